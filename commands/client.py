@@ -1,0 +1,56 @@
+"""One connected client as commands see it: identity, protocol, transaction and accounting; no socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..store.database import Database
+from .blocking import Blocked
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """MULTI's queue and WATCH's verdict. Also the `Watcher` that databases mark dirty."""
+
+    queue: list[list[bytes]] | None = None
+    """Queued commands; None outside MULTI."""
+    aborted: bool = False
+    """A command was refused while queueing: EXEC answers EXECABORT."""
+    dirty: bool = False
+    """A watched key changed: EXEC answers null."""
+    watched: list[tuple[int, bytes]] = field(default_factory=list)
+    """(database index, key) of every WATCH."""
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """State of a connection. Times are Unix ms, sizes are bytes."""
+
+    id: int
+    address: bytes = b""
+    local_address: bytes = b""
+    created_ms: int = 0
+    last_active_ms: int = 0
+    name: bytes = b""
+    library_name: bytes = b""
+    library_version: bytes = b""
+    user: bytes = b"default"
+    authenticated: bool = True
+    protocol: int = 2
+    db: Database = field(default=None)  # type: ignore[assignment]
+    transaction: Transaction = field(default_factory=Transaction)
+    blocked: Blocked | None = None
+    reply_mode: str = "on"
+    """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
+    no_evict: bool = False
+    no_touch: bool = False
+    close_after_reply: bool = False
+    killed: bool = False
+    is_unix: bool = False
+    last_command: bytes = b"NULL"
+    commands_count: int = 0
+    received_size: int = 0
+    sent_size: int = 0
+    reads_count: int = 0
+    query_buffer_size: int = 0
+    output_buffer_size: int = 0

@@ -1,0 +1,60 @@
+"""What the server offers to commands, as an interface: commands never import the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .client import Client
+
+
+class Services(Protocol):
+    """The server seen from a handler. `config.<directive with underscores>` are native Python values:
+    int (sizes in bytes, times in the directive's unit), bool, or bytes."""
+
+    @property
+    def config(self) -> Any:
+        """server.config.Config: directives as attributes; `get_matching`, `set_many`, `rewrite`."""
+        ...
+
+    @property
+    def stats(self) -> Any:
+        """server.stats.Stats: the counters INFO prints."""
+        ...
+
+    @property
+    def clients(self) -> dict[int, Client]:
+        """Connected clients by ID."""
+        ...
+
+    def kill_client(self, client: Client) -> None:
+        """Close a connection; one's own closes after its reply."""
+        ...
+
+    def unblock_client(self, client: Client, *, with_error: bool) -> bool:
+        """End a blocked read early (CLIENT UNBLOCK); False if the client was not blocked."""
+        ...
+
+    def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back until Unix time `end_ms` (CLIENT PAUSE)."""
+        ...
+
+    def unpause_clients(self) -> None:
+        """Let held commands go on."""
+        ...
+
+    def shutdown(self, *, save: bool | None, now: bool, force: bool) -> None:
+        """Stop after this command: flush and fsync the log, close everything, exit 0."""
+        ...
+
+    def info(self, sections: list[bytes]) -> bytes:
+        """The text of INFO for these lower-case section names; none means the default ones."""
+        ...
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
+        ...
+
+    def reload_log(self) -> None:
+        """DEBUG LOADAOF: empty the dataset and replay the append-only file. Raises GenericError."""
+        ...

@@ -1,0 +1,173 @@
+"""The command table: one row per command feeds dispatch, arity errors, COMMAND, key extraction and the docs.
+
+A row is declared by decorating its handler:
+
+    @command("XLEN", arity=2, flags=Flag.READONLY | Flag.FAST, keys=FIRST_KEY, group="stream",
+             categories=Category.STREAM, since="5.0.0", summary="...", arguments=(...))
+    def xlen(context: Context, argv: list[bytes]) -> Reply: ...
+
+`argv[0]` is the command word as typed. Containers (XGROUP, CLIENT, ...) are declared by `container(...)` and their
+subcommands by `command("XGROUP|CREATE", ...)`; a subcommand's handler gets the whole argv, so its own
+arguments start at `argv[2]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Flag as FlagEnum
+from enum import auto
+from typing import TYPE_CHECKING
+
+from ..protocol.replies import Reply
+
+if TYPE_CHECKING:
+    from .context import Context
+
+Handler = Callable[["Context", list[bytes]], Reply]
+
+
+class Flag(FlagEnum):
+    """Command flags, named as COMMAND INFO prints them (lower case), in its order."""
+
+    WRITE = auto()
+    READONLY = auto()
+    DENYOOM = auto()
+    ADMIN = auto()
+    PUBSUB = auto()
+    NOSCRIPT = auto()
+    BLOCKING = auto()
+    LOADING = auto()
+    STALE = auto()
+    SKIP_MONITOR = auto()
+    SKIP_SLOWLOG = auto()
+    FAST = auto()
+    NO_AUTH = auto()
+    MOVABLEKEYS = auto()
+    NO_ASYNC_LOADING = auto()
+    NO_MULTI = auto()
+    ALLOW_BUSY = auto()
+
+
+NO_FLAGS = Flag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """Where the keys are. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
+
+    With `keyword` set (XREAD, XREADGROUP) the keys are the first half of what follows that word, searched
+    from argument `start` on; first, last and step are then 0. `access` holds the key-spec flags COMMAND INFO prints.
+    """
+
+    first: int
+    last: int
+    step: int
+    access: tuple[str, ...] = ()
+    keyword: bytes | None = None
+    start: int = 0
+
+
+NO_KEYS: tuple[KeySpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument as COMMAND DOCS describes it. `type`: string integer double key pattern unix-time pure-token oneof block."""
+
+    name: str
+    type: str = "string"
+    token: str | None = None
+    optional: bool = False
+    multiple: bool = False
+    multiple_token: bool = False
+    key_spec_index: int | None = None
+    since: str | None = None
+    arguments: tuple[Argument, ...] = ()
+
+
+@dataclass(slots=True)
+class Row:
+    """One command. `arity` counts the name; negative means "at least". Names are upper case, `XGROUP|CREATE` for subcommands."""
+
+    name: str
+    arity: int
+    handler: Handler | None
+    flags: Flag = NO_FLAGS
+    keys: tuple[KeySpec, ...] = NO_KEYS
+    categories: tuple[str, ...] = ()
+    """ACL categories beyond those that follow from the flags, e.g. `stream`, `keyspace`, `connection`."""
+    group: str = "generic"
+    since: str = "1.0.0"
+    summary: str = ""
+    complexity: str = ""
+    arguments: tuple[Argument, ...] = ()
+    history: tuple[tuple[str, str], ...] = ()
+    tips: tuple[str, ...] = ()
+    differs: str | None = None
+    """How it differs from Redis, said aloud in the README; None if it does not."""
+    subcommands: dict[bytes, Row] = field(default_factory=dict)
+    """By upper-case subcommand word; only of containers."""
+    name_lower: bytes = b""
+    """As error texts and COMMAND print it: `xgroup|create`."""
+    is_write: bool = False
+    calls: int = 0
+    """Statistics of this server run: see INFO commandstats."""
+    duration_us: int = 0
+    rejected_calls: int = 0
+    failed_calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.name_lower = self.name.lower().encode()
+        self.is_write = bool(self.flags & Flag.WRITE)
+
+
+TABLE: dict[bytes, Row] = {}
+"""Top-level commands by upper-case name."""
+
+
+def command(
+    name: str,
+    *,
+    arity: int,
+    flags: Flag = NO_FLAGS,
+    keys: Sequence[KeySpec] = NO_KEYS,
+    categories: Sequence[str] = (),
+    group: str = "generic",
+    since: str = "1.0.0",
+    summary: str = "",
+    complexity: str = "",
+    arguments: Sequence[Argument] = (),
+    history: Sequence[tuple[str, str]] = (),
+    tips: Sequence[str] = (),
+    differs: str | None = None,
+) -> Callable[[Handler], Handler]:
+    """Declare a command; the decorated function becomes its handler and is returned unchanged."""
+
+    def declare(handler: Handler) -> Handler:
+        row = Row(
+            name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
+            complexity, tuple(arguments), tuple(history), tuple(tips), differs,
+        )  # fmt: skip
+        register(row)
+        return handler
+
+    return declare
+
+
+def container(name: str, *, group: str, since: str, summary: str, categories: Sequence[str] = ()) -> None:
+    """Declare a command that only has subcommands."""
+    register(Row(name, -2, None, categories=tuple(categories), group=group, since=since, summary=summary))
+
+
+def register(row: Row) -> None:
+    """Put a row into the table, under its container if its name has one."""
+    parent, _, sub = row.name.partition("|")
+    if sub:
+        TABLE[parent.encode()].subcommands[sub.encode()] = row
+    else:
+        TABLE[parent.encode()] = row
+
+
+FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)
+"""The usual shape of a reading command: one key at position 1."""

@@ -1,0 +1,80 @@
+"""Reply values: what handlers return and the encoders turn into RESP2 or RESP3.
+
+| Python value              | RESP2                | RESP3                 |
+|---------------------------|----------------------|-----------------------|
+| `bytes`                   | bulk string          | same                  |
+| `int`                     | integer              | same                  |
+| `None`                    | null bulk `$-1`      | null `_`              |
+| `NULL_ARRAY`              | null array `*-1`     | null `_`              |
+| `list`                    | array                | same                  |
+| `dict`                    | flat array           | map, in order         |
+| `Pairs` (list of pairs)   | flat array           | map, keys may repeat  |
+| `SetReply` (list)         | array                | set                   |
+| `PairList` (list of pairs)| array of 2-arrays    | map, keys may repeat  |
+| `Push` (list)             | array                | push                  |
+| `bool`                    | integer 1 / 0        | boolean               |
+| `float`                   | bulk string          | double                |
+| `SimpleString`            | simple string        | same                  |
+| `Verbatim`                | bulk string          | verbatim `txt`        |
+| `ReplyError`              | error                | same                  |
+| `tuple` of `bytes`        | as it stands: pieces already on the wire        |
+
+The tuple is the hot path's door (benchmark rows XADD, XRANGE, XREADGROUP): pieces that were built once and are
+the same in both protocols are handed to the transport without another encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class SimpleString(bytes):
+    """A status line such as `OK`; never holds CR or LF."""
+
+    __slots__ = ()
+
+
+class Verbatim(bytes):
+    """Text for people, e.g. INFO."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[Any, Any]]):
+    """A map whose keys may repeat; RESP2 flattens it."""
+
+    __slots__ = ()
+
+
+class PairList(list[tuple[Any, Any]]):
+    """A map in RESP3 that RESP2 shows as an array of two-element arrays (XREAD, XREADGROUP)."""
+
+    __slots__ = ()
+
+
+class SetReply(list[Any]):
+    """A set in RESP3."""
+
+    __slots__ = ()
+
+
+class Push(list[Any]):
+    """An out-of-band message."""
+
+    __slots__ = ()
+
+
+class NullArray:
+    """The RESP2 null array `*-1`; RESP3 has only one null."""
+
+    __slots__ = ()
+
+
+NULL_ARRAY: Final = NullArray()
+
+OK: Final = (b"+OK\r\n",)
+PONG: Final = (b"+PONG\r\n",)
+QUEUED: Final = (b"+QUEUED\r\n",)
+
+Reply = Any
+"""Any value of the table above."""

@@ -1,0 +1,1 @@
+"""The event-loop side: listener, connections, dispatch, waiters, configuration and lifecycle."""

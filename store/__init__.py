@@ -1,0 +1,1 @@
+"""The data: streams, groups, pending entries, strings and expiry, without I/O, clock or randomness."""

@@ -1,0 +1,94 @@
+"""Every error a client can be answered with, one class per prefix that clients match on.
+
+    ReplyError                 the client's mistake; becomes an error reply
+    ├── GenericError           ERR ...
+    ├── WrongType              WRONGTYPE
+    ├── NoGroup                NOGROUP
+    ├── BusyGroup              BUSYGROUP
+    └── (further prefixes stand beside the code that alone can raise them)
+
+The texts are Redis' own, byte for byte: clients match on them, so they are an API.
+"""
+
+from __future__ import annotations
+
+
+class ReplyError(Exception):
+    """An error reply. `wire_text` is what follows the `-`, prefix included, without CR LF."""
+
+    prefix = b"ERR"
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text.decode("utf-8", "replace"))
+        self.text = text
+
+    @property
+    def wire_text(self) -> bytes:
+        """Prefix and text in one line: CR and LF inside the text become spaces, as in Redis."""
+        line = self.prefix + b" " + self.text if self.prefix else self.text
+        return line.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+class GenericError(ReplyError):
+    """`ERR <text>`."""
+
+
+class WrongType(ReplyError):
+    """The key holds another type than the command works on."""
+
+    prefix = b"WRONGTYPE"
+
+    def __init__(self) -> None:
+        super().__init__(b"Operation against a key holding the wrong kind of value")
+
+
+class NoGroup(ReplyError):
+    """No such key or no such consumer group; the wording depends on the command."""
+
+    prefix = b"NOGROUP"
+
+    @classmethod
+    def for_key(cls, key: bytes, group: bytes) -> NoGroup:
+        """Of XPENDING, XCLAIM, XAUTOCLAIM and XNACK."""
+        return cls(b"No such key '%b' or consumer group '%b'" % (key, group))
+
+    @classmethod
+    def for_read(cls, key: bytes, group: bytes) -> NoGroup:
+        """Of XREADGROUP, when it is called and when it wakes."""
+        return cls(
+            b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group)
+        )
+
+    @classmethod
+    def for_group(cls, key: bytes, group: bytes) -> NoGroup:
+        """Of XGROUP and XINFO CONSUMERS."""
+        return cls(b"No such consumer group '%b' for key name '%b'" % (group, key))
+
+
+class BusyGroup(ReplyError):
+    """XGROUP CREATE of a group that exists."""
+
+    prefix = b"BUSYGROUP"
+
+    def __init__(self) -> None:
+        super().__init__(b"Consumer Group name already exists")
+
+
+def syntax_error() -> GenericError:
+    """The bare fallback for a malformed option list."""
+    return GenericError(b"syntax error")
+
+
+def not_an_integer() -> GenericError:
+    """A number that is not a canonical signed 64-bit decimal."""
+    return GenericError(b"value is not an integer or out of range")
+
+
+def no_such_key() -> GenericError:
+    """A command that needs its key to exist."""
+    return GenericError(b"no such key")
+
+
+def wrong_number_of_arguments(name: bytes) -> GenericError:
+    """`name` is the lower-case full name, subcommands as `xgroup|create`."""
+    return GenericError(b"wrong number of arguments for '%b' command" % name)
