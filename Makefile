@@ -1,0 +1,53 @@
+# Headrace: `make serve`, `make test`, `make lint`, `make bench`, `make oracle`.
+#
+#   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
+#   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
+#   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
+
+PYTHON ?= python3
+PORT   ?= 6379
+ARGS   ?=
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+# The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
+TYPED  := $(VENV)/typed
+PACKAGES := store protocol commands persistence server
+
+.PHONY: serve test lint bench oracle
+.DEFAULT_GOAL := test
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Headrace needs Python 3.11 or newer, and $(PYTHON) is not: name one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make a virtual environment: install it with 'apt-get install python3-venv'." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.created
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
+	@touch $@ $(VENV)/.installed
+
+serve: $(VENV)/.installed
+	@mkdir -p data
+	$(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
+
+test: lint
+	$(BIN)/pytest $(ARGS)
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+oracle:
+	@.ci/install_oracle

@@ -1,0 +1,93 @@
+"""Every known difference between Headrace and Redis 8.10.2 that the compatibility tests meet, with its reason.
+
+A test that compares the two asks here before it fails. Nothing else may be different.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReplyDifference:
+    """Commands (a pattern over the whole line) to which Headrace answers `reply` where Redis answers something else.
+
+    `reply` is in transcript notation, an error by its beginning; None means it may be anything but an error of ours.
+    """
+
+    command: str
+    reason: str
+    reply: str | None = None
+
+
+@dataclass(frozen=True)
+class LogDifference:
+    """A command whose records differ. `records` is one list that Headrace may append instead of Redis' own."""
+
+    command: str
+    reason: str
+    records: tuple[str, ...]
+
+
+REPLIES = [
+    ReplyDifference(
+        r"(EVAL|EVALSHA|EVAL_RO|FCALL|SCRIPT|FUNCTION)\b.*",
+        "there is no scripting in Headrace",
+        "-ERR unknown command 'EVAL'",
+    ),
+]
+
+NO_RESP3 = {
+    "XREAD MAXSIZE": "the reply bytes that MAXSIZE counts are not the same in RESP3",
+}
+"""Transcript lines (by their beginning) whose RESP2 reply does not carry over to RESP3."""
+
+LOG = [
+    LogDifference(
+        "XREADGROUP GROUP g c1 STREAMS s 0",
+        "a history read raises delivery counts; unlogged, they are lost on restart",
+        (
+            "XCLAIM s g c1 0 11-1 TIME <ms> RETRYCOUNT 2 FORCE JUSTID LASTID 12-1",
+            "XCLAIM s g c1 0 12-1 TIME <ms> RETRYCOUNT 2 FORCE JUSTID LASTID 12-1",
+        ),
+    ),
+    LogDifference(
+        "XCLAIM s g c6 0 99-1",
+        "a consumer that claimed nothing exists all the same; unlogged, it is lost on restart",
+        ("XGROUP CREATECONSUMER s g c6",),
+    ),
+    LogDifference(
+        "XAUTOCLAIM s g c7 1000000 0",
+        "a consumer that claimed nothing exists all the same; unlogged, it is lost on restart",
+        (
+            "XGROUP CREATECONSUMER s g c7",
+            "XCLAIM s g c5 0 11-1 TIME <ms> RETRYCOUNT 7 FORCE JUSTID LASTID 50-0",
+        ),
+    ),
+    LogDifference(
+        "XAUTOCLAIM s g c7 1000000 0",
+        "a dropped pending entry is logged as acknowledged, whoever owned it; the consumer as above",
+        ("XGROUP CREATECONSUMER s g c7", "XACK s g 11-1"),
+    ),
+    LogDifference(
+        "XADD s IDMP p i1 * f v",
+        "a duplicate changes nothing, and replayed without its pair it would add an entry: it is not logged",
+        (),
+    ),
+    LogDifference(
+        "XADD s IDMP p i1 * f v",
+        "logged as a plain add and its pair, so that a replay never takes a later use of the pair for a duplicate",
+        ("XADD s <ms>-0 f v", "XIDMPRECORD s p i1 <ms>-0"),
+    ),
+]
+
+
+def find_reply_difference(command: str) -> ReplyDifference | None:
+    """The difference that covers this command line, if one does."""
+    return next((item for item in REPLIES if re.fullmatch(item.command, command, re.IGNORECASE | re.DOTALL)), None)
+
+
+def log_alternatives(command: str) -> list[tuple[str, ...]]:
+    """What Headrace may append for this command instead of what Redis appends."""
+    return [item.records for item in LOG if item.command == command]

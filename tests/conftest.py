@@ -1,0 +1,94 @@
+"""Fixtures: real servers, one process per test module, emptied before each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.servers import ORACLE_VERSION, Server, is_oracle_required, oracle_folder, oracle_version, redis_cli
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="session")
+def oracle_tools() -> Path:
+    """The folder of redis-server and redis-cli. Skips without one, or fails if HEADRACE_REQUIRE_ORACLE is set."""
+    folder = oracle_folder()
+    if folder is None:
+        message = f"no redis-server {ORACLE_VERSION} found: `make oracle` installs it, HEADRACE_ORACLE names another"
+        if is_oracle_required():
+            pytest.fail(message)
+        pytest.skip(message)
+    version = oracle_version(folder)
+    if version != ORACLE_VERSION:
+        pytest.fail(f"{folder}/redis-server is {version}, the reference is {ORACLE_VERSION}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cli() -> Path:
+    """A redis-cli."""
+    program = redis_cli()
+    if program is None:
+        if is_oracle_required():
+            pytest.fail("no redis-cli found: `make oracle` installs it")
+        pytest.skip("no redis-cli found: `make oracle` installs it")
+    return program
+
+
+@pytest.fixture(scope="module")
+def headrace_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Headrace, without persistence."""
+    server = Server("headrace", tmp_path_factory.mktemp("headrace"), "--appendonly", "no")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def oracle_process(oracle_tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Redis, without persistence."""
+    server = Server("oracle", tmp_path_factory.mktemp("oracle"), "--appendonly", "no")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def headrace(headrace_process: Server) -> Server:
+    """The module's Headrace, emptied."""
+    headrace_process.reset()
+    return headrace_process
+
+
+@pytest.fixture
+def oracle(oracle_process: Server) -> Server:
+    """The module's Redis, emptied."""
+    oracle_process.reset()
+    return oracle_process
+
+
+@pytest.fixture(params=["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each server in turn, emptied: for what both must do."""
+    chosen: Server = request.getfixturevalue(request.param)
+    return chosen
+
+
+@pytest.fixture
+def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartServer]:
+    """Start a server of one's own: `start_server("headrace", "--appendonly", "yes")`. Ended after the test."""
+    started: list[Server] = []
+
+    def start(name: str, *options: str) -> Server:
+        if name == "oracle":
+            request.getfixturevalue("oracle_tools")
+        own = Server(name, tmp_path / f"{name}-{len(started)}", *options)
+        started.append(own)
+        return own.start()
+
+    yield start
+    for own in started:
+        own.kill()

@@ -1,0 +1,1 @@
+"""What tests share: raw connections, server processes, reply trees and transcripts."""
