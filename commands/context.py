@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hiredis import pack_command
 
 from ..store.database import Database, Store
+from ..store.nodes import StreamLimits
 
 if TYPE_CHECKING:
     from .client import Client
@@ -20,7 +21,7 @@ class Context:
     arguments of each command that a replay must run. Several effects of one command become one MULTI/EXEC group.
     """
 
-    __slots__ = ("client", "db", "effects", "loading", "may_block", "now_ms", "server", "store")
+    __slots__ = ("client", "db", "effects", "loading", "logging", "may_block", "now_ms", "server", "store", "stream_limits")
 
     def __init__(self, store: Store, server: Services) -> None:
         self.store = store
@@ -31,11 +32,26 @@ class Context:
         """Unix time in ms, one reading per command batch."""
         self.effects: list[tuple[int, bytes]] = []
         """(database index, RESP record) in order, drained by the dispatcher after each command."""
+        self.logging = True
+        """False while no log is kept (`appendonly no`, loading): `log` then does nothing."""
         self.loading = False
         """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
+        self.stream_limits = StreamLimits()
+        """The stream directives in force; shared with every stream."""
         self.may_block = True
         """False inside MULTI/EXEC."""
 
     def log(self, *arguments: bytes) -> None:
         """Record an effect of the running command, to be replayed in the current database."""
-        self.effects.append((self.db.index, pack_command(arguments)))
+        if self.logging:
+            self.effects.append((self.db.index, pack_command(arguments)))
+
+    def take_expired(self) -> list[tuple[int, bytes]]:
+        """Records that delete the keys which expiry has removed since this was last asked."""
+        records: list[tuple[int, bytes]] = []
+        for db in self.store.databases:
+            if db.expired_keys:
+                self.server.stats.expired_keys += len(db.expired_keys)
+                records += [(db.index, pack_command((b"DEL", key))) for key in db.expired_keys]
+                db.expired_keys.clear()
+        return records

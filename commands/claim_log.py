@@ -1,0 +1,60 @@
+"""How deliveries reach the log: claims in absolute form, as few records as their values allow."""
+
+from __future__ import annotations
+
+from ..store.group import Group
+from ..store.ids import StreamID, format_id
+from .context import Context
+
+
+class ClaimLog:
+    """Collects what happened to pending entries of one group and logs it as XCLAIM records.
+
+    Neighbours that share owner, time and count go into one record with many IDs: real Redis loads those like one
+    record each, and the log is several times smaller. `last_id` is what LASTID says: the group's position when
+    the command's turn at this stream began.
+    """
+
+    __slots__ = ("_context", "_group", "_ids", "_key", "_last_id", "_shared", "count")
+
+    def __init__(self, context: Context, key: bytes, group: Group, last_id: StreamID) -> None:
+        self._context = context
+        self._key = key
+        self._group = group
+        self._last_id = last_id
+        self._ids: list[StreamID] = []
+        self._shared: tuple[bytes, int, int] = (b"", 0, 0)
+        self.count = 0
+
+    def add(self, ids: list[StreamID], consumer_name: bytes, time_ms: int, count: int) -> None:
+        """Entries now belong to this consumer, with this delivery time and count."""
+        shared = (consumer_name, time_ms, count)
+        if shared != self._shared:
+            self.flush()
+            self._shared = shared
+        self._ids += ids
+        self.count += len(ids)
+
+    def flush(self) -> None:
+        """Write the record that is being collected."""
+        if not self._ids:
+            return
+        consumer_name, time_ms, count = self._shared
+        self._context.log(
+            b"XCLAIM", self._key, self._group.name, consumer_name, b"0", *map(format_id, self._ids),
+            b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID",
+            format_id(self._last_id),
+        )  # fmt: skip
+        self._ids = []
+
+
+def log_position(context: Context, key: bytes, group: Group) -> None:
+    """The group's last-delivered ID and entries-read."""
+    context.log(
+        b"XGROUP", b"SETID", key, group.name, format_id(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read
+    )
+
+
+def log_consumer(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:
+    """A consumer that no claim record brings into being."""
+    context.log(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer_name)

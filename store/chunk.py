@@ -1,0 +1,232 @@
+"""A chunk: consecutive entries of a stream, stored as they are sent.
+
+Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk.
+Beside the bytes stand the two halves of the IDs and the end offset of each entry, as C arrays. The chunk at the tail
+grows; once full it is sealed: packed with zstd and unpacked again when somebody reads it. A few unpacked ones are
+kept at hand, since readers follow each other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import sub
+from typing import Final
+
+import zstandard
+
+from .ids import U64_MAX, StreamID
+
+CHUNK_SIZE_MAX: Final = 64 * 1024
+"""Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
+CHUNK_ENTRIES_MAX: Final = 1024
+UNPACKED_CHUNKS_MAX: Final = 64
+"""Unpacked chunks kept at hand, over all streams: 4 MiB at most beyond single huge entries."""
+
+
+class Body:
+    """What a chunk holds, ready to be read: RESP bytes, ID halves, and end offsets."""
+
+    __slots__ = ("data", "ends", "ms", "seq")
+
+    def __init__(self) -> None:
+        self.data: bytes | bytearray = bytearray()
+        self.ms = array("Q")
+        self.seq = array("Q")
+        self.ends = array("Q")
+
+    def position(self, entry_id: StreamID) -> int:
+        """Index of the first entry whose ID is not below `entry_id`."""
+        ms = entry_id >> 64
+        low = bisect_left(self.ms, ms)
+        if low == len(self.ms) or self.ms[low] != ms:
+            return low
+        return bisect_left(self.seq, entry_id & U64_MAX, low, bisect_right(self.ms, ms, low))
+
+    def id_at(self, position: int) -> StreamID:
+        """ID of the entry at `position`."""
+        return self.ms[position] << 64 | self.seq[position]
+
+    def ids(self, low: int, high: int) -> list[StreamID]:
+        """IDs of the entries `low` to `high` (excluded)."""
+        return [ms << 64 | seq for ms, seq in zip(self.ms[low:high], self.seq[low:high], strict=True)]
+
+    def slice(self, low: int, high: int) -> bytes:
+        """The RESP bytes of the entries `low` to `high` (excluded)."""
+        return bytes(self.data[self.ends[low - 1] if low else 0 : self.ends[high - 1]])
+
+    def pack(self) -> bytes:
+        """Everything as one compressed block: counts, then differences, which compress to almost nothing, then bytes."""
+        count = len(self.ends)
+        ms, seq, ends = self.ms, self.seq, self.ends
+        head = array("Q", (count, ms[0]))
+        head.extend(array("Q", map(sub, ms[1:], ms)))
+        head.extend(seq)
+        head.extend(array("Q", map(sub, ends, array("Q", (0,)) + ends[:-1])))
+        return _COMPRESSOR.compress(head.tobytes() + self.data)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Body:
+        """The inverse of `pack`."""
+        block = _DECOMPRESSOR.decompress(packed)
+        count = int.from_bytes(block[:8], _BYTE_ORDER)
+        numbers = array("Q")
+        numbers.frombytes(block[: 8 * (1 + 3 * count)])
+        body = cls()
+        body.ms = array("Q", accumulate(numbers[1 : count + 1]))
+        body.seq = numbers[count + 1 : 2 * count + 1]
+        body.ends = array("Q", accumulate(numbers[2 * count + 1 :]))
+        body.data = block[8 * (1 + 3 * count) :]
+        return body
+
+
+_BYTE_ORDER: Final = "little" if array("H", (1,)).tobytes()[0] else "big"
+_COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
+_DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
+_unpacked: dict[Chunk, None] = {}
+"""Sealed chunks that hold their unpacked body, oldest first; the oldest gives it up when there are too many."""
+
+
+class Chunk:
+    """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front."""
+
+    __slots__ = ("_body", "_packed", "count", "dead", "first_id", "head", "last_id", "live")
+
+    def __init__(self) -> None:
+        self._body: Body | None = Body()
+        self._packed = b""
+        self.count = 0
+        self.live = 0
+        self.head = 0
+        self.dead: set[int] | None = None
+        self.first_id: StreamID = 0
+        self.last_id: StreamID = 0
+
+    def append(self, entry_id: StreamID, entry: bytes) -> bool:
+        """Add an entry whose ID is above all others; True once the chunk is full. Hot: see the benchmark row XADD."""
+        body = self._body
+        assert body is not None
+        data = body.data
+        data += entry
+        body.ms.append(entry_id >> 64)
+        body.seq.append(entry_id & U64_MAX)
+        size = len(data)
+        body.ends.append(size)
+        body.data = data
+        if not self.count:
+            self.first_id = entry_id
+        self.last_id = entry_id
+        self.live += 1
+        self.count += 1
+        return size >= CHUNK_SIZE_MAX or self.count >= CHUNK_ENTRIES_MAX
+
+    def seal(self) -> None:
+        """Pack the entries: from now on they only leave."""
+        body = self._body
+        assert body is not None
+        self._packed = body.pack()
+        body.data = bytes(body.data)
+        self._keep_unpacked(body)
+
+    def body(self) -> Body:
+        """The entries, unpacked if need be."""
+        body = self._body
+        if body is None:
+            body = Body.unpack(self._packed)
+            self._keep_unpacked(body)
+        return body
+
+    def _keep_unpacked(self, body: Body) -> None:
+        self._body = body
+        _unpacked[self] = None
+        if len(_unpacked) > UNPACKED_CHUNKS_MAX:
+            oldest = next(iter(_unpacked))
+            del _unpacked[oldest]
+            oldest._body = None
+
+    def copy(self) -> Chunk:
+        """An independent chunk with the same entries; packed bytes are shared."""
+        twin = Chunk()
+        twin.count, twin.live, twin.head = self.count, self.live, self.head
+        twin.first_id, twin.last_id = self.first_id, self.last_id
+        twin.dead = None if self.dead is None else set(self.dead)
+        if self._packed:
+            twin._body, twin._packed = None, self._packed
+        else:
+            assert self._body is not None
+            body = Body()
+            body.data, body.ms = bytearray(self._body.data), self._body.ms[:]
+            body.seq, body.ends = self._body.seq[:], self._body.ends[:]
+            twin._body = body
+        return twin
+
+    def find(self, entry_id: StreamID) -> int:
+        """Position of the live entry with this ID, -1 if there is none."""
+        body = self.body()
+        position = body.position(entry_id)
+        if position >= self.count or body.ms[position] != entry_id >> 64 or body.seq[position] != entry_id & U64_MAX:
+            return -1
+        return position if self.is_live(position) else -1
+
+    def is_live(self, position: int) -> bool:
+        """Whether the entry at `position` has not been deleted."""
+        return position >= self.head and (self.dead is None or position not in self.dead)
+
+    def kill(self, position: int) -> None:
+        """Delete the live entry at `position`."""
+        if self.dead is None:
+            self.dead = set()
+        self.dead.add(position)
+        self.live -= 1
+
+    def kill_head(self, count: int) -> None:
+        """Delete the first `count` live entries; fewer than all of them."""
+        self.live -= count
+        while count:
+            if self.dead is None:
+                self.head += count
+                return
+            if self.head in self.dead:
+                self.dead.discard(self.head)
+            else:
+                count -= 1
+            self.head += 1
+
+    def first_live_id(self) -> StreamID:
+        """Smallest live ID; the chunk has at least one live entry."""
+        position = self.head
+        while self.dead is not None and position in self.dead:
+            position += 1
+        return self.body().id_at(position)
+
+    def last_live_id(self) -> StreamID:
+        """Largest live ID; the chunk has at least one live entry."""
+        position = self.count - 1
+        if self.dead is None:
+            return self.last_id
+        while position in self.dead:
+            position -= 1
+        return self.body().id_at(position)
+
+    def spans(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """The runs of live entries between positions `low` and `high` (excluded), ascending."""
+        low = max(low, self.head)
+        if self.dead is None:
+            if low < high:
+                yield low, high
+            return
+        for gap in sorted(position for position in self.dead if low <= position < high):
+            if low < gap:
+                yield low, gap
+            low = gap + 1
+        if low < high:
+            yield low, high
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held for the entries at rest, unpacked copies at hand not counted."""
+        if self._body is None or self._packed:
+            return len(self._packed)
+        return len(self._body.data) + 24 * self.count

@@ -1,0 +1,50 @@
+"""A consumer group: its position in the stream, its consumers, and its pending entries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .ids import StreamID
+from .pending import Consumer, PendingEntries
+
+ENTRIES_READ_UNKNOWN: Final = -1
+
+
+class Group:
+    """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown."""
+
+    __slots__ = ("consumers", "entries_read", "last_id", "name", "pending")
+
+    def __init__(self, name: bytes, last_id: StreamID, entries_read: int = ENTRIES_READ_UNKNOWN) -> None:
+        self.name = name
+        self.last_id = last_id
+        self.entries_read = entries_read
+        self.consumers: dict[bytes, Consumer] = {}
+        self.pending = PendingEntries()
+
+    def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
+        """Create a consumer; its name is free."""
+        consumer = self.consumers[name] = Consumer(name, now_ms)
+        return consumer
+
+    def remove_consumer(self, name: bytes) -> int | None:
+        """Remove a consumer with what it owns; answers how many pending entries that were, None if it is unknown."""
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            return None
+        count = self.pending.drop_consumer(consumer)
+        del self.consumers[name]
+        return count
+
+    def sorted_consumers(self) -> list[Consumer]:
+        """Consumers by name bytes, the order of every listing."""
+        return [self.consumers[name] for name in sorted(self.consumers)]
+
+    def copy(self) -> Group:
+        """An independent group in the same state."""
+        twin = Group(self.name, self.last_id, self.entries_read)
+        for consumer in self.consumers.values():
+            other = twin.add_consumer(consumer.name, consumer.seen_ms)
+            other.active_ms = consumer.active_ms
+        twin.pending = self.pending.copy(twin.consumers)
+        return twin

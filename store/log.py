@@ -1,0 +1,217 @@
+"""The entries of one stream, in ID order: a list of chunks with the arithmetic of ranges over them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from .chunk import Chunk
+from .ids import ID_MIN, StreamID
+
+
+class EntryLog:
+    """Entries in chunks. Knows IDs and bytes, nothing of groups or of Redis' nodes.
+
+    `first_id` and `last_id` are those of live entries, 0-0 when there are none.
+    """
+
+    __slots__ = ("_chunks", "_first_ids", "_tail", "first_id", "last_id", "length")
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
+        self._first_ids: list[StreamID] = []
+        self._tail: Chunk | None = None
+        """The chunk that grows, always the last one; None when the next entry opens a new chunk."""
+        self.length = 0
+        self.first_id: StreamID = ID_MIN
+        self.last_id: StreamID = ID_MIN
+
+    def append(self, entry_id: StreamID, entry: bytes) -> None:
+        """Add an entry above all others. `entry` is its reply form. Hot: see the benchmark row XADD."""
+        tail = self._tail
+        if tail is None:
+            tail = self._tail = Chunk()
+            self._chunks.append(tail)
+            self._first_ids.append(entry_id)
+        if tail.append(entry_id, entry):
+            tail.seal()
+            self._tail = None
+        if not self.length:
+            self.first_id = entry_id
+        self.length += 1
+        self.last_id = entry_id
+
+    def __contains__(self, entry_id: StreamID) -> bool:
+        if not self.first_id <= entry_id <= self.last_id or not self.length:
+            return False
+        return self._chunks[self._chunk_index(entry_id)].find(entry_id) >= 0
+
+    def get(self, entry_id: StreamID) -> bytes | None:
+        """The live entry's reply form, None if there is none."""
+        if not self.first_id <= entry_id <= self.last_id or not self.length:
+            return None
+        chunk = self._chunks[self._chunk_index(entry_id)]
+        position = chunk.find(entry_id)
+        return None if position < 0 else chunk.body().slice(position, position + 1)
+
+    def read(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[bytes]]:
+        """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in
+        as few pieces as possible."""
+        taken = 0
+        pieces: list[bytes] = []
+        for chunk, low, high in self._spans(start, end):
+            if 0 <= count <= taken + high - low:
+                pieces.append(chunk.body().slice(low, low + count - taken))
+                return count, pieces
+            pieces.append(chunk.body().slice(low, high))
+            taken += high - low
+        return taken, pieces
+
+    def read_with_ids(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[list[StreamID], list[bytes]]:
+        """Like `read`, with the IDs instead of their number."""
+        ids: list[StreamID] = []
+        pieces: list[bytes] = []
+        for chunk, low, high in self._spans(start, end):
+            if 0 <= count < len(ids) + high - low:
+                high = low + count - len(ids)
+            if low < high:
+                body = chunk.body()
+                pieces.append(body.slice(low, high))
+                ids += body.ids(low, high)
+            if len(ids) == count:
+                break
+        return ids, pieces
+
+    def read_back(self, start: StreamID, end: StreamID, count: int = -1) -> list[bytes]:
+        """Up to `count` entries (all if negative) from `end` down to `start`, one piece an entry."""
+        pieces: list[bytes] = []
+        if not self.length or not count:
+            return pieces
+        for index in range(self._chunk_index(end), -1, -1):
+            chunk = self._chunks[index]
+            if chunk.last_id < start:
+                break
+            low, high = self._positions(chunk, start, end)
+            body = chunk.body()
+            for position in range(high - 1, low - 1, -1):
+                if chunk.is_live(position):
+                    pieces.append(body.slice(position, position + 1))
+                    if len(pieces) == count:
+                        return pieces
+        return pieces
+
+    def entries(self, start: StreamID, end: StreamID) -> Iterator[tuple[StreamID, bytes]]:
+        """The live entries from `start` to `end`, both included, one by one. The log must not change meanwhile."""
+        for chunk, low, high in self._spans(start, end):
+            body = chunk.body()
+            for position in range(low, high):
+                yield body.id_at(position), body.slice(position, position + 1)
+
+    def ids(self, start: StreamID, end: StreamID) -> list[StreamID]:
+        """The live IDs from `start` to `end`, both included."""
+        found: list[StreamID] = []
+        for chunk, low, high in self._spans(start, end):
+            found += chunk.body().ids(low, high)
+        return found
+
+    def delete(self, entry_id: StreamID) -> bool:
+        """Delete one entry; False if there is no live one with that ID."""
+        if not self.length or not self.first_id <= entry_id <= self.last_id:
+            return False
+        index = self._chunk_index(entry_id)
+        chunk = self._chunks[index]
+        position = chunk.find(entry_id)
+        if position < 0:
+            return False
+        chunk.kill(position)
+        self.length -= 1
+        if not chunk.live:
+            self._drop(index)
+        self._refresh_edges(entry_id)
+        return True
+
+    def trim_head(self, count: int) -> None:
+        """Delete the `count` smallest entries."""
+        count = min(count, self.length)
+        self.length -= count
+        dropped = 0
+        for chunk in self._chunks:
+            if count < chunk.live:
+                if count:
+                    chunk.kill_head(count)
+                break
+            count -= chunk.live
+            dropped += 1
+        if dropped:
+            if dropped == len(self._chunks):
+                self._tail = None
+            del self._chunks[:dropped], self._first_ids[:dropped]
+        self.first_id = self._chunks[0].first_live_id() if self.length else ID_MIN
+        if not self.length:
+            self.last_id = ID_MIN
+
+    def count_between(self, start: StreamID, end: StreamID) -> int:
+        """How many live entries lie from `start` to `end`, both included."""
+        total = 0
+        for chunk, low, high in self._spans(start, end):
+            total += high - low
+        return total
+
+    def copy(self) -> EntryLog:
+        """An independent log with the same entries."""
+        twin = EntryLog()
+        twin._chunks = [chunk.copy() for chunk in self._chunks]
+        twin._first_ids = list(self._first_ids)
+        twin._tail = twin._chunks[-1] if self._tail is not None else None
+        twin.length, twin.first_id, twin.last_id = self.length, self.first_id, self.last_id
+        return twin
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held for the entries."""
+        return sum(chunk.memory_size + 200 for chunk in self._chunks)
+
+    def check(self) -> None:
+        """Assert that counters and edges agree with the chunks."""
+        ids = self.ids(ID_MIN, 2**128 - 1)
+        assert len(ids) == self.length
+        assert ids == sorted(set(ids))
+        assert (self.first_id, self.last_id) == ((ids[0], ids[-1]) if ids else (ID_MIN, ID_MIN))
+        assert all(chunk.live > 0 for chunk in self._chunks)
+        assert [chunk.first_id for chunk in self._chunks] == self._first_ids
+
+    def _chunk_index(self, entry_id: StreamID) -> int:
+        """Index of the chunk that would hold the ID; 0 for IDs below all."""
+        return max(bisect_right(self._first_ids, entry_id) - 1, 0)
+
+    @staticmethod
+    def _positions(chunk: Chunk, start: StreamID, end: StreamID) -> tuple[int, int]:
+        low = chunk.head if start <= chunk.first_id else chunk.body().position(start)
+        high = chunk.count if end >= chunk.last_id else chunk.body().position(end + 1)
+        return low, high
+
+    def _spans(self, start: StreamID, end: StreamID) -> Iterator[tuple[Chunk, int, int]]:
+        """The runs of live entries in a range, ascending."""
+        if start > end or not self.length:
+            return
+        for index in range(self._chunk_index(start), len(self._chunks)):
+            chunk = self._chunks[index]
+            if chunk.first_id > end:
+                return
+            low, high = self._positions(chunk, start, end)
+            for span_low, span_high in chunk.spans(low, high):
+                yield chunk, span_low, span_high
+
+    def _drop(self, index: int) -> None:
+        if self._chunks.pop(index) is self._tail:
+            self._tail = None
+        del self._first_ids[index]
+
+    def _refresh_edges(self, deleted_id: StreamID) -> None:
+        if not self.length:
+            self.first_id = self.last_id = ID_MIN
+            return
+        if deleted_id == self.first_id:
+            self.first_id = self._chunks[0].first_live_id()
+        if deleted_id == self.last_id:
+            self.last_id = self._chunks[-1].last_live_id()

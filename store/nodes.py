@@ -1,0 +1,173 @@
+"""Redis' radix-tree nodes, as far as clients can see them.
+
+Redis keeps entries in listpack nodes and `~` trimming removes whole nodes only, so where one node ends and the next
+begins is visible behaviour (XTRIM ~, XADD ~, XINFO radix-tree-keys). Headrace stores entries otherwise (chunk.py), and
+computes the boundaries of those nodes only when somebody asks: plain XADD pays nothing for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from hiredis import Reader
+
+from .ids import ID_MAX, U64_MAX, StreamID
+from .log import EntryLog
+
+NODE_SIZE_UNLIMITED: Final = 2**30
+"""What `stream-node-max-bytes 0` means."""
+
+
+@dataclass(slots=True)
+class StreamLimits:
+    """The four stream directives, shared by all streams of a server."""
+
+    node_size_max: int = 4096
+    node_entries_max: int = 100
+    idmp_duration_s: int = 100
+    idmp_entries_max: int = 100
+
+
+@dataclass(slots=True)
+class Node:
+    """One node: IDs of its first and last entry ever, live and total entries, and its listpack size in bytes."""
+
+    first_id: StreamID
+    last_id: StreamID
+    live: int
+    total: int
+    size: int
+    field_names: list[bytes]
+
+
+def integer_size(number: int) -> int:
+    """Bytes of an integer in a listpack, its back-length included."""
+    if 0 <= number <= 127:
+        return 2
+    if -4096 <= number <= 4095:
+        return 3
+    if -(2**15) <= number < 2**15:
+        return 4
+    if -(2**23) <= number < 2**23:
+        return 5
+    if -(2**31) <= number < 2**31:
+        return 6
+    return 10
+
+
+def string_size(text: bytes) -> int:
+    """Bytes of a string in a listpack, its back-length included; canonical int64 decimals are stored as integers."""
+    length = len(text)
+    if length <= 20 and text[-1:].isdigit():
+        digits = text[1:] if text[:1] == b"-" else text
+        if digits.isdigit() and (digits[:1] != b"0" or text == b"0"):
+            number = int(text)
+            if -(2**63) <= number < 2**63:
+                return integer_size(number)
+    if length <= 63:
+        return length + 2
+    if length <= 4095:
+        return length + (3 if length + 2 <= 127 else 4)
+    return length + (7 if length + 5 < 16383 else 8)
+
+
+def signed_difference(number: int, base: int) -> int:
+    """`number - base` of unsigned 64-bit numbers, as the signed 64-bit number it wraps to."""
+    difference = (number - base) & U64_MAX
+    return difference - 2**64 if difference >= 2**63 else difference
+
+
+class NodeLedger:
+    """The nodes of one stream, settled up to `settled_id`; entries above it have not been counted yet."""
+
+    __slots__ = ("_reader", "first_ids", "nodes", "settled_id")
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.first_ids: list[StreamID] = []
+        self.settled_id: StreamID = 0
+        self._reader = Reader()
+
+    def settle(self, log: EntryLog, limits: StreamLimits) -> None:
+        """Count the entries added since the last time. Must run before anything is deleted and before limits change."""
+        if log.last_id <= self.settled_id:
+            return
+        reader = self._reader
+        for entry_id, entry in log.entries(self.settled_id + 1, ID_MAX):
+            reader.feed(entry)
+            self._add(entry_id, reader.gets()[1], limits)
+        self.settled_id = log.last_id
+
+    def _add(self, entry_id: StreamID, pairs: list[bytes], limits: StreamLimits) -> None:
+        node = self.nodes[-1] if self.nodes else None
+        payload_size = sum(map(len, pairs))
+        if (
+            node is None
+            or node.size + payload_size >= (limits.node_size_max or NODE_SIZE_UNLIMITED)
+            or (limits.node_entries_max and node.total >= limits.node_entries_max)
+        ):
+            names = pairs[::2]
+            size = 7 + 2 + 2 + integer_size(len(names)) + sum(map(string_size, names)) + 2
+            node = Node(entry_id, entry_id, 0, 0, size, names)
+            self.nodes.append(node)
+            self.first_ids.append(entry_id)
+        node.size = self._size_with(node, entry_id, pairs)
+        node.live += 1
+        node.total += 1
+        node.last_id = entry_id
+
+    @staticmethod
+    def _size_with(node: Node, entry_id: StreamID, pairs: list[bytes]) -> int:
+        """Size of the node once the entry is in it. The counters of live and deleted entries change size with it, too."""
+        pair_count = len(pairs) // 2
+        size = node.size - integer_size(node.live) - integer_size(node.total - node.live)
+        size += integer_size(node.live + 1) + integer_size(node.total - node.live)
+        size += integer_size(signed_difference(entry_id >> 64, node.first_id >> 64))
+        size += integer_size(signed_difference(entry_id & U64_MAX, node.first_id & U64_MAX))
+        if pairs[::2] == node.field_names:
+            return size + 2 + sum(map(string_size, pairs[1::2])) + integer_size(pair_count + 3)
+        return size + 2 + integer_size(pair_count) + sum(map(string_size, pairs)) + integer_size(2 * pair_count + 4)
+
+    def index_of(self, entry_id: StreamID) -> int:
+        """Index of the node that holds the ID."""
+        return bisect_right(self.first_ids, entry_id) - 1
+
+    def forget(self, entry_id: StreamID) -> None:
+        """One entry was deleted: it stays in its node, and the node goes with its last live entry."""
+        index = self.index_of(entry_id)
+        node = self.nodes[index]
+        self._resize_counters(node, node.live - 1)
+        if not node.live:
+            self.drop(index, 1)
+
+    def forget_head(self, count: int) -> None:
+        """The `count` smallest live entries were deleted."""
+        dropped = 0
+        for node in self.nodes:
+            if count < node.live:
+                if count:
+                    self._resize_counters(node, node.live - count)
+                break
+            count -= node.live
+            dropped += 1
+        self.drop(0, dropped)
+
+    def drop(self, index: int, count: int) -> None:
+        """Remove whole nodes."""
+        del self.nodes[index : index + count], self.first_ids[index : index + count]
+
+    @staticmethod
+    def _resize_counters(node: Node, live: int) -> None:
+        before = integer_size(node.live) + integer_size(node.total - node.live)
+        node.live = live
+        node.size += integer_size(live) + integer_size(node.total - live) - before
+
+    def copy(self) -> NodeLedger:
+        """An independent ledger with the same nodes."""
+        twin = NodeLedger()
+        twin.nodes = [Node(n.first_id, n.last_id, n.live, n.total, n.size, n.field_names) for n in self.nodes]
+        twin.first_ids = list(self.first_ids)
+        twin.settled_id = self.settled_id
+        return twin

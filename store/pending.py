@@ -1,0 +1,297 @@
+"""The pending entries of one consumer group.
+
+Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, at one time, with count 1. A run is one
+`Delivery`, shared by all its entries until each leaves it (acknowledged, claimed, released, ...). Three views exist:
+
+- by ID: a dict from entry ID to its delivery, beside a sorted list of IDs to walk from a cursor (`SortedIDs`);
+- by consumer: a sorted list of IDs each;
+- by time: the deliveries, oldest first, behind the FIFO of released entries, which nobody owns.
+
+`PendingEntries` keeps them in step: `deliver`, `release` and `drop` are the only ways in and out. Lists may hold IDs that
+have left; whoever walks them checks against the dict, and a list that is half stale is rebuilt.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from .ids import StreamID
+
+DELIVERY_COUNT_MAX: Final = 2**63 - 1
+"""What XNACK FATAL sets; counts saturate here."""
+NEVER: Final = -1
+STALE_SLACK: Final = 64
+"""A list is rebuilt when it is more than half stale and longer than this."""
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """Entries handed to one consumer at one time, with one delivery count. Times are Unix ms."""
+
+    consumer: Consumer | None
+    """None once XNACK has released the entry."""
+    time_ms: int
+    """0 once released."""
+    count: int
+    """Deliveries so far, this one included."""
+    ids: list[StreamID]
+    remaining: int
+    """How many of `ids` are still in this delivery."""
+    offset: int = 0
+    """`ids` before this index have left."""
+
+
+class SortedIDs:
+    """A sorted list of IDs to walk from a cursor. IDs that have left stay until a cleaning."""
+
+    __slots__ = ("_start", "ids")
+
+    def __init__(self) -> None:
+        self.ids: list[StreamID] = []
+        self._start = 0
+
+    def add(self, new_ids: list[StreamID]) -> None:
+        """Add ascending IDs; those that are in the list already stay where they are."""
+        ids = self.ids
+        if not ids or new_ids[0] > ids[-1]:
+            ids += new_ids
+            return
+        for entry_id in new_ids:
+            index = bisect_left(ids, entry_id)
+            if index == len(ids) or ids[index] != entry_id:
+                ids.insert(index, entry_id)
+            self._start = min(self._start, index)
+
+    def walk(self, start: StreamID, is_member: Callable[[StreamID], bool]) -> Iterator[StreamID]:
+        """The IDs from `start` on. Members may leave during the walk, none may enter."""
+        ids = self.ids
+        index = self._start
+        while index < len(ids) and not is_member(ids[index]):
+            index += 1
+        self._start = index
+        if start > 0:
+            index = max(index, bisect_left(ids, start))
+        for position in range(index, len(ids)):
+            if is_member(ids[position]):
+                yield ids[position]
+
+    def last(self, is_member: Callable[[StreamID], bool]) -> StreamID:
+        """The largest ID; there is one."""
+        while not is_member(self.ids[-1]):
+            self.ids.pop()
+        return self.ids[-1]
+
+    def clean(self, members_count: int, is_member: Callable[[StreamID], bool]) -> None:
+        """Rebuild the list if most of it is stale."""
+        if len(self.ids) > 2 * members_count + STALE_SLACK:
+            self.ids = list(filter(is_member, self.ids))
+            self._start = 0
+
+
+class Consumer:
+    """A named member of a group. `seen_ms` and `active_ms` are Unix ms; -1 means never."""
+
+    __slots__ = ("active_ms", "ids", "name", "pending_count", "seen_ms")
+
+    def __init__(self, name: bytes, seen_ms: int) -> None:
+        self.name = name
+        self.seen_ms = seen_ms
+        self.active_ms = NEVER
+        self.ids = SortedIDs()
+        self.pending_count = 0
+
+
+class PendingEntries:
+    """A group's pending entries list (PEL)."""
+
+    __slots__ = ("_ids", "_runs", "_runs_head", "by_id", "released")
+
+    def __init__(self) -> None:
+        self.by_id: dict[StreamID, Delivery] = {}
+        self.released: dict[StreamID, Delivery] = {}
+        """Entries without owner, in release order."""
+        self._ids = SortedIDs()
+        self._runs: list[Delivery] = []
+        """Owned deliveries by time; equal times in the order they came."""
+        self._runs_head = 0
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __contains__(self, entry_id: StreamID) -> bool:
+        return entry_id in self.by_id
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def deliver(self, ids: list[StreamID], consumer: Consumer, *, time_ms: int, count: int) -> None:
+        """Give distinct IDs to a consumer, whoever had them before; their order is kept in the order by time.
+
+        Hot: see the benchmark row XREADGROUP.
+        """
+        by_id = self.by_id
+        delivery = Delivery(consumer, time_ms, count, ids, len(ids))
+        ascending = sorted(ids)
+        known = self._ids.ids
+        if known and ascending[0] <= known[-1]:
+            for entry_id in ids:
+                if entry_id in by_id:
+                    self._detach(entry_id)
+        by_id.update(dict.fromkeys(ids, delivery))
+        consumer.pending_count += len(ids)
+        consumer.ids.add(ascending)
+        self._ids.add(ascending)
+        self._place(delivery)
+
+    def release(self, entry_id: StreamID, *, count: int) -> None:
+        """Take the entry from its owner (XNACK) and put it at the end of the released ones; also creates one (FORCE)."""
+        delivery = Delivery(None, 0, count, [entry_id], 1)
+        if entry_id in self.by_id:
+            self._detach(entry_id)
+        else:
+            self._ids.add([entry_id])
+        self.by_id[entry_id] = delivery
+        self.released[entry_id] = delivery
+
+    def drop(self, entry_id: StreamID) -> bool:
+        """Remove one entry (acknowledged or gone); False if it was not pending. Hot: see the benchmark row XACK."""
+        delivery = self.by_id.pop(entry_id, None)
+        if delivery is None:
+            return False
+        delivery.remaining -= 1
+        consumer = delivery.consumer
+        if consumer is None:
+            del self.released[entry_id]
+        else:
+            consumer.pending_count -= 1
+        if len(self._ids.ids) > 2 * len(self.by_id) + STALE_SLACK:
+            self._clean()
+        return True
+
+    def drop_consumer(self, consumer: Consumer) -> int:
+        """Remove all that a consumer owns and answer how many."""
+        owned = list(self.owned_ids(consumer, 0))
+        for entry_id in owned:
+            self.drop(entry_id)
+        return len(owned)
+
+    def _detach(self, entry_id: StreamID) -> None:
+        """Take the entry out of its delivery; the caller puts it into another one."""
+        delivery = self.by_id[entry_id]
+        delivery.remaining -= 1
+        consumer = delivery.consumer
+        if consumer is None:
+            del self.released[entry_id]
+        else:
+            consumer.pending_count -= 1
+            consumer.ids.clean(consumer.pending_count, self._owned_by(consumer))
+
+    def _place(self, delivery: Delivery) -> None:
+        """Put a delivery where its time says, after those of equal time."""
+        runs = self._runs
+        if not runs or runs[-1].time_ms <= delivery.time_ms:
+            runs.append(delivery)
+        else:
+            index = bisect_right(runs, delivery.time_ms, key=attrgetter("time_ms"))
+            runs.insert(index, delivery)
+            self._runs_head = min(self._runs_head, index)
+        if len(runs) > 2 * len(self.by_id) + STALE_SLACK:
+            self._clean_runs()
+
+    def _clean(self) -> None:
+        self._ids.clean(len(self.by_id), self.by_id.__contains__)
+        consumers = {id(run.consumer): run.consumer for run in self._runs if run.consumer is not None}
+        for consumer in consumers.values():
+            consumer.ids.clean(consumer.pending_count, self._owned_by(consumer))
+        self._clean_runs()
+
+    def _clean_runs(self) -> None:
+        self._runs = [run for run in self._runs if run.remaining]
+        self._runs_head = 0
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def walk(self, start: StreamID = 0) -> Iterator[tuple[StreamID, Delivery]]:
+        """All pending entries by ID from `start` on. Entries may leave during the walk, none may enter."""
+        by_id = self.by_id
+        for entry_id in self._ids.walk(start, by_id.__contains__):
+            yield entry_id, by_id[entry_id]
+
+    def walk_owned(self, consumer: Consumer, start: StreamID = 0) -> Iterator[tuple[StreamID, Delivery]]:
+        """A consumer's pending entries by ID from `start` on."""
+        for entry_id in self.owned_ids(consumer, start):
+            yield entry_id, self.by_id[entry_id]
+
+    def owned_ids(self, consumer: Consumer, start: StreamID) -> Iterator[StreamID]:
+        """IDs of a consumer's pending entries from `start` on."""
+        return consumer.ids.walk(start, self._owned_by(consumer))
+
+    def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
+        """Released entries in release order, then owned ones, oldest delivery first. The list must not change meanwhile."""
+        yield from self.released.items()
+        by_id = self.by_id
+        for run in self._live_runs():
+            ids = run.ids
+            while run.offset < len(ids) and by_id.get(ids[run.offset]) is not run:
+                run.offset += 1
+            for position in range(run.offset, len(ids)):
+                if by_id.get(ids[position]) is run:
+                    yield ids[position], run
+
+    def oldest_time_ms(self) -> int | None:
+        """Delivery time of the entry that has been pending longest with an owner, None if there is none."""
+        return next((run.time_ms for run in self._live_runs()), None)
+
+    def first_id(self) -> StreamID:
+        """Smallest pending ID; there is one."""
+        return next(self._ids.walk(0, self.by_id.__contains__))
+
+    def last_id(self) -> StreamID:
+        """Largest pending ID; there is one."""
+        return self._ids.last(self.by_id.__contains__)
+
+    def copy(self, consumers: dict[bytes, Consumer]) -> PendingEntries:
+        """An independent list whose deliveries name the consumers of the same name in `consumers`."""
+        twin = PendingEntries()
+        for entry_id, delivery in self.walk_by_time():
+            if delivery.consumer is None:
+                twin.release(entry_id, count=delivery.count)
+            else:
+                consumer = consumers[delivery.consumer.name]
+                twin.deliver([entry_id], consumer, time_ms=delivery.time_ms, count=delivery.count)
+        return twin
+
+    def _live_runs(self) -> Iterator[Delivery]:
+        runs = self._runs
+        while self._runs_head < len(runs) and not runs[self._runs_head].remaining:
+            self._runs_head += 1
+        for index in range(self._runs_head, len(runs)):
+            if runs[index].remaining:
+                yield runs[index]
+
+    def _owned_by(self, consumer: Consumer) -> Callable[[StreamID], bool]:
+        by_id = self.by_id
+
+        def is_owned(entry_id: StreamID) -> bool:
+            delivery = by_id.get(entry_id)
+            return delivery is not None and delivery.consumer is consumer
+
+        return is_owned
+
+    def check(self, consumers: dict[bytes, Consumer]) -> None:
+        """Assert that all views agree."""
+        by_id = sorted(self.by_id)
+        assert [entry_id for entry_id, _ in self.walk()] == by_id
+        assert sorted(entry_id for entry_id, _ in self.walk_by_time()) == by_id
+        owned = 0
+        for consumer in consumers.values():
+            ids = list(self.owned_ids(consumer, 0))
+            assert len(ids) == consumer.pending_count
+            assert ids == [i for i in by_id if self.by_id[i].consumer is consumer]
+            owned += len(ids)
+        assert owned + len(self.released) == len(by_id)
+        times = [run.time_ms for run in self._runs]
+        assert times == sorted(times)

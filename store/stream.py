@@ -1,0 +1,204 @@
+"""A stream: its entries, counters, consumer groups and idempotent producers.
+
+Names and rules follow `XINFO STREAM`: `last_id` is last-generated-id, `max_deleted_id` is max-deleted-entry-id (raised by
+XDEL, XDELEX and XACKDEL, never by trimming), `entries_added` is entries-added. Everything here is pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from .errors import GenericError
+from .group import ENTRIES_READ_UNKNOWN, Group
+from .idempotence import Idempotence
+from .ids import ID_MAX, ID_MIN, U64_MAX, StreamID
+from .log import EntryLog
+from .nodes import NodeLedger, StreamLimits
+
+ENTRIES_ADDED_MAX: Final = 2**63 - 1
+
+
+class References(Enum):
+    """What deleting or trimming does to pending entries of the removed entry (Redis 8.2)."""
+
+    KEEP = b"KEEPREF"
+    """They stay, dangling."""
+    DELETE = b"DELREF"
+    """They are removed from every group."""
+    ACKED = b"ACKED"
+    """Entries that some group has not acknowledged, or not been delivered yet, are kept."""
+
+
+class Stream:
+    """One stream key."""
+
+    __slots__ = ("entries_added", "groups", "idempotence", "last_id", "limits", "log", "max_deleted_id", "nodes")
+
+    def __init__(self, limits: StreamLimits) -> None:
+        self.limits = limits
+        self.log = EntryLog()
+        self.nodes = NodeLedger()
+        self.last_id: StreamID = ID_MIN
+        self.max_deleted_id: StreamID = ID_MIN
+        self.entries_added = 0
+        self.groups: dict[bytes, Group] = {}
+        self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
+
+    def __len__(self) -> int:
+        return self.log.length
+
+    # -- adding ----------------------------------------------------------------------------------
+
+    def next_id(self, now_ms: int) -> StreamID:
+        """The ID of `XADD *`: the clock, or the successor of the last ID if the clock is not ahead of it."""
+        if now_ms > self.last_id >> 64:
+            return now_ms << 64
+        if self.last_id == ID_MAX:
+            raise GenericError(b"The stream has exhausted the last possible ID, unable to add more items")
+        return self.last_id + 1
+
+    def next_id_in(self, ms: int) -> StreamID:
+        """The ID of `XADD ms-*`. Raises GenericError if that millisecond is over or full."""
+        if ms == self.last_id >> 64:
+            if self.last_id & U64_MAX == U64_MAX:
+                self.require_new_id(self.last_id)
+            return self.last_id + 1
+        return ms << 64
+
+    def require_new_id(self, entry_id: StreamID) -> None:
+        """Raise GenericError unless the ID may be added."""
+        if self.last_id == ID_MAX:
+            raise GenericError(b"The stream has exhausted the last possible ID, unable to add more items")
+        if entry_id <= self.last_id:
+            raise GenericError(b"The ID specified in XADD is equal or smaller than the target stream top item")
+
+    def append(self, entry_id: StreamID, entry: bytes) -> None:
+        """Add an entry in its reply form; `require_new_id` holds. Hot: see the benchmark row XADD."""
+        self.log.append(entry_id, entry)
+        self.last_id = entry_id
+        if self.entries_added < ENTRIES_ADDED_MAX:
+            self.entries_added += 1
+
+    # -- removing --------------------------------------------------------------------------------
+
+    def delete(self, entry_id: StreamID) -> bool:
+        """Delete one entry and remember it as deleted; False if there is no live one."""
+        if not self.remove(entry_id):
+            return False
+        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        return True
+
+    def remove(self, entry_id: StreamID) -> bool:
+        """Take one entry out without raising `max_deleted_id`, as trimming does."""
+        self.settle_nodes()
+        if not self.log.delete(entry_id):
+            return False
+        self.nodes.forget(entry_id)
+        return True
+
+    def settle_nodes(self) -> None:
+        """Compute node boundaries for entries added since; before any removal and before limits change."""
+        self.nodes.settle(self.log, self.limits)
+
+    def is_referenced(self, entry_id: StreamID) -> bool:
+        """Whether a group still has the entry pending, or has not been delivered it (the ACKED test)."""
+        groups = self.groups.values()
+        return any(entry_id > group.last_id or entry_id in group.pending for group in groups)
+
+    def drop_references(self, entry_id: StreamID) -> None:
+        """Remove the entry from every group's pending list (DELREF)."""
+        for group in self.groups.values():
+            group.pending.drop(entry_id)
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    def sorted_groups(self) -> list[Group]:
+        """Groups by name bytes, the order of every listing."""
+        return [self.groups[name] for name in sorted(self.groups)]
+
+    def entries_up_to(self, entry_id: StreamID) -> int | None:
+        """How many entries were ever added up to this ID; None where deletions make it unknowable."""
+        added, log = self.entries_added, self.log
+        if not added:
+            return 0
+        if not log.length and entry_id <= self.last_id:
+            return added
+        if entry_id != ID_MIN and entry_id < self.max_deleted_id:
+            return None
+        if entry_id == self.last_id:
+            return added
+        if entry_id > self.last_id:
+            return None
+        if not self.max_deleted_id or self.max_deleted_id < log.first_id:
+            if entry_id < log.first_id:
+                return added - log.length
+            if entry_id == log.first_id:
+                return added - log.length + 1
+        return None
+
+    def has_hole_ahead(self, group: Group) -> bool:
+        """Whether an entry at or after the group's position was deleted, so that counting on is not exact."""
+        return self.log.length > 0 and self.max_deleted_id != ID_MIN and group.last_id <= self.max_deleted_id
+
+    def lag(self, group: Group) -> int | None:
+        """Entries the group has still to read; None where it cannot be known (XINFO GROUPS)."""
+        added, log = self.entries_added, self.log
+        if not added or not log.length:
+            return 0
+        if group.last_id < log.first_id and self.max_deleted_id < log.first_id:
+            return log.length
+        if group.entries_read != ENTRIES_READ_UNKNOWN and not self.has_hole_ahead(group):
+            return added - group.entries_read
+        distance = self.entries_up_to(group.last_id)
+        return None if distance is None else added - distance
+
+    def advance(self, group: Group, ids: list[StreamID]) -> None:
+        """Move the group over ascending delivered IDs, keeping entries-read exact where it can be."""
+        new_ids = ids if ids[0] > group.last_id else [entry_id for entry_id in ids if entry_id > group.last_id]
+        if not new_ids:
+            return
+        exact_from = self._advance_to_exact(group, new_ids)
+        if exact_from < len(new_ids):
+            group.entries_read += len(new_ids) - exact_from
+            group.last_id = new_ids[-1]
+
+    def _advance_to_exact(self, group: Group, ids: list[StreamID]) -> int:
+        """Move entry by entry until plain counting is right for all that follow; answers the index of the first of those.
+
+        Counting is right once entries-read is known, the position is inside the stream and no hole lies ahead; none
+        of the three can be lost by moving on.
+        """
+        for index, entry_id in enumerate(ids):
+            counted = group.entries_read != ENTRIES_READ_UNKNOWN and group.last_id >= self.log.first_id
+            if counted and not self.has_hole_ahead(group):
+                return index
+            if self.entries_added:
+                distance = self.entries_up_to(entry_id)
+                group.entries_read = ENTRIES_READ_UNKNOWN if distance is None else distance
+            group.last_id = entry_id
+        return len(ids)
+
+    # -- whole -----------------------------------------------------------------------------------
+
+    def copy(self) -> Stream:
+        """A deep copy (COPY)."""
+        twin = Stream(self.limits)
+        twin.log, twin.nodes = self.log.copy(), self.nodes.copy()
+        twin.last_id, twin.max_deleted_id, twin.entries_added = self.last_id, self.max_deleted_id, self.entries_added
+        twin.groups = {name: group.copy() for name, group in self.groups.items()}
+        twin.idempotence = self.idempotence.copy()
+        return twin
+
+    def expire_idempotence(self, now_ms: int) -> None:
+        """Forget idempotency pairs that are too old; the server calls it once per second."""
+        self.idempotence.expire(now_ms)
+
+    def check(self) -> None:
+        """Assert that every view of the stream agrees with the others. Raises AssertionError."""
+        self.log.check()
+        self.settle_nodes()
+        assert sum(node.live for node in self.nodes.nodes) == self.log.length
+        assert self.log.last_id <= self.last_id
+        for group in self.groups.values():
+            group.pending.check(group.consumers)
