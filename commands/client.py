@@ -14,6 +14,10 @@ class Transaction:
 
     queue: list[list[bytes]] | None = None
     """Queued commands; None outside MULTI."""
+    queue_size: int = 0
+    """Bytes of the queued arguments; they count towards the query buffer limit."""
+    has_write: bool = False
+    """A queued command writes: EXEC then obeys the rules for writes."""
     aborted: bool = False
     """A command was refused while queueing: EXEC answers EXECABORT."""
     dirty: bool = False
@@ -27,6 +31,8 @@ class Client:
     """State of a connection. Times are Unix ms, sizes are bytes."""
 
     id: int
+    descriptor: int = -1
+    """File descriptor of the socket."""
     address: bytes = b""
     local_address: bytes = b""
     created_ms: int = 0
@@ -40,6 +46,10 @@ class Client:
     db: Database = field(default=None)  # type: ignore[assignment]
     transaction: Transaction = field(default_factory=Transaction)
     blocked: Blocked | None = None
+    is_held: bool = False
+    """A command waits for the end of CLIENT PAUSE."""
+    is_plain: bool = False
+    """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
     reply_mode: str = "on"
     """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
     no_evict: bool = False
@@ -52,5 +62,7 @@ class Client:
     received_size: int = 0
     sent_size: int = 0
     reads_count: int = 0
+    pipeline_length_sum: int = 0
+    """Requests that arrived, over all reads."""
     query_buffer_size: int = 0
     output_buffer_size: int = 0

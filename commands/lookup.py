@@ -1,0 +1,56 @@
+"""From a request's words to its row: the first three checks of every request (unknown command, subcommand, arity)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..store.errors import GenericError, wrong_number_of_arguments
+from .table import TABLE, Row
+
+ECHOED_SIZE_MAX: Final = 128
+"""How much of a client's own words an error text repeats, in bytes; more would let a client fill our log."""
+
+
+def find_row(argv: list[bytes]) -> Row:
+    """The row that answers `argv`, arity checked. Raises GenericError with Redis' text."""
+    row = TABLE.get(argv[0].upper())
+    if row is None:
+        raise unknown_command(argv)
+    if row.subcommands and len(argv) > 1:
+        container = row
+        found = container.subcommands.get(argv[1].upper())
+        if found is None:
+            raise unknown_subcommand(container, argv[1])
+        row = found
+    count = len(argv)
+    if (count != row.arity if row.arity > 0 else count < -row.arity) or row.handler is None:
+        raise wrong_number_of_arguments(row.name_lower)
+    return row
+
+
+def unknown_command(argv: list[bytes]) -> GenericError:
+    """Names the command and as many of its arguments as fit."""
+    text = b"unknown command '%b'" % argv[0][:ECHOED_SIZE_MAX]
+    if len(argv) == 1:
+        return GenericError(text)
+    listed = b""
+    for argument in argv[1:]:
+        if len(listed) >= ECHOED_SIZE_MAX:
+            break
+        listed += b"'%b' " % argument[: ECHOED_SIZE_MAX - len(listed)]
+    return GenericError(b"%b, with args beginning with: %b" % (text, listed))
+
+
+def unknown_subcommand(container: Row, word: bytes) -> GenericError:
+    """`word` is no subcommand of `container`."""
+    return GenericError(
+        b"unknown subcommand '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container.name.encode())
+    )
+
+
+def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:
+    """A known subcommand with too many words."""
+    return GenericError(
+        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
+        % (word[:ECHOED_SIZE_MAX], container)
+    )

@@ -1,0 +1,212 @@
+"""One client's socket: bytes in, requests to the dispatcher, reply pieces out, and who must stop for whom.
+
+Requests stop being run while the client is blocked, held by CLIENT PAUSE, or does not read its replies; they gather
+in the session's backlog, and past `BACKLOG_COUNT_MAX` of them the socket is not read either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..commands.client import Client
+from ..protocol.reader import RequestReader
+from .dispatch import Session
+
+if TYPE_CHECKING:
+    from .app import Server
+
+BACKLOG_COUNT_MAX: Final = 1024
+"""Requests kept for a client that must wait; with more, its socket is left unread until they are run."""
+
+OUTPUT_SIZE_HIGH: Final = 256 * 1024
+"""Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
+
+OUTPUT_SIZE_LOW: Final = 64 * 1024
+"""Unsent bytes at which they go on."""
+
+
+def format_address(address: Any, path: bytes) -> bytes:
+    """`ip:port` as CLIENT LIST shows it; a Unix socket is its path with port 0."""
+    if not isinstance(address, tuple):
+        return path + b":0"
+    host, port = address[0], address[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+class Connection(asyncio.Protocol, Session):
+    """The asyncio side of a session."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.reader = RequestReader()
+        self.transport: asyncio.Transport
+        self.is_closed = False
+        self.is_write_paused = False
+        self._is_reading_paused = False
+        self._peer_has_ended = False
+        super().__init__()
+        Session.__init__(self, Client(server.next_client_id()))
+
+    # -- called by the loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet the client, or turn it away."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=OUTPUT_SIZE_HIGH, low=OUTPUT_SIZE_LOW)
+        client = self.client
+        connected_socket: socket.socket | None = transport.get_extra_info("socket")
+        if connected_socket is not None:
+            client.descriptor = connected_socket.fileno()
+            client.is_unix = connected_socket.family == socket.AF_UNIX
+            if not client.is_unix:
+                self._configure_socket(connected_socket)
+        unix_path: bytes = self.server.config.unixsocket
+        client.address = format_address(transport.get_extra_info("peername"), unix_path)
+        client.local_address = format_address(transport.get_extra_info("sockname"), unix_path)
+        refusal = self.server.admit(self)
+        if refusal is not None:
+            self.is_closed = True
+            self.transport.write(refusal)
+            self.transport.close()
+            return
+        self.configure_reader()
+
+    def _configure_socket(self, connected_socket: socket.socket) -> None:
+        connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keepalive_s: int = self.server.config.tcp_keepalive
+        if keepalive_s:
+            connected_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, keepalive_s // 3))
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+    def configure_reader(self) -> None:
+        """Give the reader the ceilings now in force."""
+        config = self.server.config
+        self.reader.bulk_size_max = config.proto_max_bulk_len
+        self.reader.query_buffer_size_max = config.client_query_buffer_limit
+        self.reader.authenticated = self.client.authenticated or not config.requirepass
+
+    def data_received(self, data: bytes) -> None:
+        """Run what is complete, or put it behind what is already waiting."""
+        if self.is_closed:
+            return
+        reader, client = self.reader, self.client
+        requests = reader.feed(data)
+        self.server.stats.input_size += len(data)
+        client.received_size += len(data)
+        client.query_buffer_size = reader.buffered_size
+        client.reads_count += 1
+        if requests:
+            client.pipeline_length_sum += len(requests)
+            if self.backlog or client.blocked is not None or client.is_held or self.is_write_paused:
+                self.backlog.extend(requests)
+                if len(self.backlog) > BACKLOG_COUNT_MAX:
+                    self._pause_reading()
+            else:
+                self.server.run(self, requests)
+        if reader.dropped or client.transaction.queue_size > reader.query_buffer_size_max:
+            self.server.stats.query_buffer_limit_disconnections += 1
+            self.abort()
+        elif reader.error is not None:
+            self._pause_reading()
+            self._end_if_done()
+
+    def eof_received(self) -> bool:
+        """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
+        self._peer_has_ended = True
+        if self.client.blocked is not None or self.client.is_held:
+            self.server.forget(self)
+            return False
+        return bool(self.out or self.backlog)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: stop working for it."""
+        self.is_write_paused = True
+        self.client.output_buffer_size = self.transport.get_write_buffer_size()
+        if self.server.exceeds_output_limit(self.client):
+            self.abort()
+
+    def resume_writing(self) -> None:
+        """The peer has read: go on."""
+        self.is_write_paused = False
+        self.client.output_buffer_size = 0
+        self.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone, whoever closed it."""
+        self.is_closed = True
+        self.server.forget(self)
+
+    # -- called by the server --------------------------------------------------------------------
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether requests may not be run now."""
+        client = self.client
+        return client.blocked is not None or client.is_held or self.is_write_paused or self.is_closed
+
+    def resume(self) -> None:
+        """Run the backlog, and read again once it is empty."""
+        if self.must_wait:
+            return
+        if self.backlog:
+            requests = list(self.backlog)
+            self.backlog.clear()
+            self.server.run(self, requests)
+        if not self.backlog and not self.must_wait and self.reader.error is None:
+            self._resume_reading()
+        self._end_if_done()
+
+    def send(self) -> None:
+        """Hand the output made so far to the transport, in one piece."""
+        out = self.out
+        if out and not self.is_closed:
+            data = b"".join(out)
+            self.client.sent_size += len(data)
+            self.server.stats.output_size += len(data)
+            self.transport.write(data)
+        out.clear()
+        self._end_if_done()
+
+    def abort(self) -> None:
+        """Close at once, without what is unsent."""
+        self.server.forget(self)
+        self.is_closed = True
+        self.transport.abort()
+
+    def close(self) -> None:
+        """Close after what is unsent."""
+        self.server.forget(self)
+        self.is_closed = True
+        self.transport.close()
+
+    # --------------------------------------------------------------------------------------------
+
+    def _end_if_done(self) -> None:
+        """Close once nothing is left to answer: after QUIT, after a protocol error, after the peer's end."""
+        if self.is_closed or self.out:
+            return
+        if self.client.close_after_reply:
+            self.close()
+            return
+        if self.backlog or self.client.blocked is not None or self.client.is_held:
+            return
+        if self.reader.error is not None:
+            self.client.close_after_reply = True
+            self.out.append(b"-ERR Protocol error: %b\r\n" % self.reader.error)
+            self.send()
+        elif self._peer_has_ended:
+            self.close()
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused and not self.is_closed:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_reading_paused and not self.is_closed:
+            self._is_reading_paused = False
+            self.transport.resume_reading()

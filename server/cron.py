@@ -1,0 +1,66 @@
+"""What the server does by itself, ten times a second: expiry, idle clients, idempotency pairs, the log's own timer."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Final
+
+from ..store.database import Database, Store
+from ..store.stream import Stream
+
+SAMPLE_COUNT: Final = 200
+"""Keys with an expiry time looked at before asking whether it is worth going on."""
+
+EXPIRED_SHARE_MIN: Final = 0.1
+"""Share of a sample that must have been due to go on at once: below it the next turn is soon enough."""
+
+EXPIRY_BUDGET_NS: Final = 25_000_000
+"""Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile."""
+
+STREAM_COUNT_PER_TURN: Final = 1000
+"""Keys looked at in one turn for old idempotency pairs; they are hidden by their age anyway, this frees memory."""
+
+
+class ActiveExpiry:
+    """Removes expired keys nobody asks for, walking over all keys with an expiry time in rounds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rounds: dict[int, list[bytes]] = {}
+        """Keys still to be looked at in this round, by database index."""
+
+    def run(self, now_ms: int) -> None:
+        """Remove keys that are due, within the time budget."""
+        end_ns = perf_counter_ns() + EXPIRY_BUDGET_NS
+        for db in self._store.databases:
+            if db.expires and not db.frozen:
+                self._run_in(db, now_ms, end_ns)
+
+    def _run_in(self, db: Database, now_ms: int, end_ns: int) -> None:
+        keys = self._rounds.get(db.index)
+        if not keys:
+            keys = self._rounds[db.index] = list(db.expires)
+        while keys:
+            sample = keys[-SAMPLE_COUNT:]
+            del keys[-SAMPLE_COUNT:]
+            expired_count = sum(db.expire_if_due(key, now_ms) for key in sample)
+            if expired_count < EXPIRED_SHARE_MIN * len(sample) or perf_counter_ns() > end_ns:
+                return
+
+
+class IdempotenceExpiry:
+    """Frees idempotency pairs that are too old, walking over all streams in rounds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: list[tuple[Database, bytes]] = []
+
+    def run(self, now_ms: int) -> None:
+        """Look at the next keys."""
+        if not self._keys:
+            self._keys = [(db, key) for db in self._store.databases for key in db.keys]
+        for db, key in self._keys[-STREAM_COUNT_PER_TURN:]:
+            value = db.keys.get(key)
+            if type(value) is Stream and value.idempotence.producers:
+                value.expire_idempotence(now_ms)
+        del self._keys[-STREAM_COUNT_PER_TURN:]

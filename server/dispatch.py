@@ -1,0 +1,508 @@
+"""From requests to replies: the checks every request goes through, the handler, the log, and the readers it wakes.
+
+Most requests come from a client with nothing special about it (authenticated, no transaction, no pause, replies on)
+and name an ordinary data command. For those the dispatcher keeps one flag per client and one dictionary of rows, and
+`execute` runs them with three tests. Everything else goes through `_execute_checked`, which applies the checks in
+Redis' order, and recomputes the flag afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum, auto
+from time import perf_counter_ns
+from typing import Any, Final, Protocol
+
+from ..commands.blocking import Blocked
+from ..commands.client import Client
+from ..commands.connection import NoAuthentication, must_authenticate
+from ..commands.context import Context
+from ..commands.lookup import find_row
+from ..commands.table import TABLE, Flag, Handler, Row
+from ..commands.transaction import ExecAborted, discard
+from ..protocol.encoder import ENCODERS
+from ..protocol.replies import NULL_ARRAY, QUEUED, Reply
+from ..store.database import Database
+from ..store.errors import GenericError, ReplyError
+from .waiters import LineKey, Waiter, Waiters
+
+logger = logging.getLogger(__name__)
+
+ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
+ALSO_ORDINARY: Final = {"PING", "ECHO"}
+ACROSS_DATABASES: Final = {"MOVE", "COPY"}
+"""Commands that touch a database other than the client's: the fast path looks only at that one."""
+
+NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
+"""Commands that run at once inside MULTI."""
+
+ARGUMENTS_COUNT_MAX: Final = 2**31
+"""Upper end of an open arity; the reader allows fewer."""
+
+SERVING_ROUNDS_MAX: Final = 1000
+"""Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
+round, so reaching this means that a re-run signals its own key for ever."""
+
+FastRow = tuple[Handler, int, int, Row]
+"""(handler, fewest words, most words, row)."""
+
+
+class Log(Protocol):
+    """Where effects go: `persistence.aof.AppendOnlyLog`."""
+
+    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
+        """Take over the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
+        ...
+
+
+class Misconfigured(ReplyError):
+    """Writes are refused while the log cannot be written."""
+
+    prefix = b"MISCONF"
+
+
+class Unblocked(ReplyError):
+    """CLIENT UNBLOCK id ERROR."""
+
+    prefix = b"UNBLOCKED"
+
+    def __init__(self) -> None:
+        super().__init__(b"client unblocked via CLIENT UNBLOCK")
+
+
+class Session:
+    """What the dispatcher knows of a connection: its client, the output made so far, and the requests that must wait."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.out: list[bytes] = []
+        """Reply pieces not yet handed to the transport."""
+        self.backlog: deque[list[bytes]] = deque()
+        """Requests behind a blocked, held or slow-reading one."""
+
+
+class Next(Enum):
+    """What happens to the requests behind the one just looked at."""
+
+    GO_ON = auto()
+    WAIT = auto()
+    """The client is blocked: they wait."""
+    HOLD = auto()
+    """CLIENT PAUSE: they wait, and this one with them."""
+    CLOSE = auto()
+    """They are dropped."""
+
+
+class Dispatcher:
+    """Runs requests. One per server; whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
+
+    def __init__(self, context: Context, stats: Any, log: Log | None = None) -> None:
+        self.context = context
+        self.stats = stats
+        self.log = log
+        self.waiters = Waiters()
+        self.sessions: dict[int, Session] = {}
+        """By client ID."""
+        self.outgoing: dict[Session, None] = {}
+        """Sessions with new output, in order."""
+        self.resumable: list[Session] = []
+        """Sessions that stopped waiting and have a backlog."""
+        self.log_has_news = False
+        """The log took records since it was last flushed; replies wait for that flush."""
+        self.write_error: bytes | None = None
+        """Why the log cannot be written, as MISCONF says it; None while it can."""
+        self.pause_end_ms: int | None = None
+        self.pause_writes_only = False
+        self._held: dict[Session, None] = {}
+        """Sessions that CLIENT PAUSE keeps waiting, in order of arrival."""
+        self._fast: dict[bytes, FastRow] = {}
+        self.refresh_table()
+
+    def refresh_table(self) -> None:
+        """Rebuild the dictionary of ordinary rows, under their usual spellings."""
+        for name, row in TABLE.items():
+            ordinary = row.keys and row.group in ORDINARY_GROUPS and row.name not in ACROSS_DATABASES
+            if row.handler is not None and not row.subcommands and (ordinary or row.name in ALSO_ORDINARY):
+                words_min, words_max = abs(row.arity), row.arity if row.arity > 0 else ARGUMENTS_COUNT_MAX
+                self._fast[name] = self._fast[name.lower()] = (row.handler, words_min, words_max, row)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def execute(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
+        """Run the requests of one read, until one of them makes the rest wait; the rest goes to the backlog.
+
+        Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole price of dispatch, so it works with
+        locals, and one reading of the clock per command serves as the end of one and the start of the next.
+        """
+        context, client, out, fast = self.context, session.client, session.out, self._fast
+        effects, waiting = context.effects, self.waiters.by_client
+        encode = ENCODERS[client.protocol]
+        context.now_ms, context.client, context.db = now_ms, client, client.db
+        db = client.db
+        units_end = 0
+        iterator = iter(requests)
+        started_ns = perf_counter_ns()
+        for argv in iterator:
+            found = fast.get(argv[0])
+            if found is None or not client.is_plain or not found[1] <= len(argv) <= found[2]:
+                if units_end:
+                    self._log_single_units()
+                    units_end = 0
+                after = self._execute_checked(session, argv)
+                if after is not Next.GO_ON:
+                    self._stop(session, argv, iterator, after)
+                    break
+                encode, db = ENCODERS[client.protocol], client.db
+                started_ns = perf_counter_ns()
+                continue
+            handler, _, _, row = found
+            row.calls += 1
+            try:
+                reply = handler(context, argv)
+            except ReplyError as error:
+                reply = self._failed(row, error)
+            except Exception:
+                reply = self._broken(row, argv)
+            if type(reply) is tuple:
+                out += reply
+            elif type(reply) is not Blocked:
+                encode(reply, out)
+            ended_ns = perf_counter_ns()
+            row.duration_ns += ended_ns - started_ns
+            started_ns = ended_ns
+            if len(effects) != units_end or db.expired_keys:
+                if len(effects) == units_end + 1 and not db.expired_keys:
+                    units_end += 1
+                else:
+                    self._log_units_and_group(units_end)
+                    units_end = 0
+            if waiting and db.ready:
+                if units_end:
+                    self._log_single_units()
+                    units_end = 0
+                self._serve_ready()
+                context.client, context.db = client, db
+                started_ns = perf_counter_ns()
+            if type(reply) is Blocked:
+                client.last_command = row.name_lower
+                self._park(session, reply)
+                session.backlog.extend(iterator)
+                break
+        self._end_batch(session, requests)
+
+    def _end_batch(self, session: Session, requests: list[list[bytes]]) -> None:
+        """What is done once per batch: accounting, the rest of the log, forgetting keys nobody waits for."""
+        client = session.client
+        executed_count = len(requests) - len(session.backlog)
+        client.commands_count += executed_count
+        self.stats.commands_processed += executed_count
+        last = self._fast.get(requests[-1][0])
+        if last is not None and not session.backlog:
+            client.last_command = last[3].name_lower
+        if self.context.effects:
+            self._log_single_units()
+        for db in self.context.store.databases:
+            if db.ready:
+                db.ready.clear()
+        if session.out:
+            self.outgoing[session] = None
+
+    def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
+        """Keep what must wait; behind QUIT nothing is run any more."""
+        if after is Next.CLOSE:
+            return
+        if after is Next.HOLD:
+            session.backlog.append(argv)
+            self._held[session] = None
+        session.backlog.extend(rest)
+
+    # -- the checks ------------------------------------------------------------------------------
+
+    def _execute_checked(self, session: Session, argv: list[bytes]) -> Next:
+        """One request through every check, in Redis' order; the first that fails answers."""
+        client = session.client
+        mode_before = client.reply_mode
+        if mode_before == "skip_next":
+            client.reply_mode = "skip"
+        try:
+            row = find_row(argv)
+            self._admit(client, row)
+        except ReplyError as error:
+            self._answer(session, self._rejected(client, argv, error), mode_before)
+            return Next.GO_ON
+        if self._must_hold(client, row):
+            client.reply_mode = mode_before
+            client.is_held = True
+            return Next.HOLD
+        client.last_command = row.name_lower
+        if client.transaction.queue is not None and row.name not in NOT_QUEUED:
+            self._queue(client, row, argv)
+            self._answer(session, QUEUED, mode_before)
+            return Next.GO_ON
+        reply = self._run(row, argv)
+        if type(reply) is Blocked:
+            self._park(session, reply)
+        else:
+            self._answer(session, reply, mode_before)
+        if self.waiters.by_client:
+            self._serve_ready()
+            self.context.client = client
+        self.context.db = client.db
+        client.is_plain = self.is_plain(client)
+        if client.close_after_reply:
+            return Next.CLOSE
+        return Next.GO_ON if client.blocked is None else Next.WAIT
+
+    def _admit(self, client: Client, row: Row) -> None:
+        """Raise what stands against running or queueing this command now."""
+        context = self.context
+        if not row.flags & Flag.NO_AUTH and must_authenticate(context, client):
+            raise NoAuthentication
+        transaction = client.transaction
+        if row.flags & Flag.NO_MULTI and transaction.queue is not None:
+            raise GenericError(b"Command not allowed inside a transaction")
+        if self.write_error is not None and (row.name == "PING" or self._may_write(client, row)):
+            raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
+
+    def _may_write(self, client: Client, row: Row) -> bool:
+        """Whether the command writes; EXEC does if one of its queue does."""
+        return row.is_write or (row.name == "EXEC" and client.transaction.has_write)
+
+    def _rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
+        """Refusing a command spoils an open transaction; refusing EXEC ends it."""
+        name = argv[0].upper()
+        if (row := TABLE.get(name)) is not None:
+            row.rejected_calls += 1
+        if name == b"EXEC":
+            discard(self.context.store, client)
+            error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
+        elif client.transaction.queue is not None:
+            client.transaction.aborted = True
+        self.stats.count_error(error.wire_text)
+        return error
+
+    def _must_hold(self, client: Client, row: Row) -> bool:
+        """Whether CLIENT PAUSE keeps this command waiting."""
+        if self.pause_end_ms is None or self.context.now_ms >= self.pause_end_ms:
+            return False
+        return not self.pause_writes_only or self._may_write(client, row)
+
+    def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        transaction = client.transaction
+        assert transaction.queue is not None
+        transaction.queue.append(argv)
+        transaction.queue_size += sum(map(len, argv))
+        transaction.has_write = transaction.has_write or row.is_write
+
+    def is_plain(self, client: Client) -> bool:
+        """Whether ordinary commands of this client need no check beyond their arity."""
+        return (
+            client.transaction.queue is None
+            and client.reply_mode == "on"
+            and not client.close_after_reply
+            and self.pause_end_ms is None
+            and self.write_error is None
+            and not must_authenticate(self.context, client)
+        )
+
+    def refresh_clients(self) -> None:
+        """Recompute every client's flag, after something that concerns them all has changed."""
+        for session in self.sessions.values():
+            session.client.is_plain = self.is_plain(session.client)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def _run(self, row: Row, argv: list[bytes]) -> Reply:
+        """Run a handler as a unit of its own; whatever it raises becomes the reply."""
+        handler = row.handler
+        assert handler is not None
+        row.calls += 1
+        started_ns = perf_counter_ns()
+        try:
+            reply = handler(self.context, argv)
+        except ReplyError as error:
+            reply = self._failed(row, error)
+        except Exception:
+            reply = self._broken(row, argv)
+        row.duration_ns += perf_counter_ns() - started_ns
+        self._log_units_and_group(0)
+        return reply
+
+    def _failed(self, row: Row, error: ReplyError) -> ReplyError:
+        row.failed_calls += 1
+        self.stats.count_error(error.wire_text)
+        return error
+
+    def _broken(self, row: Row, argv: list[bytes]) -> ReplyError:
+        """Our bug, not the client's: the whole traceback goes to the log, and the server goes on."""
+        logger.exception("internal error in %s with %d arguments", row.name, len(argv) - 1)
+        return self._failed(row, GenericError(b"internal error"))
+
+    def _answer(self, session: Session, reply: Reply, mode_before: str) -> None:
+        """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
+        client = session.client
+        if mode_before == "on" or client.reply_mode == "on":
+            ENCODERS[client.protocol](reply, session.out)
+        if client.reply_mode == "skip":
+            client.reply_mode = "on"
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def _log_single_units(self) -> None:
+        """Hand over the effects gathered so far: units of one record each."""
+        effects = self.context.effects
+        if self.log is not None and effects:
+            self.log.append(list(effects), False)
+            self.log_has_news = True
+        effects.clear()
+
+    def _log_units_and_group(self, units_end: int) -> None:
+        """The first `units_end` effects are units of their own; what follows is one unit with the keys it found expired.
+
+        Those keys come first: the command already saw the dataset without them.
+        """
+        effects = self.context.effects
+        unit = self.context.take_expired()
+        unit += effects[units_end:]
+        if not unit:
+            return
+        del effects[units_end:]
+        self._log_single_units()
+        if self.log is not None:
+            self.log.append(unit, len(unit) > 1)
+            self.log_has_news = True
+
+    def log_expired(self) -> None:
+        """Log keys that expired outside of any command; each is a unit."""
+        records = self.context.take_expired()
+        if records and self.log is not None:
+            self.log.append(records, False)
+            self.log_has_news = True
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _park(self, session: Session, blocked: Blocked) -> None:
+        """Let the client wait. Keys touched before are old news to it: it has just looked at them."""
+        client = session.client
+        if not self.waiters.by_client:
+            for db in self.context.store.databases:
+                db.ready.clear()
+        client.blocked = blocked
+        self.waiters.add(client, client.db.index, blocked)
+
+    def _serve_ready(self) -> None:
+        """Run again the readers blocked on touched keys: in touch order, and on each key whoever waits longest first."""
+        for _ in range(SERVING_ROUNDS_MAX):
+            lines = self._take_ready_lines()
+            if not lines:
+                return
+            for db_index, key in lines:
+                for waiter in self.waiters.in_line(db_index, key):
+                    if waiter.lines:
+                        self._run_again(waiter)
+        logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
+
+    def _take_ready_lines(self) -> list[LineKey]:
+        lines: list[LineKey] = []
+        for index in list(self.waiters.databases):
+            ready = self.context.store.databases[index].ready
+            if ready:
+                lines += [(index, key) for key in ready if (index, key) in self.waiters.lines]
+                ready.clear()
+        return lines
+
+    def _run_again(self, waiter: Waiter) -> None:
+        """Run a blocked command once more; it is answered, or waits on with the deadline it had."""
+        client = waiter.client
+        context = self.context
+        context.client, context.db = client, context.store.databases[waiter.db_index]
+        reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+        if type(reply) is Blocked:
+            self.waiters.requeue(waiter, reply.wake_ms)
+        else:
+            self._end_wait(waiter, reply)
+
+    def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
+        client = waiter.client
+        self.waiters.remove(waiter)
+        client.blocked = None
+        session = self.sessions[client.id]
+        self._answer(session, reply, client.reply_mode)
+        self.outgoing[session] = None
+        if session.backlog:
+            self.resumable.append(session)
+
+    def run_timers(self, now_ms: int) -> None:
+        """Answer waits past their deadline with the null array, and run those again whose wake time has passed."""
+        expired, woken = self.waiters.take_due(now_ms)
+        for waiter in expired:
+            self._end_wait(waiter, NULL_ARRAY)
+        if woken:
+            self.context.now_ms = now_ms
+            for db_index, key in woken:
+                self.context.store.databases[db_index].signal_ready(key)
+            self._serve_ready()
+
+    def serve_expired(self, now_ms: int) -> None:
+        """After active expiry: log the keys it removed, and let readers blocked on them know."""
+        self.log_expired()
+        if self.waiters.by_client:
+            self.context.now_ms = now_ms
+            self._serve_ready()
+
+    def unblock(self, client: Client, *, with_error: bool) -> bool:
+        """End a wait early; False if the client was not waiting."""
+        waiter = self.waiters.of(client)
+        if waiter is None:
+            return False
+        self._end_wait(waiter, Unblocked() if with_error else NULL_ARRAY)
+        return True
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Let a new connection in."""
+        self.sessions[session.client.id] = session
+        session.client.is_plain = self.is_plain(session.client)
+
+    def detach(self, session: Session) -> None:
+        """Forget a connection: its wait, its transaction, its output."""
+        client = session.client
+        if self.sessions.pop(client.id, None) is None:
+            return
+        waiter = self.waiters.of(client)
+        if waiter is not None:
+            self.waiters.remove(waiter)
+            client.blocked = None
+        discard(self.context.store, client)
+        self.outgoing.pop(session, None)
+        self._held.pop(session, None)
+        session.backlog.clear()
+
+    # -- pause -----------------------------------------------------------------------------------
+
+    def pause(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
+        """Hold commands back until `end_ms`; of two pauses the later end and the stricter mode hold."""
+        if self.pause_end_ms is not None and self.pause_end_ms > now_ms:
+            end_ms = max(end_ms, self.pause_end_ms)
+            writes_only = writes_only and self.pause_writes_only
+        self.pause_end_ms, self.pause_writes_only = end_ms, writes_only
+        self._freeze(self.context.store.databases, frozen=True)
+        self.refresh_clients()
+
+    def unpause(self) -> None:
+        """End a pause: whoever was held goes on, in order of arrival."""
+        self.pause_end_ms = None
+        self._freeze(self.context.store.databases, frozen=False)
+        self.refresh_clients()
+        for session in self._held:
+            session.client.is_held = False
+            self.resumable.append(session)
+        self._held.clear()
+
+    @staticmethod
+    def _freeze(databases: list[Database], *, frozen: bool) -> None:
+        for db in databases:
+            db.frozen = frozen

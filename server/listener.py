@@ -1,0 +1,94 @@
+"""Listening sockets: where clients may come from, and who is turned away at the door."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import socket
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+OPTIONAL_ADDRESS_ERRORS: Final = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
+"""What an address marked `-` may fail with: this host does not have it. Anything else stops the start."""
+
+TOO_MANY_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
+
+PROTECTED_MODE: Final = (
+    b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
+    b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
+    b"from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode "
+    b"sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the "
+    b"same host the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. "
+    b"Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by "
+    b"editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the "
+    b"server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' "
+    b"option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above "
+    b"things in order for the server to start accepting connections from the outside.\r\n"
+)
+"""Redis' own words: clients show them to people."""
+
+
+def is_loopback(peer: Any) -> bool:
+    """Whether a peer address is of this host; Unix sockets are."""
+    if not isinstance(peer, tuple):
+        return True
+    address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def open_tcp_sockets(addresses: list[str], port: int, backlog: int) -> list[socket.socket]:
+    """Listen on every address of `bind`; `*` is any IPv4, `::` and `::*` any IPv6, a leading `-` makes it optional.
+
+    Port 0 lets the system choose. Raises OSError; sockets opened before are closed then.
+    """
+    opened: list[socket.socket] = []
+    for word in addresses:
+        try:
+            opened.append(_open_tcp_socket(word.removeprefix("-"), port, backlog))
+        except OSError as error:
+            if word.startswith("-") and error.errno in OPTIONAL_ADDRESS_ERRORS:
+                continue
+            for listening in opened:
+                listening.close()
+            raise
+    return opened
+
+
+def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
+    host = {"*": "0.0.0.0", "::*": "::"}.get(word, word)
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(backlog)
+    except OSError:
+        listening.close()
+        raise
+    listening.setblocking(False)
+    return listening
+
+
+def open_unix_socket(path: str, permissions: int, backlog: int) -> socket.socket:
+    """Listen on a Unix socket; a socket left behind under that name is replaced. `permissions` 0 keeps the umask's."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(Path(path).stat().st_mode):
+            Path(path).unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(path)
+        if permissions:
+            Path(path).chmod(permissions)
+        listening.listen(backlog)
+    except OSError:
+        listening.close()
+        raise
+    listening.setblocking(False)
+    return listening
