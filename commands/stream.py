@@ -435,7 +435,7 @@ def xsetid(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"The ID specified in XSETID is smaller than the target stream top item")
     if entries_added is not None and entries_added < len(stream):
         raise GenericError(b"The entries_added specified in XSETID is smaller than the target stream length")
-    stream.last_id = last_id
+    stream.set_last_id(last_id)
     if entries_added is not None:
         stream.entries_added = entries_added
     if max_deleted_id:

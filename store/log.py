@@ -41,6 +41,12 @@ class EntryLog:
         self.length += 1
         self.last_id = entry_id
 
+    def close_tail(self) -> None:
+        """Let the next entry open a new chunk: its ID may be below those of deleted entries in the present one."""
+        if self._tail is not None:
+            self._tail.seal()
+            self._tail = None
+
     def __contains__(self, entry_id: StreamID) -> bool:
         if not self.first_id <= entry_id <= self.last_id or not self.length:
             return False

@@ -134,25 +134,19 @@ class NodeLedger:
         """Index of the node that holds the ID."""
         return bisect_right(self.first_ids, entry_id) - 1
 
-    def forget(self, entry_id: StreamID) -> None:
-        """One entry was deleted: it stays in its node, and the node goes with its last live entry."""
+    def forget(self, entry_id: StreamID, *, keep_node: bool) -> None:
+        """One entry was deleted: it stays in its node, and unless told otherwise the node goes with its last live entry."""
         index = self.index_of(entry_id)
         node = self.nodes[index]
         self._resize_counters(node, node.live - 1)
-        if not node.live:
+        if not node.live and not keep_node:
             self.drop(index, 1)
 
-    def forget_head(self, count: int) -> None:
-        """The `count` smallest live entries were deleted."""
-        dropped = 0
-        for node in self.nodes:
-            if count < node.live:
-                if count:
-                    self._resize_counters(node, node.live - count)
-                break
-            count -= node.live
-            dropped += 1
-        self.drop(0, dropped)
+    def forget_head(self, whole_count: int, partial_count: int) -> None:
+        """The first `whole_count` nodes are gone, and `partial_count` live entries of the next one, which stays."""
+        self.drop(0, whole_count)
+        if partial_count:
+            self._resize_counters(self.nodes[0], self.nodes[0].live - partial_count)
 
     def drop(self, index: int, count: int) -> None:
         """Remove whole nodes."""

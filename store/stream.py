@@ -80,21 +80,28 @@ class Stream:
         if self.entries_added < ENTRIES_ADDED_MAX:
             self.entries_added += 1
 
+    def set_last_id(self, last_id: StreamID) -> None:
+        """XSETID: the next entry comes after this ID, which may be lower than before but not below a live entry."""
+        self.settle_nodes()
+        self.nodes.settled_id = min(self.nodes.settled_id, last_id)
+        self.log.close_tail()
+        self.last_id = last_id
+
     # -- removing --------------------------------------------------------------------------------
 
     def delete(self, entry_id: StreamID) -> bool:
         """Delete one entry and remember it as deleted; False if there is no live one."""
-        if not self.remove(entry_id):
+        if not self.remove(entry_id, keep_node=False):
             return False
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
         return True
 
-    def remove(self, entry_id: StreamID) -> bool:
-        """Take one entry out without raising `max_deleted_id`, as trimming does."""
+    def remove(self, entry_id: StreamID, *, keep_node: bool) -> bool:
+        """Take one entry out without raising `max_deleted_id`, as trimming does. `keep_node`: see NodeLedger.forget."""
         self.settle_nodes()
         if not self.log.delete(entry_id):
             return False
-        self.nodes.forget(entry_id)
+        self.nodes.forget(entry_id, keep_node=keep_node)
         return True
 
     def settle_nodes(self) -> None:

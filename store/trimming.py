@@ -58,7 +58,7 @@ def _is_whole(stream: Stream, node: Node, removed: int, request: Trim) -> bool:
 
 def _trim_keeping_references(stream: Stream, request: Trim) -> int:
     """KEEPREF: the removed entries are exactly the smallest ones."""
-    removed = 0
+    removed = whole_count = partial_count = 0
     for node in stream.nodes.nodes:
         if request.length_max is not None and len(stream) - removed <= request.length_max:
             break
@@ -66,13 +66,15 @@ def _trim_keeping_references(stream: Stream, request: Trim) -> int:
             break
         if _is_whole(stream, node, removed, request):
             removed += node.live
+            whole_count += 1
             continue
         if not request.approximate:
-            removed += _excess_in(stream, node, removed, request)
+            partial_count = _excess_in(stream, node, removed, request)
+            removed += partial_count
         break
+    stream.nodes.forget_head(whole_count, partial_count)
     if removed:
         stream.log.trim_head(removed)
-        stream.nodes.forget_head(removed)
     return removed
 
 
@@ -103,10 +105,12 @@ def _trim_by_entry(stream: Stream, request: Trim) -> list[StreamID]:
                     continue
             else:
                 stream.drop_references(entry_id)
-            stream.remove(entry_id)
+            stream.remove(entry_id, keep_node=True)
             removed.append(entry_id)
         if not whole:
             break
+        if not node.live:
+            stream.nodes.drop(stream.nodes.index_of(node.first_id), 1)
     return removed
 
 
