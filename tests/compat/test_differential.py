@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 import pytest
+
 from compat.differences import find_reply_difference
 from support.scripts import Observation, Player, Script, read_scripts
 from support.servers import Server

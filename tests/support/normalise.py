@@ -121,7 +121,10 @@ def _near_now(node: Node, _: list[bytes]) -> Node:
             return value
         number, dash, rest = value.value.partition(b"-")
         is_clock = number.isdigit() and len(number) == 13 and abs(int(number) - now_ms) < NEAR_NOW_MS
-        return Node(value.kind, MARK + dash + rest) if is_clock else value
+        if not is_clock:
+            return value
+        # How many entries share a millisecond depends on the clock as well.
+        return Node(value.kind, MARK + dash + (MARK if rest.isdigit() else rest))
 
     return hide(node)
 
