@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiredis import pack_command
-
+from ..protocol.packing import pack_command
 from ..store.database import Database, Store
 from ..store.nodes import StreamLimits
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hiredis import pack_command
-
+from ..protocol.packing import pack_command
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
@@ -318,7 +317,10 @@ def xrevrange(context: Context, argv: list[bytes]) -> Reply:
     arguments=(KEY_ARGUMENT, Argument("id", "string", multiple=True)),
 )
 def xdel(context: Context, argv: list[bytes]) -> Reply:
-    """XDEL key id [id ...]. Returns the number of entries deleted. Raises WrongType, GenericError. Source: Redis 5.0."""
+    """XDEL key id [id ...]
+
+    Returns the number of entries deleted. Raises WrongType, GenericError. Source: redis.io/commands/xdel, Redis 5.0.
+    """
     stream = context.db.get_stream(argv[1], context.now_ms)
     if stream is None:
         return 0
@@ -331,7 +333,7 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
 
 
 def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[bytes]]:
-    """[KEEPREF | DELREF | ACKED] IDS numids id [id ...], in either order (XDELEX, XACKDEL): the mode and the raw IDs."""
+    """[KEEPREF | DELREF | ACKED] and IDS numids id [id ...], in either order (XDELEX, XACKDEL): mode and raw IDs."""
     references: References | None = None
     tokens: list[bytes] | None = None
     index = first
@@ -423,7 +425,10 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
     history=(("7.0.0", "Added the `ENTRIESADDED` and `MAXDELETEDID` arguments."),),
 )
 def xsetid(context: Context, argv: list[bytes]) -> Reply:
-    """XSETID key last-id [ENTRIESADDED n] [MAXDELETEDID id]. Returns OK. Raises WrongType, GenericError. Source: Redis 7.0."""
+    """XSETID key last-id [ENTRIESADDED n] [MAXDELETEDID id]
+
+    Returns OK. Raises WrongType, GenericError. Source: redis.io/commands/xsetid, Redis 7.0.
+    """
     last_id = parse_id(argv[2])
     entries_added, max_deleted_id = _parse_setid_options(argv, last_id)
     stream = context.db.get_stream(argv[1], context.now_ms)

@@ -54,7 +54,7 @@ def _require_stream(context: Context, key: bytes) -> Stream:
     ),
     history=(
         ("6.0.0", "Added the `FULL` modifier."),
-        ("7.0.0", "Added the `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag` fields"),
+        ("7.0.0", "Added the deletion and entries-read counters and the lag."),
     ),
     differs="radix-tree-nodes is an estimate: Headrace keeps no radix tree.",
 )  # fmt: skip

@@ -55,9 +55,7 @@ def parse_read(argv: list[bytes], *, is_group: bool) -> ReadRequest:
             break
         if word in (b"GROUP", b"NOACK", b"CLAIM") and (word == b"NOACK" or more >= (2 if word == b"GROUP" else 1)):
             if not is_group:
-                raise GenericError(
-                    b"The %b option is only supported by XREADGROUP. You called XREAD instead." % word
-                )
+                raise GenericError(b"The %b option is only supported by XREADGROUP. You called XREAD instead." % word)
             index += _read_group_option(argv, index, word, request)
         elif word in _NUMBER_OPTIONS and more:
             _read_number(word, argv[index + 1], request)
@@ -68,7 +66,7 @@ def parse_read(argv: list[bytes], *, is_group: bool) -> ReadRequest:
         raise syntax_error()
     if is_group and request.group is None:
         raise GenericError(b"Missing GROUP option for XREADGROUP")
-    if request.count_max is not None and 0 < request.count and request.count_max < request.count:
+    if request.count_max is not None and request.count > 0 and request.count_max < request.count:
         raise GenericError(b"MAXCOUNT must be greater than or equal to COUNT")
     return request
 
@@ -472,7 +470,9 @@ class _GroupRead:
         owned = pending.owned_ids(consumer, after + 1)
         chosen = list(islice(owned, count) if count >= 0 else owned)
         pieces: list[bytes] = []
-        for entry_id, piece in list(budget.admit(_history_entries(source.stream, chosen, self.context.client.protocol))):
+        for entry_id, piece in list(
+            budget.admit(_history_entries(source.stream, chosen, self.context.client.protocol))
+        ):
             pieces.append(piece)
             if entry_id in source.stream.log:
                 delivery_count = min(pending.by_id[entry_id].count + 1, DELIVERY_COUNT_MAX)

@@ -253,5 +253,3 @@ def require_pairs(argv: list[bytes], first: int) -> None:
     count = len(argv) - first
     if count < 2 or count & 1:
         raise wrong_number_of_arguments(b"xadd")
-
-

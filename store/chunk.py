@@ -58,7 +58,7 @@ class Body:
         return bytes(self.data[self.ends[low - 1] if low else 0 : self.ends[high - 1]])
 
     def pack(self) -> bytes:
-        """Everything as one compressed block: counts, then differences, which compress to almost nothing, then bytes."""
+        """Everything as one compressed block: count, differences (they compress to almost nothing), then bytes."""
         count = len(self.ends)
         ms, seq, ends = self.ms, self.seq, self.ends
         head = array("Q", (count, ms[0]))

@@ -55,9 +55,7 @@ class NoGroup(ReplyError):
     @classmethod
     def for_read(cls, key: bytes, group: bytes) -> NoGroup:
         """Of XREADGROUP, when it is called and when it wakes."""
-        return cls(
-            b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group)
-        )
+        return cls(b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group))
 
     @classmethod
     def for_group(cls, key: bytes, group: bytes) -> NoGroup:

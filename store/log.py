@@ -65,8 +65,10 @@ class EntryLog:
         as few pieces as possible."""
         taken = 0
         pieces: list[bytes] = []
+        if not count:
+            return taken, pieces
         for chunk, low, high in self._spans(start, end):
-            if 0 <= count <= taken + high - low:
+            if 0 < count <= taken + high - low:
                 pieces.append(chunk.body().slice(low, low + count - taken))
                 return count, pieces
             pieces.append(chunk.body().slice(low, high))
@@ -158,10 +160,7 @@ class EntryLog:
 
     def count_between(self, start: StreamID, end: StreamID) -> int:
         """How many live entries lie from `start` to `end`, both included."""
-        total = 0
-        for chunk, low, high in self._spans(start, end):
-            total += high - low
-        return total
+        return sum(high - low for _, low, high in self._spans(start, end))
 
     def copy(self) -> EntryLog:
         """An independent log with the same entries."""

@@ -120,7 +120,7 @@ class NodeLedger:
 
     @staticmethod
     def _size_with(node: Node, entry_id: StreamID, pairs: list[bytes]) -> int:
-        """Size of the node once the entry is in it. The counters of live and deleted entries change size with it, too."""
+        """Size of the node once the entry is in it; the counter of live entries changes size with it, too."""
         pair_count = len(pairs) // 2
         size = node.size - integer_size(node.live) - integer_size(node.total - node.live)
         size += integer_size(node.live + 1) + integer_size(node.total - node.live)
@@ -135,7 +135,7 @@ class NodeLedger:
         return bisect_right(self.first_ids, entry_id) - 1
 
     def forget(self, entry_id: StreamID, *, keep_node: bool) -> None:
-        """One entry was deleted: it stays in its node, and unless told otherwise the node goes with its last live entry."""
+        """One entry was deleted: it stays in its node, and the node goes with its last live one, if not to be kept."""
         index = self.index_of(entry_id)
         node = self.nodes[index]
         self._resize_counters(node, node.live - 1)

@@ -7,8 +7,8 @@ Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, 
 - by consumer: a sorted list of IDs each;
 - by time: the deliveries, oldest first, behind the FIFO of released entries, which nobody owns.
 
-`PendingEntries` keeps them in step: `deliver`, `release` and `drop` are the only ways in and out. Lists may hold IDs that
-have left; whoever walks them checks against the dict, and a list that is half stale is rebuilt.
+`PendingEntries` keeps them in step: `deliver`, `release` and `drop` are the only ways in and out. Lists may hold IDs
+that have left; whoever walks them checks against the dict, and a list that is half stale is rebuilt.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class PendingEntries:
         self._place(delivery)
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
-        """Take the entry from its owner (XNACK) and put it at the end of the released ones; also creates one (FORCE)."""
+        """Take the entry from its owner (XNACK) and put it at the end of the released ones; FORCE also makes one."""
         delivery = Delivery(None, 0, count, [entry_id], 1)
         if entry_id in self.by_id:
             self._detach(entry_id)
@@ -230,7 +230,7 @@ class PendingEntries:
         return consumer.ids.walk(start, self._owned_by(consumer))
 
     def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
-        """Released entries in release order, then owned ones, oldest delivery first. The list must not change meanwhile."""
+        """Released entries in release order, then owned ones, oldest delivery first. Nothing may change meanwhile."""
         yield from self.released.items()
         by_id = self.by_id
         for run in self._live_runs():

@@ -1,7 +1,7 @@
 """A stream: its entries, counters, consumer groups and idempotent producers.
 
-Names and rules follow `XINFO STREAM`: `last_id` is last-generated-id, `max_deleted_id` is max-deleted-entry-id (raised by
-XDEL, XDELEX and XACKDEL, never by trimming), `entries_added` is entries-added. Everything here is pure: no clock, no I/O.
+Names and rules follow `XINFO STREAM`: `last_id` is last-generated-id, `max_deleted_id` is max-deleted-entry-id (raised
+by XDEL, XDELEX and XACKDEL, never by trimming), `entries_added` is entries-added. All of it is pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Stream:
             group.last_id = new_ids[-1]
 
     def _advance_to_exact(self, group: Group, ids: list[StreamID]) -> int:
-        """Move entry by entry until plain counting is right for all that follow; answers the index of the first of those.
+        """Move entry by entry until plain counting is right for all that follow; answers the first of those's index.
 
         Counting is right once entries-read is known, the position is inside the stream and no hole lies ahead; none
         of the three can be lost by moving on.

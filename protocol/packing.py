@@ -1,0 +1,11 @@
+"""Arrays of bulk strings, packed in C: requests, log records, and the field-value part of stored entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, cast
+
+import hiredis
+
+pack_command: Final = cast(Callable[[tuple[bytes, ...]], bytes], hiredis.pack_command)
+"""`(b"XLEN", b"s")` -> `*2\\r\\n$4\\r\\nXLEN\\r\\n$1\\r\\ns\\r\\n`. hiredis' own annotation knows one-element tuples only."""

@@ -1,0 +1,87 @@
+"""The entry log against a plain sorted dict, through sealing, deletions and trims."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hiredis import pack_command
+
+from headrace.store import chunk as chunk_module
+from headrace.store.ids import ID_MAX, ID_MIN, format_id, make_id
+from headrace.store.log import EntryLog
+
+
+def entry_of(entry_id: int, size: int = 1) -> bytes:
+    return b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command((b"f", b"v" * size))
+
+
+class Model:
+    """What the log must look like."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, bytes] = {}
+
+    def between(self, start: int, end: int) -> list[int]:
+        return [entry_id for entry_id in sorted(self.entries) if start <= entry_id <= end]
+
+    def bytes_of(self, ids: list[int]) -> bytes:
+        return b"".join(self.entries[entry_id] for entry_id in ids)
+
+
+def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
+    log.check()
+    assert log.ids(ID_MIN, ID_MAX) == model.between(ID_MIN, ID_MAX)
+    for _ in range(5):
+        start, end = make_id(rng.randrange(60), rng.randrange(3)), make_id(rng.randrange(60), rng.randrange(3))
+        count = rng.choice([-1, 0, 1, 3, 100])
+        ids = model.between(start, end)
+        chosen = ids if count < 0 else ids[:count]
+        taken, pieces = log.read(start, end, count)
+        assert (taken, b"".join(pieces)) == (len(chosen), model.bytes_of(chosen))
+        found, pieces = log.read_with_ids(start, end, count)
+        assert (found, b"".join(pieces)) == (chosen, model.bytes_of(chosen))
+        back = ids[::-1] if count < 0 else ids[::-1][:count]
+        assert log.read_back(start, end, count) == [model.entries[entry_id] for entry_id in back]
+        assert list(log.entries(start, end)) == [(entry_id, model.entries[entry_id]) for entry_id in ids]
+        assert log.count_between(start, end) == len(ids)
+        assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    print("seed", seed)
+    rng = random.Random(seed)
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", rng.choice([2, 5, 1024]))
+    monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 1)
+    log, model, last = EntryLog(), Model(), 0
+    for _ in range(150):
+        action = rng.random()
+        if action < 0.6:
+            last += rng.choice([1, 2, 1 << 64])
+            model.entries[last] = entry_of(last, rng.randrange(50))
+            log.append(last, model.entries[last])
+        elif action < 0.85:
+            entry_id = rng.choice([*model.entries, make_id(1, 1)])
+            assert log.delete(entry_id) == (model.entries.pop(entry_id, None) is not None)
+        else:
+            count = rng.randrange(4)
+            for entry_id in model.between(ID_MIN, ID_MAX)[:count]:
+                del model.entries[entry_id]
+            log.trim_head(count)
+        assert_same(log, model, rng)
+    twin = log.copy()
+    log.trim_head(len(model.entries))
+    assert_same(twin, model, rng)
+
+
+def test_sealed_entries_come_back_byte_for_byte() -> None:
+    log = EntryLog()
+    entries = {make_id(1_700_000_000_000 + i // 3, i % 3): b"" for i in range(5000)}
+    for index, entry_id in enumerate(entries):
+        entries[entry_id] = entry_of(entry_id, index % 97)
+        log.append(entry_id, entries[entry_id])
+    taken, pieces = log.read(ID_MIN, ID_MAX)
+    assert taken == 5000
+    assert b"".join(pieces) == b"".join(entries.values())
+    assert log.memory_size < sum(map(len, entries.values())) / 2

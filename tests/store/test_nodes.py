@@ -1,0 +1,89 @@
+"""Redis' node boundaries: sizes of the listpack model and what `~` sees of them."""
+
+from __future__ import annotations
+
+import pytest
+from hiredis import pack_command
+
+from headrace.store.ids import ID_MAX, format_id, make_id, parse_id
+from headrace.store.nodes import StreamLimits, integer_size, signed_difference, string_size
+from headrace.store.stream import References, Stream
+from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
+
+
+def add(stream: Stream, text: bytes, *pairs: bytes) -> None:
+    entry_id = parse_id(text)
+    stream.require_new_id(entry_id)
+    stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(pairs or (b"f", b"v")))
+
+
+def hundred(limits: StreamLimits) -> Stream:
+    stream = Stream(limits)
+    for ms in range(1, 101):
+        add(stream, b"%d-1" % ms)
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [(b"0", 2), (b"127", 2), (b"128", 3), (b"-1", 3), (b"4096", 4), (b"-32769", 5), (b"8388608", 6),
+     (b"2147483648", 10), (b"9223372036854775807", 10), (b"9223372036854775808", 21), (b"01", 4), (b"-0", 4),
+     (b"", 2), (b"x" * 63, 65), (b"x" * 64, 67), (b"x" * 126, 130), (b"x" * 4095, 4099), (b"x" * 4096, 4103)],
+)  # fmt: skip
+def test_strings_take_the_listpack_size_of_their_smallest_form(text: bytes, size: int) -> None:
+    assert string_size(text) == size
+
+
+def test_differences_of_ids_wrap_as_signed_numbers() -> None:
+    assert signed_difference(0, 1) == -1
+    assert signed_difference(2**64 - 1, 0) == -1
+    assert integer_size(signed_difference(2**63, 0)) == 10
+
+
+@pytest.mark.parametrize(
+    ("request_", "removed"),
+    [
+        (Trim(length_max=55, approximate=True), 40),
+        (Trim(length_max=91, approximate=True), 0),
+        (Trim(length_max=90, approximate=True), 10),
+        (Trim(length_max=55, approximate=True, limit=25), 20),
+        (Trim(length_max=55, approximate=True, limit=9), 0),
+        (Trim(length_max=55), 45),
+        (Trim(id_min=make_id(35, 0), approximate=True), 30),
+        (Trim(id_min=make_id(30, 2), approximate=True), 30),
+        (Trim(id_min=make_id(35, 0)), 34),
+        (Trim(id_min=make_id(35, 0), approximate=True, references=References.ACKED), 34),
+        (Trim(length_max=55, approximate=True, references=References.DELETE), 45),
+        (Trim(length_max=55, approximate=True, references=References.DELETE, limit=45), 40),
+    ],
+)
+def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(request_: Trim, removed: int) -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    assert trim(stream, request_)[0] == removed
+    assert len(stream) == 100 - removed
+    assert stream.max_deleted_id == 0
+    stream.check()
+
+
+def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:
+    assert [default_limit(n) for n in (100, 0, 10**9)] == [10_000, 10_000, 1_000_000]
+    stream = Stream(StreamLimits(node_entries_max=1))
+    for ms in range(1, 251):
+        add(stream, b"%d-1" % ms)
+    assert trim(stream, Trim(length_max=0, approximate=True, limit=default_limit(1)))[0] == 100
+
+
+def test_a_byte_limit_opens_nodes_as_well() -> None:
+    stream = hundred(StreamLimits(node_size_max=60))
+    stream.settle_nodes()
+    assert [node.live for node in stream.nodes.nodes[:3]] == [4, 4, 4]
+
+
+def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    stream.delete(make_id(1, 1))
+    assert first_physical_id(stream) == make_id(1, 1)
+    trim(stream, Trim(length_max=90))
+    assert first_physical_id(stream) == make_id(11, 1)
+    trim(stream, Trim(length_max=0))
+    assert first_physical_id(stream) == ID_MAX

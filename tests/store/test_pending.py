@@ -1,0 +1,116 @@
+"""Pending entries: three views of one list, against a model that keeps them apart."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headrace.store.pending import Consumer, PendingEntries
+
+
+class Model:
+    """(consumer name or None, delivery time, count) by ID, and the time order as a plain list."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, tuple[bytes | None, int, int]] = {}
+        self.order: list[int] = []
+
+    def deliver(self, ids: list[int], name: bytes, time_ms: int, count: int) -> None:
+        for entry_id in ids:
+            self.drop(entry_id)
+        for entry_id in ids:
+            self.by_id[entry_id] = (name, time_ms, count)
+            position = len(self.order)
+            while position and self._sorts_after(self.order[position - 1], time_ms):
+                position -= 1
+            self.order.insert(position, entry_id)
+
+    def _sorts_after(self, entry_id: int, time_ms: int) -> bool:
+        name, other_ms, _ = self.by_id[entry_id]
+        return name is not None and other_ms > time_ms
+
+    def release(self, entry_id: int, count: int) -> None:
+        self.drop(entry_id)
+        zone = sum(1 for other in self.order if self.by_id[other][0] is None)
+        self.by_id[entry_id] = (None, 0, count)
+        self.order.insert(zone, entry_id)
+
+    def drop(self, entry_id: int) -> bool:
+        if entry_id not in self.by_id:
+            return False
+        del self.by_id[entry_id]
+        self.order.remove(entry_id)
+        return True
+
+
+def assert_same(pending: PendingEntries, consumers: dict[bytes, Consumer], model: Model) -> None:
+    pending.check(consumers)
+
+    def row(entry_id: int) -> tuple[bytes | None, int, int]:
+        delivery = pending.by_id[entry_id]
+        return (delivery.consumer.name if delivery.consumer else None, delivery.time_ms, delivery.count)
+
+    assert {entry_id: row(entry_id) for entry_id, _ in pending.walk()} == model.by_id
+    assert [entry_id for entry_id, _ in pending.walk_by_time()] == model.order
+    if model.by_id:
+        assert (pending.first_id(), pending.last_id()) == (min(model.by_id), max(model.by_id))
+    owned_times = [time_ms for name, time_ms, _ in model.by_id.values() if name is not None]
+    assert pending.oldest_time_ms() == (min(owned_times) if owned_times else None)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_views_agree_with_the_model_under_random_changes(seed: int) -> None:
+    print("seed", seed)
+    rng = random.Random(seed)
+    pending, model = PendingEntries(), Model()
+    consumers = {name: Consumer(name, 0) for name in (b"a", b"b")}
+    now_ms, next_id = 1000, 1
+    for _ in range(250):
+        now_ms += rng.randrange(3)
+        action = rng.random()
+        some = rng.sample(range(1, next_id + 3), k=min(next_id, rng.randrange(1, 4)))
+        name = rng.choice([b"a", b"b"])
+        if action < 0.3:
+            ids = list(range(next_id, next_id + rng.randrange(1, 9)))
+            next_id = ids[-1] + rng.randrange(1, 3)
+            pending.deliver(ids, consumers[name], time_ms=now_ms, count=1)
+            model.deliver(ids, name, now_ms, 1)
+        elif action < 0.55:
+            time_ms, count = rng.choice([now_ms, now_ms, rng.randrange(now_ms)]), rng.randrange(5)
+            pending.deliver(some, consumers[name], time_ms=time_ms, count=count)
+            model.deliver(some, name, time_ms, count)
+        elif action < 0.7:
+            pending.release(some[0], count=7)
+            model.release(some[0], 7)
+        elif action < 0.97:
+            for entry_id in some:
+                assert pending.drop(entry_id) == model.drop(entry_id)
+        else:
+            count = pending.drop_consumer(consumers[name])
+            owned = [entry_id for entry_id, row in model.by_id.items() if row[0] == name]
+            assert count == len(owned)
+            for entry_id in owned:
+                model.drop(entry_id)
+        assert_same(pending, consumers, model)
+    twins = {name: Consumer(name, 0) for name in consumers}
+    assert_same(pending.copy(twins), twins, model)
+
+
+def test_lists_are_cleaned_when_most_of_them_has_been_acknowledged() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    for start in range(0, 100_000, 100):
+        pending.deliver(list(range(start, start + 100)), consumer, time_ms=start, count=1)
+        for entry_id in range(start, start + 100):
+            assert pending.drop(entry_id)
+    assert len(pending) == 0
+    assert len(consumer.ids.ids) < 1000
+    pending.check({b"c": consumer})
+
+
+def test_a_walk_starts_at_the_cursor() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    pending.deliver([5, 1, 9], consumer, time_ms=10, count=1)
+    assert [entry_id for entry_id, _ in pending.walk(2)] == [5, 9]
+    assert list(pending.owned_ids(consumer, 6)) == [9]
+    assert [entry_id for entry_id, _ in pending.walk_by_time()] == [5, 1, 9]

@@ -1,0 +1,141 @@
+"""A stream's counters: IDs, entries-read and lag, idempotence."""
+
+from __future__ import annotations
+
+import pytest
+from hiredis import pack_command
+
+from headrace.store.errors import GenericError
+from headrace.store.group import Group
+from headrace.store.idempotence import Idempotence, automatic_iid
+from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+from headrace.store.trimming import Trim, trim
+
+
+def add(stream: Stream, *texts: str) -> None:
+    for text in texts:
+        entry_id = parse_id(text.encode())
+        stream.require_new_id(entry_id)
+        stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command((b"f", b"v")))
+
+
+def five(position: str = "0", entries_read: int = -1) -> tuple[Stream, Group]:
+    stream = Stream(StreamLimits())
+    add(stream, "1-1", "2-1", "3-1", "4-1", "5-1")
+    group = stream.groups[b"g"] = Group(b"g", parse_id(position.encode()), entries_read)
+    return stream, group
+
+
+def read(stream: Stream, group: Group, count: int = -1) -> None:
+    ids, _ = stream.log.read_with_ids(group.last_id + 1, ID_MAX, count)
+    stream.advance(group, ids)
+
+
+def delete(stream: Stream, text: str) -> None:
+    assert stream.delete(parse_id(text.encode()))
+
+
+def test_generated_ids_never_go_back_when_the_clock_does() -> None:
+    stream = Stream(StreamLimits())
+    assert stream.next_id(5) == make_id(5, 0)
+    add(stream, "7-3")
+    assert stream.next_id(5) == make_id(7, 4)
+    add(stream, f"8-{U64_MAX}")
+    assert stream.next_id(8) == make_id(9, 0)
+    with pytest.raises(GenericError, match="equal or smaller than the target stream top item"):
+        stream.next_id_in(8)
+    add(stream, f"{U64_MAX}-{U64_MAX}")
+    with pytest.raises(GenericError, match="exhausted the last possible ID"):
+        stream.next_id(8)
+
+
+def test_lag_of_a_new_group_is_the_length_and_reading_makes_it_exact() -> None:
+    stream, group = five()
+    assert (group.entries_read, stream.lag(group)) == (-1, 5)
+    read(stream, group, 2)
+    assert (group.entries_read, stream.lag(group)) == (2, 3)
+
+
+def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
+    stream, group = five()
+    read(stream, group, 2)
+    delete(stream, "4-1")
+    assert (group.entries_read, stream.lag(group)) == (2, None)
+    read(stream, group, 1)
+    assert (group.entries_read, stream.lag(group)) == (-1, None)
+    read(stream, group, 1)
+    assert (group.entries_read, stream.lag(group)) == (5, 0)
+
+
+def test_a_group_created_in_the_middle_has_no_lag() -> None:
+    stream, group = five("3-1")
+    assert stream.lag(group) is None
+    stream, group = five("1-1")
+    assert stream.lag(group) == 4
+
+
+@pytest.mark.parametrize(("deleted", "lag"), [("2-1", 2), ("3-1", None)])
+def test_deleting_behind_the_group_keeps_lag_and_deleting_its_last_entry_does_not(
+    deleted: str, lag: int | None
+) -> None:
+    stream, group = five()
+    read(stream, group, 3)
+    delete(stream, deleted)
+    assert (group.entries_read, stream.lag(group)) == (3, lag)
+
+
+def test_trimming_past_the_group_keeps_lag_and_the_next_read_catches_up() -> None:
+    stream, group = five()
+    read(stream, group, 1)
+    trim(stream, Trim(length_max=2))
+    assert (group.entries_read, stream.lag(group)) == (1, 2)
+    read(stream, group, 1)
+    assert (group.entries_read, stream.lag(group)) == (4, 1)
+
+
+def test_lag_is_zero_without_entries() -> None:
+    stream, group = five()
+    trim(stream, Trim(length_max=0))
+    assert stream.lag(group) == 0
+
+
+def test_a_lowered_last_id_lets_lower_ids_in_again() -> None:
+    stream, _ = five()
+    trim(stream, Trim(length_max=0))
+    stream.set_last_id(make_id(1, 0))
+    add(stream, "1-5", "2-0")
+    stream.check()
+    assert stream.log.ids(0, ID_MAX) == [make_id(1, 5), make_id(2, 0)]
+
+
+def test_a_copy_shares_nothing() -> None:
+    stream, group = five()
+    read(stream, group, 2)
+    consumer = group.add_consumer(b"c", 10)
+    group.pending.deliver([make_id(1, 1), make_id(2, 1)], consumer, time_ms=10, count=3)
+    twin = stream.copy()
+    delete(stream, "1-1")
+    stream.groups[b"g"].pending.drop(make_id(1, 1))
+    assert len(twin) == 5
+    assert twin.groups[b"g"].pending.by_id[make_id(1, 1)].count == 3
+    twin.check()
+
+
+def test_the_automatic_idempotent_id_is_that_of_redis_and_ignores_the_order_of_pairs() -> None:
+    assert automatic_iid([b"f", b"v"]).hex() == "6e95729ee727f0814aedffba55730079"
+    assert automatic_iid([b"a", b"1", b"b", b"2"]) == automatic_iid([b"b", b"2", b"a", b"1"])
+    assert automatic_iid([b"a", b"1", b"b", b"2"]) != automatic_iid([b"a", b"2", b"b", b"1"])
+
+
+def test_idempotent_pairs_make_room_expire_and_are_forgotten_on_a_new_setting() -> None:
+    pairs = Idempotence(duration_s=10, entries_max=2)
+    for seq in range(3):
+        pairs.record(b"p", b"i%d" % seq, make_id(1000 + seq, 0))
+    assert [pairs.find(b"p", b"i%d" % seq) for seq in range(3)] == [None, make_id(1001, 0), make_id(1002, 0)]
+    pairs.expire(11_001)
+    assert (pairs.find(b"p", b"i1"), pairs.pairs_count) == (None, 1)
+    assert not pairs.configure(10, None)
+    assert pairs.configure(11, None)
+    assert (pairs.pairs_count, pairs.added, pairs.producers) == (0, 3, {})
