@@ -143,6 +143,26 @@ def _any_order(node: Node, _: list[bytes]) -> Node:
     return Node(node.kind, sorted(node.value, key=_sort_key))
 
 
+def _pairs_in_any_order(node: Node, _: list[bytes]) -> Node:
+    children = sorted(zip(node.value[::2], node.value[1::2], strict=True), key=lambda pair: render(pair[0]))
+    return Node(node.kind, [part for pair in children for part in pair])
+
+
+def _commands(node: Node, words: list[bytes]) -> Node:
+    """COMMAND INFO: flags, categories, tips and subcommands are sets."""
+    if node.kind == b"_" or node.value is None:
+        return node
+    return _each(lambda row: _command(row, words))(node)
+
+
+def _command(row: Node, words: list[bytes]) -> Node:
+    if row.value is None:
+        return row
+    children = [_any_order(child, words) if index in (2, 6, 7) else child for index, child in enumerate(row.value)]
+    children[9] = _any_order(_commands(children[9], words), words)
+    return Node(row.kind, children)
+
+
 def _scan(node: Node, words: list[bytes]) -> Node:
     return Node(node.kind, [node.value[0], _any_order(node.value[1], words)])
 
@@ -162,4 +182,8 @@ RULES = [
     Rule("the connection's number", _is(b"CLIENT", b"ID"), lambda node, _: _mark_unless(node)),
     Rule("keys come in no order", _is(b"KEYS"), _any_order),
     Rule("keys come in no order", _is(b"SCAN"), _scan),
+    Rule("directives come in no order", _is(b"CONFIG", b"GET"), _pairs_in_any_order),
+    Rule("commands come in no order", _is(b"COMMAND", b"LIST"), _any_order),
+    Rule("flags and subcommands come in no order", _is(b"COMMAND", b"INFO"), _commands),
+    Rule("users, channels and the like come in no order", _is(b"ACL", b"CAT"), _any_order),
 ]

@@ -56,9 +56,13 @@ class Observation:
     command: str
     reply: bytes
 
+    @property
+    def name(self) -> str:
+        """Who said what."""
+        return f"{self.who}> {self.command}" if self.who else self.command
+
     def __str__(self) -> str:
-        who = f"{self.who}: " if self.who else ""
-        return f"{who}{self.command} -> {self.reply!r}"
+        return f"{self.name} -> {self.reply[:200]!r}"
 
 
 def read_scripts() -> list[Script]:
