@@ -1,0 +1,30 @@
+"""INFO: the server about itself."""
+
+from __future__ import annotations
+
+from ..protocol.replies import Reply, Verbatim
+from .context import Context
+from .table import Argument, Flag, command
+
+
+@command(
+    "INFO",
+    arity=-1,
+    flags=Flag.LOADING | Flag.STALE,
+    categories=("dangerous",),
+    group="server",
+    since="1.0.0",
+    summary="Returns information and statistics about the server.",
+    complexity="O(1)",
+    arguments=(Argument("section", optional=True, multiple=True),),
+    history=(("7.0.0", "Added support for taking multiple section arguments."),),
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+)
+def info(context: Context, argv: list[bytes]) -> Reply:
+    """INFO [section [section ...]]
+
+    The named sections, or the default ones; `all` and `everything` add the statistics per command. Names are matched
+    without regard to case, and one that does not exist adds nothing.
+    Source: redis.io/commands/info.
+    """
+    return Verbatim(context.server.info([section.lower() for section in argv[1:]]))

@@ -1,0 +1,244 @@
+"""The configuration in force: directives as attributes, CONFIG GET, CONFIG SET and CONFIG REWRITE.
+
+    config.stream_node_max_entries      int       a count, or a size in bytes, or a time in the directive's unit
+    config.appendonly                   bool
+    config.appendfsync                  bytes     lower case
+    config.bind, config.save, ...       bytes     as CONFIG GET prints them; see also `save_points`, `buffer_limits`
+
+A change goes through `set_many`, all or nothing. Whoever must act on one registers with `on_change`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..store.errors import GenericError
+from .configfile import replace_file, rewrite_text
+from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
+from .directives import BY_NAME, DIRECTIVES, Change, Directive
+
+Callback = Callable[[Any], None]
+"""Called with a directive's new value, which `config` already shows. Raises ChangeRefused or OSError to refuse it."""
+
+
+class ChangeRefused(Exception):
+    """Raised by a callback of `on_change`: the value is valid but cannot be put in force. The text says why."""
+
+
+class Config:
+    """Every directive at its default until a file, an option or CONFIG SET says otherwise."""
+
+    dir: bytes
+    """The data directory; absolute once the server has entered it."""
+
+    def __init__(self) -> None:
+        self.file_path: bytes | None = None
+        """Absolute path of the configuration file, None without one."""
+        self._callbacks: dict[bytes, list[Callback]] = {}
+        for directive in DIRECTIVES:
+            setattr(self, directive.attribute, directive.default)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Directives are plain attributes, set from their rows."""
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def save_points(self) -> list[tuple[int, int]]:
+        """(seconds, changes) pairs of `save`."""
+        return SavePoints.pairs(self.save)
+
+    @property
+    def buffer_limits(self) -> dict[bytes, Limit]:
+        """(hard bytes, soft bytes, soft seconds) of the classes `normal`, `slave`, `pubsub`; 0 is no limit."""
+        return BufferLimits.by_class(self.client_output_buffer_limit)
+
+    @property
+    def without_effect(self) -> list[bytes]:
+        """Directives that are not at their default although nothing here acts on them, by name."""
+        return [
+            directive.name
+            for directive in DIRECTIVES
+            if not directive.has_effect and self.value(directive) != directive.default
+        ]
+
+    def value(self, directive: Directive) -> Any:
+        """The value in force of a row."""
+        return getattr(self, directive.attribute)
+
+    def get_matching(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+        """CONFIG GET: (name, value) of every directive that a pattern matches, each once.
+
+        A pattern without glob characters must be a whole name, and is answered under the name as typed.
+        """
+        found: dict[bytes, tuple[bytes, bytes]] = {}
+        for pattern in patterns:
+            lowered = pattern.lower()
+            if not set(lowered) & set(b"*?[\\"):
+                if lowered in BY_NAME:
+                    found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
+                continue
+            matches = glob_regex(lowered).fullmatch
+            for name, directive in BY_NAME.items():
+                if name not in found and not directive.is_hidden and matches(name):
+                    found[name] = (name, self._shown(directive))
+        return list(found.values())
+
+    def _shown(self, directive: Directive) -> bytes:
+        return directive.kind.show(self.value(directive))
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def on_change(self, name: str, callback: Callback) -> None:
+        """Have `callback` called after each CONFIG SET of the directive `name`, spelled as in the file."""
+        self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
+
+    def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
+        """Take a value at start, before anybody listens for changes. Raises BadValue."""
+        setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
+
+    def set_many(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        """CONFIG SET: all of these (name, value) pairs, or none. Raises GenericError with Redis' text."""
+        requests = self._checked(list(pairs))
+        before = [(directive, self.value(directive)) for _, directive, _ in requests]
+        for typed, directive, value in requests:
+            words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
+            try:
+                self.assign(directive, words)
+            except BadValue as bad:
+                self._restore(before)
+                raise _set_failed(typed, str(bad)) from None
+        self._apply([(typed, directive) for typed, directive, _ in requests], before)
+
+    def _checked(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, Directive, bytes]]:
+        """The rows meant, if all of them exist and may change now."""
+        requests: list[tuple[bytes, Directive, bytes]] = []
+        seen: set[bytes] = set()
+        for typed, value in pairs:
+            directive = BY_NAME.get(typed.lower())
+            if directive is None:
+                raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % typed)
+            name = directive.name if typed.lower() == directive.name else typed.lower()
+            if directive.change is Change.IMMUTABLE:
+                raise _set_failed(name, "can't set immutable config")
+            # `local` would need to know the caller; it is read as "no" here, the safer of the two.
+            if directive.change is Change.PROTECTED and self.enable_protected_configs != b"yes":
+                raise _set_failed(name, "can't set protected config")
+            if directive.name in seen:
+                raise _set_failed(typed, "duplicate parameter")
+            seen.add(directive.name)
+            requests.append((name, directive, value))
+        return requests
+
+    def _apply(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
+        """Tell the listeners; one that refuses undoes the whole command."""
+        for count, (typed, directive) in enumerate(changed, start=1):
+            callbacks = self._callbacks.get(directive.name, ())
+            try:
+                if directive.needs_listener and not callbacks and self.value(directive) != before[count - 1][1]:
+                    raise ChangeRefused("it cannot be changed while the server runs")
+                for callback in callbacks:
+                    callback(self.value(directive))
+            except (ChangeRefused, OSError, GenericError) as refusal:
+                self._restore(before)
+                for earlier, old_value in before[: count - 1]:
+                    for callback in self._callbacks.get(earlier.name, ()):
+                        callback(old_value)
+                raise _set_failed(typed, _reason(refusal)) from refusal
+
+    def _restore(self, before: list[tuple[Directive, Any]]) -> None:
+        for directive, value in before:
+            setattr(self, directive.attribute, value)
+
+    # -- writing back ----------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        """CONFIG REWRITE: bring the file up to date with the values in force, in one atomic step.
+
+        Comments, order and included files stay. Raises GenericError if there is no file or it cannot be written.
+        """
+        if self.file_path is None:
+            raise GenericError(b"The server is running without a config file")
+        try:
+            try:
+                with open(self.file_path, "rb") as file:
+                    old_text = file.read()
+            except FileNotFoundError:
+                old_text = b""
+            replace_file(self.file_path, rewrite_text(old_text, self._wanted_lines(), BY_NAME))
+        except OSError as error:
+            raise GenericError(b"Rewriting config file: " + os.strerror(error.errno or 0).encode()) from error
+
+    def _wanted_lines(self) -> dict[bytes, tuple[list[bytes], bool]]:
+        """By directive: its lines, and whether they are written even if the file had none."""
+        wanted: dict[bytes, tuple[list[bytes], bool]] = {}
+        for directive in DIRECTIVES:
+            value = self.value(directive)
+            lines = directive.kind.lines(directive.name, value, directive.default)
+            wanted[directive.name] = (lines, directive.is_always_written or value != directive.default)
+        return wanted
+
+
+def _set_failed(name: bytes, why: str) -> GenericError:
+    return GenericError(
+        b"CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode("utf-8", "surrogateescape"))
+    )
+
+
+def _reason(refusal: Exception) -> str:
+    if isinstance(refusal, GenericError):
+        return refusal.text.decode("utf-8", "replace")
+    if isinstance(refusal, OSError) and refusal.strerror:
+        return refusal.strerror
+    return str(refusal)
+
+
+@lru_cache(maxsize=256)
+def glob_regex(pattern: bytes) -> re.Pattern[bytes]:
+    """Redis' glob as a regular expression: `*`, `?`, `[a-z]`, `[^a]` and `\\` before a literal."""
+    parts: list[bytes] = []
+    index = 0
+    while index < len(pattern):
+        char = pattern[index : index + 1]
+        index += 1
+        if char == b"*":
+            parts.append(b".*")
+        elif char == b"?":
+            parts.append(b".")
+        elif char == b"[":
+            # An unclosed class ends with the pattern, and an empty one matches nothing.
+            end = pattern.find(b"]", index)
+            end = len(pattern) if end < 0 else end
+            parts.append(_class_regex(pattern[index:end]))
+            index = end + 1
+        else:
+            if char == b"\\" and index < len(pattern):
+                char = pattern[index : index + 1]
+                index += 1
+            parts.append(re.escape(char))
+    return re.compile(b"".join(parts), re.DOTALL)
+
+
+def _class_regex(members: bytes) -> bytes:
+    is_negated = members.startswith(b"^")
+    members = members[1:] if is_negated else members
+    codes: set[int] = set()
+    index = 0
+    while index < len(members):
+        if members[index + 1 : index + 2] == b"-" and index + 2 < len(members):
+            low, high = sorted((members[index], members[index + 2]))
+            codes.update(range(low, high + 1))
+            index += 3
+        else:
+            codes.add(members[index])
+            index += 1
+    inside = b"".join(b"\\x%02x" % code for code in sorted(codes))
+    if not inside:
+        return b"." if is_negated else b"(?!)"
+    return b"[%b%b]" % (b"^" if is_negated else b"", inside)

@@ -1,0 +1,438 @@
+"""The text of INFO: one function per section, each a list of (field, value).
+
+A field that Redis has and Headrace can say truthfully is there under Redis' name; what belongs to parts that Headrace
+does not have (replicas, evictions, modules) is there with the value that says so where tools read it. Sizes are bytes.
+Source: INFO of Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from .. import REDIS_VERSION, __version__
+from ..commands.client import Client
+from ..commands.table import TABLE, Row
+from ..store.database import Database, Store
+from .config import Config
+from .stats import Stats
+
+Fields = list[tuple[str, object]]
+
+TTL_SAMPLE_COUNT: Final = 1000
+"""Keys that `avg_ttl` looks at: the mean of more would not be worth the pause."""
+
+
+class Source(Protocol):
+    """The server as INFO sees it."""
+
+    config: Config
+    stats: Stats
+    store: Store
+    log: Any
+    """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
+    started_ms: int
+    context: Any
+    """Its `loading` says whether the log is being replayed."""
+    clock: Callable[[], int]
+
+    @property
+    def clients(self) -> Mapping[int, Client]:
+        """Connected clients by ID."""
+        ...
+
+
+def render(server: Source, sections: Iterable[bytes]) -> bytes:
+    """INFO for these lower-case section names; none means the default ones. Unknown names add nothing."""
+    wanted: set[str] = set()
+    for section in list(sections) or [b"default"]:
+        name = section.decode("utf-8", "replace")
+        wanted.update({"default": DEFAULT, "all": ALL, "everything": ALL}.get(name, {name}))
+    texts = [
+        f"# {title}\r\n" + "".join(f"{field}:{value}\r\n" for field, value in fields(server))
+        for title, fields in SECTIONS.items()
+        if title.lower() in wanted
+    ]
+    return "\r\n".join(texts).encode("utf-8", "surrogateescape")
+
+
+def human_size(size: int) -> str:
+    """`801576` as `782.79K`: powers of 1024, two decimals."""
+    if size < 1024:
+        return f"{size}B"
+    amount = float(size)
+    for unit in "KMGTP":
+        amount /= 1024
+        if amount < 1024 or unit == "P":
+            break
+    return f"{amount:.2f}{unit}"
+
+
+def resident_size() -> int:
+    """Memory of this process that is in RAM; the peak where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return peak_size()
+
+
+def peak_size() -> int:
+    """The most memory this process ever had in RAM."""
+    # Linux counts in KiB, macOS in bytes.
+    unit_size = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_size
+
+
+SIZE_AT_START: Final = resident_size()
+"""Taken when this module is imported, before any data is there."""
+
+
+# -- sections ------------------------------------------------------------------------------------
+
+
+def server_fields(server: Source) -> Fields:
+    """Versions, process, uptime and where it listens."""
+    config = server.config
+    now_ms = server.clock()
+    uptime_s = max(0, now_ms - server.started_ms) // 1000
+    system = os.uname()
+    fields: Fields = [
+        ("redis_version", REDIS_VERSION),
+        ("redis_git_sha1", "00000000"),
+        ("redis_git_dirty", 0),
+        ("redis_build_id", "0" * 16),
+        ("redis_mode", "standalone"),
+        ("os", f"{system.sysname} {system.release} {system.machine}"),
+        ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
+        ("monotonic_clock", "POSIX clock_gettime"),
+        ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
+        ("process_id", os.getpid()),
+        ("process_supervised", "no"),
+        ("run_id", server.stats.run_id),
+        ("tcp_port", config.port),
+        ("server_time_usec", now_ms * 1000),
+        ("uptime_in_seconds", uptime_s),
+        ("uptime_in_days", uptime_s // 86400),
+        ("hz", config.hz),
+        ("configured_hz", config.hz),
+        ("lru_clock", now_ms // 1000 & 0xFFFFFF),
+        ("executable", os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else sys.executable),
+        ("config_file", os.fsdecode(config.file_path or b"")),
+        ("io_threads_active", 0),
+    ]
+    if config.port:
+        addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
+        fields.append(("listener0", f"name=tcp{addresses},port={config.port}"))
+    if config.unixsocket:
+        fields.append((f"listener{1 if config.port else 0}", f"name=unix,bind={os.fsdecode(config.unixsocket)}"))
+    return [
+        *fields,
+        ("server_name", "headrace"),
+        ("headrace_version", __version__),
+        ("python_version", platform.python_version()),
+    ]
+
+
+def client_fields(server: Source) -> Fields:
+    """Who is connected, who is blocked and on how many keys."""
+    clients = list(server.clients.values())
+    blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
+    keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
+    return [
+        ("connected_clients", len(clients)),
+        ("cluster_connections", 0),
+        ("maxclients", server.config.maxclients),
+        ("client_recent_max_input_buffer", max((client.query_buffer_size for client in clients), default=0)),
+        ("client_recent_max_output_buffer", max((client.output_buffer_size for client in clients), default=0)),
+        ("blocked_clients", len(blocked)),
+        ("tracking_clients", 0),
+        ("pubsub_clients", 0),
+        ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
+        ("clients_in_timeout_table", sum(waiting.deadline_ms is not None for _, waiting in blocked)),
+        ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
+        ("total_blocking_keys", len(keys)),
+        ("total_blocking_keys_on_nokey", 0),
+    ]
+
+
+def memory_fields(server: Source) -> Fields:
+    """Memory as the system sees this process: what is used and what is resident are one number here."""
+    used = resident_size()
+    peak = max(used, peak_size())
+    dataset = max(0, used - SIZE_AT_START)
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    clients = sum(client.query_buffer_size + client.output_buffer_size for client in server.clients.values())
+    log_buffer = _log_value(server, "buffer_size", 0)
+    return [
+        *_sized("used_memory", used),
+        *_sized("used_memory_rss", used),
+        *_sized("used_memory_peak", peak),
+        ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
+        ("used_memory_overhead", used - dataset),
+        ("used_memory_startup", SIZE_AT_START),
+        ("used_memory_dataset", dataset),
+        ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
+        *_sized("total_system_memory", total),
+        *_sized("maxmemory", server.config.maxmemory),
+        ("maxmemory_policy", server.config.maxmemory_policy.decode()),
+        ("mem_fragmentation_ratio", "1.00"),
+        ("mem_fragmentation_bytes", 0),
+        ("mem_not_counted_for_evict", log_buffer),
+        ("mem_replication_backlog", 0),
+        ("mem_total_replication_buffers", 0),
+        ("mem_clients_slaves", 0),
+        ("mem_clients_normal", clients),
+        ("mem_cluster_links", 0),
+        ("mem_aof_buffer", log_buffer),
+        ("mem_allocator", "python"),
+        ("active_defrag_running", 0),
+        ("lazyfree_pending_objects", 0),
+        ("lazyfreed_objects", 0),
+    ]
+
+
+def _sized(name: str, size: int) -> Fields:
+    return [(name, size), (f"{name}_human", human_size(size))]
+
+
+def persistence_fields(server: Source) -> Fields:
+    """The append-only file; the fields of snapshots say that none was ever taken."""
+    fields: Fields = [
+        ("loading", int(server.context.loading)),
+        ("async_loading", 0),
+        ("current_cow_peak", 0),
+        ("current_cow_size", 0),
+        ("current_cow_size_age", 0),
+        ("current_fork_perc", "0.00"),
+        ("current_save_keys_processed", 0),
+        ("current_save_keys_total", 0),
+        ("rdb_changes_since_last_save", 0),
+        ("rdb_bgsave_in_progress", 0),
+        ("rdb_last_save_time", server.started_ms // 1000),
+        ("rdb_last_bgsave_status", "ok"),
+        ("rdb_last_bgsave_time_sec", -1),
+        ("rdb_current_bgsave_time_sec", -1),
+        ("rdb_saves", 0),
+        ("rdb_saves_consecutive_failures", 0),
+        ("rdb_last_cow_size", 0),
+        ("rdb_last_load_keys_expired", 0),
+        ("rdb_last_load_keys_loaded", 0),
+        ("aof_enabled", int(server.log is not None)),
+        *_log_fields(server),
+        ("aof_last_cow_size", 0),
+        ("backup_in_progress", 0),
+        ("module_fork_in_progress", 0),
+        ("module_fork_last_cow_size", 0),
+    ]
+    if server.log is not None:
+        fields += [
+            ("aof_current_size", _log_value(server, "current_size", 0)),
+            ("aof_base_size", _log_value(server, "base_size", 0)),
+            ("aof_pending_rewrite", 0),
+            ("aof_buffer_length", _log_value(server, "buffer_size", 0)),
+            ("aof_pending_bio_fsync", int(_log_value(server, "is_fsync_pending", False))),
+            ("aof_delayed_fsync", server.stats.log_delayed_fsyncs),
+        ]
+    return fields
+
+
+def _log_fields(server: Source) -> Fields:
+    """What the log says of its rewrites and its last write; without a log, the values of one that never failed."""
+    return [
+        ("aof_rewrite_in_progress", int(_log_value(server, "is_rewriting", False))),
+        ("aof_rewrite_scheduled", int(_log_value(server, "is_rewrite_scheduled", False))),
+        ("aof_last_rewrite_time_sec", _log_value(server, "last_rewrite_s", -1)),
+        ("aof_current_rewrite_time_sec", _log_value(server, "current_rewrite_s", -1)),
+        ("aof_last_bgrewrite_status", "ok" if _log_value(server, "last_rewrite_ok", True) else "err"),
+        ("aof_rewrites", _log_value(server, "rewrites_count", 0)),
+        ("aof_rewrites_consecutive_failures", _log_value(server, "rewrite_failures_count", 0)),
+        ("aof_last_write_status", "ok" if _log_value(server, "last_write_ok", True) else "err"),
+    ]
+
+
+def _log_value(server: Source, name: str, default: Any) -> Any:
+    return default if server.log is None else getattr(server.log, name, default)
+
+
+def thread_fields(server: Source) -> Fields:
+    """The one thread that serves clients."""
+    stats = server.stats
+    return [
+        (
+            "io_thread_0",
+            f"clients={len(server.clients)},reads={stats.reads_processed},writes={stats.writes_processed}",
+        )
+    ]
+
+
+def stats_fields(server: Source) -> Fields:
+    """Counters since the start or the last CONFIG RESETSTAT, and the rates of the last 1.6 seconds."""
+    stats = server.stats
+    return [
+        ("total_connections_received", stats.connections_received),
+        ("total_commands_processed", stats.commands_processed),
+        ("instantaneous_ops_per_sec", round(stats.commands_rate.per_second)),
+        ("total_net_input_bytes", stats.input_size),
+        ("total_net_output_bytes", stats.output_size),
+        ("total_net_repl_input_bytes", 0),
+        ("total_net_repl_output_bytes", 0),
+        ("instantaneous_input_kbps", f"{stats.input_rate.per_second / 1024:.2f}"),
+        ("instantaneous_output_kbps", f"{stats.output_rate.per_second / 1024:.2f}"),
+        ("instantaneous_input_repl_kbps", "0.00"),
+        ("instantaneous_output_repl_kbps", "0.00"),
+        ("rejected_connections", stats.connections_rejected),
+        ("sync_full", 0),
+        ("sync_partial_ok", 0),
+        ("sync_partial_err", 0),
+        ("expired_keys", stats.expired_keys),
+        ("expired_keys_active", stats.expired_keys_active),
+        ("evicted_keys", 0),
+        ("evicted_clients", stats.evicted_clients),
+        ("keyspace_hits", stats.keyspace_hits),
+        ("keyspace_misses", stats.keyspace_misses),
+        ("pubsub_channels", 0),
+        ("pubsub_patterns", 0),
+        ("pubsubshard_channels", 0),
+        ("latest_fork_usec", 0),
+        ("total_forks", 0),
+        ("migrate_cached_sockets", 0),
+        ("slave_expires_tracked_keys", 0),
+        ("tracking_total_keys", 0),
+        ("tracking_total_items", 0),
+        ("tracking_total_prefixes", 0),
+        ("unexpected_error_replies", stats.unexpected_error_replies),
+        ("total_error_replies", stats.error_replies),
+        ("total_reads_processed", stats.reads_processed),
+        ("total_writes_processed", stats.writes_processed),
+        ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
+        ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
+        ("slowlog_commands_count", stats.slowlog_commands_count),
+        ("acl_access_denied_auth", stats.acl_denied_auth),
+        ("acl_access_denied_cmd", stats.acl_denied_command),
+        ("acl_access_denied_key", stats.acl_denied_key),
+        ("acl_access_denied_channel", stats.acl_denied_channel),
+    ]
+
+
+def replication_fields(server: Source) -> Fields:
+    """A master that never has replicas."""
+    return [
+        ("role", "master"),
+        ("connected_slaves", 0),
+        ("master_failover_state", "no-failover"),
+        ("master_replid", server.stats.run_id),
+        ("master_replid2", "0" * 40),
+        ("master_repl_offset", 0),
+        ("second_repl_offset", -1),
+        ("repl_backlog_active", 0),
+        ("repl_backlog_size", server.config.repl_backlog_size),
+        ("repl_backlog_first_byte_offset", 0),
+        ("repl_backlog_histlen", 0),
+    ]
+
+
+def cpu_fields(server: Source) -> Fields:
+    """Seconds of CPU time."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    fields: Fields = [
+        ("used_cpu_sys", f"{own.ru_stime:.6f}"),
+        ("used_cpu_user", f"{own.ru_utime:.6f}"),
+        ("used_cpu_sys_children", f"{children.ru_stime:.6f}"),
+        ("used_cpu_user_children", f"{children.ru_utime:.6f}"),
+    ]
+    if hasattr(resource, "RUSAGE_THREAD"):
+        thread = resource.getrusage(resource.RUSAGE_THREAD)
+        fields += [
+            ("used_cpu_sys_main_thread", f"{thread.ru_stime:.6f}"),
+            ("used_cpu_user_main_thread", f"{thread.ru_utime:.6f}"),
+        ]
+    return fields
+
+
+def command_fields(server: Source) -> Fields:
+    """One line for each command that was called or refused."""
+    fields: Fields = []
+    for row in _rows():
+        if row.calls or row.rejected_calls or row.failed_calls:
+            mean_us = row.duration_us / row.calls if row.calls else 0
+            fields.append(
+                (
+                    f"cmdstat_{row.name_lower.decode()}",
+                    f"calls={row.calls},usec={row.duration_us},usec_per_call={mean_us:.2f},"
+                    f"rejected_calls={row.rejected_calls},failed_calls={row.failed_calls}",
+                )
+            )
+    return fields
+
+
+def _rows() -> Iterable[Row]:
+    for row in TABLE.values():
+        yield row
+        yield from row.subcommands.values()
+
+
+def error_fields(server: Source) -> Fields:
+    """Error replies by code word, in alphabetical order."""
+    return [
+        (f"errorstat_{code.decode('utf-8', 'replace')}", f"count={count}")
+        for code, count in sorted(server.stats.errors.items())
+    ]
+
+
+def cluster_fields(server: Source) -> Fields:
+    """There is no cluster."""
+    return [("cluster_enabled", 0)]
+
+
+def keyspace_fields(server: Source) -> Fields:
+    """The databases that have keys."""
+    now_ms = server.clock()
+    return [
+        (
+            f"db{database.index}",
+            f"keys={len(database.keys)},expires={len(database.expires)},"
+            f"avg_ttl={_mean_ttl_ms(database, now_ms)},subexpiry=0",
+        )
+        for database in server.store.databases
+        if database.keys
+    ]
+
+
+def _mean_ttl_ms(database: Database, now_ms: int) -> int:
+    sample = [max(0, due_ms - now_ms) for due_ms in islice(database.expires.values(), TTL_SAMPLE_COUNT)]
+    return sum(sample) // len(sample) if sample else 0
+
+
+def no_fields(server: Source) -> Fields:
+    """A section that Redis has and in which Headrace has nothing to say."""
+    return []
+
+
+SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
+    "Server": server_fields,
+    "Clients": client_fields,
+    "Memory": memory_fields,
+    "Persistence": persistence_fields,
+    "Threads": thread_fields,
+    "Stats": stats_fields,
+    "Replication": replication_fields,
+    "CPU": cpu_fields,
+    "Hotkeys": no_fields,
+    "Modules": no_fields,
+    "Commandstats": command_fields,
+    "Errorstats": error_fields,
+    "Latencystats": no_fields,
+    "Cluster": cluster_fields,
+    "Keyspace": keyspace_fields,
+    "Keysizes": no_fields,
+}
+"""By title, in Redis' order."""
+
+ALL: Final = frozenset(title.lower() for title in SECTIONS)
+DEFAULT: Final = ALL - {"commandstats", "latencystats"}

@@ -1,0 +1,150 @@
+"""The `headrace` command: read the configuration, check what can be checked, then serve.
+
+    headrace [/path/to/file.conf | -] [--directive value ...] ...
+
+Nothing is created or opened before the whole configuration has been read and found valid.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from .. import REDIS_VERSION, __version__
+from .config import Config
+from .configfile import ConfigError, ConfigLineError, load_text, options_text, read_file
+from .logs import set_level, set_up
+
+logger = logging.getLogger(__name__)
+
+EXIT_OK: Final = 0
+EXIT_FAILURE: Final = 1
+
+USAGE: Final = """\
+Usage: headrace [/path/to/headrace.conf] [options] [-]
+       headrace - (read the configuration from standard input)
+       headrace -v or --version
+       headrace -h or --help
+
+Every directive of the configuration file is an option too, and wins over the file:
+       headrace (all defaults: port 6379, nothing kept on disk)
+       headrace /etc/headrace.conf
+       headrace --port 7000 --appendonly yes --dir /var/lib/headrace
+       headrace /etc/headrace.conf --loglevel verbose
+       echo 'maxclients 128' | headrace -
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the server with these words of the command line. Returns the exit code: 0 after an ordered stop, else 1."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["-v"], ["--version"]):
+        print(version_line())
+        return EXIT_OK
+    if words[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return EXIT_OK
+    try:
+        config = read_configuration([os.fsencode(word) for word in words])
+        enter_directory(config)
+        open_log(config)
+    except ConfigLineError as error:
+        return fail(f"\n*** FATAL CONFIG FILE ERROR (Headrace {__version__}) ***\n{error}")
+    except ConfigError as error:
+        return fail(str(error))
+    if config.daemonize:
+        become_daemon()
+    return run(config)
+
+
+def version_line() -> str:
+    """What --version prints."""
+    return f"Headrace server v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
+
+
+def fail(text: str) -> int:
+    """Tell the user on standard error why there is no server; the exit code."""
+    print(text, file=sys.stderr)
+    return EXIT_FAILURE
+
+
+def read_configuration(words: list[bytes]) -> Config:
+    """The configuration that the command line asks for: file first, then standard input, then options.
+
+    `words` are those after the command's name. Raises ConfigError.
+    """
+    config = Config()
+    words = list(words)
+    text = b""
+    if words and not words[0].startswith(b"-"):
+        path = os.path.abspath(words.pop(0))
+        text = read_file(path)
+        config.file_path = path
+    if b"-" in (words[:1] + words[-1:]):
+        # Standard input may stand where the file would, or at the very end.
+        words.remove(b"-")
+        text += b"\n" + sys.stdin.buffer.read()
+    load_text(config, text + b"\n" + options_text(words))
+    if not (config.port and config.bind) and not config.unixsocket:
+        raise ConfigError("Configured to not listen anywhere, exiting.")
+    return config
+
+
+def enter_directory(config: Config) -> None:
+    """Make `dir` the working directory, and `config.dir` its absolute path. Raises ConfigError, and creates nothing.
+
+    With `appendonly yes` the folder must also be writable: better told now than after the first command.
+    """
+    shown = os.fsdecode(config.dir)
+    try:
+        os.chdir(config.dir)
+    except OSError as error:
+        raise ConfigError(f"Can't chdir to '{shown}': {error.strerror}") from error
+    if config.appendonly and not os.access(".", os.W_OK | os.X_OK):
+        raise ConfigError(f"Can't write to the data directory '{shown}': Permission denied")
+    config.dir = os.getcwdb()
+
+
+def open_log(config: Config) -> None:
+    """Start logging where `logfile` says, and follow later changes of `loglevel`. Raises ConfigError."""
+    try:
+        set_up(config)
+    except OSError as error:
+        raise ConfigError(f"Can't open the log file: {error.strerror}") from error
+    config.on_change("loglevel", set_level)
+    if config.without_effect:
+        names = b", ".join(config.without_effect).decode()
+        logger.info("Accepted, but without effect in Headrace: %s", names)
+
+
+def become_daemon() -> None:
+    """Go on in a child of its own session, without a terminal; the parent exits at once."""
+    if os.fork():
+        os._exit(EXIT_OK)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def run(config: Config) -> int:
+    """Serve until the server stops; the exit code. A port that is taken is one line, not a traceback."""
+    # Imported only now: --help and a wrong configuration need no event loop and no command table.
+    from .app import serve
+
+    try:
+        return serve(config)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return fail(f"Failed listening on port {config.port} (tcp), aborting: {reason}")
+    except KeyboardInterrupt:
+        return EXIT_FAILURE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
