@@ -8,4 +8,4 @@ from typing import Final, cast
 import hiredis
 
 pack_command: Final = cast(Callable[[tuple[bytes, ...]], bytes], hiredis.pack_command)
-"""`(b"XLEN", b"s")` -> `*2\\r\\n$4\\r\\nXLEN\\r\\n$1\\r\\ns\\r\\n`. hiredis' own annotation knows one-element tuples only."""
+"""`(b"XLEN", b"s")` -> `*2\\r\\n$4\\r\\nXLEN\\r\\n$1\\r\\ns\\r\\n`. hiredis annotates tuples of one only."""

@@ -1,0 +1,132 @@
+"""Reply values to bytes: one encoder for RESP2, one for RESP3 (the table of values stands in replies.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..store.errors import ReplyError
+from .replies import NullArray, PairList, Pairs, Push, SetReply, SimpleString, Verbatim
+
+INTEGERS_MAX: Final = 1024
+INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
+"""Small integers, encoded once."""
+
+Encoder = Callable[[Any, list[bytes]], None]
+
+
+def bulk(value: bytes) -> bytes:
+    """A bulk string."""
+    return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def integer(number: int) -> bytes:
+    """An integer reply."""
+    return INTEGERS[number] if 0 <= number < INTEGERS_MAX else b":%d\r\n" % number
+
+
+def double_text(number: float) -> bytes:
+    """The shortest text that reads back as the same double; `inf`, `-inf`, `nan`."""
+    text = repr(number)
+    return text[:-2].encode() if text.endswith(".0") else text.encode()
+
+
+def _tuple(value: tuple[bytes, ...], out: list[bytes]) -> None:
+    out += value
+
+
+def _integer(value: int, out: list[bytes]) -> None:
+    out.append(INTEGERS[value] if 0 <= value < INTEGERS_MAX else b":%d\r\n" % value)
+
+
+def _bulk(value: bytes, out: list[bytes]) -> None:
+    out.append(b"$%d\r\n%b\r\n" % (len(value), value))
+
+
+def _simple(value: bytes, out: list[bytes]) -> None:
+    out.append(b"+%b\r\n" % value)
+
+
+def _error(value: ReplyError, out: list[bytes]) -> None:
+    out.append(b"-%b\r\n" % value.wire_text)
+
+
+def _constant(wire: bytes) -> Encoder:
+    def encode(value: Any, out: list[bytes]) -> None:
+        out.append(wire)
+
+    return encode
+
+
+def _make_encoder(protocol: int) -> Encoder:
+    """The encoder of one protocol: a dictionary from value type to what it writes."""
+    is_resp3 = protocol == 3
+    table: dict[type, Encoder] = {}
+
+    def encode(value: Any, out: list[bytes]) -> None:
+        write = table.get(type(value))
+        if write is None:
+            if not isinstance(value, ReplyError):
+                raise TypeError(f"no reply value: {value!r}")
+            write = _error
+        write(value, out)
+
+    def sequence(mark: bytes) -> Encoder:
+        def write(value: list[Any], out: list[bytes]) -> None:
+            out.append(b"%b%d\r\n" % (mark, len(value)))
+            for item in value:
+                encode(item, out)
+
+        return write
+
+    def pairs(value: Pairs | dict[Any, Any], out: list[bytes]) -> None:
+        items = value.items() if isinstance(value, dict) else value
+        out.append(b"%%%d\r\n" % len(value) if is_resp3 else b"*%d\r\n" % (2 * len(value)))
+        for key, item in items:
+            encode(key, out)
+            encode(item, out)
+
+    def pair_list(value: PairList, out: list[bytes]) -> None:
+        out.append(b"%b%d\r\n" % (b"%" if is_resp3 else b"*", len(value)))
+        for key, item in value:
+            if not is_resp3:
+                out.append(b"*2\r\n")
+            encode(key, out)
+            encode(item, out)
+
+    def verbatim(value: Verbatim, out: list[bytes]) -> None:
+        out.append(b"=%d\r\ntxt:%b\r\n" % (len(value) + 4, value) if is_resp3 else bulk(value))
+
+    def double(value: float, out: list[bytes]) -> None:
+        text = double_text(value)
+        out.append(b",%b\r\n" % text if is_resp3 else bulk(text))
+
+    def boolean(value: bool, out: list[bytes]) -> None:
+        out.append((b"#t\r\n" if value else b"#f\r\n") if is_resp3 else integer(value))
+
+    table.update(
+        {
+            tuple: _tuple,
+            int: _integer,
+            bytes: _bulk,
+            SimpleString: _simple,
+            type(None): _constant(b"_\r\n" if is_resp3 else b"$-1\r\n"),
+            NullArray: _constant(b"_\r\n" if is_resp3 else b"*-1\r\n"),
+            list: sequence(b"*"),
+            SetReply: sequence(b"~" if is_resp3 else b"*"),
+            Push: sequence(b">" if is_resp3 else b"*"),
+            dict: pairs,
+            Pairs: pairs,
+            PairList: pair_list,
+            Verbatim: verbatim,
+            float: double,
+            bool: boolean,
+        }
+    )
+    return encode
+
+
+encode2: Final = _make_encoder(2)
+encode3: Final = _make_encoder(3)
+ENCODERS: Final = {2: encode2, 3: encode3}
+"""Encoder by protocol version."""
