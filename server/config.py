@@ -39,6 +39,7 @@ class Config:
         self.file_path: bytes | None = None
         """Absolute path of the configuration file, None without one."""
         self._callbacks: dict[bytes, list[Callback]] = {}
+        self._any_callbacks: list[Callable[[], None]] = []
         for directive in DIRECTIVES:
             setattr(self, directive.attribute, directive.default)
 
@@ -80,7 +81,7 @@ class Config:
         found: dict[bytes, tuple[bytes, bytes]] = {}
         for pattern in patterns:
             lowered = pattern.lower()
-            if not set(lowered) & set(b"*?[\\"):
+            if not set(lowered) & set(b"*?["):
                 if lowered in BY_NAME:
                     found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
                 continue
@@ -99,6 +100,10 @@ class Config:
         """Have `callback` called after each CONFIG SET of the directive `name`, spelled as in the file."""
         self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
 
+    def on_any_change(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called after each successful CONFIG SET, whatever it changed; it must not fail."""
+        self._any_callbacks.append(callback)
+
     def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
         """Take a value at start, before anybody listens for changes. Raises BadValue."""
         setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
@@ -115,6 +120,8 @@ class Config:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None
         self._apply([(typed, directive) for typed, directive, _ in requests], before)
+        for callback in self._any_callbacks:
+            callback()
 
     def _checked(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, Directive, bytes]]:
         """The rows meant, if all of them exist and may change now."""
@@ -126,10 +133,10 @@ class Config:
                 raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % typed)
             name = directive.name if typed.lower() == directive.name else typed.lower()
             if directive.change is Change.IMMUTABLE:
-                raise _set_failed(name, "can't set immutable config")
+                raise _set_failed(typed, "can't set immutable config")
             # `local` would need to know the caller; it is read as "no" here, the safer of the two.
             if directive.change is Change.PROTECTED and self.enable_protected_configs != b"yes":
-                raise _set_failed(name, "can't set protected config")
+                raise _set_failed(typed, "can't set protected config")
             if directive.name in seen:
                 raise _set_failed(typed, "duplicate parameter")
             seen.add(directive.name)

@@ -30,7 +30,7 @@ INT64_MAX = 2**63 - 1
 UINT64_MAX = 2**64 - 1
 
 _CANONICAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]*")
-_MEMORY = re.compile(rb"([0-9]+)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
+_MEMORY = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
 _UNIT_SIZE = {
     b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 1000**2, b"mb": 1 << 20, b"g": 1000**3, b"gb": 1 << 30,
 }  # fmt: skip
@@ -43,11 +43,14 @@ class BadValue(ValueError):
 
 
 def parse_memory(word: bytes) -> int:
-    """`100mb` in bytes: kb, mb and gb are powers of 1024, k, m and g of 1000. Raises BadValue."""
+    """`100mb` in bytes: kb, mb and gb are powers of 1024, k, m and g of 1000. Raises BadValue.
+
+    Nothing at all is 0, as in Redis.
+    """
     match = _MEMORY.fullmatch(word)
     if match is None:
         raise BadValue(NOT_A_MEMORY_VALUE)
-    return min(int(match[1]) * _UNIT_SIZE[(match[2] or b"").lower()], UINT64_MAX)
+    return min(int(match[1] or b"0") * _UNIT_SIZE[(match[2] or b"").lower()], UINT64_MAX)
 
 
 def format_memory(size: int) -> bytes:
@@ -202,10 +205,10 @@ class Choice(Kind):
         return self.combine
 
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
-        if len(words) != 1 and not (self.combine and words):
+        if len(words) != 1 and not self.combine:
             raise BadValue("wrong number of arguments")
         chosen = {word.lower() for word in words}
-        if not chosen <= set(self.choices):
+        if not chosen or not chosen <= set(self.choices):
             names = ", ".join(choice.decode() for choice in self.choices)
             raise BadValue(f"argument(s) must be one of the following: {names}")
         if {b"save", b"nosave"} <= chosen:

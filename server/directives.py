@@ -108,7 +108,7 @@ PROCESS = (
     _row("supervised", Choice((b"upstart", b"systemd", b"auto", b"no")), b"no", change=IMMUTABLE, has_effect=False),
     _row("loglevel", Choice((b"debug", b"verbose", b"notice", b"warning", b"nothing")), b"notice"),
     _row("logfile", TEXT, b"", change=IMMUTABLE),
-    _row("dir", TEXT, b"./", change=PROTECTED, is_always_written=True),
+    _row("dir", TEXT, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
     _row("databases", POSITIVE_32, 16, change=IMMUTABLE),
     _row("hz", Integer(0, INT32_MAX, clamp=(1, 500)), 10),
     _row("shutdown-timeout", COUNT_32, 10, has_effect=False),

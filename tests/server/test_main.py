@@ -1,0 +1,149 @@
+"""The command line: what is printed, what is refused, and that a refused start leaves nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from headrace.server import logs, main
+from headrace.server.config import Config
+
+
+@pytest.fixture(autouse=True)
+def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test in its own working directory, with the package's logger put back after it."""
+    monkeypatch.chdir(tmp_path)
+    logger = logging.getLogger(logs.ROOT)
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    yield
+    logger.handlers[:], logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
+
+
+Serve = Callable[[Config], int]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """The configurations that reached the server, which itself does not run."""
+    configs: list[Config] = []
+
+    def serve(config: Config) -> int:
+        configs.append(config)
+        return 0
+
+    install(monkeypatch, serve)
+    return configs
+
+
+def install(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
+    """Put `serve` where main looks for it."""
+    app = ModuleType("headrace.server.app")
+    app.serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "headrace.server.app", app)
+
+
+@pytest.mark.parametrize("option", ["-v", "--version"])
+def test_version_is_one_line(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([option]) == 0
+    assert capsys.readouterr().out.startswith("Headrace server v=")
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_shows_usage(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([option]) == 0
+    assert capsys.readouterr().out.startswith("Usage: headrace")
+
+
+def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None:
+    (tmp_path / "h.conf").write_text("port 7000\nhz 20\n")
+    assert main.main(["h.conf", "--port", "7001", "--save", "", "--appendonly", "no"]) == 0
+    (config,) = served
+    assert (config.port, config.hz, config.save) == (7001, 20, b"")
+    assert config.file_path == os.fsencode(tmp_path / "h.conf")
+    assert config.dir == os.fsencode(tmp_path)
+
+
+@pytest.mark.parametrize("words", [["-"], ["--hz", "30", "-"]])
+def test_dash_reads_standard_input(words: list[str], served: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"port 7005\n")))
+    assert main.main(words) == 0
+    assert served[0].port == 7005
+
+
+def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    assert main.main(["--dir", "data", "--logfile", "h.log", "--maxmemory", "1mb"]) == 0
+    assert served[0].dir == os.fsencode(tmp_path / "data")
+    assert "without effect in Headrace: maxmemory" in (tmp_path / "data" / "h.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--port", "abc"],
+            "\n*** FATAL CONFIG FILE ERROR (Headrace 0.1.0) ***\nReading the configuration file, at line 2\n"
+            ">>> 'port \"abc\"'\nargument couldn't be parsed into an integer\n",
+        ),
+        (["nosuch.conf"], "Fatal error, can't open config file '{here}/nosuch.conf': No such file or directory\n"),
+        (["--dir", "/nosuch"], "Can't chdir to '/nosuch': No such file or directory\n"),
+        (["--logfile", "/nosuch/h.log"], "Can't open the log file: No such file or directory\n"),
+        (["--port", "0"], "Configured to not listen anywhere, exiting.\n"),
+        (["--bind", "", "--port", "7000"], "Configured to not listen anywhere, exiting.\n"),
+        (
+            ["-", "extra", "--port", "1"],
+            "'extra' is neither a configuration file nor an option: options start with --\n",
+        ),
+    ],
+)
+def test_refused_start_says_why_and_leaves_nothing(
+    words: list[str],
+    message: str,
+    served: list[Config],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    assert main.main([*words, "--pidfile", "h.pid"] if words[0].startswith("--") else words) == 1
+    assert capsys.readouterr().err == message.format(here=tmp_path)
+    assert served == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_directory_must_be_writable_when_it_is_used(
+    served: list[Config], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert main.main(["--appendonly", "yes"]) == 1
+    assert capsys.readouterr().err == "Can't write to the data directory './': Permission denied\n"
+    assert main.main([]) == 0
+
+
+def test_taken_port_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def serve(_: Config) -> int:
+        raise OSError(errno.EADDRINUSE, "error while attempting to bind on address")
+
+    install(monkeypatch, serve)
+    assert main.main(["--port", "7000"]) == 1
+    assert capsys.readouterr().err == "Failed listening on port 7000 (tcp), aborting: Address already in use\n"
+
+
+def test_exit_code_is_that_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, lambda _: 3)
+    assert main.main([]) == 3
+
+
+def test_loglevel_can_be_changed_while_the_server_runs(served: list[Config]) -> None:
+    assert main.main([]) == 0
+    served[0].set_many([(b"loglevel", b"debug")])
+    assert logging.getLogger(logs.ROOT).level == logging.DEBUG
