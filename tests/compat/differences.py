@@ -91,3 +91,7 @@ def find_reply_difference(command: str) -> ReplyDifference | None:
 def log_alternatives(command: str) -> list[tuple[str, ...]]:
     """What Headrace may append for this command instead of what Redis appends."""
     return [item.records for item in LOG if item.command == command]
+
+
+COMMANDS: dict[str, str] = {}
+"""Commands whose COMMAND INFO differs on purpose, with the reason."""

@@ -97,18 +97,31 @@ class Player:
 
     def play(self, script: Script) -> list[Observation]:
         """All replies, then the state of every key."""
-        self.server.reset()
-        self._connect(MAIN)
-        self.control = self.server.connect()
+        self.begin()
         try:
-            for line in script.lines:
-                self._step(line)
-            self._release()
-            self._observe_state()
+            self.run(script)
+            return self.seen + self.state()
         finally:
-            for wire in [*self.wires.values(), self.control]:
-                wire.close()
-        return self.seen
+            self.end()
+
+    def begin(self) -> None:
+        """Connect to an emptied server."""
+        self.server.reset()
+        self.control = self.server.connect()
+        self._connect(MAIN)
+
+    def run(self, script: Script) -> None:
+        """All steps; whoever still waits after them is unblocked."""
+        for line in script.lines:
+            self._step(line)
+        for who in sorted(self.waiting):
+            self.control.call("CLIENT", "UNBLOCK", self.ids[who])
+            self._arrived(who, self.wires[who].receive(), 0)
+
+    def end(self) -> None:
+        """Close every connection."""
+        for wire in [*self.wires.values(), self.control]:
+            wire.close()
 
     def _connect(self, who: str) -> Wire:
         if who not in self.wires:
@@ -165,17 +178,15 @@ class Player:
         line = self.waiting.pop(who)
         self._observe(number, who, line.command, self._arguments(line.command), raw)
 
-    def _release(self) -> None:
-        for who in sorted(self.waiting):
-            self.control.call("CLIENT", "UNBLOCK", self.ids[who])
-            self._arrived(who, self.wires[who].receive(), 0)
-
-    def _observe_state(self) -> None:
+    def state(self) -> list[Observation]:
+        """Everything that can be asked about every key of database 0."""
+        seen = []
         with self.server.connect(self.protocol) as wire:
             for key in sorted(wire.ask("KEYS", "*")):
                 for argv in self._state_commands(wire, key):
                     command = "state: " + " ".join(word.decode("latin-1") for word in argv)
-                    self._observe(0, MAIN, command, argv, wire.call(*argv))
+                    seen.append(Observation(0, MAIN, command, normalise(wire.call(*argv), argv)))
+        return seen
 
     def _state_commands(self, wire: Wire, key: bytes) -> list[list[bytes]]:
         commands = [[b"TYPE", key], [b"PTTL", key]]
