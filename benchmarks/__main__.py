@@ -1,0 +1,131 @@
+"""Runs the rows on both servers in turn and prints the median of the ratios.
+
+Both servers run on this machine, each with `appendonly yes` and `appendfsync everysec` in a folder of its own. Runs
+alternate (Headrace, Redis; Redis, Headrace; ..) so that a slow minute of the machine meets both. A ratio is Headrace
+divided by Redis of one pair; the median over the pairs is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.load import MissingTool, find_redis_benchmark
+from benchmarks.rows import ROWS, Row
+
+from support.servers import Server, oracle_folder
+
+PERSISTENCE = ("--appendonly", "yes", "--appendfsync", "everysec")
+
+
+@dataclass
+class Result:
+    """Numbers of one row, by server name, in order of the runs."""
+
+    row: Row
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, name: str) -> float:
+        """The middle number of one server."""
+        return statistics.median(self.numbers[name])
+
+    @property
+    def ratio(self) -> float | None:
+        """Median over the pairs of Headrace / Redis; None without Redis."""
+        if "oracle" not in self.numbers:
+            return None
+        pairs = zip(self.numbers["headrace"], self.numbers["oracle"], strict=True)
+        return statistics.median(ours / theirs for ours, theirs in pairs)
+
+
+@contextmanager
+def running_servers() -> Iterator[list[Server]]:
+    """Headrace, and Redis where there is one, each in its own temporary folder."""
+    names = ["headrace", *(["oracle"] if oracle_folder() else [])]
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        servers = [Server(name, Path(folder) / name, *PERSISTENCE) for name in names]
+        try:
+            yield [server.start() for server in servers]
+        finally:
+            for server in servers:
+                server.kill()
+
+
+def measure(row: Row, servers: list[Server], runs: int | None) -> Result:
+    """All runs of one row, the servers taking turns in being first."""
+    result = Result(row, {server.name: [] for server in servers})
+    for server in servers:
+        row.prepare(server)
+    for number in range(min(runs or row.runs, row.runs)):
+        for server in servers if number % 2 == 0 else reversed(servers):
+            result.numbers[server.name].append(row.measure(server))
+    return result
+
+
+def table_line(result: Result) -> str:
+    """One line of the printed table."""
+    numbers = f"{result.median('headrace'):>12,.0f}"
+    if result.ratio is None:
+        return f"{result.row.title:26}{numbers}{'-':>12}{'-':>8}  {result.row.unit}"
+    ratio = f"{result.ratio:>8.2f}"
+    return f"{result.row.title:26}{numbers}{result.median('oracle'):>12,.0f}{ratio}  {result.row.unit}"
+
+
+def as_json(results: list[Result]) -> str:
+    """All numbers, for comparing one day with another."""
+    rows = [
+        {"row": result.row.name, "unit": result.row.unit, "numbers": result.numbers, "ratio": result.ratio}
+        for result in results
+    ]
+    return json.dumps({"rows": rows}, indent=2)
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", metavar="ROW[,ROW]", help="run these rows: " + ", ".join(row.name for row in ROWS))
+    parser.add_argument("--runs", type=int, help="pairs of runs per row (default 3)")
+    parser.add_argument("--json", metavar="FILE", help="also write every number to FILE (`-`: print it instead)")
+    options = parser.parse_args()
+    wanted = options.only.split(",") if options.only else [row.name for row in ROWS]
+    unknown = set(wanted) - {row.name for row in ROWS}
+    if unknown:
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    try:
+        find_redis_benchmark()
+        results = run([row for row in ROWS if row.name in wanted], options.runs, quiet=options.json == "-")
+    except (MissingTool, subprocess.CalledProcessError) as error:
+        print(f"{error}\n{getattr(error, 'stderr', None) or ''}", file=sys.stderr)
+        return 1
+    if options.json == "-":
+        print(as_json(results))
+    elif options.json:
+        Path(options.json).write_text(as_json(results) + "\n")
+    return 0
+
+
+def run(rows: list[Row], runs: int | None, *, quiet: bool) -> list[Result]:
+    """Measure the rows, printing each line when it is known."""
+    results = []
+    with running_servers() as servers:
+        if len(servers) == 1:
+            print("no redis-server to compare with: `make oracle` installs it", file=sys.stderr)
+        if not quiet:
+            print(f"{'':26}{'Headrace':>12}{'Redis':>12}{'ratio':>8}")
+        for row in rows:
+            results.append(measure(row, servers, runs))
+            if not quiet:
+                print(table_line(results[-1]), flush=True)
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())
