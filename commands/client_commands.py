@@ -26,7 +26,13 @@ OWN: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 OTHERS: Final = OWN | Flag.ADMIN
 """Flags of what reaches beyond the own connection."""
 
-CLIENT_TYPES: Final = {b"NORMAL": "normal", b"MASTER": "master", b"REPLICA": "replica", b"SLAVE": "replica", b"PUBSUB": "pubsub"}
+CLIENT_TYPES: Final = {
+    b"NORMAL": "normal",
+    b"MASTER": "master",
+    b"REPLICA": "replica",
+    b"SLAVE": "replica",
+    b"PUBSUB": "pubsub",
+}
 OWN_TYPE: Final = "normal"
 """There is no replication and no publishing, so every client is of this type."""
 
@@ -75,7 +81,9 @@ HELP_LINES: Final = (
 container("CLIENT", group="connection", since="2.4.0", summary="Container of the commands about connections.")
 
 
-def _choices(name: str, *words: str, since: str | None = None, token: str | None = None, optional: bool = False) -> Argument:
+def _choices(
+    name: str, *words: str, since: str | None = None, token: str | None = None, optional: bool = False
+) -> Argument:
     """One of several fixed words."""
     tokens = tuple(Argument(word.lower(), "pure-token", token=word) for word in words)
     return Argument(name, "oneof", token=token, optional=optional, since=since, arguments=tokens)

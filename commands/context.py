@@ -20,7 +20,18 @@ class Context:
     arguments of each command that a replay must run. Several effects of one command become one MULTI/EXEC group.
     """
 
-    __slots__ = ("client", "db", "effects", "loading", "logging", "may_block", "now_ms", "server", "store", "stream_limits")
+    __slots__ = (
+        "client",
+        "db",
+        "effects",
+        "loading",
+        "logging",
+        "may_block",
+        "now_ms",
+        "server",
+        "store",
+        "stream_limits",
+    )
 
     def __init__(self, store: Store, server: Services) -> None:
         self.store = store

@@ -43,14 +43,11 @@ def unknown_command(argv: list[bytes]) -> GenericError:
 
 def unknown_subcommand(container: Row, word: bytes) -> GenericError:
     """`word` is no subcommand of `container`."""
-    return GenericError(
-        b"unknown subcommand '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container.name.encode())
-    )
+    return GenericError(b"unknown subcommand '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container.name.encode()))
 
 
 def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:
     """A known subcommand with too many words."""
     return GenericError(
-        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
-        % (word[:ECHOED_SIZE_MAX], container)
+        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container)
     )

@@ -108,6 +108,18 @@ class RequestReader:
             self.dropped = True
         return requests
 
+    def authenticate(self) -> list[Request]:
+        """Lift the limits of a client that has not authenticated; requests they had refused meanwhile are read again."""
+        self.authenticated = True
+        unread = bytes(self._buffer[self._request_start :])
+        if self.error is None or not self.error.text.startswith(b"unauthenticated") or unread[:1] != b"*":
+            return []
+        self.error = None
+        self._buffer.clear()
+        self._position = self._scanned = self._request_start = 0
+        self._arguments, self._arguments_size, self._missing, self._bulk_size = [], 0, 0, -1
+        return self.feed(unread)
+
     def _feed_carefully(self, requests: list[Request]) -> None:
         """Read what is buffered; a short beginning of a request stays as bytes, so that the next read can be fast."""
         try:

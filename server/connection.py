@@ -46,7 +46,6 @@ class Connection(asyncio.Protocol, Session):
         self.is_write_paused = False
         self._is_reading_paused = False
         self._peer_has_ended = False
-        super().__init__()
         Session.__init__(self, Client(server.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------
@@ -94,8 +93,10 @@ class Connection(asyncio.Protocol, Session):
         if self.is_closed:
             return
         reader, client = self.reader, self.client
-        requests = reader.feed(data)
-        self.server.stats.input_size += len(data)
+        requests = reader.feed(data) if reader.authenticated else self._feed_before_login(data)
+        stats = self.server.stats
+        stats.input_size += len(data)
+        stats.reads_processed += 1
         client.received_size += len(data)
         client.query_buffer_size = reader.buffered_size
         client.reads_count += 1
@@ -108,11 +109,22 @@ class Connection(asyncio.Protocol, Session):
             else:
                 self.server.run(self, requests)
         if reader.dropped or client.transaction.queue_size > reader.query_buffer_size_max:
-            self.server.stats.query_buffer_limit_disconnections += 1
+            stats.query_buffer_limit_disconnections += 1
             self.abort()
         elif reader.error is not None:
             self._pause_reading()
             self._end_if_done()
+
+    def _feed_before_login(self, data: bytes) -> list[list[bytes]]:
+        """Feed under the tight limits of a stranger; what AUTH or HELLO lifts holds for the rest of the same read."""
+        self.configure_reader()
+        requests = self.reader.feed(data)
+        if requests and not self.must_wait:
+            self.server.run(self, requests)
+            requests = []
+            if self.client.authenticated:
+                requests = self.reader.authenticate()
+        return requests
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
@@ -166,7 +178,9 @@ class Connection(asyncio.Protocol, Session):
         if out and not self.is_closed:
             data = b"".join(out)
             self.client.sent_size += len(data)
-            self.server.stats.output_size += len(data)
+            stats = self.server.stats
+            stats.output_size += len(data)
+            stats.writes_processed += 1
             self.transport.write(data)
         out.clear()
         self._end_if_done()
@@ -196,7 +210,7 @@ class Connection(asyncio.Protocol, Session):
             return
         if self.reader.error is not None:
             self.client.close_after_reply = True
-            self.out.append(b"-ERR Protocol error: %b\r\n" % self.reader.error)
+            self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
             self.send()
         elif self._peer_has_ended:
             self.close()

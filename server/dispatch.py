@@ -73,7 +73,7 @@ class Unblocked(ReplyError):
 
 
 class Session:
-    """What the dispatcher knows of a connection: its client, the output made so far, and the requests that must wait."""
+    """What the dispatcher knows of a connection: its client, the output so far, and the requests that must wait."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -96,7 +96,7 @@ class Next(Enum):
 
 
 class Dispatcher:
-    """Runs requests. One per server; whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
+    """Runs requests. Whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
 
     def __init__(self, context: Context, stats: Any, log: Log | None = None) -> None:
         self.context = context
@@ -359,7 +359,7 @@ class Dispatcher:
         effects.clear()
 
     def _log_units_and_group(self, units_end: int) -> None:
-        """The first `units_end` effects are units of their own; what follows is one unit with the keys it found expired.
+        """The first `units_end` effects are units of their own; the rest is one unit with the keys it found expired.
 
         Those keys come first: the command already saw the dataset without them.
         """
@@ -393,7 +393,7 @@ class Dispatcher:
         self.waiters.add(client, client.db.index, blocked)
 
     def _serve_ready(self) -> None:
-        """Run again the readers blocked on touched keys: in touch order, and on each key whoever waits longest first."""
+        """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first."""
         for _ in range(SERVING_ROUNDS_MAX):
             lines = self._take_ready_lines()
             if not lines:

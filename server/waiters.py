@@ -15,7 +15,8 @@ from ..commands.blocking import Blocked
 from ..commands.client import Client
 
 VOID_TIMERS_MAX: Final = 1024
-"""Timers of ended waits that may lie in the heap before it is swept; sweeping less often costs memory, more often time."""
+"""Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough
+to cost no memory."""
 
 LineKey = tuple[int, bytes]
 """(database index, key)."""

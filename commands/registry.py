@@ -1,0 +1,36 @@
+"""Importing this module fills the command table: every command family is named here, and nowhere else."""
+
+from __future__ import annotations
+
+from . import (
+    client_commands,
+    config,
+    connection,
+    group,
+    idempotence,
+    info,
+    pending,
+    server_admin,
+    stream,
+    stream_info,
+    stream_read,
+    stream_trim,
+    transaction,
+)
+
+FAMILIES = (
+    connection,
+    client_commands,
+    transaction,
+    stream,
+    stream_trim,
+    stream_read,
+    group,
+    pending,
+    stream_info,
+    idempotence,
+    config,
+    info,
+    server_admin,
+)
+"""One module per command family, in the order in which the README shows them."""

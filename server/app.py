@@ -1,0 +1,490 @@
+"""The server: it owns the store, the log and the connections, and is what handlers see as `Services`.
+
+    run(connection, requests)      one read's requests, through the dispatcher
+      -> finish_turn()             replies leave, after the log has what they promise
+      -> arm_timer()               one loop timer for the earliest of all waits
+
+Everything happens on the loop's thread. Time is read from `clock` (Unix ms), once per batch; tests bring their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from ..commands import registry
+from ..commands.client import Client
+from ..commands.context import Context
+from ..commands.table import TABLE
+from ..persistence.aof import AppendOnlyLog, LogSettings
+from ..persistence.errors import LogError, LogFailure
+from ..persistence.snapshot import snapshot
+from ..store.database import Store
+from ..store.errors import GenericError
+from ..store.nodes import NODE_SIZE_UNLIMITED
+from ..store.stream import Stream
+from .config import Config
+from .connection import Connection
+from .cron import ActiveExpiry, IdempotenceExpiry
+from .dispatch import Dispatcher
+from .info import render
+from .lifecycle import run
+from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
+from .replay import replay
+from .stats import Stats
+
+logger = logging.getLogger(__name__)
+
+assert registry.FAMILIES, "importing the registry fills the command table"
+
+STREAM_DIRECTIVES: Final = (
+    "stream-node-max-bytes",
+    "stream-node-max-entries",
+    "stream-idmp-duration",
+    "stream-idmp-maxsize",
+)
+
+SLICE_COUNT: Final = 256
+"""Requests of one read that are run before their output is looked at: bounds what a pipeline of large ranges makes."""
+
+OUTPUT_SIZE_PER_SLICE: Final = 1024 * 1024
+"""Bytes of output that leave before the next slice is run."""
+
+
+def wall_clock_ms() -> int:
+    """Unix time in ms."""
+    return time.time_ns() // 1_000_000
+
+
+class Server:
+    """One server. `config` holds the directives; `clock` answers Unix ms."""
+
+    def __init__(self, config: Config, *, clock: Callable[[], int] = wall_clock_ms) -> None:
+        self.config = config
+        self.clock = clock
+        self.started_ms = clock()
+        self.stats = Stats(started_ms=self.started_ms)
+        self.store = Store(config.databases)
+        self.context = Context(self.store, self)
+        self.context.logging = False
+        self.dispatcher = Dispatcher(self.context, self.stats)
+        self.log: AppendOnlyLog | None = None
+        self.stopped = asyncio.Event()
+        """Set when the server has been asked to stop."""
+        self._last_client_id = 0
+        self.is_stop_signalled = False
+        self.exit_code = 0
+        self._listening_sockets: list[socket.socket] = []
+        self._listeners: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
+        self.active_expiry = True
+        """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
+        self._is_flush_scheduled = False
+        self._cron_count = 0
+        self._cron_handle: asyncio.TimerHandle | None = None
+        self._expiry = ActiveExpiry(self.store)
+        self._idempotence = IdempotenceExpiry(self.store)
+        for name in STREAM_DIRECTIVES:
+            config.on_change(name, lambda value: self.apply_stream_directives())
+        config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
+        self.apply_stream_directives()
+
+    def apply_stream_directives(self) -> None:
+        """Bring the limits that all streams share up to date."""
+        config, limits = self.config, self.context.stream_limits
+        wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
+        if wanted != (limits.node_size_max, limits.node_entries_max):
+            # Entries that are already there keep the node boundaries they were added with.
+            for db in self.store.databases:
+                for value in db.keys.values():
+                    if type(value) is Stream:
+                        value.settle_nodes()
+            limits.node_size_max, limits.node_entries_max = wanted
+        limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
+
+    # -- connections -----------------------------------------------------------------------------
+
+    @property
+    def clients(self) -> dict[int, Client]:
+        """Connected clients by ID, oldest first."""
+        return {client_id: session.client for client_id, session in self.dispatcher.sessions.items()}
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Every connection, oldest first."""
+        return cast(list[Connection], list(self.dispatcher.sessions.values()))
+
+    def next_client_id(self) -> int:
+        """A number no client had before."""
+        self._last_client_id += 1
+        return self._last_client_id
+
+    def admit(self, connection: Connection) -> bytes | None:
+        """Let a new connection in, or answer what to tell it before it is closed."""
+        config = self.config
+        if len(self.dispatcher.sessions) >= config.maxclients:
+            self.stats.connections_rejected += 1
+            return TOO_MANY_CLIENTS
+        self.stats.connections_received += 1
+        peer = connection.transport.get_extra_info("peername")
+        if config.protected_mode and not config.requirepass and not is_loopback(peer):
+            return PROTECTED_MODE
+        client = connection.client
+        client.db = self.store.databases[0]
+        client.created_ms = client.last_active_ms = self.clock()
+        client.authenticated = not config.requirepass
+        self.dispatcher.attach(connection)
+        return None
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone: so are its wait, its transaction and its backlog."""
+        self.dispatcher.detach(connection)
+
+    def exceeds_output_limit(self, client: Client) -> bool:
+        """Whether unsent output is above the hard limit of `client-output-buffer-limit normal`."""
+        hard_limit = self.config.buffer_limits[b"normal"][0]
+        if not hard_limit or client.output_buffer_size < hard_limit:
+            return False
+        self.stats.output_buffer_limit_disconnections += 1
+        return True
+
+    # -- one turn --------------------------------------------------------------------------------
+
+    def run(self, connection: Connection, requests: list[list[bytes]]) -> None:
+        """Run the requests of one read; what must wait goes to the connection's backlog."""
+        if self.stopped.is_set():
+            return
+        now_ms = self.clock()
+        connection.client.last_active_ms = now_ms
+        if len(requests) <= SLICE_COUNT:
+            self.dispatcher.execute(connection, requests, now_ms)
+        else:
+            self._run_in_slices(connection, requests, now_ms)
+        if connection.client.close_after_reply:
+            self.dispatcher.outgoing[connection] = None
+        self.finish_turn()
+
+    def _run_in_slices(self, connection: Connection, requests: list[list[bytes]], now_ms: int) -> None:
+        """A long pipeline: its output leaves in between, and a peer that does not read it stops the rest."""
+        for start in range(0, len(requests), SLICE_COUNT):
+            self.dispatcher.execute(connection, requests[start : start + SLICE_COUNT], now_ms)
+            if sum(map(len, connection.out)) > OUTPUT_SIZE_PER_SLICE:
+                self.flush()
+            if connection.client.close_after_reply:
+                return
+            if connection.must_wait or connection.backlog:
+                connection.backlog.extend(requests[start + SLICE_COUNT :])
+                return
+
+    def finish_turn(self) -> None:
+        """Let replies go: at once if the log has nothing new, else together with all of this loop turn.
+
+        Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
+        """
+        dispatcher = self.dispatcher
+        if not dispatcher.log_has_news:
+            self._send_outgoing()
+        elif not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            asyncio.get_running_loop().call_soon(self.flush)
+        if dispatcher.resumable:
+            self._resume_waiting()
+        if dispatcher.waiters.next_due_ms() != self._timer_due_ms or dispatcher.pause_end_ms is not None:
+            self.arm_timer()
+
+    def flush(self) -> None:
+        """Give the log to the disk as `appendfsync` says, then send the replies that were waiting for it."""
+        self._is_flush_scheduled = False
+        if self.dispatcher.log_has_news and not self._write_log():
+            return
+        self._send_outgoing()
+
+    def _write_log(self) -> bool:
+        """One write for everything gathered; also an fsync where replies promise one. False if the server must end."""
+        log = self.log
+        assert log is not None
+        self.dispatcher.log_has_news = False
+        try:
+            log.flush()
+            if log.needs_fsync_before_reply:
+                log.fsync()
+        except LogFailure as failure:
+            self._die(failure)
+            return False
+        self._note_write_error()
+        return True
+
+    def _note_write_error(self) -> None:
+        """While the log cannot be written, writes are refused with MISCONF."""
+        error = None if self.log is None else self.log.write_error
+        if error != self.dispatcher.write_error:
+            self.dispatcher.write_error = error
+            self.dispatcher.refresh_clients()
+
+    def _die(self, failure: LogFailure) -> None:
+        """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
+        logger.critical("%s", failure)
+        self.exit_code = 1
+        self.dispatcher.outgoing.clear()
+        for connection in self.connections:
+            connection.out.clear()
+            connection.abort()
+        self.stopped.set()
+
+    def _sync_log(self) -> bool:
+        """Bring everything to stable storage, whatever the policy; False if that fails."""
+        try:
+            return self.log is None or (self.log.flush() and self.log.fsync())
+        except LogFailure as failure:
+            logger.error("%s", failure)
+            return False
+
+    def _send_outgoing(self) -> None:
+        outgoing = self.dispatcher.outgoing
+        while outgoing:
+            sessions = list(outgoing)
+            outgoing.clear()
+            for session in sessions:
+                cast(Connection, session).send()
+
+    def _resume_waiting(self) -> None:
+        """Whoever was served goes on with its later requests, after those of the client that is running now."""
+        loop = asyncio.get_running_loop()
+        for session in self.dispatcher.resumable:
+            loop.call_soon(cast(Connection, session).resume)
+        self.dispatcher.resumable.clear()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def arm_timer(self) -> None:
+        """One loop timer for the earliest deadline, wake time or end of a pause."""
+        due_ms = self.dispatcher.waiters.next_due_ms()
+        self._timer_due_ms = due_ms
+        pause_end_ms = self.dispatcher.pause_end_ms
+        if pause_end_ms is not None:
+            due_ms = pause_end_ms if due_ms is None else min(due_ms, pause_end_ms)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None:
+            delay_s = max(1, due_ms - self.clock()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
+
+    def run_timers(self) -> None:
+        """Do what has become due: the loop timer calls this, and tests after moving their clock."""
+        now_ms = self.clock()
+        dispatcher = self.dispatcher
+        dispatcher.run_timers(now_ms)
+        if dispatcher.pause_end_ms is not None and now_ms >= dispatcher.pause_end_ms:
+            dispatcher.unpause()
+        self.finish_turn()
+        self.arm_timer()
+
+    def run_cron(self) -> None:
+        """The periodic work of one turn."""
+        now_ms = self.clock()
+        self._cron_count += 1
+        if self.active_expiry:
+            self._expiry.run(now_ms)
+        self.dispatcher.serve_expired(now_ms)
+        if self._cron_count % max(1, self.config.hz) == 0:
+            self._idempotence.run(now_ms)
+            self._close_idle_clients(now_ms)
+        self.stats.sample(now_ms)
+        self.finish_turn()
+        if self.log is not None:
+            try:
+                self.log.cron(now_ms)
+            except LogFailure as failure:
+                self._die(failure)
+            self._note_write_error()
+
+    def _close_idle_clients(self, now_ms: int) -> None:
+        """Close who has been silent for `timeout` seconds; a blocked client is not idle."""
+        timeout_ms = self.config.timeout * 1000
+        if not timeout_ms:
+            return
+        for connection in self.connections:
+            client = connection.client
+            if client.blocked is None and not client.is_held and now_ms - client.last_active_ms > timeout_ms:
+                connection.abort()
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def open_log(self) -> None:
+        """With `appendonly yes`: load the dataset, then go on appending. Raises LogError, OSError."""
+        self.config.on_change("appendfsync", self._change_log_policy)
+        self.config.on_change("appendonly", self._turn_log)
+        if not self.config.appendonly:
+            return
+        log = self._new_log()
+        started_ms = self.clock()
+        result = replay(log, self.context)
+        elapsed_s = (self.clock() - started_ms) / 1000
+        logger.info("DB loaded from append only file: %d records, %.3f seconds", result.records_count, elapsed_s)
+        log.open()
+        self._use_log(log)
+
+    def _new_log(self) -> AppendOnlyLog:
+        config = self.config
+        settings = LogSettings(
+            folder=os.path.join(os.fsdecode(config.dir), os.fsdecode(config.appenddirname)),
+            file_name=os.fsdecode(config.appendfilename),
+            load_truncated=config.aof_load_truncated,
+            corrupt_tail_size_max=config.aof_load_corrupt_tail_max_size,
+        )
+        log = AppendOnlyLog(settings, config.appendfsync, clock=self.clock)
+        log.has_timestamps = config.aof_timestamp_enabled
+        return log
+
+    def _use_log(self, log: AppendOnlyLog | None) -> None:
+        self.log = self.dispatcher.log = log
+        self.context.logging = log is not None
+
+    def _change_log_policy(self, policy: bytes) -> None:
+        if self.log is not None:
+            self.log.policy = policy
+
+    def _turn_log(self, is_wanted: bool) -> None:
+        """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
+        if is_wanted and self.log is None:
+            log = self._new_log()
+            log.start(snapshot(self.store))
+            self._use_log(log)
+        elif not is_wanted and self.log is not None:
+            self.log.stop()
+            self.dispatcher.log_has_news = False
+            self._use_log(None)
+            self._note_write_error()
+
+    def _close_log(self) -> bool:
+        try:
+            return self.log is None or self.log.close()
+        except LogFailure as failure:
+            logger.error("%s", failure)
+            return False
+
+    def reload_log(self) -> None:
+        """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
+        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
+        if not self._sync_log():
+            raise failed
+        for db in self.store.databases:
+            db.clear()
+        try:
+            replay(self.log or self._new_log(), self.context)
+        except (LogError, OSError) as error:
+            logger.error("%s", error)
+            raise failed from error
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def add_listening_socket(self, listening: socket.socket) -> None:
+        """A socket to accept clients from, once `start_accepting` is called."""
+        self._listening_sockets.append(listening)
+
+    async def start_accepting(self) -> None:
+        """Let clients in."""
+        loop = asyncio.get_running_loop()
+        for each in self._listening_sockets:
+            listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
+            listener = await listen(self._new_connection, sock=each, backlog=self.config.tcp_backlog)
+            self._listeners.append(listener)
+
+    def _new_connection(self) -> Connection:
+        return Connection(self)
+
+    def start_cron(self) -> None:
+        """Begin the periodic work, `hz` times a second."""
+        loop = asyncio.get_running_loop()
+        self._cron_handle = loop.call_later(1 / self.config.hz, self._cron_turn)
+
+    def _cron_turn(self) -> None:
+        self.start_cron()
+        try:
+            self.run_cron()
+        except Exception:
+            logger.exception("internal error in the periodic work")
+
+    async def stop(self) -> int:
+        """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
+        for listener in self._listeners:
+            listener.close()
+        for handle in (self._cron_handle, self._timer):
+            if handle is not None:
+                handle.cancel()
+        if not self._close_log():
+            self.exit_code = 1
+        self._send_outgoing()
+        for connection in self.connections:
+            connection.close()
+        # One turn, so that the transports can hand over what they were just given.
+        await asyncio.sleep(0)
+        return self.exit_code
+
+    # -- Services: what handlers may ask for -----------------------------------------------------
+
+    def kill_client(self, client: Client) -> None:
+        """Close a connection; one's own closes after its reply."""
+        if client is self.context.client:
+            client.close_after_reply = True
+            return
+        session = self.dispatcher.sessions.get(client.id)
+        if session is not None:
+            client.killed = True
+            cast(Connection, session).abort()
+
+    def unblock_client(self, client: Client, *, with_error: bool) -> bool:
+        """End a blocked read early; False if the client was not blocked."""
+        return self.dispatcher.unblock(client, with_error=with_error)
+
+    def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back until Unix time `end_ms`."""
+        self.dispatcher.pause(end_ms, writes_only=writes_only, now_ms=self.context.now_ms)
+
+    def unpause_clients(self) -> None:
+        """Let held commands go on."""
+        self.dispatcher.unpause()
+
+    def shutdown(self, *, save: bool | None, now: bool, force: bool) -> None:
+        """Stop after this command. Raises GenericError, and goes on serving, if the log cannot be brought to disk."""
+        if not self._sync_log() and not force:
+            raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
+        logger.warning("User requested shutdown...")
+        self.stopped.set()
+
+    def info(self, sections: list[bytes]) -> bytes:
+        """The text of INFO."""
+        return render(self, sections)
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.stats.reset()
+        for row in TABLE.values():
+            for each in (row, *row.subcommands.values()):
+                each.calls = each.duration_ns = each.rejected_calls = each.failed_calls = 0
+
+
+def serve(config: Config) -> int:
+    """Run a server until it is asked to stop; the exit code. Raises OSError where it cannot listen."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve(config))
+
+
+async def _serve(config: Config) -> int:
+    return await run(Server(config))
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: it halves the price of a read and a write. asyncio's own does as well."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
