@@ -1,80 +1,175 @@
-"""Files under the log: the only place that touches the disk."""
+"""The only place that touches the disk: log files, the folder they are in, and small files replaced whole.
+
+`Files` and `LogFile` are protocols, so that a test can put in files that fail, tear a write or forget what was not
+synced. All methods raise OSError. Paths are absolute or relative to the working directory; sizes are bytes.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+FILE_MODE: Final = 0o644
+FOLDER_MODE: Final = 0o755
 
 
 class LogFile(Protocol):
-    """An append-only file. A test replaces it by one that fails on the nth write, tears it, or forgets."""
+    """A file that only grows at its end."""
 
-    def write(self, data: bytes) -> int:
-        """Append; answers how many bytes were taken, which may be fewer. Raises OSError."""
+    def append(self, data: bytes | memoryview) -> int:
+        """Write once and answer how much was taken, which may be less than all of it."""
         ...
 
-    def sync(self) -> None:
-        """Bring everything written to stable storage. Raises OSError."""
+    def fsync(self) -> None:
+        """Return once everything appended is on stable storage. May be called from another thread."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file off. Raises OSError."""
+        """Cut the file."""
         ...
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """Present size."""
         ...
 
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back; no fsync."""
+        ...
+
+
+class Files(Protocol):
+    """The folder operations a log needs."""
+
+    def make_folder(self, path: str) -> None:
+        """Create the folder and put its name on stable storage; one that exists is fine."""
+        ...
+
+    def open_log(self, path: str) -> LogFile:
+        """Open for appending; the file is created, and its name synced, if it is not there."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A small file's content, None if there is none."""
+        ...
+
+    def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
+        """A large file's content, in order."""
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Size of a file, None if there is none."""
+        ...
+
+    def replace(self, path: str, blocks: Iterable[bytes]) -> int:
+        """Put a whole file in place of `path` at once: after a crash there is the old one or the new one, never a part.
+
+        Answers its size.
+        """
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete a file; one that is not there is fine."""
         ...
 
 
 class DiskFile:
-    """A real file, opened for appending and made if need be."""
+    """A `LogFile` on a real disk. Unbuffered: what `append` took has been handed to the operating system."""
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
-    def write(self, data: bytes) -> int:
-        """Append in one system call."""
+    def append(self, data: bytes | memoryview) -> int:
+        """One write(2)."""
         return os.write(self._descriptor, data)
 
-    def sync(self) -> None:
-        """fdatasync, which also brings a changed size to disk."""
-        os.fdatasync(self._descriptor)
+    def fsync(self) -> None:
+        """fdatasync where there is one: it writes the size along, and only times of the file may be lost."""
+        _SYNC_DATA(self._descriptor)
 
     def truncate(self, size: int) -> None:
-        """Cut the file off."""
+        """ftruncate(2)."""
         os.ftruncate(self._descriptor, size)
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """From fstat(2)."""
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """close(2)."""
         os.close(self._descriptor)
 
 
-def sync_folder(path: str) -> None:
-    """Make names that were created or renamed in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+_SYNC_DATA: Final = getattr(os, "fdatasync", os.fsync)
 
 
-def replace_file(path: str, content: bytes) -> None:
-    """Put a small file in place so that a crash leaves either the old one or the new one, whole."""
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, "temp-" + name)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, content)
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
-    sync_folder(folder)
+class DiskFiles:
+    """`Files` on a real disk."""
+
+    def make_folder(self, path: str) -> None:
+        """mkdir, and an fsync of the parent."""
+        try:
+            os.mkdir(path, FOLDER_MODE)
+        except FileExistsError:
+            return
+        self._sync_folder(os.path.dirname(path) or ".")
+
+    def open_log(self, path: str) -> LogFile:
+        """See `Files`."""
+        is_new = not os.path.exists(path)
+        file = DiskFile(path)
+        if is_new:
+            file.fsync()
+            self._sync_folder(os.path.dirname(path) or ".")
+        return file
+
+    def read(self, path: str) -> bytes | None:
+        """See `Files`."""
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
+        """See `Files`."""
+        with open(path, "rb", buffering=0) as file:
+            while block := file.read(block_size):
+                yield block
+
+    def size(self, path: str) -> int | None:
+        """See `Files`."""
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, blocks: Iterable[bytes]) -> int:
+        """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced."""
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f"temp-{name}")
+        size = 0
+        with open(temporary, "wb") as file:
+            for block in blocks:
+                size += file.write(block)
+            file.flush()
+            _SYNC_DATA(file.fileno())
+        os.replace(temporary, path)
+        self._sync_folder(folder or ".")
+        return size
+
+    def remove(self, path: str) -> None:
+        """See `Files`."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    @staticmethod
+    def _sync_folder(path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

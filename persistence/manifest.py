@@ -1,67 +1,144 @@
-"""The manifest: which files make up the append-only log, in which order.
+"""The manifest: which files make up the log, and in which order.
 
+    file appendonly.aof.1.base.aof seq 1 type b
     file appendonly.aof.1.incr.aof seq 1 type i
 
-Types are b (base: a snapshot), i (incr: records after it) and h (history: superseded). Redis reads the same file.
+At most one base (`b`), then increments (`i`) in the order of their numbers; `h` marks what a rewrite has superseded and
+nobody reads. The format is Redis' own, so either server can read what the other wrote.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Final
 
+from .errors import LoadError
+
 LINE_SIZE_MAX: Final = 1024
-
-
-class BadManifest(Exception):
-    """A manifest that cannot be believed; the text says why, in Redis' words."""
+WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(\S+)')
+PLAIN_NAME: Final = re.compile(rb"[A-Za-z0-9._+=@%:,~-]+\Z")
+ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
+ESCAPED: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+KINDS: Final = (b"b", b"h", b"i")
 
 
 @dataclass(frozen=True, slots=True)
-class LogPart:
-    """One file of the log."""
+class Part:
+    """One file of the log. `kind` is b, h or i. Offsets are replication offsets as Redis notes them, None if absent."""
 
-    name: str
+    name: bytes
     sequence: int
-    kind: str
+    kind: bytes
+    start_offset: int | None = None
+    end_offset: int | None = None
 
-    def line(self) -> str:
-        """Its line in the manifest."""
-        return f"file {self.name} seq {self.sequence} type {self.kind}\n"
-
-
-def parse_manifest(text: str) -> list[LogPart]:
-    """The parts in order: base first, then incr by sequence. Raises BadManifest."""
-    if not text:
-        raise BadManifest("Found an empty AOF manifest")
-    parts: list[LogPart] = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith("#"):
-            continue
-        if len(line) > LINE_SIZE_MAX or not line.endswith("\n"):
-            raise BadManifest("The AOF manifest file contains too long line")
-        parts.append(_parse_line(line.split()))
-    _check_order(parts)
-    return parts
+    def line(self) -> bytes:
+        """As it stands in the manifest."""
+        line = b"file %b seq %d type %b" % (quoted(self.name), self.sequence, self.kind)
+        if self.start_offset is not None:
+            line += b" startoffset %d" % self.start_offset
+            if self.end_offset is not None:
+                line += b" endoffset %d" % self.end_offset
+        return line + b"\n"
 
 
-def _parse_line(words: list[str]) -> LogPart:
-    values = {key.lower(): value for key, value in zip(words[::2], words[1::2], strict=False)}
-    sequence = values.get("seq", "0")
-    if len(words) < 6 or len(words) % 2 or not {"file", "seq", "type"} <= values.keys():
-        raise BadManifest("Invalid AOF manifest file format")
-    if not sequence.isdigit() or int(sequence) == 0:
-        raise BadManifest("Invalid AOF manifest file format")
-    if "/" in values["file"]:
-        raise BadManifest("File can't be a path, just a filename")
-    if values["type"] not in ("b", "h", "i"):
-        raise BadManifest("Unknown AOF file type")
-    return LogPart(values["file"], int(sequence), values["type"])
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All parts in file order."""
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def base(self) -> Part | None:
+        """The snapshot that the increments continue."""
+        return next((part for part in self.parts if part.kind == b"b"), None)
+
+    @property
+    def increments(self) -> list[Part]:
+        """Command files, oldest first."""
+        return [part for part in self.parts if part.kind == b"i"]
+
+    @property
+    def readable(self) -> list[Part]:
+        """What a start reads, in order."""
+        return [*([self.base] if self.base else []), *self.increments]
+
+    def next_sequence(self, kind: bytes) -> int:
+        """The number of the next file of a kind, 1 for the first; superseded files keep theirs."""
+        mark = b".base." if kind == b"b" else b".incr."
+        return 1 + max((part.sequence for part in self.parts if part.kind == kind or mark in part.name), default=0)
+
+    def reopened(self) -> Manifest:
+        """Without the mark of a clean stop on the last increment, which is about to grow."""
+        parts = list(self.parts)
+        for index in range(len(parts) - 1, -1, -1):
+            if parts[index].kind == b"i":
+                parts[index] = replace(parts[index], end_offset=None)
+                break
+        return Manifest(tuple(parts))
+
+    def encode(self) -> bytes:
+        """The file's content: base, superseded files, increments."""
+        return b"".join(part.line() for part in sorted(self.parts, key=lambda part: KINDS.index(part.kind)))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Manifest:
+        """Read a manifest; every violation of its rules is fatal. Raises LoadError."""
+        if not data:
+            raise LoadError("Found an empty AOF manifest")
+        parts = []
+        for line in data.splitlines(keepends=True):
+            if len(line) > LINE_SIZE_MAX or not line.endswith(b"\n"):
+                raise LoadError("The AOF manifest file contains too long line")
+            if not line.startswith(b"#"):
+                parts.append(_decode_line(line))
+        manifest = cls(tuple(parts))
+        if sum(part.kind == b"b" for part in parts) > 1:
+            raise LoadError("Found duplicate base file information")
+        sequences = [part.sequence for part in manifest.increments]
+        if sequences != sorted(set(sequences)):
+            raise LoadError("Found a non-monotonic sequence number")
+        return manifest
 
 
-def _check_order(parts: list[LogPart]) -> None:
-    if sum(part.kind == "b" for part in parts) > 1:
-        raise BadManifest("Found duplicate base file information")
-    sequences = [part.sequence for part in parts if part.kind == "i"]
-    if any(later <= earlier for earlier, later in zip(sequences, sequences[1:], strict=False)):
-        raise BadManifest("Found a non-monotonic sequence number")
+def _decode_line(line: bytes) -> Part:
+    words = split_words(line)
+    if len(words) < 6 or len(words) % 2:
+        raise LoadError("Invalid AOF manifest file format")
+    values = {key.lower(): value for key, value in zip(words[::2], words[1::2], strict=True)}
+    name, kind = values.get(b"file", b""), values.get(b"type", b"")
+    sequence = _number(values.get(b"seq", b"0"))
+    if not name or not kind or not sequence:
+        raise LoadError("Invalid AOF manifest file format")
+    if b"/" in name:
+        raise LoadError("File can't be a path, just a filename")
+    if kind not in KINDS:
+        raise LoadError("Unknown AOF file type")
+    start, end = (_number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset"))
+    return Part(name, sequence, kind, start, end)
+
+
+def _number(word: bytes) -> int:
+    if not word.isdigit():
+        raise LoadError("Invalid AOF manifest file format")
+    return int(word)
+
+
+def split_words(line: bytes) -> list[bytes]:
+    """The words of a line; one in double quotes may hold blanks and escapes."""
+    return [ESCAPED.sub(_unescape, match[1]) if match[1] is not None else match[2] for match in WORD.finditer(line)]
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    if match[1] is not None:
+        return bytes.fromhex(match[1].decode())
+    return ESCAPES.get(match[2], match[2])
+
+
+def quoted(name: bytes) -> bytes:
+    """A file name as one word: in quotes and escaped unless it is plain."""
+    if PLAIN_NAME.match(name):
+        return name
+    inside = b"".join(bytes((code,)) if 32 <= code < 127 and code not in b'"\\' else b"\\x%02x" % code for code in name)
+    return b'"%b"' % inside

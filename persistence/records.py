@@ -1,6 +1,7 @@
-"""The log's format: RESP commands one after another, annotation lines starting with `#` between them.
+"""The codec: argument vectors to records and back, with exact byte offsets.
 
-Bytes to records and back; no files here. The offset after each record is what recovery works with.
+A record is a command as RESP sends it: an array of bulk strings. Between records there may be lines that start
+with `#`, e.g. `#TS:1700000000`; they are skipped. Anything else between records is damage.
 """
 
 from __future__ import annotations
@@ -8,84 +9,126 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import hiredis
+
 from ..protocol.packing import pack_command
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))
 
-ARGUMENTS_COUNT_MAX: Final = 1024 * 1024
-"""No record Headrace or Redis writes comes near; a damaged header may announce anything."""
-ARGUMENT_SIZE_MAX: Final = 1024**3
+HEADER_SIZE_MAX: Final = 16
+"""`*`, ten digits, CR LF, and some room: a longer count is damage."""
+ARGUMENT_SIZE_MIN: Final = 6
+"""`$0`, CR LF, CR LF: a count that cannot fit into what is left of the file is not given to the parser, which
+would reserve memory for it."""
+
+_ASTERISK: Final = ord("*")
+_HASH: Final = ord("#")
+_PENDING: Final = object()
 
 
-def select(db_index: int) -> bytes:
-    """The record that makes the following ones apply to a database."""
+def select_record(db_index: int) -> bytes:
+    """The record that makes a database the current one."""
     return pack_command((b"SELECT", b"%d" % db_index))
 
 
-class DamagedRecord(Exception):
-    """Bytes that are no record, at `offset`."""
+def timestamp_line(unix_s: int) -> bytes:
+    """The annotation of `aof-timestamp-enabled`: records after it are not older than this."""
+    return b"#TS:%d\r\n" % unix_s
 
-    def __init__(self, offset: int) -> None:
-        super().__init__(f"bad record at offset {offset}")
+
+class Damage(Exception):
+    """Bytes at `offset` that cannot be the beginning of a record."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
         self.offset = offset
+        self.reason = reason
 
 
 class RecordReader:
-    """Bytes in, records out. `offset` is where the first byte not yet given out as part of a record stands."""
+    """Turns a file, fed in blocks, into records. `size` is the file's: nothing may be longer than what is left.
 
-    __slots__ = ("_buffer", "_position", "offset")
+    `offset` is the end of the last record or line taken, so at the end of the file everything from there on is torn.
+    hiredis does the parsing; the bytes are kept beside it until the record is complete, and a record is taken only if
+    packing it again gives those bytes. That is what makes the offset exact.
+    """
 
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._position = 0
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.offset = 0
-
-    def feed(self, block: bytes) -> Iterator[tuple[list[bytes], int]]:
-        """Each complete record as (arguments, offset after it). Raises DamagedRecord at bytes that are none."""
-        self._buffer = self._buffer[self._position :] + block
+        self.is_torn = False
+        """The next record announces more arguments than fit into the file: feeding more is pointless."""
+        self._window = bytearray()
         self._position = 0
-        while (found := self._next()) is not None:
-            arguments, end = found
-            self.offset += end - self._position
-            self._position = end
-            if arguments:
-                yield arguments, self.offset
+        """Where in the window the next record begins; `offset` counts the same place from the start of the file."""
+        self._parser = self._new_parser()
 
-    def _next(self) -> tuple[list[bytes], int] | None:
-        """The next record or annotation (no arguments) and where it ends in the buffer; None if it is not complete."""
-        buffer, position = self._buffer, self._position
-        mark = buffer[position : position + 1]
-        if mark == b"#":
-            end = buffer.find(b"\n", position) + 1
-            return ([], end) if end else None
-        if mark != b"*":
-            if mark:
-                raise DamagedRecord(self.offset)
-            return None
-        count, position = self._number(position + 1, ARGUMENTS_COUNT_MAX, 1)
-        arguments: list[bytes] = []
-        for _ in range(count):
-            if position < 0 or position >= len(buffer):
-                return None
-            if buffer[position] != 0x24:  # "$"
-                raise DamagedRecord(self.offset)
-            size, position = self._number(position + 1, ARGUMENT_SIZE_MAX, 0)
-            end = position + size
-            if position < 0 or len(buffer) < end + 2:
-                return None
-            if buffer[end : end + 2] != b"\r\n":
-                raise DamagedRecord(self.offset)
-            arguments.append(buffer[position:end])
-            position = end + 2
-        return None if position < 0 else (arguments, position)
+    @staticmethod
+    def _new_parser() -> hiredis.Reader:
+        return hiredis.Reader(notEnoughData=_PENDING)
 
-    def _number(self, position: int, number_max: int, number_min: int) -> tuple[int, int]:
-        """A header's number and the position after its line; position -1 if the line is not complete."""
-        end = self._buffer.find(b"\r\n", position, position + 12)
-        digits = self._buffer[position : end if end >= 0 else position + 12]
-        if end < 0 and len(digits) < 12 and (not digits or digits.rstrip(b"\r").isdigit()):
-            return 0, -1
-        if end < 0 or not digits.isdigit() or not number_min <= int(digits) <= number_max:
-            raise DamagedRecord(self.offset)
-        return int(digits), end + 2
+    def feed(self, block: bytes) -> Iterator[list[bytes]]:
+        """The records that are complete with this block. Raises Damage. Take all before feeding the next one."""
+        window = self._window
+        del window[: self._position]
+        self._position = 0
+        window += block
+        self._parser.feed(block)
+        parse = self._parser.gets
+        while self._position < len(window):
+            if window[self._position] == _HASH:
+                if not self._skip_line():
+                    return
+                parse = self._parser.gets
+                continue
+            if not self._has_plausible_header():
+                return
+            try:
+                record = parse()
+            except hiredis.HiredisError as error:
+                raise Damage(self.offset, "not a record") from error
+            if record is _PENDING:
+                return
+            self._advance(self._checked_size(record))
+            yield record
+
+    def _advance(self, size: int) -> None:
+        self._position += size
+        self.offset += size
+
+    def _has_plausible_header(self) -> bool:
+        """Whether the count of the next record may be given to the parser; False asks for more bytes. Raises Damage."""
+        window, start = self._window, self._position
+        if window[start] != _ASTERISK:
+            raise Damage(self.offset, "no record begins here")
+        end = window.find(b"\r\n", start, start + HEADER_SIZE_MAX)
+        if end < 0:
+            if len(window) - start >= HEADER_SIZE_MAX:
+                raise Damage(self.offset, "no count of arguments")
+            return False
+        digits = window[start + 1 : end]
+        if not digits.isdigit() or not int(digits):
+            raise Damage(self.offset, "no count of arguments")
+        self.is_torn = int(digits) * ARGUMENT_SIZE_MIN > self.size - self.offset
+        return not self.is_torn
+
+    def _checked_size(self, record: object) -> int:
+        """Bytes of a parsed record, which must be the bytes in the window. Raises Damage."""
+        try:
+            packed = pack_command(tuple(record))  # type: ignore[arg-type]
+        except TypeError as error:
+            raise Damage(self.offset, "not a record of strings") from error
+        if not self._window.startswith(packed, self._position):
+            raise Damage(self.offset, "not a record of strings")
+        return len(packed)
+
+    def _skip_line(self) -> bool:
+        """Step over an annotation; False if its end is not there yet. The parser never sees it."""
+        end = self._window.find(b"\n", self._position)
+        if end < 0:
+            return False
+        self._advance(end + 1 - self._position)
+        self._parser = self._new_parser()
+        self._parser.feed(bytes(self._window[self._position :]))
+        return True

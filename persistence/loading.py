@@ -1,0 +1,167 @@
+"""Reading a log back: every record in order, MULTI groups whole or not at all, and what to do with a damaged end."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from .errors import LoadError, UnknownRecord
+from .files import Files
+from .manifest import Manifest
+from .records import Damage, RecordReader
+
+logger = logging.getLogger(__name__)
+
+BLOCK_SIZE: Final = 1024 * 1024
+"""How much is read at once: memory stays bounded by this and the largest transaction."""
+
+RDB_MAGIC: Final = b"REDIS"
+
+Apply = Callable[[list[bytes]], object]
+"""Runs one record. Raises UnknownRecord, or LoadError if it makes no sense; its answer is not looked at."""
+
+Progress = Callable[[int, int], None]
+"""(bytes read, bytes in all), called after each block."""
+
+
+@dataclass(slots=True)
+class LoadResult:
+    """What a load found. Sizes are bytes."""
+
+    records_count: int = 0
+    size: int = 0
+    """Of all files read, after truncation."""
+    base_size: int = 0
+    truncated: list[tuple[str, int]] = field(default_factory=list)
+    """(file name, size it was cut to)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailPolicy:
+    """What may be cut off the end of the last file."""
+
+    truncate_torn: bool
+    """aof-load-truncated: a record or transaction that the file ends in."""
+    damaged_size_max: int
+    """aof-load-corrupt-tail-max-size: any bytes, if they are fewer than this; 0 for none."""
+
+
+class Loader:
+    """Loads the files of one manifest; use once."""
+
+    def __init__(self, files: Files, folder: str, policy: TailPolicy, apply: Apply, on_progress: Progress) -> None:
+        self._files = files
+        self._folder = folder
+        self._policy = policy
+        self._apply = apply
+        self._on_progress = on_progress
+        self._size_total = 0
+        self._size_read = 0
+        self._group: list[list[bytes]] | None = None
+        """Records since MULTI, None outside of a transaction."""
+        self.result = LoadResult()
+
+    def load(self, manifest: Manifest) -> LoadResult:
+        """Apply everything. Raises LoadError; what was applied before it stays applied."""
+        parts = [(os.fsdecode(part.name), part.kind) for part in manifest.readable]
+        sizes = {name: self._size_of(name) for name, _ in parts}
+        self._size_total = sum(sizes.values())
+        for index, (name, kind) in enumerate(parts):
+            size = self._load_file(name, sizes[name], is_last=index == len(parts) - 1)
+            self.result.size += size
+            if kind == b"b":
+                self.result.base_size = size
+        return self.result
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _size_of(self, name: str) -> int:
+        size = self._files.size(self._path(name))
+        if size is None:
+            raise LoadError(f"Unable to obtain the AOF file {name} length. stat: No such file or directory")
+        return size
+
+    def _load_file(self, name: str, size: int, *, is_last: bool) -> int:
+        """Apply one file; answers its size, which is smaller than before if its end had to go."""
+        reader = RecordReader(size)
+        self._group = None
+        good_offset = 0
+        try:
+            for block in self._files.read_blocks(self._path(name), BLOCK_SIZE):
+                if not reader.offset and block.startswith(RDB_MAGIC):
+                    raise LoadError(
+                        f"{name} is an RDB file, which cannot be read: rewrite it with aof-use-rdb-preamble no"
+                    )
+                for record in reader.feed(block):
+                    self._take(name, good_offset, record)
+                    if self._group is None:
+                        good_offset = reader.offset
+                self._size_read += len(block)
+                self._on_progress(self._size_read, self._size_total)
+                if reader.is_torn:
+                    break
+        except Damage as damage:
+            if not is_last or size - good_offset >= self._policy.damaged_size_max:
+                raise _damaged(name, damage.offset, damage.reason) from damage
+            return self._truncate(name, good_offset)
+        if self._group is None:
+            good_offset = reader.offset  # annotations after the last record
+        return size if good_offset == size else self._truncate_torn(name, good_offset, is_last=is_last)
+
+    def _take(self, name: str, offset: int, record: list[bytes]) -> None:
+        """Apply a record, or keep it until its transaction is complete. `offset` is where the unit begins."""
+        word = record[0].upper()
+        group = self._group
+        if word == b"MULTI" and group is None:
+            self._group = []
+        elif word == b"EXEC" and group is not None:
+            for each in group:
+                self._apply_one(name, offset, each)
+            self._group = None
+        elif word in (b"MULTI", b"EXEC"):
+            raise _damaged(name, offset, f"{word.decode()} out of place")
+        elif group is not None:
+            group.append(record)
+        else:
+            self._apply_one(name, offset, record)
+
+    def _apply_one(self, name: str, offset: int, record: list[bytes]) -> None:
+        try:
+            self._apply(record)
+        except UnknownRecord as unknown:
+            reason = f"Unknown command '{unknown}' reading the append only file"
+            raise LoadError(f"{reason} {name} at offset {offset}") from unknown
+        except LoadError as error:
+            raise LoadError(f"{error} ({name} at offset {offset})") from error
+        self.result.records_count += 1
+
+    def _truncate_torn(self, name: str, offset: int, *, is_last: bool) -> int:
+        if not is_last:
+            raise LoadError(f"Fatal error: the truncated file is not the last file: {name} ends at offset {offset}")
+        if not self._policy.truncate_torn:
+            raise LoadError(
+                f"Unexpected end of file reading the append only file {name} at offset {offset}: "
+                "aof-load-truncated yes would cut it there"
+            )
+        return self._truncate(name, offset)
+
+    def _truncate(self, name: str, offset: int) -> int:
+        """Cut the file after its last whole unit, so that what is appended next follows on that."""
+        logger.warning("!!! Truncating the AOF %s at offset %d !!!", name, offset)
+        file = self._files.open_log(self._path(name))
+        try:
+            file.truncate(offset)
+            file.fsync()
+        finally:
+            file.close()
+        self.result.truncated.append((name, offset))
+        return offset
+
+
+def _damaged(name: str, offset: int, reason: str) -> LoadError:
+    """Bytes that no torn write explains."""
+    return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}")

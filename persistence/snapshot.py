@@ -1,0 +1,130 @@
+"""The dataset as records that build it again from nothing: what the log holds instead of its history.
+
+Everything is given in absolute terms, in an order that replays: entries, then the counters, then each group with what
+it has pending, in the order by delivery time so that this order survives, then idempotent producers, then expiry.
+
+Not carried, as in Redis' own text form: pending entries whose stream entry is gone (their record replays as nothing),
+seen and active times of consumers, and the count of duplicates of idempotent producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from ..protocol.packing import pack_command
+from ..store.database import Store
+from ..store.group import Group
+from ..store.ids import ID_MAX, StreamID, format_id
+from ..store.stream import Stream
+
+CLAIM_COUNT_MAX: Final = 1024
+"""IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
+RELEASE_COUNT_MAX: Final = 64
+"""IDs in one XNACK record, as Redis writes them."""
+
+Record = tuple[int, bytes]
+"""(database index, RESP record)."""
+
+
+def snapshot(store: Store) -> Iterator[Record]:
+    """Records of every key. The store must not change until the last one is taken."""
+    for db in store.databases:
+        for key, value in db.keys.items():
+            records = stream_records(key, value) if isinstance(value, Stream) else _string_records(key, value)
+            for record in records:
+                yield db.index, record
+            if key in db.expires:
+                yield db.index, pack_command((b"PEXPIREAT", key, b"%d" % db.expires[key]))
+
+
+def _string_records(key: bytes, value: bytes) -> Iterator[bytes]:
+    yield pack_command((b"SET", key, value))
+
+
+def stream_records(key: bytes, stream: Stream) -> Iterator[bytes]:
+    """One stream, groups and producers included."""
+    if len(stream):
+        for entry_id, entry in stream.log.entries(0, ID_MAX):
+            yield entry_record(key, entry_id, entry)
+    else:
+        # The only way to an empty stream: an entry that trims itself away.
+        yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
+    yield pack_command(
+        (
+            b"XSETID", key, format_id(stream.last_id), b"ENTRIESADDED", b"%d" % stream.entries_added,
+            b"MAXDELETEDID", format_id(stream.max_deleted_id),
+        )
+    )  # fmt: skip
+    for group in stream.sorted_groups():
+        yield from _group_records(key, group)
+    yield from _producer_records(key, stream)
+
+
+def entry_record(key: bytes, entry_id: StreamID, entry: bytes) -> bytes:
+    """`XADD key id field value ...` from the entry's reply form, whose field-value part is copied as it stands.
+
+    `*2 <id> *4 <f> <v> <f> <v>` becomes `*7 XADD <key> <id> <f> <v> <f> <v>`.
+    """
+    pairs_start = entry.index(b"\r\n*") + 3
+    pairs_end = entry.index(b"\r\n", pairs_start)
+    id_text = format_id(entry_id)
+    return b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$%d\r\n%b%b" % (
+        3 + int(entry[pairs_start:pairs_end]), len(key), key, len(id_text), id_text, entry[pairs_end:],
+    )  # fmt: skip
+
+
+def _group_records(key: bytes, group: Group) -> Iterator[bytes]:
+    name = group.name
+    yield pack_command(
+        (b"XGROUP", b"CREATE", key, name, format_id(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read)
+    )
+    for consumer in group.sorted_consumers():
+        if not consumer.pending_count:
+            yield pack_command((b"XGROUP", b"CREATECONSUMER", key, name, consumer.name))
+    released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
+    owned = (pair for pair in group.pending.walk_by_time() if pair[1].consumer is not None)
+    for delivery, pairs in groupby(owned, key=lambda pair: pair[1]):
+        assert delivery.consumer is not None
+        for ids in _batches((entry_id for entry_id, _ in pairs), CLAIM_COUNT_MAX):
+            yield pack_command(
+                (
+                    b"XCLAIM", key, name, delivery.consumer.name, b"0", *ids, b"TIME", b"%d" % delivery.time_ms,
+                    b"RETRYCOUNT", b"%d" % delivery.count, b"JUSTID", b"FORCE",
+                )
+            )  # fmt: skip
+    for count, released_pairs in groupby(released, key=lambda pair: pair[1]):
+        for ids in _batches((entry_id for entry_id, _ in released_pairs), RELEASE_COUNT_MAX):
+            yield pack_command(
+                (
+                    b"XNACK", key, name, b"FAIL", b"IDS", b"%d" % len(ids), *ids,
+                    b"RETRYCOUNT", b"%d" % count, b"FORCE",
+                )
+            )  # fmt: skip
+
+
+def _producer_records(key: bytes, stream: Stream) -> Iterator[bytes]:
+    idempotence, limits = stream.idempotence, stream.limits
+    settings = (idempotence.duration_s, idempotence.entries_max)
+    if settings != (limits.idmp_duration_s, limits.idmp_entries_max):
+        # Before the pairs: changing a setting forgets them.
+        yield pack_command(
+            (b"XCFGSET", key, b"IDMP-DURATION", b"%d" % settings[0], b"IDMP-MAXSIZE", b"%d" % settings[1])
+        )
+    for producer_id in sorted(idempotence.producers):
+        producer = idempotence.producers[producer_id]
+        for iid in producer.order:
+            if producer.ids[iid] in stream.log:
+                yield pack_command((b"XIDMPRECORD", key, producer_id, iid, format_id(producer.ids[iid])))
+
+
+def _batches(ids: Iterable[StreamID], size_max: int) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    for entry_id in ids:
+        batch.append(format_id(entry_id))
+        if len(batch) == size_max:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

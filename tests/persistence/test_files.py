@@ -1,0 +1,64 @@
+"""The real disk: what the faulty one of the other tests stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.persistence.aof import AppendOnlyLog, LogSettings
+from headrace.persistence.files import DiskFiles
+from headrace.protocol.packing import pack_command
+
+
+def test_append_truncate_and_size_agree_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = DiskFiles().open_log(str(path))
+    assert file.append(b"abcdef") == 6
+    file.fsync()
+    file.truncate(4)
+    file.append(memoryview(b"X"))
+    assert path.read_bytes() == b"abcdX"
+    assert file.size() == 5
+    file.close()
+
+
+def test_opening_again_goes_on_at_the_end(tmp_path: Path) -> None:
+    for word in (b"one", b"two"):
+        file = DiskFiles().open_log(str(tmp_path / "log"))
+        file.append(word)
+        file.close()
+    assert DiskFiles().read(str(tmp_path / "log")) == b"onetwo"
+
+
+def test_replace_leaves_no_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    assert DiskFiles().replace(str(path), [b"a", b"b"]) == 2
+    assert DiskFiles().replace(str(path), [b"new"]) == 3
+    assert [each.name for each in tmp_path.iterdir()] == ["small"]
+    assert list(DiskFiles().read_blocks(str(path), 2)) == [b"ne", b"w"]
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    files = DiskFiles()
+    path = str(tmp_path / "none")
+    assert files.read(path) is None
+    assert files.size(path) is None
+    files.remove(path)
+
+
+def test_folder_may_exist_already(tmp_path: Path) -> None:
+    for _ in range(2):
+        DiskFiles().make_folder(str(tmp_path / "folder"))
+    assert (tmp_path / "folder").is_dir()
+
+
+def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
+    settings = LogSettings(str(tmp_path / "appendonlydir"), "appendonly.aof")
+    for number in range(3):
+        log = AppendOnlyLog(settings, b"everysec")
+        log.open()
+        log.append([(0, pack_command((b"SET", b"k", b"%d" % number)))], False)
+        log.flush()
+        assert log.close()
+    applied: list[list[bytes]] = []
+    AppendOnlyLog(settings, b"no").load(applied.append)
+    assert [record[2] for record in applied if record[0] == b"SET"] == [b"0", b"1", b"2"]
