@@ -10,8 +10,8 @@ COPY . .
 RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.12-slim-bookworm
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir /wheels/*.whl \
+COPY --from=build /wheels /wheels
+RUN pip install --no-cache-dir --no-index --find-links /wheels headrace \
  && useradd --system --home-dir /data --shell /usr/sbin/nologin headrace \
  && install -d -o headrace -g headrace /data
 USER headrace
