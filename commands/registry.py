@@ -6,9 +6,11 @@ from . import (
     client_commands,
     config,
     connection,
+    debug,
     group,
     idempotence,
     info,
+    introspection,
     pending,
     server_admin,
     stream,
@@ -31,6 +33,8 @@ FAMILIES = (
     idempotence,
     config,
     info,
+    introspection,
     server_admin,
+    debug,
 )
 """One module per command family, in the order in which the README shows them."""

@@ -23,7 +23,7 @@ from ..commands.context import Context
 from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
-from ..persistence.snapshot import snapshot
+from ..persistence.snapshot import DatasetImage, snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
@@ -48,6 +48,8 @@ STREAM_DIRECTIVES: Final = (
     "stream-idmp-duration",
     "stream-idmp-maxsize",
 )
+
+READER_DIRECTIVES: Final = ("proto-max-bulk-len", "client-query-buffer-limit")
 
 SLICE_COUNT: Final = 256
 """Requests of one read that are run before their output is looked at: bounds what a pipeline of large ranges makes."""
@@ -85,6 +87,8 @@ class Server:
         self._timer_due_ms: int | None = None
         self.active_expiry = True
         """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
+        self.is_cron_paused = False
+        """True while DEBUG PAUSE-CRON 1 is in force."""
         self._is_flush_scheduled = False
         self._cron_count = 0
         self._cron_handle: asyncio.TimerHandle | None = None
@@ -92,8 +96,14 @@ class Server:
         self._idempotence = IdempotenceExpiry(self.store)
         for name in STREAM_DIRECTIVES:
             config.on_change(name, lambda value: self.apply_stream_directives())
+        for name in READER_DIRECTIVES:
+            config.on_change(name, lambda value: self._configure_readers())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         self.apply_stream_directives()
+
+    def _configure_readers(self) -> None:
+        for connection in self.connections:
+            connection.configure_reader()
 
     def apply_stream_directives(self) -> None:
         """Bring the limits that all streams share up to date."""
@@ -383,6 +393,17 @@ class Server:
             logger.error("%s", error)
             raise failed from error
 
+    def reload_dataset(self) -> None:
+        """DEBUG RELOAD: turn the dataset into log records, empty it and replay them. Raises GenericError."""
+        image = DatasetImage(self.store)
+        for db in self.store.databases:
+            db.clear()
+        try:
+            replay(image, self.context)
+        except LogError as error:
+            logger.error("%s", error)
+            raise GenericError(b"Error trying to load the RDB dump, check server logs.") from error
+
     # -- life ------------------------------------------------------------------------------------
 
     def add_listening_socket(self, listening: socket.socket) -> None:
@@ -407,6 +428,8 @@ class Server:
 
     def _cron_turn(self) -> None:
         self.start_cron()
+        if self.is_cron_paused:
+            return
         try:
             self.run_cron()
         except Exception:

@@ -93,7 +93,8 @@ class Connection(asyncio.Protocol, Session):
         if self.is_closed:
             return
         reader, client = self.reader, self.client
-        requests = reader.feed(data) if reader.authenticated else self._feed_before_login(data)
+        is_known = client.authenticated and reader.authenticated
+        requests = reader.feed(data) if is_known else self._feed_before_login(data)
         stats = self.server.stats
         stats.input_size += len(data)
         stats.reads_processed += 1
@@ -116,15 +117,16 @@ class Connection(asyncio.Protocol, Session):
             self._end_if_done()
 
     def _feed_before_login(self, data: bytes) -> list[list[bytes]]:
-        """Feed under the tight limits of a stranger; what AUTH or HELLO lifts holds for the rest of the same read."""
+        """Feed under the tight limits of a stranger; what AUTH or HELLO lifts is lifted for the rest of the same read."""
         self.configure_reader()
-        requests = self.reader.feed(data)
-        if requests and not self.must_wait:
-            self.server.run(self, requests)
-            requests = []
-            if self.client.authenticated:
-                requests = self.reader.authenticate()
-        return requests
+        reader = self.reader
+        requests = reader.feed(data)
+        if reader.error is None or not requests or self.must_wait:
+            return requests
+        error, reader.error = reader.error, None
+        self.server.run(self, requests)
+        reader.error = error
+        return reader.authenticate() if self.client.authenticated else []
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
@@ -183,7 +185,8 @@ class Connection(asyncio.Protocol, Session):
             stats.writes_processed += 1
             self.transport.write(data)
         out.clear()
-        self._end_if_done()
+        if self.client.close_after_reply or self._peer_has_ended or self.reader.error is not None:
+            self._end_if_done()
 
     def abort(self) -> None:
         """Close at once, without what is unsent."""

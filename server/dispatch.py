@@ -203,9 +203,8 @@ class Dispatcher:
             client.last_command = last[3].name_lower
         if self.context.effects:
             self._log_single_units()
-        for db in self.context.store.databases:
-            if db.ready:
-                db.ready.clear()
+        if client.db.ready:
+            client.db.ready.clear()
         if session.out:
             self.outgoing[session] = None
 
@@ -249,6 +248,8 @@ class Dispatcher:
         if self.waiters.by_client:
             self._serve_ready()
             self.context.client = client
+        else:
+            self._forget_ready()
         self.context.db = client.db
         client.is_plain = self.is_plain(client)
         if client.close_after_reply:
@@ -387,10 +388,14 @@ class Dispatcher:
         """Let the client wait. Keys touched before are old news to it: it has just looked at them."""
         client = session.client
         if not self.waiters.by_client:
-            for db in self.context.store.databases:
-                db.ready.clear()
+            self._forget_ready()
         client.blocked = blocked
         self.waiters.add(client, client.db.index, blocked)
+
+    def _forget_ready(self) -> None:
+        """Nobody waits: touched keys concern no one."""
+        for db in self.context.store.databases:
+            db.ready.clear()
 
     def _serve_ready(self) -> None:
         """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first."""

@@ -11,12 +11,13 @@ from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LoadError, UnknownRecord
 from ..persistence.loading import LoadResult
+from ..persistence.snapshot import DatasetImage
 from ..store.errors import ReplyError
 
 logger = logging.getLogger(__name__)
 
 
-def replay(log: AppendOnlyLog, context: Context) -> LoadResult:
+def replay(log: AppendOnlyLog | DatasetImage, context: Context) -> LoadResult:
     """Fill the store from the log. Nothing expires, blocks or is logged meanwhile. Raises LogError, OSError."""
     was_logging, client_before, db_before = context.logging, getattr(context, "client", None), context.db
     databases = context.store.databases

@@ -1,0 +1,291 @@
+"""Real sockets on a server in the same loop: order of replies, back-pressure, ends, and waits of real time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import redis.asyncio
+
+from headrace.server.connection import BACKLOG_COUNT_MAX, format_address
+from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
+from support.inprocess import Clock, Peer, Running, running_server
+from support.wire import encode
+
+RANGE_REPLY_SIZE_MIN = 100_000
+
+
+async def until(condition: object, running: Running) -> None:
+    """Give the loop turns until the server has come to this point."""
+    async with asyncio.timeout(10):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0)
+
+
+async def test_pipeline_in_pieces_is_answered_in_order() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        data = b"".join(encode(("ECHO", number)) for number in range(100))
+        for start in range(0, len(data), 7):
+            peer.writer.write(data[start : start + 7])
+            await asyncio.sleep(0)
+        await peer.expect(b"".join(b"$%d\r\n%d\r\n" % (len(str(number)), number) for number in range(100)))
+
+
+async def test_client_library_talks_both_protocols() -> None:
+    async with running_server() as running:
+        for protocol in (2, 3):
+            client = redis.asyncio.Redis(port=running.port, protocol=protocol)
+            entry_id = await client.xadd(f"s{protocol}", {"f": "v"})
+            assert await client.xrange(f"s{protocol}") == [(entry_id, {b"f": b"v"})]
+            assert await client.client_getname() is None
+            await client.aclose()
+
+
+async def test_requests_behind_quit_are_dropped_and_the_connection_ends() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.writer.write(encode(("PING",)) + encode(("QUIT",)) + encode(("PING",)))
+        await peer.expect(b"+PONG\r\n+OK\r\n")
+        await peer.expect_end()
+        await until(lambda: not running.server.clients, running)
+
+
+async def test_broken_frame_is_told_after_the_replies_before_it() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.writer.write(encode(("PING",)) + b"*1\r\n:1\r\n")
+        await peer.expect(b"+PONG\r\n-ERR Protocol error: expected '$', got ':'\r\n")
+        await peer.expect_end()
+
+
+async def test_broken_frame_behind_a_blocked_read_waits_for_its_reply() -> None:
+    async with running_server() as running:
+        peer, writer = await running.connect(), await running.connect()
+        peer.writer.write(encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$")) + b"*x\r\n")
+        await until(lambda: len(running.server.dispatcher.waiters), running)
+        writer.send("XADD", "s", "1-1", "f", "v")
+        await writer.expect(b"$3\r\n1-1\r\n")
+        assert await peer.line() == b"*1\r\n"
+        rest = await peer.reader.read()
+        assert rest.endswith(b"-ERR Protocol error: invalid multibulk length\r\n")
+
+
+async def test_cross_protocol_request_is_dropped_silently() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.writer.write(b"POST / HTTP/1.1\r\n")
+        await peer.expect_end()
+
+
+async def test_half_closed_peer_still_gets_its_replies() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.writer.write(b"PING\r\nPING\r\n")
+        peer.writer.write_eof()
+        await peer.expect(b"+PONG\r\n+PONG\r\n")
+        await peer.expect_end()
+
+
+async def test_end_of_a_blocked_connection_ends_its_wait() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters), running)
+        peer.writer.close()
+        await until(lambda: not running.server.clients, running)
+        assert len(running.server.dispatcher.waiters) == 0
+
+
+async def test_blocked_read_times_out_late_rather_than_early() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        for block_ms in (1, 7, 30):
+            started_s = time.time()
+            peer.send("XREAD", "BLOCK", block_ms, "STREAMS", "s", "$")
+            await peer.expect(b"*-1\r\n")
+            assert time.time() - started_s >= block_ms / 1000
+
+
+async def test_one_timer_serves_all_waits_and_none_is_left() -> None:
+    clock = Clock()
+    async with running_server(clock=clock) as running:
+        peers = [await running.connect() for _ in range(3)]
+        for index, peer in enumerate(peers):
+            peer.send("XREAD", "BLOCK", 1000 * (index + 1), "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters) == 3, running)
+        for peer in peers:
+            clock.advance(1001)
+            running.server.run_timers()
+            await peer.expect(b"*-1\r\n")
+        assert running.server._timer is None
+
+
+async def test_backlog_of_a_blocked_client_is_bounded_by_not_reading() -> None:
+    async with running_server() as running:
+        peer, writer = await running.connect(), await running.connect()
+        peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        pings = 50 * BACKLOG_COUNT_MAX
+        peer.writer.write(encode(("PING",)) * pings)
+        connection = running.server.connections[0]
+        await until(lambda: connection._is_reading_paused, running)
+        assert BACKLOG_COUNT_MAX < len(connection.backlog) < pings
+        writer.send("XADD", "s", "1-1", "f", "v")
+        await writer.expect(b"$3\r\n1-1\r\n")
+        assert await peer.reader.readuntil(b"$1\r\nv\r\n")
+        await peer.expect(b"+PONG\r\n" * pings)
+        assert not connection._is_reading_paused
+
+
+async def test_peer_that_does_not_read_is_not_worked_for() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.send("XADD", "s", "1-1", "f", b"x" * RANGE_REPLY_SIZE_MIN)
+        await peer.expect(b"$3\r\n1-1\r\n")
+        ranges = 600
+        peer.writer.write(encode(("XRANGE", "s", "-", "+")) * ranges)
+        connection = running.server.connections[0]
+        await until(lambda: connection.is_write_paused, running)
+        assert connection.backlog
+        assert connection.client.commands_count < ranges
+        total = 0
+        one = len(b"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$100000\r\n") + RANGE_REPLY_SIZE_MIN + 2
+        async with asyncio.timeout(30):
+            while total < ranges * one:
+                total += len(await peer.reader.read(1 << 20))
+        peer.send("PING")
+        await peer.expect(b"+PONG\r\n")
+        assert connection.client.commands_count == ranges + 2
+
+
+async def test_output_above_the_hard_limit_ends_the_connection() -> None:
+    async with running_server(client_output_buffer_limit=b"normal 300000 0 0 slave 0 0 0 pubsub 0 0 0") as running:
+        peer = await running.connect()
+        peer.send("XADD", "s", "1-1", "f", b"x" * 50_000_000)
+        await peer.expect(b"$3\r\n1-1\r\n")
+        peer.send("XRANGE", "s", "-", "+")
+        await until(lambda: not running.server.clients, running)
+        assert running.server.stats.output_buffer_limit_disconnections == 1
+
+
+async def test_stranger_gets_small_requests_only_and_auth_lifts_that_within_one_read() -> None:
+    async with running_server(requirepass=b"pw") as running:
+        long = encode(("XADD", "s", "1-1", *("f", "v") * 10))
+        peer = await running.connect()
+        peer.writer.write(long)
+        await peer.expect(b"-ERR Protocol error: unauthenticated multibulk length\r\n")
+        peer = await running.connect()
+        peer.writer.write(encode(("AUTH", "pw")) + long + encode(("XLEN", "s")))
+        await peer.expect(b"+OK\r\n$3\r\n1-1\r\n:1\r\n")
+
+
+async def test_too_many_clients_are_told_and_turned_away() -> None:
+    async with running_server(maxclients=1) as running:
+        first = await running.connect()
+        first.send("PING")
+        await first.expect(b"+PONG\r\n")
+        second = await running.connect()
+        await second.expect(TOO_MANY_CLIENTS)
+        await second.expect_end()
+        assert running.server.stats.connections_rejected == 1
+        assert len(running.server.clients) == 1
+
+
+async def test_kill_closes_others_at_once_and_oneself_after_the_reply() -> None:
+    async with running_server() as running:
+        first, second = await running.connect(), await running.connect()
+        second.send("CLIENT", "ID")
+        await second.expect(b":2\r\n")
+        first.send("CLIENT", "KILL", "ID", 2)
+        await first.expect(b":1\r\n")
+        await second.expect_end()
+        first.send("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+        await first.expect(b":1\r\n")
+        await first.expect_end()
+
+
+async def test_pause_ends_by_itself() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.writer.write(encode(("CLIENT", "PAUSE", 20)) + encode(("PING",)))
+        await peer.expect(b"+OK\r\n+PONG\r\n")
+
+
+async def test_idle_client_is_closed_and_a_blocked_one_is_not() -> None:
+    clock = Clock()
+    async with running_server(clock=clock, timeout=10, hz=1) as running:
+        idle, blocked = await running.connect(), await running.connect()
+        idle.send("PING")
+        await idle.expect(b"+PONG\r\n")
+        blocked.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters), running)
+        clock.advance(10_001)
+        running.server.run_cron()
+        await idle.expect_end()
+        assert list(running.server.clients) == [2]
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("127.0.0.1", 1), True),
+        (("127.9.9.9", 1), True),
+        (("10.0.0.1", 1), False),
+        (("::1", 1, 0, 0), True),
+        (("fe80::1%eth0", 1, 0, 2), False),
+        (("::ffff:127.0.0.1", 1, 0, 0), True),
+        ("", True),
+    ],
+)
+def test_only_this_host_is_loopback(peer: object, expected: bool) -> None:
+    assert is_loopback(peer) is expected
+
+
+def test_refusal_of_protected_mode_is_one_line() -> None:
+    assert PROTECTED_MODE.startswith(b"-DENIED ")
+    assert PROTECTED_MODE.count(b"\r\n") == 1
+
+
+def test_addresses_are_shown_as_in_client_list() -> None:
+    assert format_address(("127.0.0.1", 80), b"") == b"127.0.0.1:80"
+    assert format_address(("::1", 80, 0, 0), b"") == b"[::1]:80"
+    assert format_address("", b"/run/s") == b"/run/s:0"
+
+
+async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -> None:
+    events: list[str] = []
+    async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
+        log = running.server.log
+        assert log is not None
+        flush, fsync = log.flush, log.fsync
+
+        def watched_flush() -> bool:
+            events.append("write")
+            return flush()
+
+        def watched_fsync() -> bool:
+            events.append("fsync")
+            return fsync()
+
+        log.flush, log.fsync = watched_flush, watched_fsync  # type: ignore[method-assign]
+        peers = [await running.connect() for _ in range(3)]
+        for peer in peers:
+            peer.send("PING")
+            await peer.expect(b"+PONG\r\n")
+        assert events == []
+        for peer in peers:
+            connection = _connection_of(running, peer)
+            send = connection.send
+            connection.send = lambda send=send: (events.append("reply"), send())  # type: ignore[method-assign,misc]
+        for index, peer in enumerate(peers):
+            # Data of several clients in one turn of the loop.
+            _connection_of(running, peer).data_received(encode(("XADD", "s", f"{index + 1}-1", "f", "v")))
+        for index, peer in enumerate(peers):
+            await peer.expect(b"$3\r\n%d-1\r\n" % (index + 1))
+        assert events == ["write", "fsync", "reply", "reply", "reply"]
+
+
+def _connection_of(running: Running, peer: Peer) -> object:
+    port = peer.writer.get_extra_info("sockname")[1]
+    return next(each for each in running.server.connections if each.client.address.endswith(b":%d" % port))

@@ -1,0 +1,251 @@
+"""Order of checks, what reaches the log, and who is woken: the dispatcher driven by plain calls."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from headrace.commands.table import TABLE
+from support.inprocess import Rig
+
+UNKNOWN_CASES = (
+    ("FOO", b"-ERR unknown command 'FOO'\r\n"),
+    ("FOO a b", b"-ERR unknown command 'FOO', with args beginning with: 'a' 'b' \r\n"),
+    ('"FO\\r\\nO" "a\\r\\nb"', b"-ERR unknown command 'FO  O', with args beginning with: 'a  b' \r\n"),
+    ('""', b"-ERR unknown command ''\r\n"),
+    ("FOO " + "x" * 200, b"-ERR unknown command 'FOO', with args beginning with: '" + b"x" * 128 + b"' \r\n"),
+    ("F" * 150, b"-ERR unknown command '" + b"F" * 128 + b"'\r\n"),
+    ("CLIENT foo", b"-ERR unknown subcommand 'foo'. Try CLIENT HELP.\r\n"),
+    ("CLIENT", b"-ERR wrong number of arguments for 'client' command\r\n"),
+    ("CLIENT ID x", b"-ERR wrong number of arguments for 'client|id' command\r\n"),
+    ("XLEN", b"-ERR wrong number of arguments for 'xlen' command\r\n"),
+    ("xlen a b", b"-ERR wrong number of arguments for 'xlen' command\r\n"),
+)
+
+
+@pytest.mark.parametrize(("line", "reply"), UNKNOWN_CASES)
+def test_first_checks_name_what_was_sent(line: str, reply: bytes) -> None:
+    assert Rig().connect().call(line) == reply
+
+
+def test_mixed_case_names_are_the_same_command() -> None:
+    caller = Rig().connect()
+    assert caller.call("PiNg", "xLeN s", "ClIeNt Id") == b"+PONG\r\n:0\r\n:1\r\n"
+
+
+def test_unknown_and_arity_errors_come_before_authentication() -> None:
+    rig = Rig(requirepass=b"secret")
+    caller = rig.connect()
+    assert caller.call("FOO") == b"-ERR unknown command 'FOO'\r\n"
+    assert caller.call("XLEN") == b"-ERR wrong number of arguments for 'xlen' command\r\n"
+    assert caller.call("XLEN s", "PING") == b"-NOAUTH Authentication required.\r\n" * 2
+    assert caller.call("AUTH secret", "XLEN s") == b"+OK\r\n:0\r\n"
+
+
+def test_internal_error_is_logged_whole_and_the_server_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(context: Any, argv: list[bytes]) -> Any:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(TABLE[b"XLEN"], "handler", broken)
+    rig = Rig()
+    caller = rig.connect()
+    with caplog.at_level(logging.ERROR):
+        assert caller.call("XLEN s", "PING") == b"-ERR internal error\r\n+PONG\r\n"
+        assert caller.call("MULTI", "XLEN s", "EXEC") == b"+OK\r\n+QUEUED\r\n*1\r\n-ERR internal error\r\n"
+    assert "boom" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_calls_and_errors_are_counted() -> None:
+    rig = Rig()
+    rig.server.reset_stats()
+    caller = rig.connect()
+    caller.call("XADD s 1-1 f v", "XADD s 1-1 f v", "XADD s", "CLIENT ID")
+    row = TABLE[b"XADD"]
+    assert (row.calls, row.failed_calls, row.rejected_calls) == (2, 1, 1)
+    assert row.duration_ns > 0
+    assert rig.server.stats.errors == {b"ERR": 2}
+    assert rig.server.stats.commands_processed == 4
+    assert caller.client.commands_count == 4
+
+
+# -- the log -------------------------------------------------------------------------------------
+
+
+def test_each_command_is_a_unit_and_several_records_are_a_group() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("XADD s 1-1 f v", "XADD s 1-2 f v", "XGROUP CREATE s g 0", "XLEN s", "XREADGROUP GROUP g c STREAMS s >")
+    assert [len(unit) for unit in rig.log.units] == [1, 1, 1, len(rig.log.units[3])]
+    assert len(rig.log.units[3]) > 1
+    assert rig.log.units[0] == [b"XADD s 1-1 f v"]
+
+
+def test_transaction_is_one_group_and_a_single_write_is_bare() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(
+        "MULTI", "XADD s 1-1 f v", "XLEN s", "XADD s 1-2 f v", "EXEC", "MULTI", "XLEN s", "XADD s 2-1 f v", "EXEC"
+    )
+    caller.call("MULTI", "XLEN s", "EXEC")
+    assert rig.log.units == [[b"XADD s 1-1 f v", b"XADD s 1-2 f v"], [b"XADD s 2-1 f v"]]
+
+
+def test_expired_key_is_logged_before_the_command_that_found_it() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("XADD s 5-1 f v")
+    db = rig.server.store.databases[0]
+    db.expires[b"s"] = rig.clock() + 10
+    rig.clock.advance(10)
+    assert caller.call("XADD s 1-1 f v") == b"$3\r\n1-1\r\n"
+    assert rig.log.units[1:] == [[b"DEL s", b"XADD s 1-1 f v"]]
+    assert rig.server.stats.expired_keys == 1
+
+
+def test_expired_key_inside_a_transaction_is_logged_in_its_place() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("XADD s 5-1 f v")
+    rig.server.store.databases[0].expires[b"s"] = rig.clock() + 10
+    rig.clock.advance(10)
+    caller.call("MULTI", "XADD t 1-1 f v", "XADD s 1-1 f v", "EXEC")
+    assert rig.log.units[1:] == [[b"XADD t 1-1 f v", b"DEL s", b"XADD s 1-1 f v"]]
+
+
+# -- waiting -------------------------------------------------------------------------------------
+
+READ = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%b\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+
+
+def test_fed_reader_is_answered_before_the_next_command_and_goes_on_with_its_backlog() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    assert reader.call("XREAD BLOCK 0 STREAMS s $", "PING") == b""
+    assert reader.client.blocked is not None
+    writer.call("XADD s 1-1 f v", "XADD s 1-2 f v")
+    assert reader.output() == READ % b"1-1" + b"+PONG\r\n"
+    assert reader.client.blocked is None
+
+
+def test_all_plain_readers_are_served_and_one_reader_of_a_group() -> None:
+    rig = Rig()
+    writer, readers = rig.connect(), [rig.connect() for _ in range(4)]
+    writer.call("XGROUP CREATE s g $ MKSTREAM")
+    for index, reader in enumerate(readers):
+        command = "XREAD BLOCK 0 STREAMS s $" if index < 2 else f"XREADGROUP GROUP g c{index} BLOCK 0 STREAMS s >"
+        assert reader.call(command) == b""
+    writer.call("XADD s 1-1 f v")
+    assert [reader.output() != b"" for reader in readers] == [True, True, True, False]
+
+
+def test_served_readers_are_units_of_their_own_after_the_transaction() -> None:
+    rig = Rig()
+    writer, first, second = rig.connect(), rig.connect(), rig.connect()
+    writer.call("XGROUP CREATE s g $ MKSTREAM")
+    first.call("XREADGROUP GROUP g c1 COUNT 1 BLOCK 0 STREAMS s >")
+    second.call("XREADGROUP GROUP g c2 BLOCK 0 STREAMS s >")
+    rig.log.units.clear()
+    writer.call("MULTI", "XADD s 1-1 f v", "XADD s 1-2 f v", "EXEC")
+    assert rig.log.units[0] == [b"XADD s 1-1 f v", b"XADD s 1-2 f v"]
+    assert [unit[0].split()[:6] for unit in rig.log.units[1:]] == [
+        [b"XCLAIM", b"s", b"g", b"c1", b"0", b"1-1"],
+        [b"XCLAIM", b"s", b"g", b"c2", b"0", b"1-2"],
+    ]
+
+
+def test_only_the_end_of_a_transaction_counts() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    reader.call("XREAD BLOCK 0 STREAMS s $")
+    writer.call("MULTI", "XADD s 1-1 f v", "XDEL s 1-1", "EXEC")
+    assert reader.output() == b""
+    writer.call("XADD s 1-2 f v")
+    assert reader.output() == READ % b"1-2"
+
+
+def test_deadline_answers_null_and_is_not_moved_by_runs_in_vain() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    reader.call("HELLO 3")
+    assert reader.call("XREAD BLOCK 100 STREAMS s 9", "PING") == b""
+    rig.pass_time(60)
+    writer.call("XADD s 1-1 f v")
+    rig.pass_time(40)
+    assert reader.output() == b""
+    rig.pass_time(1)
+    assert reader.output() == b"_\r\n+PONG\r\n"
+
+
+def test_group_that_goes_away_ends_the_wait_with_its_error() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    writer.call("XGROUP CREATE s g $ MKSTREAM")
+    reader.call("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+    writer.call("XGROUP DESTROY s g")
+    assert reader.output().startswith(b"-NOGROUP ")
+
+
+def test_claim_wakes_when_an_entry_has_become_idle_enough() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    writer.call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c1 STREAMS s >")
+    assert reader.call("XREADGROUP GROUP g c2 BLOCK 0 CLAIM 50 STREAMS s >") == b""
+    rig.pass_time(50)
+    assert reader.output() == b""
+    rig.pass_time(1)
+    assert b"1-1" in reader.output()
+
+
+def test_nobody_blocks_inside_a_transaction() -> None:
+    caller = Rig().connect()
+    assert caller.call("MULTI", "XREAD BLOCK 0 STREAMS s $", "EXEC") == b"+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n"
+
+
+def test_gone_reader_leaves_no_trace() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    reader.call("XREAD BLOCK 0 STREAMS s $", "PING")
+    rig.dispatcher.detach(reader.session)
+    assert len(rig.dispatcher.waiters) == 0
+    writer.call("XADD s 1-1 f v")
+    assert reader.output() == b""
+
+
+def test_reader_of_another_database_is_not_woken() -> None:
+    rig = Rig()
+    reader, writer = rig.connect(), rig.connect()
+    reader.call("SELECT 1", "XREAD BLOCK 0 STREAMS s $")
+    reader.output()
+    writer.call("XADD s 1-1 f v")
+    assert reader.output() == b""
+    writer.call("SELECT 1", "XADD s 1-1 f v")
+    assert reader.output() == READ % b"1-1"
+
+
+def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("XADD s 1-1 f v")
+    assert not any(db.ready for db in rig.server.store.databases)
+
+
+def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    rig.dispatcher.write_error = b"No space left on device"
+    rig.dispatcher.refresh_clients()
+    refusal = b"-MISCONF Errors writing to the AOF file: No space left on device\r\n"
+    assert caller.call("XADD s 1-1 f v", "PING", "XLEN s", "XREADGROUP GROUP g c STREAMS s >") == (
+        refusal * 2 + b":0\r\n" + refusal
+    )
+    assert caller.call("MULTI", "XADD s 1-1 f v", "EXEC") == (
+        b"+OK\r\n" + refusal + b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+    )
+    rig.dispatcher.write_error = None
+    rig.dispatcher.refresh_clients()
+    assert caller.call("PING") == b"+PONG\r\n"

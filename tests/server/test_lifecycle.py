@@ -1,0 +1,207 @@
+"""From start to exit code: loading, stopping, failing; with real processes where signals are meant."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.persistence.errors import LogError
+from headrace.server import lifecycle
+from headrace.server.app import Server
+from headrace.server.config import Config
+from support.inprocess import running_server
+from support.servers import free_port
+from support.wire import Wire, encode
+
+STOP_TIMEOUT_S = 15
+
+
+def start(tmp_path: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A server process that has said it is ready."""
+    port = free_port()
+    words = [
+        sys.executable,
+        "-m",
+        "headrace",
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        str(tmp_path),
+        *options,
+    ]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert process.stderr is not None
+    while line := process.stderr.readline():
+        if b"Ready to accept connections" in line:
+            return process, port
+    raise AssertionError("the server did not become ready")
+
+
+async def test_acknowledged_writes_survive_a_restart(tmp_path: Path) -> None:
+    directives = {"appendonly": True, "dir": str(tmp_path).encode()}
+    async with running_server(**directives) as running:
+        peer = await running.connect()
+        peer.writer.write(
+            encode(("XADD", "s", "1-1", "f", "v"))
+            + encode(("SELECT", 3))
+            + encode(("MULTI",))
+            + encode(("XADD", "t", "1-1", "f", "v"))
+            + encode(("XGROUP", "CREATE", "t", "g", 0))
+            + encode(("EXEC",))
+            + encode(("XREADGROUP", "GROUP", "g", "c", "STREAMS", "t", ">"))
+        )
+        assert await peer.reader.readuntil(b"$1\r\nv\r\n")
+    async with running_server(**directives) as running:
+        peer = await running.connect()
+        peer.send("XLEN", "s")
+        await peer.expect(b":1\r\n")
+        peer.send("SELECT", 3)
+        peer.send("XPENDING", "t", "g")
+        await peer.expect(b"+OK\r\n*4\r\n:1\r\n$3\r\n1-1\r\n$3\r\n1-1\r\n*1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n")
+
+
+async def test_log_can_be_turned_on_and_off_while_running(tmp_path: Path) -> None:
+    directives = {"dir": str(tmp_path).encode()}
+    async with running_server(**directives) as running:
+        peer = await running.connect()
+        for request in (
+            ("XADD", "s", "1-1", "f", "v"),
+            ("CONFIG", "SET", "appendonly", "yes"),
+            ("XADD", "s", "1-2", "f", "v"),
+            ("CONFIG", "SET", "appendonly", "no"),
+            ("XADD", "s", "1-3", "f", "v"),
+        ):
+            peer.send(*request)
+            await peer.line()
+            if request[0] == "XADD":
+                await peer.line()
+    async with running_server(appendonly=True, **directives) as running:
+        assert len(running.server.store.databases[0].keys[b"s"]) == 2
+
+
+async def test_unknown_record_stops_the_start(tmp_path: Path) -> None:
+    async with running_server(appendonly=True, dir=str(tmp_path).encode()):
+        pass
+    increment = next((tmp_path / "appendonlydir").glob("*.incr.aof"))
+    increment.write_bytes(encode(("NOSUCH", "a")))
+    config = Config()
+    config.appendonly, config.dir = True, str(tmp_path).encode()
+    with pytest.raises(LogError, match="NOSUCH"):
+        Server(config).open_log()
+    increment.write_bytes(encode(("XADD", "a")))
+    with pytest.raises(LogError, match="wrong number of arguments"):
+        Server(config).open_log()
+
+
+async def test_failing_record_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_server(appendonly=True, dir=str(tmp_path).encode()):
+        pass
+    increment = next((tmp_path / "appendonlydir").glob("*.incr.aof"))
+    increment.write_bytes(encode(("XADD", "s", "1-1", "f", "v")) * 2 + encode(("XADD", "s", "1-2", "f", "v")))
+    async with running_server(appendonly=True, dir=str(tmp_path).encode()) as running:
+        assert len(running.server.store.databases[0].keys[b"s"]) == 2
+    assert "while loading a XADD record" in caplog.text
+
+
+async def test_active_expiry_removes_and_logs_keys_nobody_asks_for(tmp_path: Path) -> None:
+    async with running_server(appendonly=True, dir=str(tmp_path).encode()) as running:
+        server = running.server
+        peer = await running.connect()
+        for index in range(500):
+            peer.send("XADD", f"s{index}", "1-1", "f", "v")
+        await peer.expect(b"$3\r\n1-1\r\n" * 500)
+        db = server.store.databases[0]
+        db.expires = dict.fromkeys(db.keys, server.clock() - 1)
+        server.run_cron()
+        assert not db.keys
+        assert server.stats.expired_keys == 500
+        await asyncio.sleep(0)
+        increment = next((tmp_path / "appendonlydir").glob("*.incr.aof"))
+        assert increment.read_bytes().count(b"\r\nDEL\r\n") == 500
+
+
+async def test_broken_promise_of_always_ends_the_server_without_a_reply(tmp_path: Path) -> None:
+    async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
+        log = running.server.log
+        assert log is not None
+
+        def fails(*_: object) -> int:
+            raise OSError(28, os.strerror(28))
+
+        log._file.fsync = fails  # type: ignore[union-attr,method-assign,assignment]
+        peer = await running.connect()
+        peer.send("XADD", "s", "1-1", "f", "v")
+        await peer.expect_end()
+        assert running.server.exit_code == 1
+        assert running.server.stopped.is_set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
+    process, port = start(tmp_path, "--appendonly", "yes", "--pidfile", str(tmp_path / "pid"))
+    assert (tmp_path / "pid").read_text() == f"{process.pid}\n"
+    with Wire(port) as wire, Wire(port) as blocked:
+        blocked.send("XREAD", "BLOCK", 0, "STREAMS", "t", "$")
+        assert wire.call("XADD", "s", "1-1", "f", "v") == b"$3\r\n1-1\r\n"
+        process.send_signal(signal.SIGHUP)
+        assert wire.call("PING") == b"+PONG\r\n"
+        process.send_signal(number)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+        assert blocked.socket.recv(1) == b""
+    assert not (tmp_path / "pid").exists()
+    assert b"XADD" in next((tmp_path / "appendonlydir").glob("*.incr.aof")).read_bytes()
+
+
+def test_shutdown_command_ends_the_process_with_code_zero(tmp_path: Path) -> None:
+    process, port = start(tmp_path)
+    with Wire(port) as wire:
+        wire.send("SHUTDOWN", "NOSAVE")
+        assert process.wait(STOP_TIMEOUT_S) == 0
+        assert wire.socket.recv(1) == b""
+
+
+def test_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(lifecycle.os, "_exit", codes.append)
+    server = Server(Config())
+    lifecycle.on_stop_signal(server, signal.SIGTERM)
+    assert (codes, server.stopped.is_set()) == ([], True)
+    lifecycle.on_stop_signal(server, signal.SIGINT)
+    assert codes == [1]
+
+
+async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = Config()
+        config.port, config.bind = taken.getsockname()[1], b"127.0.0.1"
+        config.appendonly, config.dir = True, str(tmp_path).encode()
+        with pytest.raises(OSError, match="in use"):
+            await lifecycle.run(Server(config))
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_unix_socket_serves_with_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    config = Config()
+    config.port, config.unixsocket, config.unixsocketperm = 0, str(path).encode(), 0o600
+    for _ in range(2):  # the second start replaces the socket that the first has left
+        server = Server(config)
+        assert lifecycle.listen(server) == [str(path)]
+        await server.start_accepting()
+        assert path.stat().st_mode & 0o777 == 0o600
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        writer.write(b"PING\r\n")
+        assert await reader.readline() == b"+PONG\r\n"
+        writer.write(b"CLIENT INFO\r\n")
+        await reader.readline()
+        assert b" flags=U " in await reader.readline()
+        await server.stop()

@@ -1,0 +1,161 @@
+"""A server inside the test: driven by plain calls with a clock of the test's own, or over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from headrace.commands.client import Client
+from headrace.server.app import Server
+from headrace.server.config import Config
+from headrace.server.dispatch import Session
+from headrace.server.listener import open_tcp_sockets
+from support.lines import split
+from support.wire import Argument, encode
+
+START_MS = 1_700_000_000_000
+REPLY_TIMEOUT_S = 10.0
+
+
+class Clock:
+    """Unix ms, moved by the test."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, ms: int) -> None:
+        """Let time pass."""
+        self.now_ms += ms
+
+
+class RecordingLog:
+    """Remembers every unit the dispatcher hands over."""
+
+    def __init__(self) -> None:
+        self.units: list[list[bytes]] = []
+
+    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
+        """A group is one unit, the others are one each; records are kept as text, as `words joined by blanks`."""
+        records = [b" ".join(record.split(b"\r\n")[2::2]) for _, record in effects]
+        self.units += [records] if grouped else [[record] for record in records]
+
+
+class Caller:
+    """A client without a socket."""
+
+    def __init__(self, rig: Rig, session: Session) -> None:
+        self.rig = rig
+        self.session = session
+        self.client: Client = session.client
+
+    def call(self, *lines: str) -> bytes:
+        """Send these lines as one pipeline, and take all output there is now."""
+        self.rig.dispatcher.execute(self.session, [split(line) for line in lines], self.rig.clock())
+        return self.output()
+
+    def output(self) -> bytes:
+        """What was answered since last asked; first whoever can go on with its backlog does."""
+        while self.rig.dispatcher.resumable:
+            session = self.rig.dispatcher.resumable.pop(0)
+            requests = list(session.backlog)
+            session.backlog.clear()
+            self.rig.dispatcher.execute(session, requests, self.rig.clock())
+        data = b"".join(self.session.out)
+        self.session.out.clear()
+        return data
+
+
+class Rig:
+    """A server whose dispatcher is called directly: no loop, no sockets."""
+
+    def __init__(self, **directives: Any) -> None:
+        self.clock = Clock()
+        self.config = Config()
+        for name, value in directives.items():
+            setattr(self.config, name, value)
+        self.server = Server(self.config, clock=self.clock)
+        self.dispatcher = self.server.dispatcher
+        self.log = RecordingLog()
+        self.dispatcher.log = self.log
+        self.server.context.logging = True
+        self._ids = count(1)
+
+    def connect(self) -> Caller:
+        """A new client."""
+        client = Client(next(self._ids), created_ms=self.clock(), last_active_ms=self.clock())
+        client.db = self.server.store.databases[0]
+        client.authenticated = not self.config.requirepass
+        client.address = b"127.0.0.1:%d" % (50000 + client.id)
+        session = Session(client)
+        self.dispatcher.attach(session)
+        return Caller(self, session)
+
+    def pass_time(self, ms: int) -> None:
+        """Let time pass, and do what has become due."""
+        self.clock.advance(ms)
+        self.dispatcher.run_timers(self.clock())
+
+
+class Peer:
+    """An asyncio client that shows the bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *arguments: Argument) -> None:
+        """Send one request."""
+        self.writer.write(encode(arguments))
+
+    async def expect(self, data: bytes) -> None:
+        """Read as many bytes as these, which must be these."""
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            assert await self.reader.readexactly(len(data)) == data
+
+    async def expect_end(self) -> None:
+        """Nothing more comes: the server has closed."""
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            try:
+                assert await self.reader.read() == b""
+            except ConnectionResetError:
+                return
+
+    async def line(self) -> bytes:
+        """One line."""
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            return await self.reader.readline()
+
+
+class Running:
+    """A server on a port of the running loop."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        self.server = server
+        self.port = port
+
+    async def connect(self) -> Peer:
+        """A new connection."""
+        return Peer(*await asyncio.open_connection("127.0.0.1", self.port))
+
+
+@asynccontextmanager
+async def running_server(config: Config | None = None, clock: Any = None, **directives: Any) -> AsyncIterator[Running]:
+    """Start a server on 127.0.0.1, and stop it at the end."""
+    config = config or Config()
+    for name, value in directives.items():
+        setattr(config, name, value)
+    server = Server(config, clock=clock) if clock is not None else Server(config)
+    server.open_log()
+    listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
+    server.add_listening_socket(listening)
+    await server.start_accepting()
+    try:
+        yield Running(server, listening.getsockname()[1])
+    finally:
+        await server.stop()
