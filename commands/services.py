@@ -22,6 +22,16 @@ class Services(Protocol):
         """server.stats.Stats: the counters INFO prints."""
         ...
 
+    active_expiry: bool
+    """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
+    is_cron_paused: bool
+    """True while DEBUG PAUSE-CRON 1 is in force."""
+
+    @property
+    def log(self) -> Any:
+        """persistence.aof.AppendOnlyLog, None while no log is kept."""
+        ...
+
     @property
     def clients(self) -> dict[int, Client]:
         """Connected clients by ID."""
@@ -57,4 +67,8 @@ class Services(Protocol):
 
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and replay the append-only file. Raises GenericError."""
+        ...
+
+    def reload_dataset(self) -> None:
+        """DEBUG RELOAD: turn the dataset into log records, empty it and replay them. Raises GenericError."""
         ...

@@ -160,9 +160,22 @@ def command(
     return declare
 
 
-def container(name: str, *, group: str, since: str, summary: str, categories: Sequence[str] = ()) -> None:
-    """Declare a command that only has subcommands."""
-    register(Row(name, -2, None, categories=tuple(categories), group=group, since=since, summary=summary))
+def container(
+    name: str,
+    *,
+    group: str,
+    since: str,
+    summary: str,
+    categories: Sequence[str] = (),
+    arity: int = -2,
+    flags: Flag = NO_FLAGS,
+    handler: Handler | None = None,
+    tips: Sequence[str] = (),
+) -> None:
+    """Declare a command that has subcommands; without a handler of its own it cannot be called bare."""
+    row = Row(name, arity, handler, flags, categories=tuple(categories), group=group, since=since, summary=summary)
+    row.tips = tuple(tips)
+    register(row)
 
 
 def register(row: Row) -> None:

@@ -18,6 +18,8 @@ from ..store.database import Store
 from ..store.group import Group
 from ..store.ids import ID_MAX, StreamID, format_id
 from ..store.stream import Stream
+from .loading import Apply, LoadResult
+from .records import RecordReader, select_record
 
 CLAIM_COUNT_MAX: Final = 1024
 """IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
@@ -128,3 +130,23 @@ def _batches(ids: Iterable[StreamID], size_max: int) -> Iterator[list[bytes]]:
             batch = []
     if batch:
         yield batch
+
+
+class DatasetImage:
+    """The records of a dataset kept in memory, to be loaded like a log (DEBUG RELOAD)."""
+
+    def __init__(self, store: Store) -> None:
+        self._records = [
+            record for db_index, group in groupby(snapshot(store), key=lambda each: each[0])
+            for record in (select_record(db_index), *(data for _, data in group))
+        ]  # fmt: skip
+
+    def load(self, apply: Apply) -> LoadResult:
+        """Give every record to `apply`; see `AppendOnlyLog.load`."""
+        result = LoadResult()
+        for data in self._records:
+            for record in RecordReader(len(data)).feed(data):
+                apply(record)
+            result.records_count += 1
+            result.size += len(data)
+        return result

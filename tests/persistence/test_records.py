@@ -34,8 +34,11 @@ def test_offset_stays_at_the_last_whole_record_or_line(cut: int) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"garbage", b"\0", b"+OK\r\n", b":1\r\n", b"*x\r\n", b"*0\r\n", b"*-1\r\n", b"*1\r\n:5\r\n",
-     b"*1\r\n*1\r\n$1\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*1\r\n$x\r\n", b"*" + b"9" * 20, b"*01\r\n$4\r\nPING\r\n", b"$1\r\na\r\n", b"\r\n"],
+    [
+        b"garbage", b"\0", b"+OK\r\n", b":1\r\n", b"$1\r\na\r\n", b"\r\n",
+        b"*x\r\n", b"*0\r\n", b"*-1\r\n", b"*" + b"9" * 20, b"*01\r\n$4\r\nPING\r\n",
+        b"*1\r\n:5\r\n", b"*1\r\n*1\r\n$1\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*1\r\n$x\r\n",
+    ],
 )  # fmt: skip
 def test_damage_names_the_offset_it_begins_at(garbage: bytes) -> None:
     good = pack_command((b"PING",))

@@ -1,0 +1,64 @@
+"""DEBUG DIGEST: one number for a whole dataset, the same whatever order its keys were made in.
+
+The recipe is Redis' own, so a dataset that was carried over digests to the same 40 digits on both sides. It covers
+keys, values and whether a key expires; for streams the entries, not the groups.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from typing import Final
+
+from hiredis import Reader
+
+from ..store.database import Database, Store, Value
+from ..store.ids import ID_MAX, U64_MAX
+from ..store.stream import Stream
+
+EMPTY: Final = bytes(20)
+TYPE_STRING: Final = (0).to_bytes(4, "big")
+TYPE_STREAM: Final = (6).to_bytes(4, "big")
+
+
+def _xor(digest: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(digest, "big") ^ int.from_bytes(other, "big")).to_bytes(20, "big")
+
+
+def _add(digest: bytes, data: bytes) -> bytes:
+    """Mix in something whose order does not matter."""
+    return _xor(digest, sha1(data, usedforsecurity=False).digest())
+
+
+def _mix(digest: bytes, data: bytes) -> bytes:
+    """Mix in something whose order matters."""
+    return sha1(_add(digest, data), usedforsecurity=False).digest()
+
+
+def digest_value(digest: bytes, db: Database, key: bytes, value: Value) -> bytes:
+    """Mix a key's value into a digest."""
+    if isinstance(value, Stream):
+        digest = _mix_stream(_mix(digest, TYPE_STREAM), value)
+    else:
+        digest = _mix(_mix(digest, TYPE_STRING), value)
+    return _add(digest, b"!!expire!!") if key in db.expires else digest
+
+
+def _mix_stream(digest: bytes, stream: Stream) -> bytes:
+    reader = Reader()
+    for entry_id, entry in stream.log.entries(0, ID_MAX):
+        digest = _mix(digest, b"%d.%d" % (entry_id >> 64, entry_id & U64_MAX))
+        reader.feed(entry)
+        for word in reader.gets()[1]:
+            digest = _mix(digest, word)
+    return digest
+
+
+def digest_dataset(store: Store) -> bytes:
+    """All keys of all databases; twenty zero bytes for an empty dataset."""
+    final = EMPTY
+    for db in store.databases:
+        if db.keys:
+            final = _mix(final, db.index.to_bytes(4, "big"))
+        for key, value in db.keys.items():
+            final = _add(final, digest_value(_mix(EMPTY, key), db, key, value))
+    return final

@@ -1,0 +1,362 @@
+"""COMMAND: the command table as clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ..protocol.replies import Reply, SetReply, SimpleString
+from ..store.errors import GenericError, syntax_error
+from ..store.glob import matches
+from .context import Context
+from .keys import access_names, access_of, find_keys, key_range
+from .table import TABLE, Argument, Flag, KeySpec, Row, command, container
+
+CATEGORIES: Final = (
+    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "array", "bitmap", "hyperloglog", "geo",
+    "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
+)  # fmt: skip
+"""All ACL categories, in the order in which Redis lists them."""
+
+KEY_SPEC_NOTES: Final = {
+    "GETEX": b"RW and UPDATE because it changes the TTL",
+    "SET": b"RW and ACCESS due to the optional `GET` argument",
+    "XADD": b"UPDATE instead of INSERT because of the optional trimming feature",
+    "XREAD": (
+        b"Incomplete because a stream key named STREAMS (or options before it) can shift the STREAMS keyword; "
+        b"fall back to xreadGetKeys"
+    ),
+    "XREADGROUP": (
+        b"Incomplete because a consumer/group named STREAMS (or options before GROUP) can shift the STREAMS keyword; "
+        b"fall back to xreadGetKeys"
+    ),
+}
+"""Remarks that Redis makes in COMMAND INFO where flags or positions do not tell the whole truth; part of its reply."""
+
+COMMAND_ARGUMENT: Final = Argument("command-name", "string", optional=True, multiple=True)
+
+
+def acl_categories(row: Row) -> list[str]:
+    """A command's ACL categories: those of its row, and those that follow from its flags."""
+    found = set(row.categories)
+    flags = row.flags
+    if Flag.WRITE in flags:
+        found.add("write")
+    if Flag.READONLY in flags and "scripting" not in found:
+        found.add("read")
+    if Flag.ADMIN in flags:
+        found |= {"admin", "dangerous"}
+    if Flag.PUBSUB in flags:
+        found.add("pubsub")
+    if Flag.BLOCKING in flags:
+        found.add("blocking")
+    found.add("fast" if Flag.FAST in flags else "slow")
+    return [category for category in CATEGORIES if category in found]
+
+
+def flag_names(row: Row) -> list[str]:
+    """A command's flags in the order in which COMMAND prints them."""
+    return [flag.name.lower() for flag in Flag if flag in row.flags and flag.name]
+
+
+def _simple_set(names: list[str]) -> SetReply:
+    return SetReply(SimpleString(name.encode()) for name in names)
+
+
+def _describe_key_spec(name: str, spec: KeySpec) -> dict[bytes, Any]:
+    names = access_names(spec)
+    if spec.keyword is None:
+        search: dict[bytes, Any] = {b"type": b"index", b"spec": {b"index": spec.first}}
+        last = spec.last if spec.last < 0 else spec.last - spec.first
+        found = {b"lastkey": last, b"keystep": spec.step, b"limit": 0}
+    else:
+        search = {b"type": b"keyword", b"spec": {b"keyword": spec.keyword, b"startfrom": spec.start}}
+        found = {b"lastkey": -1, b"keystep": 1, b"limit": 2}
+    fields: dict[bytes, Any] = {}
+    if name in KEY_SPEC_NOTES:
+        fields[b"notes"] = KEY_SPEC_NOTES[name]
+    fields[b"flags"] = _simple_set(names)
+    fields[b"begin_search"] = search
+    fields[b"find_keys"] = {b"type": b"range", b"spec": found}
+    return fields
+
+
+def describe(row: Row) -> list[Any]:
+    """The ten elements of COMMAND INFO."""
+    return [
+        row.name_lower,
+        row.arity,
+        _simple_set(flag_names(row)),
+        *key_range(row.keys),
+        _simple_set(["@" + category for category in acl_categories(row)]),
+        SetReply(tip.encode() for tip in row.tips),
+        SetReply(_describe_key_spec(row.name, each) for each in row.keys),
+        # Without subcommands Redis answers an empty set, with them an array.
+        [describe(each) for each in row.subcommands.values()] if row.subcommands else SetReply(),
+    ]
+
+
+def _document_argument(argument: Argument) -> dict[bytes, Any]:
+    fields: dict[bytes, Any] = {b"name": argument.name.encode(), b"type": argument.type.encode()}
+    if not argument.arguments and argument.type != "pure-token":
+        fields[b"display_text"] = argument.name.encode()
+    if argument.key_spec_index is not None:
+        fields[b"key_spec_index"] = argument.key_spec_index
+    if argument.token is not None:
+        fields[b"token"] = argument.token.encode()
+    if argument.since is not None:
+        fields[b"since"] = argument.since.encode()
+    marks = {
+        "optional": argument.optional,
+        "multiple": argument.multiple,
+        "multiple_token": argument.multiple_token,
+    }
+    if any(marks.values()):
+        fields[b"flags"] = _simple_set([name for name, is_set in marks.items() if is_set])
+    if argument.arguments:
+        fields[b"arguments"] = [_document_argument(each) for each in argument.arguments]
+    return fields
+
+
+def document(row: Row) -> dict[bytes, Any]:
+    """The map of COMMAND DOCS."""
+    fields: dict[bytes, Any] = {
+        b"summary": row.summary.encode(),
+        b"since": row.since.encode(),
+        b"group": row.group.encode(),
+    }
+    if row.complexity:
+        fields[b"complexity"] = row.complexity.encode()
+    if row.history:
+        fields[b"history"] = SetReply([version.encode(), text.encode()] for version, text in row.history)
+    if row.arguments:
+        fields[b"arguments"] = [_document_argument(each) for each in row.arguments]
+    if row.subcommands:
+        fields[b"subcommands"] = {each.name_lower: document(each) for each in row.subcommands.values()}
+    return fields
+
+
+def find_named(name: bytes) -> Row | None:
+    """The row of `xinfo` or `xinfo|stream`, in any case."""
+    parent, bar, sub = name.upper().partition(b"|")
+    row = TABLE.get(parent)
+    return row.subcommands.get(sub) if row is not None and bar else row
+
+
+def all_rows() -> Iterator[Row]:
+    """Every row, containers before their subcommands."""
+    for row in TABLE.values():
+        yield row
+        yield from row.subcommands.values()
+
+
+_FLAGS: Final = Flag.LOADING | Flag.STALE
+container(
+    "COMMAND",
+    arity=-1,
+    flags=_FLAGS,
+    handler=lambda context, argv: [describe(row) for row in TABLE.values()],
+    group="server",
+    since="2.8.13",
+    summary="Describes all commands.",
+    categories=("connection",),
+    tips=("nondeterministic_output_order",),
+)
+
+
+@command(
+    "COMMAND|COUNT",
+    arity=2,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="2.8.13",
+    summary="Counts the commands.",
+    complexity="O(1)",
+)
+def command_count(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND COUNT. Returns the number of top-level commands. Source: Redis 2.8.13."""
+    return len(TABLE)
+
+
+@command(
+    "COMMAND|INFO",
+    arity=-2,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="2.8.13",
+    summary="Describes some commands, or all.",
+    complexity="O(N) in the number of commands described.",
+    arguments=(COMMAND_ARGUMENT,),
+    tips=("nondeterministic_output_order",),
+)
+def command_info(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND INFO [name ...]. Returns ten elements a command, null for an unknown one. Source: Redis 7.0."""
+    if len(argv) == 2:
+        return [describe(row) for row in TABLE.values()]
+    rows = [find_named(name) for name in argv[2:]]
+    return [None if row is None else describe(row) for row in rows]
+
+
+@command(
+    "COMMAND|DOCS",
+    arity=-2,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="7.0.0",
+    summary="Documents some commands, or all.",
+    complexity="O(N) in the number of commands documented.",
+    arguments=(COMMAND_ARGUMENT,),
+    tips=("nondeterministic_output_order",),
+)
+def command_docs(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND DOCS [name ...]. Returns a map by name; unknown names are left out. Source: Redis 7.0."""
+    if len(argv) == 2:
+        return {row.name_lower: document(row) for row in TABLE.values()}
+    rows = [row for row in map(find_named, argv[2:]) if row is not None]
+    return {row.name_lower: document(row) for row in rows}
+
+
+@command(
+    "COMMAND|LIST",
+    arity=-2,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="7.0.0",
+    summary="Lists command names.",
+    complexity="O(N) in the number of commands.",
+    arguments=(
+        Argument(
+            "filterby",
+            "oneof",
+            token="FILTERBY",
+            optional=True,
+            arguments=(
+                Argument("module-name", "string", token="MODULE"),
+                Argument("category", "string", token="ACLCAT"),
+                Argument("pattern", "pattern", token="PATTERN"),
+            ),
+        ),
+    ),
+    tips=("nondeterministic_output_order",),
+)
+def command_list(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND LIST [FILTERBY <MODULE name | ACLCAT category | PATTERN pattern>]
+
+    Returns names, subcommands as `client|id`. Raises GenericError. Source: redis.io/commands/command-list, Redis 7.0.
+    """
+    if len(argv) == 2:
+        return [row.name_lower for row in all_rows()]
+    if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
+        raise syntax_error()
+    kind, value = argv[3].upper(), argv[4]
+    if kind == b"MODULE":
+        return []
+    if kind == b"ACLCAT":
+        category = value.decode("latin-1").lower()
+        return [row.name_lower for row in all_rows() if category in acl_categories(row)]
+    if kind == b"PATTERN":
+        return [row.name_lower for row in all_rows() if matches(value, row.name_lower, ignore_case=True)]
+    raise syntax_error()
+
+
+def _keys_of(argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
+    """The keys of the request that follows COMMAND GETKEYS. Raises GenericError."""
+    request = argv[2:]
+    row = TABLE.get(request[0].upper())
+    if row is not None and row.subcommands and len(request) > 1:
+        row = row.subcommands.get(request[1].upper())
+    if row is None:
+        raise GenericError(b"Invalid command specified")
+    if not row.keys:
+        raise GenericError(b"The command has no key arguments")
+    if len(request) != row.arity if row.arity > 0 else len(request) < -row.arity:
+        raise GenericError(b"Invalid number of arguments specified for command")
+    keys = find_keys(row, request)
+    if not keys:
+        raise GenericError(b"Invalid arguments specified for command")
+    return keys
+
+
+REQUEST_ARGUMENTS: Final = (
+    Argument("command", "string"),
+    Argument("arg", "string", optional=True, multiple=True),
+)
+
+
+@command(
+    "COMMAND|GETKEYS",
+    arity=-3,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="2.8.13",
+    summary="Lists the keys of a request.",
+    complexity="O(N) in the number of arguments.",
+    arguments=REQUEST_ARGUMENTS,
+)
+def command_getkeys(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND GETKEYS command [arg ...]. Returns the keys. Raises GenericError. Source: Redis 2.8.13."""
+    return [key for key, _ in _keys_of(argv)]
+
+
+@command(
+    "COMMAND|GETKEYSANDFLAGS",
+    arity=-3,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="7.0.0",
+    summary="Lists the keys of a request and what is done with them.",
+    complexity="O(N) in the number of arguments.",
+    arguments=REQUEST_ARGUMENTS,
+)
+def command_getkeysandflags(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND GETKEYSANDFLAGS command [arg ...]. Returns pairs of key and flags. Raises GenericError.
+
+    Source: Redis 7.0.
+    """
+    return [[key, _simple_set(access_of(spec, argv[2:]))] for key, spec in _keys_of(argv)]
+
+
+HELP_LINES: Final = (
+    b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"(no subcommand)",
+    b"    Return details about all Redis commands.",
+    b"COUNT",
+    b"    Return the total number of commands in this Redis server.",
+    b"LIST",
+    b"    Return a list of all commands in this Redis server.",
+    b"INFO [<command-name> ...]",
+    b"    Return details about multiple Redis commands.",
+    b"    If no command names are given, documentation details for all",
+    b"    commands are returned.",
+    b"DOCS [<command-name> ...]",
+    b"    Return documentation details about multiple Redis commands.",
+    b"    If no command names are given, documentation details for all",
+    b"    commands are returned.",
+    b"GETKEYS <full-command>",
+    b"    Return the keys from a full Redis command.",
+    b"GETKEYSANDFLAGS <full-command>",
+    b"    Return the keys and the access flags from a full Redis command.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+@command(
+    "COMMAND|HELP",
+    arity=2,
+    flags=_FLAGS,
+    categories=("connection",),
+    group="server",
+    since="5.0.0",
+    summary="Lists the subcommands of COMMAND.",
+    complexity="O(1)",
+)
+def command_help(context: Context, argv: list[bytes]) -> Reply:
+    """COMMAND HELP. Source: Redis 5.0."""
+    return [SimpleString(line) for line in HELP_LINES]

@@ -1,0 +1,72 @@
+"""Which of a request's words are keys, and what is done with them, read off the command's row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .table import KeySpec, Row
+
+READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
+"""Words that may stand before STREAMS in XREAD and XREADGROUP, and how many follow each: `COUNT streams` has no key."""
+
+ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
+"""Key-spec flags that COMMAND prints in capitals; the others it prints in small letters."""
+
+VARIABLE: Final = "variable_flags"
+"""The access depends on the request. Only SET is so: with GET it reads as well."""
+
+
+def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
+    """The keys of a request whose arity holds, each with the spec that found it, in order.
+
+    Empty where the arguments name none, which for a command that has keys means that they are wrong.
+    """
+    return [(argv[position], spec) for spec in row.keys for position in _positions(spec, argv)]
+
+
+def _positions(spec: KeySpec, argv: list[bytes]) -> range:
+    if spec.keyword is not None:
+        return _positions_after(spec.keyword, argv)
+    last = spec.last if spec.last >= 0 else len(argv) + spec.last
+    return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
+
+
+def _positions_after(keyword: bytes, argv: list[bytes]) -> range:
+    """The first half of what follows the keyword; none if it is not there or the halves are not equal."""
+    index = 1
+    while index < len(argv):
+        word = argv[index].upper()
+        index += 1
+        if word == keyword:
+            count, odd = divmod(len(argv) - index, 2)
+            return range(0) if odd else range(index, index + count)
+        if word not in READ_OPTIONS:
+            break
+        index += READ_OPTIONS[word]
+    return range(0)
+
+
+def access_names(spec: KeySpec) -> list[str]:
+    """The key-spec flags as COMMAND INFO prints them."""
+    names = [name if name in ACCESS_KINDS else name.lower() for name in spec.access]
+    if spec.keyword is not None and "incomplete" not in names:
+        names.append("incomplete")
+    return names
+
+
+def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
+    """What this very request does with the keys of a spec."""
+    names = [name for name in access_names(spec) if name != "incomplete"]
+    if VARIABLE not in names:
+        return names
+    is_read = b"GET" in (word.upper() for word in argv[3:])
+    return ["RW", "access", "update"] if is_read else ["OW", "update"]
+
+
+def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:
+    """First key, last key and step as old clients know them: one range over all specs; 0 0 0 if none is fixed."""
+    fixed = [spec for spec in specs if spec.keyword is None]
+    if not fixed:
+        return 0, 0, 0
+    first, last = min(spec.first for spec in fixed), fixed[-1].last
+    return first, last, fixed[0].step
