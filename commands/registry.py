@@ -34,7 +34,7 @@ FAMILIES = (
     config,
     info,
     introspection,
-    server_admin,
     debug,
+    server_admin,
 )
 """One module per command family, in the order in which the README shows them."""

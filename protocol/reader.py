@@ -1,44 +1,66 @@
 """Requests out of bytes, with every ceiling applied before anything is reserved. No I/O.
 
 Two ways lead through the bytes. The careful one reads header by header and knows every rule and error. The fast one
-hands a read that ends where a request ends to hiredis, and accepts what it says only if counting shows that nothing but
-bulk strings can have been in it; on any doubt the careful way runs over the same bytes. What is executed never depends
-on which way was taken.
+hands whole requests to hiredis, and accepts what it says only where counting proves that nothing but bulk strings in
+their plain framing can have been there (`_feed_fast` has the proof); on any doubt the careful way runs over the same
+bytes, of which nothing has been executed. What is executed never depends on which way was taken.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import chain, product
+from operator import itemgetter
 from typing import Final
 
 import hiredis
 
+from .packing import pack_command
+
 MULTIBULK_COUNT_MAX: Final = 2**31 - 1
-"""Arguments one request may announce. They are counted as they come: the header itself reserves nothing."""
+"""Arguments one request may announce, as in Redis. They are kept as they come: the header itself reserves nothing."""
 INLINE_SIZE_MAX: Final = 64 * 1024
-"""Bytes of one inline request or header line without its end."""
+"""Bytes of one inline request or header line without its end: people type them, so more is no request."""
 UNAUTHENTICATED_COUNT_MAX: Final = 10
 UNAUTHENTICATED_BULK_SIZE_MAX: Final = 16384
 UNAUTHENTICATED_BUFFER_SIZE_MAX: Final = 1024 * 1024
 """What a client may send before it has authenticated: enough for HELLO with AUTH, too little to hurt."""
-
-TAIL_SIZE_MAX: Final = 64 * 1024
-"""A longer beginning of a request is not read again with what follows it: reading stays linear."""
-
-_SENTINEL: Final = b":7\r\n"
-_SENTINEL_VALUE: Final = 7
-"""Fed after the last request: it comes back alone unless hiredis is in the middle of something."""
+FAST_SLICE_SIZE: Final = 16 * 1024
+"""Bytes given to hiredis at once: it moves all that is left each time a kilobyte has been read."""
 
 Request = list[bytes]
 
+_ASTERISK: Final = 0x2A
+_DOLLAR: Final = 0x24
+_CARRIAGE_RETURN: Final = 0x0D
+
 _CANONICAL: Final = re.compile(rb"0|-?[1-9][0-9]*")
+_NUMBER_SIZE_MAX: Final = 20
+"""Digits and sign of the longest 64-bit number; no ceiling is near it."""
+_LAST_REQUEST: Final = re.compile(rb".*\r\n(?=\*[0-9])", re.DOTALL)
+"""All before what looks like the last request header. `*` followed by no digit is the ID of an XADD."""
+
 _LARGE_COUNT: Final = re.compile(rb"\*[0-9]{5}")
 """A count that hiredis would reserve a long list for: the careful way reads it."""
+_VERBATIM: Final = re.compile(rb"=[0-9]+\r\n...:", re.DOTALL)
+"""The header and type tag of a verbatim string; after the value `a=5` no colon can stand there."""
+_SET: Final = re.compile(rb"~[0-9]+\r\n")
+_ATTRIBUTE: Final = re.compile(rb"\|[0-9]+\r\n")
+_MAP: Final = re.compile(rb"%[0-9]+\r\n")
+_PUSH: Final = re.compile(rb">[0-9]+\r\n")
+"""Headers of the other containers; the trimming mark `~` and the read ID `>` have no number behind them."""
+
+_SENTINEL: Final = b":7\r\n"
+_SENTINEL_VALUE: Final = 7
+"""Fed behind the data: it comes back alone, and as the last of all, unless hiredis is in the middle of something."""
+_NOT_ENOUGH: Final = object()
+"""What hiredis gives when it needs more bytes; its default, False, is also what it reads from `#f`."""
+
 _CROSS_PROTOCOL: Final = frozenset(
     bytes(letters) for word in (b"POST", b"HOST:") for letters in product(*({letter, letter | 0x20} for letter in word))
 )
 """In any case: the first words of HTTP requests that a browser may have been tricked into sending."""
+_first_word = itemgetter(0)
 
 
 class ProtocolError(Exception):
@@ -54,8 +76,16 @@ class ProtocolError(Exception):
         return b"ERR Protocol error: " + self.text.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+class UnauthenticatedError(ProtocolError):
+    """More than a client may send before it has authenticated. The header that says so is left unread."""
+
+
 class RequestReader:
-    """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes."""
+    """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes.
+
+    `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
+    `authenticated` may be changed at any time; they hold from the next header on.
+    """
 
     def __init__(self, bulk_size_max: int = 512 * 1024 * 1024, query_buffer_size_max: int = 1024**3) -> None:
         self.bulk_size_max = bulk_size_max
@@ -66,266 +96,303 @@ class RequestReader:
         """The connection must close without a reply."""
         self._buffer = bytearray()
         self._position = 0
-        """Where the unread bytes of `_buffer` begin."""
+        """Where the unread bytes of `_buffer` begin; 0 between two feeds."""
         self._scanned = 0
         """From where on a line end has not been looked for."""
         self._arguments: Request = []
-        self._arguments_size = 0
         self._missing = 0
         """Arguments the present request still lacks; 0 between requests."""
         self._bulk_size = -1
         """Size of the argument being received; -1 while its header is."""
         self._request_start = 0
-        """Where the present request begins in `_buffer`."""
-        self._fast = hiredis.Reader()
+        """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
+        self._taken_size = 0
+        """Bytes of the present request that have left `_buffer`."""
+        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
 
     @property
     def buffered_size(self) -> int:
         """Bytes received and not yet part of a complete request."""
-        return len(self._buffer) - self._position + self._arguments_size
+        return self._taken_size + len(self._buffer)
 
     def feed(self, data: bytes) -> list[Request]:
-        """All requests that are complete with these bytes."""
+        """All requests that are complete with these bytes, in order. Those before a fault are given, none after it."""
         if self.error is not None or self.dropped:
             return []
-        requests: list[Request] = []
-        if self.authenticated and not self._missing and len(self._buffer) <= TAIL_SIZE_MAX:
-            if self._buffer:
-                data = bytes(self._buffer) + data
+        if self._missing or self._buffer:
+            # Only the request begun is finished carefully: what follows it can be fast again, and no byte of a
+            # request that comes in many reads is looked at twice.
+            self._buffer += data
+            requests = self._feed_carefully(1)
+            if requests and self._buffer and self.error is None and not self.dropped:
+                data = bytes(self._buffer)
                 self._buffer.clear()
                 self._scanned = 0
-            if data[:1] == b"*":
+                requests += self._feed_whole(data)
+        else:
+            requests = self._feed_whole(data)
+        if self._taken_size or self._buffer:
+            self._check_buffer_size()
+        return requests
+
+    def authenticate(self) -> list[Request]:
+        """Lift the limits of a client that has not authenticated; requests they had refused meanwhile are read on."""
+        self.authenticated = True
+        if not isinstance(self.error, UnauthenticatedError):
+            return []
+        self.error = None
+        return self.feed(b"")
+
+    def _feed_whole(self, data: bytes) -> list[Request]:
+        """Requests of bytes that begin where a request begins; what is left of them is in `_buffer` afterwards."""
+        requests: list[Request] = []
+        if self.authenticated and data[:1] == b"*" and len(data) <= self.bulk_size_max:
+            if data[-2:] == b"\r\n":
                 whole = self._feed_fast(data)
                 if whole is not None:
                     return whole
-                requests, data = self._feed_fast_head(data)
+            # A long pipeline is cut anywhere by the socket.
+            head = _LAST_REQUEST.match(data)
+            if head is not None:
+                requests = self._feed_fast(head[0]) or []
+                if requests:
+                    data = data[head.end() :]
         self._buffer += data
-        self._feed_carefully(requests)
+        requests += self._feed_carefully()
+        return requests
+
+    def _check_buffer_size(self) -> None:
         size_max = self.query_buffer_size_max
         if not self.authenticated:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
         if self.buffered_size > size_max:
             self.dropped = True
-        return requests
-
-    def authenticate(self) -> list[Request]:
-        """Lift the limits of a client that has not authenticated; requests they had refused meanwhile are read again."""
-        self.authenticated = True
-        unread = bytes(self._buffer[self._request_start :])
-        if self.error is None or not self.error.text.startswith(b"unauthenticated") or unread[:1] != b"*":
-            return []
-        self.error = None
-        self._buffer.clear()
-        self._position = self._scanned = self._request_start = 0
-        self._arguments, self._arguments_size, self._missing, self._bulk_size = [], 0, 0, -1
-        return self.feed(unread)
-
-    def _feed_carefully(self, requests: list[Request]) -> None:
-        """Read what is buffered; a short beginning of a request stays as bytes, so that the next read can be fast."""
-        try:
-            self._read_requests(requests)
-        except ProtocolError as error:
-            self.error = error
-            return
-        del self._buffer[: self._request_start]
-        if len(self._buffer) <= TAIL_SIZE_MAX:
-            self._arguments, self._arguments_size, self._missing, self._bulk_size = [], 0, 0, -1
-            self._position = self._scanned = 0
-        else:
-            del self._buffer[: self._position - self._request_start]
-            self._scanned -= self._position
-            self._position = 0
-        self._request_start = 0
 
     # -- the fast way ----------------------------------------------------------------------------
 
     def _feed_fast(self, data: bytes) -> list[Request] | None:
-        """What hiredis makes of a read of whole requests; None if the careful way must decide.
+        r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
 
-        Every bulk string costs two line ends and every request one more. If no argument contains a line end, that
-        count is exact for requests of nothing but bulk strings: whatever else hiredis knows costs fewer, raises on
-        joining, or begins a line with one of the marks looked for. Benchmark rows: all.
+        The proof. The sentinel came last and alone, so `data` is a row of complete values, all of them non-empty lists
+        (anything else ended the loop early). Sets, maps, attributes, pushes and verbatim strings were excluded by
+        their headers, so the lists are arrays. Their elements are bytes (joining raises for all else): bulk strings,
+        simple strings or big numbers. Count the CR LF: one for each array header; one for each simple string or big
+        number; for a bulk string one after its length and at most one after its value, as no value contains one or ends
+        with the half of one. The count is therefore at most arrays + 2 * elements, and reaches it only if all elements
+        are bulk strings, each followed by CR LF. hiredis takes numbers in the same one form as the careful way, an
+        array of at most four digits is below every ceiling, and no bulk string is longer than `data`.
+
+        Values may contain CR LF after all if packing the requests gives `data` back: that is a proof in itself, but a
+        dearer one. Benchmark rows: all.
         """
-        if data[-2:] != b"\r\n" or _LARGE_COUNT.search(data) or _has_other_types(data):
+        if _LARGE_COUNT.search(data) is not None or _may_hold_other_types(data):
             return None
         reader = self._fast
+        requests: list[Request] = []
         try:
-            reader.feed(data)
-            requests: list[Request] = []
-            request = reader.gets()
-            while request is not False:
-                requests.append(request)
-                request = reader.gets()
-            reader.feed(_SENTINEL)
-            if reader.gets() == _SENTINEL_VALUE:
+            rest = data
+            while len(rest) > FAST_SLICE_SIZE:
+                reader.feed(rest[:FAST_SLICE_SIZE])
+                requests += iter(reader.gets, _NOT_ENOUGH)
+                rest = rest[FAST_SLICE_SIZE:]
+            reader.feed(rest + _SENTINEL)
+            value = reader.gets()
+            while type(value) is list:
+                requests.append(value)
+                value = reader.gets()
+            if (
+                value == _SENTINEL_VALUE
+                and not reader.has_data()
+                and _CROSS_PROTOCOL.isdisjoint(map(_first_word, requests))
+            ):
                 arguments = list(chain.from_iterable(requests))
-                line_ends = len(requests) + 2 * len(arguments)
-                first_words = [request[0] for request in requests if request]
-                if (
-                    len(first_words) == len(requests)
-                    and _CROSS_PROTOCOL.isdisjoint(first_words)
-                    and b"\r\n" not in b"".join(arguments)
-                    and data.count(b"\r\n") == line_ends
-                ):
+                text = b"".join(arguments)
+                if _CARRIAGE_RETURN not in text or b"\n".join(arguments).find(b"\r\n") < 0:
+                    if data.count(b"\r\n") == len(requests) + 2 * len(arguments):
+                        return requests
+                elif b"".join(map(pack_command, map(tuple, requests))) == data:
                     return requests
-        except (hiredis.HiredisError, TypeError):
-            # Not a list of lists of bytes, or not RESP at all: the careful way says what it is.
-            requests = []
-        self._fast = hiredis.Reader()
+        except (hiredis.HiredisError, TypeError, LookupError):
+            # Not a row of lists of bytes, or not RESP at all: the careful way says what it is.
+            pass
+        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
         return None
-
-    def _feed_fast_head(self, data: bytes) -> tuple[list[Request], bytes]:
-        """The whole requests before the last one, and the rest: a long pipeline is cut anywhere by the socket."""
-        cut = data.rfind(b"\r\n*") + 2
-        while cut > 2 and not data[cut + 1 : cut + 2].isdigit():  # the argument of `XADD key *`
-            cut = data.rfind(b"\r\n*", 0, cut - 1) + 2
-        if cut > 2:
-            requests = self._feed_fast(data[:cut])
-            if requests is not None:
-                return requests, data[cut:]
-        return [], data
 
     # -- the careful way -------------------------------------------------------------------------
 
-    def _read_requests(self, requests: list[Request]) -> None:
-        while self._missing or self._position < len(self._buffer):
-            if not self._missing:
-                self._request_start = self._position
-                if self._buffer[self._position] != 0x2A:  # "*"
-                    request = self._read_inline()
-                    if request is None or self.dropped:
-                        return
-                    if request:
-                        requests.append(request)
-                    self._request_start = self._position
-                    continue
-                if not self._read_count():
-                    return
-                if not self._missing:
-                    self._request_start = self._position
-                continue
-            if not self._read_argument():
-                return
-            if not self._missing:
-                if self._arguments[0] in _CROSS_PROTOCOL:
-                    self.dropped = True
-                    return
-                requests.append(self._arguments)
-                self._arguments, self._arguments_size = [], 0
-                self._request_start = self._position
+    def _feed_carefully(self, count_max: int | None = None) -> list[Request]:
+        """Read what is buffered, or no more than `count_max` requests of it, and drop the bytes that were read."""
+        requests: list[Request] = []
+        try:
+            while self._missing or self._position < len(self._buffer):
+                if not self._read_request(requests) or len(requests) == count_max:
+                    break
+        except ProtocolError as error:
+            self.error = error
+        self._taken_size += self._position - self._request_start
+        del self._buffer[: self._position]
+        self._scanned = max(0, self._scanned - self._position)
+        self._position = self._request_start = 0
+        return requests
 
-    def _line(self, end_mark: bytes, error: bytes) -> bytes | None:
-        """The line at the position without its end, None if its end has not come yet."""
-        start = max(self._position, self._scanned)
-        end = self._buffer.find(end_mark, start)
-        if end < 0 or (end_mark == b"\r" and end + 1 == len(self._buffer)):
-            self._scanned = end if end >= 0 else len(self._buffer)
-            if end < 0 and len(self._buffer) - self._position > INLINE_SIZE_MAX:
-                raise ProtocolError(error)
-            return None
-        line = bytes(self._buffer[self._position : end])
-        self._position = self._scanned = end + (2 if end_mark == b"\r" else 1)
-        return line
-
-    def _read_count(self) -> bool:
-        line = self._line(b"\r", b"too big mbulk count string")
-        if line is None:
-            return False
-        count = _number(line[1:])
-        if count is None or count > MULTIBULK_COUNT_MAX:
-            raise ProtocolError(b"invalid multibulk length")
-        if count > UNAUTHENTICATED_COUNT_MAX and not self.authenticated:
-            raise ProtocolError(b"unauthenticated multibulk length")
-        self._missing = max(count, 0)
-        return True
-
-    def _read_argument(self) -> bool:
-        if self._bulk_size < 0:
-            if self._position == len(self._buffer):
+    def _read_request(self, requests: list[Request]) -> bool:
+        """Read one request, which may be an empty one that nobody is told of. False if bytes are missing or bad."""
+        if not self._missing:
+            if self._buffer[self._position] != _ASTERISK:
+                request = self._read_inline()
+                if request is None:
+                    return False
+            elif not self._read_count():
                 return False
-            mark = self._buffer[self._position]
-            if mark != 0x24:  # "$"
-                raise ProtocolError(b"expected '$', got '%c'" % mark)
-            line = self._line(b"\r", b"too big bulk count string")
-            if line is None:
+            else:
+                request = self._arguments
+        if self._missing:
+            if not self._read_arguments():
                 return False
-            size = _number(line[1:])
-            if size is None or not 0 <= size <= self.bulk_size_max:
-                raise ProtocolError(b"invalid bulk length")
-            if size > UNAUTHENTICATED_BULK_SIZE_MAX and not self.authenticated:
-                raise ProtocolError(b"unauthenticated bulk length")
-            self._bulk_size = size
-        end = self._position + self._bulk_size
-        if len(self._buffer) < end + 2:
-            return False
-        self._arguments.append(bytes(self._buffer[self._position : end]))
-        self._arguments_size += self._bulk_size
-        self._position = self._scanned = end + 2
-        self._bulk_size = -1
-        self._missing -= 1
+            request = self._arguments
+        self._arguments = []
+        self._request_start, self._taken_size = self._position, 0
+        if request:
+            if request[0] in _CROSS_PROTOCOL:
+                self.dropped = True
+                return False
+            requests.append(request)
         return True
 
     def _read_inline(self) -> Request | None:
-        line = self._line(b"\n", b"too big inline request")
-        if line is None:
+        """An inline request, empty for a blank line; None while its end has not come."""
+        end = self._buffer.find(b"\n", max(self._position, self._scanned))
+        if end < 0:
+            self._miss_line_end(b"too big inline request")
             return None
+        line = bytes(self._buffer[self._position : end])
         words = split_words(line.removesuffix(b"\r"))
         if words is None:
             raise ProtocolError(b"unbalanced quotes in request")
-        if words and words[0] in _CROSS_PROTOCOL:
-            self.dropped = True
+        self._position = end + 1
         return words
 
+    def _find_header_end(self, error: bytes) -> int:
+        """Where the CR of a header line is, -1 while the two bytes of its end have not come."""
+        end = self._buffer.find(b"\r", max(self._position, self._scanned))
+        if end < 0:
+            self._miss_line_end(error)
+        elif end + 1 == len(self._buffer):
+            return -1
+        return end
 
-_OTHER_MARKS: Final = re.compile(rb"\n[=~%>|!][0-9]")
+    def _miss_line_end(self, error: bytes) -> None:
+        self._scanned = len(self._buffer)
+        if self._scanned - self._position > INLINE_SIZE_MAX:
+            raise ProtocolError(error)
+
+    def _read_count(self) -> bool:
+        end = self._find_header_end(b"too big mbulk count string")
+        if end < 0:
+            return False
+        count = _number(self._buffer, self._position + 1, end)
+        if count is None or count > MULTIBULK_COUNT_MAX:
+            raise ProtocolError(b"invalid multibulk length")
+        if count > UNAUTHENTICATED_COUNT_MAX and not self.authenticated:
+            raise UnauthenticatedError(b"unauthenticated multibulk length")
+        self._missing = max(count, 0)
+        self._position = end + 2
+        return True
+
+    def _read_bulk_size(self) -> bool:
+        if self._position == len(self._buffer):
+            return False
+        mark = self._buffer[self._position]
+        if mark != _DOLLAR:
+            raise ProtocolError(b"expected '$', got '%c'" % mark)
+        end = self._find_header_end(b"too big bulk count string")
+        if end < 0:
+            return False
+        size = _number(self._buffer, self._position + 1, end)
+        if size is None or not 0 <= size <= self.bulk_size_max:
+            raise ProtocolError(b"invalid bulk length")
+        if size > UNAUTHENTICATED_BULK_SIZE_MAX and not self.authenticated:
+            raise UnauthenticatedError(b"unauthenticated bulk length")
+        self._bulk_size = size
+        self._position = end + 2
+        return True
+
+    def _read_arguments(self) -> bool:
+        """Read arguments until none is missing. The two bytes after each are not looked at, as in Redis."""
+        buffer = self._buffer
+        while self._missing:
+            if self._bulk_size < 0 and not self._read_bulk_size():
+                return False
+            end = self._position + self._bulk_size
+            if len(buffer) < end + 2:
+                return False
+            with memoryview(buffer) as view:  # a slice of the bytearray would be a second copy of a large value
+                self._arguments.append(bytes(view[self._position : end]))
+            self._position = end + 2
+            self._bulk_size = -1
+            self._missing -= 1
+        return True
 
 
-def _has_other_types(data: bytes) -> bool:
-    """Whether some line looks like the header of a type that hiredis reads as cheaply as a bulk string."""
-    return _OTHER_MARKS.search(data) is not None
+def _may_hold_other_types(data: bytes) -> bool:
+    """Whether something in `data` could be the header of a set, map, attribute, push or verbatim string.
+
+    Each mark is looked for alone: that is a memchr, many times faster than a pattern with a choice of marks.
+    """
+    return (
+        (0x3E in data and _PUSH.search(data) is not None)
+        or (0x3D in data and _VERBATIM.search(data) is not None)
+        or (0x7E in data and _SET.search(data) is not None)
+        or (0x25 in data and _MAP.search(data) is not None)
+        or (0x7C in data and _ATTRIBUTE.search(data) is not None)
+    )
 
 
-def _number(text: bytes) -> int | None:
-    """A canonical decimal, None for anything else."""
-    if len(text) > 20 or not _CANONICAL.fullmatch(text):
+def _number(buffer: bytearray, start: int, end: int) -> int | None:
+    """The canonical decimal that fills `buffer[start:end]`, None for anything else."""
+    if end - start > _NUMBER_SIZE_MAX or not _CANONICAL.fullmatch(buffer, start, end):
         return None
-    return int(text)
+    return int(buffer[start:end])
 
 
-_WORD: Final = re.compile(
-    rb"""[ \t\n\v\f\r]*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^ \t\n\v\f\r"']+))""", re.DOTALL
+# A character outside quotes, "..." with escapes, '...' with \' only. The loops are possessive: a word is read one way.
+_PIECE: Final = re.compile(
+    rb"""([^ \t\r\n"']++)|"((?:\\.|[^"])*+)"|'((?:\\'|[^'])*+)'""",
+    re.DOTALL,
 )
 _ESCAPE: Final = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 _ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+_WORD_ENDS: Final = b" \t\r\n"
+_BLANKS: Final = b" \t\n\v\f\r"
+"""What may stand between words and after a quoted one; inside a word, vertical tab and form feed are ordinary."""
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    """Split like a shell: blanks, "..." with escapes, '...' with \\' only. None for unbalanced quotes.
+    r"""Split like a shell: blanks, `"..."` with escapes, `'...'` with `\'` only. None for unbalanced quotes.
 
     A quote opens anywhere in a word, and what follows its end must be a blank or the end of the line.
     """
     words: list[bytes] = []
-    position, end = 0, len(line.rstrip(b" \t\n\v\f\r\0"))
-    while position < end:
-        word = b""
-        while position < end and line[position : position + 1] in _BLANKS:
+    position, end = 0, len(line)
+    while True:
+        while position < end and line[position] in _BLANKS:
             position += 1
-        while position < end and line[position : position + 1] not in _BLANKS:
-            match = _WORD.match(line, position)
+        if position == end:
+            return words
+        word = b""
+        while position < end and line[position] not in _WORD_ENDS:
+            match = _PIECE.match(line, position)
             if match is None:
                 return None
             position = match.end()
-            if match[3] is not None:
-                word += match[3]
+            if match[1] is not None:
+                word += match[1]
                 continue
-            if position < len(line) and line[position : position + 1] not in _BLANKS:
+            if position < end and line[position] not in _BLANKS:
                 return None
-            word += _unescape(match[1]) if match[1] is not None else match[2].replace(b"\\'", b"'")
+            word += _unescape(match[2]) if match[2] is not None else match[3].replace(b"\\'", b"'")
+            break
         words.append(word)
-    return words
-
-
-_BLANKS: Final = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r")
 
 
 def _unescape(text: bytes) -> bytes:

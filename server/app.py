@@ -23,7 +23,7 @@ from ..commands.context import Context
 from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
-from ..persistence.snapshot import DatasetImage, snapshot
+from ..persistence.snapshot import snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
@@ -35,7 +35,7 @@ from .dispatch import Dispatcher
 from .info import render
 from .lifecycle import run
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
-from .replay import replay
+from .replay import replay, replay_records
 from .stats import Stats
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,8 @@ class Server:
         self._timer_due_ms: int | None = None
         self.active_expiry = True
         """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
+        self.is_cron_paused = False
+        """True while DEBUG PAUSE-CRON 1 is in force."""
         self.is_cron_paused = False
         """True while DEBUG PAUSE-CRON 1 is in force."""
         self._is_flush_scheduled = False
@@ -298,6 +300,8 @@ class Server:
 
     def run_cron(self) -> None:
         """The periodic work of one turn."""
+        if self.is_cron_paused:
+            return
         now_ms = self.clock()
         self._cron_count += 1
         if self.active_expiry:
@@ -383,26 +387,28 @@ class Server:
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
         failed = GenericError(b"Error trying to load the AOF files, check server logs.")
+        # What this batch has gathered so far belongs to the log that is about to be read.
+        self.dispatcher.log_single_units()
         if not self._sync_log():
             raise failed
+        log = self.log or self._new_log()
+        self._refill(lambda: replay(log, self.context), failed)
+
+    def reload_dataset(self) -> None:
+        """DEBUG RELOAD: turn the dataset into records, empty it and fill it from them. Raises GenericError."""
+        records = list(snapshot(self.store))
+        failed = GenericError(b"Error trying to load the RDB dump, check server logs.")
+        self._refill(lambda: replay_records(records, self.context), failed)
+
+    def _refill(self, fill: Callable[[], object], failed: GenericError) -> None:
+        """Replace the dataset by what `fill` loads. Readers blocked on its keys look again afterwards."""
         for db in self.store.databases:
             db.clear()
         try:
-            replay(self.log or self._new_log(), self.context)
+            fill()
         except (LogError, OSError) as error:
             logger.error("%s", error)
             raise failed from error
-
-    def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into log records, empty it and replay them. Raises GenericError."""
-        image = DatasetImage(self.store)
-        for db in self.store.databases:
-            db.clear()
-        try:
-            replay(image, self.context)
-        except LogError as error:
-            logger.error("%s", error)
-            raise GenericError(b"Error trying to load the RDB dump, check server logs.") from error
 
     # -- life ------------------------------------------------------------------------------------
 

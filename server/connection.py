@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol, Session):
             self._end_if_done()
 
     def _feed_before_login(self, data: bytes) -> list[list[bytes]]:
-        """Feed under the tight limits of a stranger; what AUTH or HELLO lifts is lifted for the rest of the same read."""
+        """Feed under the tight limits of a stranger; what AUTH lifts is lifted for the rest of the same read."""
         self.configure_reader()
         reader = self.reader
         requests = reader.feed(data)

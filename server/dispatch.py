@@ -19,6 +19,7 @@ from ..commands.blocking import Blocked
 from ..commands.client import Client
 from ..commands.connection import NoAuthentication, must_authenticate
 from ..commands.context import Context
+from ..commands.debug import NOT_ALLOWED, is_allowed
 from ..commands.lookup import find_row
 from ..commands.table import TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
@@ -148,7 +149,7 @@ class Dispatcher:
             found = fast.get(argv[0])
             if found is None or not client.is_plain or not found[1] <= len(argv) <= found[2]:
                 if units_end:
-                    self._log_single_units()
+                    self.log_single_units()
                     units_end = 0
                 after = self._execute_checked(session, argv)
                 if after is not Next.GO_ON:
@@ -180,7 +181,7 @@ class Dispatcher:
                     units_end = 0
             if waiting and db.ready:
                 if units_end:
-                    self._log_single_units()
+                    self.log_single_units()
                     units_end = 0
                 self._serve_ready()
                 context.client, context.db = client, db
@@ -202,7 +203,7 @@ class Dispatcher:
         if last is not None and not session.backlog:
             client.last_command = last[3].name_lower
         if self.context.effects:
-            self._log_single_units()
+            self.log_single_units()
         if client.db.ready:
             client.db.ready.clear()
         if session.out:
@@ -259,6 +260,8 @@ class Dispatcher:
     def _admit(self, client: Client, row: Row) -> None:
         """Raise what stands against running or queueing this command now."""
         context = self.context
+        if row.name == "DEBUG" and not is_allowed(context):
+            raise GenericError(NOT_ALLOWED)
         if not row.flags & Flag.NO_AUTH and must_authenticate(context, client):
             raise NoAuthentication
         transaction = client.transaction
@@ -351,8 +354,8 @@ class Dispatcher:
 
     # -- the log ---------------------------------------------------------------------------------
 
-    def _log_single_units(self) -> None:
-        """Hand over the effects gathered so far: units of one record each."""
+    def log_single_units(self) -> None:
+        """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
         effects = self.context.effects
         if self.log is not None and effects:
             self.log.append(list(effects), False)
@@ -370,7 +373,7 @@ class Dispatcher:
         if not unit:
             return
         del effects[units_end:]
-        self._log_single_units()
+        self.log_single_units()
         if self.log is not None:
             self.log.append(unit, len(unit) > 1)
             self.log_has_news = True

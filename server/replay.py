@@ -1,8 +1,12 @@
-"""Loading: records of the log run through the same handlers as requests, by a client nobody sees."""
+"""Loading: records run through the same handlers as requests, by a client nobody sees."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import hiredis
 
 from ..commands.client import Client
 from ..commands.context import Context
@@ -11,32 +15,49 @@ from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LoadError, UnknownRecord
 from ..persistence.loading import LoadResult
-from ..persistence.snapshot import DatasetImage
 from ..store.errors import ReplyError
 
 logger = logging.getLogger(__name__)
 
 
-def replay(log: AppendOnlyLog | DatasetImage, context: Context) -> LoadResult:
-    """Fill the store from the log. Nothing expires, blocks or is logged meanwhile. Raises LogError, OSError."""
-    was_logging, client_before, db_before = context.logging, getattr(context, "client", None), context.db
+@contextmanager
+def loading(context: Context) -> Iterator[None]:
+    """Nothing expires, blocks or is logged meanwhile, and nobody is told of the keys that change."""
+    client_before, db_before = getattr(context, "client", None), context.db
+    was_logging, could_block = context.logging, context.may_block
     databases = context.store.databases
+    was_frozen = databases[0].frozen
     context.loading, context.logging, context.may_block = True, False, False
     context.client = Client(0, db=databases[0])
     context.db = databases[0]
     for db in databases:
         db.frozen = True
     try:
-        return log.load(lambda argv: apply(context, argv))
+        yield
     finally:
-        context.loading, context.logging, context.may_block = False, was_logging, True
+        context.loading, context.logging, context.may_block = False, was_logging, could_block
         if client_before is not None:
             context.client, context.db = client_before, db_before
         for db in databases:
-            db.frozen = False
-            db.ready.clear()
+            db.frozen = was_frozen
             db.expired_keys.clear()
         context.effects.clear()
+
+
+def replay(log: AppendOnlyLog, context: Context) -> LoadResult:
+    """Fill the store from the log. Raises LogError, OSError."""
+    with loading(context):
+        return log.load(lambda argv: apply(context, argv))
+
+
+def replay_records(records: Iterable[tuple[int, bytes]], context: Context) -> None:
+    """Fill the store from (database index, record) pairs. Raises LogError."""
+    parser = hiredis.Reader()
+    with loading(context):
+        for db_index, record in records:
+            context.db = context.client.db = context.store.databases[db_index]
+            parser.feed(record)
+            apply(context, parser.gets())
 
 
 def apply(context: Context, argv: list[bytes]) -> None:
