@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from math import inf
 from typing import Any, Final
 
 from ..store.errors import ReplyError
@@ -11,6 +13,12 @@ from .replies import NullArray, PairList, Pairs, Push, SetReply, SimpleString, V
 INTEGERS_MAX: Final = 1024
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
 """Small integers, encoded once."""
+
+WHOLE_DOUBLE_MAX: Final = 2**62
+"""Whole doubles up to here are written as integers: Redis converts them where no rounding can leave 64 bits."""
+TRAILING_ZEROS_MAX: Final = 7
+PLAIN_SCALE_MAX: Final = 4
+"""Where the plain form of other doubles ends and the exponent begins, as in Redis."""
 
 Encoder = Callable[[Any, list[bytes]], None]
 
@@ -26,9 +34,27 @@ def integer(number: int) -> bytes:
 
 
 def double_text(number: float) -> bytes:
-    """The shortest text that reads back as the same double; `inf`, `-inf`, `nan`."""
-    text = repr(number)
-    return text[:-2].encode() if text.endswith(".0") else text.encode()
+    """The shortest text that reads back as the same double, laid out as Redis does; `inf`, `-inf`, `nan`.
+
+    Whole numbers up to half the 64-bit range are written out, and so are small exponents; all else is `d.ddde+x`.
+    For one double in some two hundred Redis prints a longer text of the same double; the shortest is kept here.
+    """
+    if number != number or number in (inf, -inf):
+        return repr(number).encode()
+    if number.is_integer() and abs(number) <= WHOLE_DOUBLE_MAX:
+        return b"%d" % int(number)
+    sign, mantissa, exponent = Decimal(repr(number)).normalize().as_tuple()
+    assert isinstance(exponent, int), "inf and nan are answered above"
+    digits = "".join(map(str, mantissa))
+    scale = len(digits) + exponent - 1
+    if 0 <= exponent and scale < len(digits) + TRAILING_ZEROS_MAX:
+        text = digits + "0" * exponent
+    elif exponent < 0 and (exponent > -TRAILING_ZEROS_MAX or abs(scale) < PLAIN_SCALE_MAX):
+        point = len(digits) + exponent
+        text = f"{digits[:point]}.{digits[point:]}" if point > 0 else f"0.{'0' * -point}{digits}"
+    else:
+        text = f"{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{scale:+d}"
+    return ("-" * sign + text).encode()
 
 
 def _tuple(value: tuple[bytes, ...], out: list[bytes]) -> None:
@@ -75,7 +101,10 @@ def _make_encoder(protocol: int) -> Encoder:
         def write(value: list[Any], out: list[bytes]) -> None:
             out.append(b"%b%d\r\n" % (mark, len(value)))
             for item in value:
-                encode(item, out)
+                if type(item) is bytes:  # most elements of most lists
+                    out.append(b"$%d\r\n%b\r\n" % (len(item), item))
+                else:
+                    encode(item, out)
 
         return write
 
