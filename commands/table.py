@@ -73,7 +73,7 @@ NO_KEYS: tuple[KeySpec, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument as COMMAND DOCS describes it. `type`: string integer double key pattern unix-time pure-token oneof block."""
+    """One argument as COMMAND DOCS describes it; `type` is one of string, integer, key, pattern, unix-time, oneof..."""
 
     name: str
     type: str = "string"
@@ -88,7 +88,7 @@ class Argument:
 
 @dataclass(slots=True)
 class Row:
-    """One command. `arity` counts the name; negative means "at least". Names are upper case, `XGROUP|CREATE` for subcommands."""
+    """One command. `arity` counts the name; negative means "at least". Names are upper case, as `XGROUP|CREATE`."""
 
     name: str
     arity: int

@@ -6,12 +6,16 @@ plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in mil
 
 from __future__ import annotations
 
-from typing import Protocol
+from bisect import bisect_left
+from typing import Final, Protocol
 
 from .errors import WrongType
 from .stream import Stream
 
 Value = Stream | bytes
+
+SCAN_HASH_MASK: Final = 2**48 - 1
+"""Bits of a key's hash that make a SCAN cursor."""
 
 
 class Watcher(Protocol):
@@ -28,7 +32,7 @@ class Database:
     `expired_keys` collects keys that lazy or active expiry removed, for the log.
     """
 
-    __slots__ = ("expired_keys", "expires", "frozen", "index", "keys", "ready", "watchers")
+    __slots__ = ("_scan_order", "expired_keys", "expires", "frozen", "index", "keys", "ready", "watchers")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -40,6 +44,8 @@ class Database:
         """Keys touched since the waiters were last served, in touch order."""
         self.expired_keys: list[bytes] = []
         """Keys removed by expiry since the log last took them."""
+        self._scan_order: list[tuple[int, bytes]] = []
+        """(hash, key) in order, for the walk that SCAN is on; empty between walks."""
         self.frozen = False
         """While set (loading, CLIENT PAUSE) nothing expires."""
 
@@ -64,6 +70,26 @@ class Database:
         if value is not None and type(value) is not bytes:
             raise WrongType
         return value
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """About `count` keys from `cursor` on, and the cursor to go on with; 0 begins, and ends.
+
+        The order is that of the keys' hashes, listed anew when a walk begins. A cursor is a place in that order, not
+        in the list, so walks do not disturb each other: a key that stays is met whatever comes and goes around it.
+        Keys may be gone when they are met.
+        """
+        if not cursor or not self._scan_order:
+            self._scan_order = sorted((hash(key) & SCAN_HASH_MASK, key) for key in self.keys)
+        order = self._scan_order
+        low = bisect_left(order, (cursor,))
+        high = min(low + count, len(order))
+        while high < len(order) and high > low and order[high][0] == order[high - 1][0]:
+            high += 1  # keys of one hash stay together, or the next call would pass over some
+        found = [key for _, key in order[low:high] if key in self.keys]
+        if high < len(order):
+            return found, order[high][0]
+        self._scan_order = []
+        return found, 0
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -93,6 +119,19 @@ class Database:
         self.keys = {}
         self.expires = {}
         return count
+
+    def swap_with(self, other: Database) -> None:
+        """Exchange keys with another database: whoever watches or waits for a key on either side hears of it."""
+        if other is self:
+            return
+        changed = self.keys.keys() | other.keys.keys()
+        for db in (self, other):
+            for key in db.watchers.keys() & changed:
+                db.touch(key)
+            db.ready.update(dict.fromkeys(changed))
+            db._scan_order = []
+        self.keys, other.keys = other.keys, self.keys
+        self.expires, other.expires = other.expires, self.expires
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:
         """Remove `key` if its time has come; say whether it was removed."""

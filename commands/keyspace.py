@@ -1,0 +1,550 @@
+"""Keys whatever they hold: deleting, naming, copying, counting, listing, describing."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from ..protocol.replies import OK, Reply, SimpleString
+from ..store.database import Database, Value
+from ..store.errors import GenericError, no_such_key, syntax_error
+from ..store.glob import compiled
+from ..store.stream import Stream
+from .context import Context
+from .numbers import integer, integer_or, is_canonical_integer
+from .table import Argument, Flag, KeySpec, command, container
+
+EMBEDDED_SIZE_MAX: Final = 44
+"""Strings up to this many bytes are `embstr`, longer ones `raw`."""
+SCAN_COUNT_DEFAULT: Final = 10
+CURSOR_MAX: Final = 2**64 - 1
+
+KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
+KEYS_ARGUMENT: Final = Argument("key", "key", key_spec_index=0, multiple=True)
+SAME_OBJECT: Final = b"source and destination objects are the same"
+
+
+def type_name(value: Value | None) -> bytes:
+    """What TYPE answers."""
+    if value is None:
+        return b"none"
+    return b"stream" if type(value) is Stream else b"string"
+
+
+def database_at(context: Context, token: bytes) -> Database:
+    """The database of that number. Raises GenericError."""
+    index = integer(token)
+    if not 0 <= index < len(context.store.databases):
+        raise GenericError(b"DB index is out of range")
+    return context.store.databases[index]
+
+
+def _delete(context: Context, argv: list[bytes]) -> Reply:
+    """Returns the number of keys removed. Source: Redis 1.0 (DEL), 4.0 (UNLINK)."""
+    db, now_ms = context.db, context.now_ms
+    removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.remove(key) is not None]
+    if removed:
+        context.log(argv[0], *removed)
+    return len(removed)
+
+
+_REMOVED_KEYS: Final = (KeySpec(1, -1, 1, ("RM", "delete")),)
+_SHARD_SUM: Final = ("request_policy:multi_shard", "response_policy:agg_sum")
+command(
+    "DEL", arity=-2, flags=Flag.WRITE, keys=_REMOVED_KEYS, categories=("keyspace",), since="1.0.0",
+    summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
+)(_delete)  # fmt: skip
+command(
+    "UNLINK", arity=-2, flags=Flag.WRITE | Flag.FAST, keys=_REMOVED_KEYS, categories=("keyspace",), since="4.0.0",
+    summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
+)(_delete)  # fmt: skip
+
+
+def _count_existing(context: Context, argv: list[bytes]) -> Reply:
+    """Returns how many of the keys exist, repeated ones counted each time. Source: Redis 3.0."""
+    return sum(context.db.get(key, context.now_ms) is not None for key in argv[1:])
+
+
+_SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
+command(
+    "EXISTS", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="1.0.0",
+    summary="Counts which keys exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
+    tips=_SHARD_SUM,
+)(_count_existing)  # fmt: skip
+command(
+    "TOUCH", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="3.2.1",
+    summary="Counts which keys exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
+    tips=_SHARD_SUM,
+)(_count_existing)  # fmt: skip
+
+
+@command(
+    "TYPE",
+    arity=2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RO",)),),
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Names the type of a key's value.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+)
+def type_(context: Context, argv: list[bytes]) -> Reply:
+    """TYPE key. Returns `stream`, `string` or `none`. Source: Redis 1.0."""
+    return SimpleString(type_name(context.db.get(argv[1], context.now_ms)))
+
+
+@command(
+    "DBSIZE",
+    arity=1,
+    flags=Flag.READONLY | Flag.FAST,
+    categories=("keyspace",),
+    group="server",
+    since="1.0.0",
+    summary="Counts the keys of the database.",
+    complexity="O(1)",
+    tips=("request_policy:all_shards", "response_policy:agg_sum"),
+)
+def dbsize(context: Context, argv: list[bytes]) -> Reply:
+    """DBSIZE. Returns the number of keys, expired ones included until they are removed. Source: Redis 1.0."""
+    return len(context.db.keys)
+
+
+@command(
+    "KEYS",
+    arity=2,
+    flags=Flag.READONLY,
+    categories=("keyspace", "dangerous"),
+    since="1.0.0",
+    summary="Lists the keys that match a pattern.",
+    complexity="O(N) in the number of keys.",
+    arguments=(Argument("pattern", "pattern"),),
+    tips=("request_policy:all_shards", "nondeterministic_output_order"),
+)
+def keys(context: Context, argv: list[bytes]) -> Reply:
+    """KEYS pattern. Returns the matching keys, in no order. Source: Redis 1.0."""
+    db, now_ms = context.db, context.now_ms
+    is_match = compiled(argv[1]).fullmatch
+    return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
+
+
+@command(
+    "RANDOMKEY",
+    arity=1,
+    flags=Flag.READONLY,
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Returns some key.",
+    complexity="O(N) in the number of keys.",
+    tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
+)
+def randomkey(context: Context, argv: list[bytes]) -> Reply:
+    """RANDOMKEY. Returns a key, null if there is none. Source: Redis 1.0."""
+    db = context.db
+    candidates = list(db.keys)
+    while candidates:
+        position = random.randrange(len(candidates))
+        if db.get(candidates[position], context.now_ms) is not None:
+            return candidates[position]
+        candidates[position] = candidates[-1]
+        candidates.pop()
+    return None
+
+
+@command(
+    "SCAN",
+    arity=-2,
+    flags=Flag.READONLY,
+    categories=("keyspace",),
+    since="2.8.0",
+    summary="Walks over the keys, some at a time.",
+    complexity="O(COUNT) a call; the first one of a walk sorts the keys.",
+    arguments=(
+        Argument("cursor", "integer"),
+        Argument("pattern", "pattern", token="MATCH", optional=True),
+        Argument("count", "integer", token="COUNT", optional=True),
+        Argument("type", "string", token="TYPE", optional=True, since="6.0.0"),
+    ),
+    history=(("6.0.0", "Added the `TYPE` option."),),
+    tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
+)
+def scan(context: Context, argv: list[bytes]) -> Reply:
+    """SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+
+    Returns the next cursor (0 at the end) and keys. A key that is there during the whole walk is returned.
+    Raises GenericError. Source: redis.io/commands/scan, Redis 6.0.
+    """
+    cursor = _parse_cursor(argv[1])
+    pattern, count, wanted_type = _parse_scan(argv)
+    is_match = compiled(pattern).fullmatch
+    db, now_ms = context.db, context.now_ms
+    found, cursor = db.scan(cursor, count)
+    shown: list[bytes] = []
+    for key in found:
+        value = db.get(key, now_ms)
+        if value is not None and is_match(key) and wanted_type in (None, type_name(value)):
+            shown.append(key)
+    return [b"%d" % cursor, shown]
+
+
+def _parse_cursor(token: bytes) -> int:
+    if not token.isdigit() or int(token) > CURSOR_MAX:
+        raise GenericError(b"invalid cursor")
+    return int(token)
+
+
+def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
+    pattern, count, wanted_type = b"*", SCAN_COUNT_DEFAULT, None
+    for index in range(2, len(argv), 2):
+        word = argv[index].upper()
+        if index + 1 == len(argv):
+            raise syntax_error()
+        if word == b"COUNT":
+            count = integer(argv[index + 1])
+            if count < 1:
+                raise syntax_error()
+        elif word == b"MATCH":
+            pattern = argv[index + 1]
+        elif word == b"TYPE":
+            wanted_type = argv[index + 1].lower()
+        else:
+            raise syntax_error()
+    return pattern, count, wanted_type
+
+
+def _move_value(source: Database, key: bytes, target: Database, new_key: bytes, value: Value) -> None:
+    """Take a value with its expiry time to another name or database."""
+    due_ms = source.expires.get(key)
+    source.remove(key)
+    target.put(new_key, value)
+    if due_ms is not None:
+        target.expires[new_key] = due_ms
+
+
+@command(
+    "RENAME",
+    arity=3,
+    flags=Flag.WRITE,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")), KeySpec(2, 2, 1, ("OW", "update"))),
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Gives a key another name, over whatever has it.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT, Argument("newkey", "key", key_spec_index=1)),
+)
+def rename(context: Context, argv: list[bytes]) -> Reply:
+    """RENAME key newkey. Returns OK. Raises GenericError if the key is missing. Source: Redis 1.0."""
+    db, key, new_key = context.db, argv[1], argv[2]
+    value = db.get(key, context.now_ms)
+    if value is None:
+        raise no_such_key()
+    if key != new_key:
+        db.get(new_key, context.now_ms)
+        _move_value(db, key, db, new_key, value)
+        context.log(*argv)
+    return OK
+
+
+@command(
+    "RENAMENX",
+    arity=3,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")), KeySpec(2, 2, 1, ("OW", "insert"))),
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Gives a key another name that is free.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT, Argument("newkey", "key", key_spec_index=1)),
+)
+def renamenx(context: Context, argv: list[bytes]) -> Reply:
+    """RENAMENX key newkey. Returns 1, or 0 if the new name is taken. Raises GenericError. Source: Redis 1.0."""
+    db, key, new_key = context.db, argv[1], argv[2]
+    value = db.get(key, context.now_ms)
+    if value is None:
+        raise no_such_key()
+    if db.get(new_key, context.now_ms) is not None:
+        return 0
+    _move_value(db, key, db, new_key, value)
+    context.log(*argv)
+    return 1
+
+
+@command(
+    "MOVE",
+    arity=3,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Moves a key to another database.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT, Argument("db", "integer")),
+)
+def move(context: Context, argv: list[bytes]) -> Reply:
+    """MOVE key db. Returns 1, or 0 if the key is missing or there is one of its name. Raises GenericError.
+
+    Source: Redis 1.0.
+    """
+    db, key = context.db, argv[1]
+    target = database_at(context, argv[2])
+    if target is db:
+        raise GenericError(SAME_OBJECT)
+    value = db.get(key, context.now_ms)
+    if value is None or target.get(key, context.now_ms) is not None:
+        return 0
+    _move_value(db, key, target, key, value)
+    context.log(*argv)
+    return 1
+
+
+@command(
+    "COPY",
+    arity=-3,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(KeySpec(1, 1, 1, ("RO", "access")), KeySpec(2, 2, 1, ("OW", "update"))),
+    categories=("keyspace",),
+    since="6.2.0",
+    summary="Copies a key's value and expiry time to another name or database.",
+    complexity="O(N) in what the value holds.",
+    arguments=(
+        Argument("source", "key", key_spec_index=0),
+        Argument("destination", "key", key_spec_index=1),
+        Argument("destination-db", "integer", token="DB", optional=True),
+        Argument("replace", "pure-token", token="REPLACE", optional=True),
+    ),
+)
+def copy(context: Context, argv: list[bytes]) -> Reply:
+    """COPY source destination [DB n] [REPLACE]
+
+    Returns 1, or 0 if the source is missing or the destination exists. Raises GenericError. Source: Redis 6.2.
+    """
+    target, replace = context.db, False
+    index = 3
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == b"REPLACE":
+            replace = True
+        elif word == b"DB" and index + 1 < len(argv):
+            index += 1
+            target = database_at(context, argv[index])
+        else:
+            raise syntax_error()
+        index += 1
+    key, new_key = argv[1], argv[2]
+    if target is context.db and key == new_key:
+        raise GenericError(SAME_OBJECT)
+    value = context.db.get(key, context.now_ms)
+    if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
+        return 0
+    due_ms = context.db.expires.get(key)
+    target.put(new_key, value.copy() if isinstance(value, Stream) else value)
+    if due_ms is not None:
+        target.expires[new_key] = due_ms
+    context.log(*argv)
+    return 1
+
+
+# -- whole databases -------------------------------------------------------------------------------
+
+_FLUSH_ARGUMENTS: Final = (
+    Argument(
+        "flush-type",
+        "oneof",
+        optional=True,
+        arguments=(
+            Argument("async", "pure-token", token="ASYNC", since="4.0.0"),
+            Argument("sync", "pure-token", token="SYNC", since="6.2.0"),
+        ),
+    ),
+)
+
+
+def _require_flush_word(argv: list[bytes]) -> None:
+    if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
+        raise syntax_error()
+
+
+@command(
+    "FLUSHDB",
+    arity=-1,
+    flags=Flag.WRITE,
+    categories=("keyspace", "dangerous"),
+    group="server",
+    since="1.0.0",
+    summary="Removes all keys of the database.",
+    complexity="O(N) in the number of keys.",
+    arguments=_FLUSH_ARGUMENTS,
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+)
+def flushdb(context: Context, argv: list[bytes]) -> Reply:
+    """FLUSHDB [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
+    _require_flush_word(argv)
+    context.db.clear()
+    context.log(*argv)
+    return OK
+
+
+@command(
+    "FLUSHALL",
+    arity=-1,
+    flags=Flag.WRITE,
+    categories=("keyspace", "dangerous"),
+    group="server",
+    since="1.0.0",
+    summary="Removes all keys of all databases.",
+    complexity="O(N) in the number of keys.",
+    arguments=_FLUSH_ARGUMENTS,
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+)
+def flushall(context: Context, argv: list[bytes]) -> Reply:
+    """FLUSHALL [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
+    _require_flush_word(argv)
+    for db in context.store.databases:
+        db.clear()
+    context.log(*argv)
+    return OK
+
+
+@command(
+    "SWAPDB",
+    arity=3,
+    flags=Flag.WRITE | Flag.FAST,
+    categories=("keyspace", "dangerous"),
+    group="server",
+    since="4.0.0",
+    summary="Exchanges two databases.",
+    complexity="O(N) in the number of keys watched or waited for.",
+    arguments=(Argument("index1", "integer"), Argument("index2", "integer")),
+)
+def swapdb(context: Context, argv: list[bytes]) -> Reply:
+    """SWAPDB index1 index2. Returns OK; clients see the other keys at once. Raises GenericError. Source: Redis 4.0."""
+    first = integer_or(argv[1], b"invalid first DB index")
+    second = integer_or(argv[2], b"invalid second DB index")
+    databases = context.store.databases
+    if not (0 <= first < len(databases) and 0 <= second < len(databases)):
+        raise GenericError(b"DB index is out of range")
+    databases[first].swap_with(databases[second])
+    context.log(*argv)
+    return OK
+
+
+# -- OBJECT ----------------------------------------------------------------------------------------
+
+container("OBJECT", group="generic", since="2.2.3", summary="Commands that look into a key's value.")
+
+_OBJECT_KEY: Final = (KeySpec(2, 2, 1, ("RO",)),)
+NO_LFU: Final = (
+    b"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
+    b"policies at runtime LRU and LFU data will take some time to adjust."
+)
+
+
+@command(
+    "OBJECT|ENCODING",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Names how a value would be kept by Redis.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_encoding(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null without key. Source: Redis 2.2.3."""
+    value = context.db.get(argv[2], context.now_ms)
+    if value is None:
+        return None
+    if isinstance(value, Stream):
+        return b"stream"
+    if is_canonical_integer(value):
+        return b"int"
+    return b"embstr" if len(value) <= EMBEDDED_SIZE_MAX else b"raw"
+
+
+@command(
+    "OBJECT|REFCOUNT",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Counts the references to a value.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_refcount(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT REFCOUNT key. Returns 1, as no value is shared; null without key. Source: Redis 2.2.3."""
+    return None if context.db.get(argv[2], context.now_ms) is None else 1
+
+
+@command(
+    "OBJECT|IDLETIME",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Tells how long a value has not been used.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+    differs="Access times are not kept, as nothing is ever evicted: always 0.",
+)
+def object_idletime(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT IDLETIME key. Returns 0; null without key. Source: Redis 2.2.3."""
+    return None if context.db.get(argv[2], context.now_ms) is None else 0
+
+
+@command(
+    "OBJECT|FREQ",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="4.0.0",
+    summary="Tells how often a value is used, under an LFU policy.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_freq(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT FREQ key. Null without key; else the error of a server without LFU policy. Source: Redis 4.0."""
+    if context.db.get(argv[2], context.now_ms) is None:
+        return None
+    raise GenericError(NO_LFU)
+
+
+OBJECT_HELP: Final = (
+    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"ENCODING <key>",
+    b"    Return the kind of internal representation used in order to store the value",
+    b"    associated with a <key>.",
+    b"FREQ <key>",
+    b"    Return the access frequency index of the <key>. The returned integer is",
+    b"    proportional to the logarithm of the recent access frequency of the key.",
+    b"IDLETIME <key>",
+    b"    Return the idle time of the <key>, that is the approximated number of",
+    b"    seconds elapsed since the last access to the key.",
+    b"REFCOUNT <key>",
+    b"    Return the number of references of the value associated with the specified",
+    b"    <key>.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+@command(
+    "OBJECT|HELP",
+    arity=2,
+    flags=Flag.LOADING | Flag.STALE,
+    categories=("keyspace",),
+    since="6.2.0",
+    summary="Lists the subcommands of OBJECT.",
+    complexity="O(1)",
+)
+def object_help(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT HELP. Source: Redis 6.2."""
+    return [SimpleString(line) for line in OBJECT_HELP]

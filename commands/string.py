@@ -1,0 +1,434 @@
+"""Plain strings: values, counters and locks that live beside streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..protocol.replies import OK, Reply
+from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
+from .context import Context
+from .expiry import TIME_MS_MAX, invalid_expire_time
+from .numbers import integer
+from .table import Argument, Flag, KeySpec, command
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
+EXPIRY_ARGUMENTS: Final = (
+    Argument("seconds", "integer", token="EX"),
+    Argument("milliseconds", "integer", token="PX"),
+    Argument("unix-time-seconds", "unix-time", token="EXAT"),
+    Argument("unix-time-milliseconds", "unix-time", token="PXAT"),
+)
+UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+READ_KEY: Final = (KeySpec(1, 1, 1, ("RO", "access")),)
+WRITE: Final = Flag.WRITE | Flag.DENYOOM
+
+
+def due_time_ms(context: Context, word: bytes, token: bytes, name: bytes) -> int:
+    """The absolute time that EX, PX, EXAT or PXAT asks for. Raises GenericError."""
+    number = integer(token)
+    due_ms = number * UNITS_MS[word]
+    if number <= 0 or due_ms > TIME_MS_MAX:
+        raise invalid_expire_time(name)
+    if word in (b"EX", b"PX"):
+        due_ms += context.now_ms
+        if due_ms > TIME_MS_MAX:
+            raise invalid_expire_time(name)
+    return due_ms
+
+
+def store_string(context: Context, key: bytes, value: bytes, due_ms: int | None) -> None:
+    """Set a string with an expiry time, or without one; a time already past leaves no key. Logs it."""
+    db = context.db
+    if due_ms is not None and due_ms <= context.now_ms and not context.loading:
+        db.remove(key)
+        context.log(b"DEL", key)
+        return
+    db.put(key, value)
+    if due_ms is None:
+        context.log(b"SET", key, value)
+    else:
+        db.expires[key] = due_ms
+        context.log(b"SET", key, value, b"PXAT", b"%d" % due_ms)
+
+
+@dataclass(slots=True)
+class SetRequest:
+    """SET's options."""
+
+    condition: bytes | None = None
+    """NX, XX, IFEQ or IFNE."""
+    compared: bytes = b""
+    expiry: tuple[bytes, bytes] | None = None
+    """(EX | PX | EXAT | PXAT, number)."""
+    keep_expiry: bool = False
+    get: bool = False
+
+
+def _parse_set(argv: list[bytes]) -> SetRequest:
+    request = SetRequest()
+    index = 3
+    while index < len(argv):
+        word = argv[index].upper()
+        more = index + 1 < len(argv)
+        if word in (b"NX", b"XX") and request.condition is None:
+            request.condition = word
+        elif word in (b"IFEQ", b"IFNE") and request.condition is None and more:
+            index += 1
+            request.condition, request.compared = word, argv[index]
+        elif word == b"GET":
+            request.get = True
+        elif word == b"KEEPTTL" and request.expiry is None:
+            request.keep_expiry = True
+        elif word in UNITS_MS and request.expiry is None and not request.keep_expiry and more:
+            index += 1
+            request.expiry = (word, argv[index])
+        else:
+            raise syntax_error()
+        index += 1
+    return request
+
+
+@command(
+    "SET",
+    arity=-3,
+    flags=WRITE,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update", "variable_flags")),),
+    categories=("string",),
+    group="string",
+    since="1.0.0",
+    summary="Sets a string, whatever the key held before.",
+    complexity="O(1)",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument("value"),
+        Argument(
+            "condition",
+            "oneof",
+            optional=True,
+            arguments=(
+                Argument("nx", "pure-token", token="NX"),
+                Argument("xx", "pure-token", token="XX"),
+                Argument("ifeq-value", "string", token="IFEQ", since="8.4.0"),
+                Argument("ifne-value", "string", token="IFNE", since="8.4.0"),
+            ),
+        ),
+        Argument("get", "pure-token", token="GET", optional=True, since="6.2.0"),
+        Argument(
+            "expiration",
+            "oneof",
+            optional=True,
+            arguments=(*EXPIRY_ARGUMENTS, Argument("keepttl", "pure-token", token="KEEPTTL")),
+        ),
+    ),
+    differs="IFDEQ and IFDNE are not here: they answer a syntax error.",
+)
+def set_(context: Context, argv: list[bytes]) -> Reply:
+    """SET key value [NX | XX | IFEQ value | IFNE value] [GET]
+    [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]
+
+    Returns OK; null if the condition does not hold; the old value with GET. Raises WrongType, GenericError.
+    Source: redis.io/commands/set, Redis 8.4.
+    """
+    key, value = argv[1], argv[2]
+    if len(argv) == 3:
+        context.db.put(key, value)
+        context.log(b"SET", key, value)
+        return OK
+    request = _parse_set(argv)
+    due_ms = None if request.expiry is None else due_time_ms(context, *request.expiry, b"set")
+    db = context.db
+    needs_string = request.get or request.condition in (b"IFEQ", b"IFNE")
+    old = db.get_string(key, context.now_ms) if needs_string else db.get(key, context.now_ms)
+    if not _condition_holds(request, old):
+        return old if request.get else None
+    if request.keep_expiry:
+        db.put(key, value, keep_expiry=True)
+        context.log(b"SET", key, value, b"KEEPTTL")
+    else:
+        store_string(context, key, value, due_ms)
+    return old if request.get else OK
+
+
+def _condition_holds(request: SetRequest, old: object) -> bool:
+    if request.condition == b"NX":
+        return old is None
+    if request.condition == b"XX":
+        return old is not None
+    if request.condition == b"IFEQ":
+        return old == request.compared
+    if request.condition == b"IFNE":
+        return old != request.compared
+    return True
+
+
+@command(
+    "GET",
+    arity=2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=READ_KEY,
+    categories=("string",),
+    group="string",
+    since="1.0.0",
+    summary="Returns a string.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+)
+def get(context: Context, argv: list[bytes]) -> Reply:
+    """GET key. Returns the value, null if the key is missing. Raises WrongType. Source: Redis 1.0."""
+    return context.db.get_string(argv[1], context.now_ms)
+
+
+@command(
+    "GETDEL",
+    arity=2,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
+    categories=("string",),
+    group="string",
+    since="6.2.0",
+    summary="Returns a string and deletes its key.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+)
+def getdel(context: Context, argv: list[bytes]) -> Reply:
+    """GETDEL key. Returns the value, null if the key is missing. Raises WrongType. Source: Redis 6.2."""
+    value = context.db.get_string(argv[1], context.now_ms)
+    if value is not None:
+        context.db.remove(argv[1])
+        context.log(b"DEL", argv[1])
+    return value
+
+
+@command(
+    "GETEX",
+    arity=-2,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
+    categories=("string",),
+    group="string",
+    since="6.2.0",
+    summary="Returns a string and sets when its key ends.",
+    complexity="O(1)",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument(
+            "expiration",
+            "oneof",
+            optional=True,
+            arguments=(*EXPIRY_ARGUMENTS, Argument("persist", "pure-token", token="PERSIST")),
+        ),
+    ),
+)
+def getex(context: Context, argv: list[bytes]) -> Reply:
+    """GETEX key [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST]
+
+    Returns the value, null if the key is missing. Raises WrongType, GenericError. Source: Redis 6.2.
+    """
+    key, db = argv[1], context.db
+    word = argv[2].upper() if len(argv) > 2 else b""
+    is_time = word in UNITS_MS and len(argv) == 4
+    if len(argv) > 2 and not is_time and not (word == b"PERSIST" and len(argv) == 3):
+        raise syntax_error()
+    value = db.get_string(key, context.now_ms)
+    if value is None:
+        return None
+    if is_time:
+        due_ms = due_time_ms(context, word, argv[3], b"getex")
+        if due_ms <= context.now_ms and not context.loading:
+            db.remove(key)
+            context.log(b"DEL", key)
+        else:
+            db.expires[key] = due_ms
+            db.touch(key)
+            context.log(b"PEXPIREAT", key, b"%d" % due_ms)
+    elif word == b"PERSIST" and db.expires.pop(key, None) is not None:
+        db.touch(key)
+        context.log(b"PERSIST", key)
+    return value
+
+
+@command(
+    "GETSET",
+    arity=3,
+    flags=WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
+    categories=("string",),
+    group="string",
+    since="1.0.0",
+    summary="Sets a string and returns the one before.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT, Argument("value")),
+)
+def getset(context: Context, argv: list[bytes]) -> Reply:
+    """GETSET key value. Returns the old value, null if there was none. Raises WrongType. Source: Redis 1.0."""
+    old = context.db.get_string(argv[1], context.now_ms)
+    store_string(context, argv[1], argv[2], None)
+    return old
+
+
+@command(
+    "SETNX",
+    arity=3,
+    flags=WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("OW", "insert")),),
+    categories=("string",),
+    group="string",
+    since="1.0.0",
+    summary="Sets a string if the key is missing.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT, Argument("value")),
+)
+def setnx(context: Context, argv: list[bytes]) -> Reply:
+    """SETNX key value. Returns 1 if it was set, else 0. Source: Redis 1.0."""
+    if context.db.get(argv[1], context.now_ms) is not None:
+        return 0
+    store_string(context, argv[1], argv[2], None)
+    return 1
+
+
+def _declare_timed_set(name: str, word: bytes, time_name: str, since: str, summary: str) -> None:
+    def set_timed(context: Context, argv: list[bytes]) -> Reply:
+        """Returns OK. Raises GenericError. Source: Redis 2.6."""
+        store_string(context, argv[1], argv[3], due_time_ms(context, word, argv[2], name.lower().encode()))
+        return OK
+
+    command(
+        name,
+        arity=4,
+        flags=WRITE,
+        keys=(KeySpec(1, 1, 1, ("OW", "update")),),
+        categories=("string",),
+        group="string",
+        since=since,
+        summary=summary,
+        complexity="O(1)",
+        arguments=(KEY_ARGUMENT, Argument(time_name, "integer"), Argument("value")),
+    )(set_timed)
+
+
+_declare_timed_set("SETEX", b"EX", "seconds", "2.0.0", "Sets a string that ends after some seconds.")
+_declare_timed_set("PSETEX", b"PX", "milliseconds", "2.6.0", "Sets a string that ends after some milliseconds.")
+
+
+@command(
+    "MSET",
+    arity=-3,
+    flags=WRITE,
+    keys=(KeySpec(1, -1, 2, ("OW", "update")),),
+    categories=("string",),
+    group="string",
+    since="1.0.1",
+    summary="Sets several strings at once.",
+    complexity="O(N) in the number of keys.",
+    arguments=(Argument("data", "block", multiple=True, arguments=(KEY_ARGUMENT, Argument("value"))),),
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+)
+def mset(context: Context, argv: list[bytes]) -> Reply:
+    """MSET key value [key value ...]. Returns OK. Raises GenericError. Source: Redis 1.0."""
+    if len(argv) % 2 == 0:
+        raise wrong_number_of_arguments(b"mset")
+    for key, value in zip(argv[1::2], argv[2::2], strict=True):
+        context.db.put(key, value)
+    context.log(*argv)
+    return OK
+
+
+@command(
+    "MGET",
+    arity=-2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(KeySpec(1, -1, 1, ("RO", "access")),),
+    categories=("string",),
+    group="string",
+    since="1.0.0",
+    summary="Returns several strings.",
+    complexity="O(N) in the number of keys.",
+    arguments=(Argument("key", "key", key_spec_index=0, multiple=True),),
+    tips=("request_policy:multi_shard",),
+)
+def mget(context: Context, argv: list[bytes]) -> Reply:
+    """MGET key [key ...]. Returns values; null for a missing key or another type. Source: Redis 1.0."""
+    values = [context.db.get(key, context.now_ms) for key in argv[1:]]
+    return [value if type(value) is bytes else None for value in values]
+
+
+def add_to_counter(context: Context, key: bytes, increment: int) -> int:
+    """Add to the number a string holds, 0 if the key is missing. Raises WrongType, GenericError."""
+    value = context.db.get_string(key, context.now_ms)
+    result = (0 if value is None else integer(value)) + increment
+    if not INT64_MIN <= result <= INT64_MAX:
+        raise GenericError(b"increment or decrement would overflow")
+    context.db.put(key, b"%d" % result, keep_expiry=True)
+    return result
+
+
+def _declare_counter(name: str, sign: int, *, takes_number: bool, summary: str) -> None:
+    def count(context: Context, argv: list[bytes]) -> Reply:
+        """Returns the new number. Raises WrongType, GenericError. Source: Redis 1.0."""
+        number = integer(argv[2]) if takes_number else 1
+        if sign < 0 and number == INT64_MIN:
+            raise GenericError(b"decrement would overflow")
+        result = add_to_counter(context, argv[1], sign * number)
+        context.log(*argv)
+        return result
+
+    number_name = "increment" if sign > 0 else "decrement"
+    command(
+        name,
+        arity=3 if takes_number else 2,
+        flags=WRITE | Flag.FAST,
+        keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
+        categories=("string",),
+        group="string",
+        since="1.0.0",
+        summary=summary,
+        complexity="O(1)",
+        arguments=(KEY_ARGUMENT, Argument(number_name, "integer")) if takes_number else (KEY_ARGUMENT,),
+    )(count)
+
+
+_declare_counter("INCR", 1, takes_number=False, summary="Adds one to a number.")
+_declare_counter("DECR", -1, takes_number=False, summary="Takes one from a number.")
+_declare_counter("INCRBY", 1, takes_number=True, summary="Adds to a number.")
+_declare_counter("DECRBY", -1, takes_number=True, summary="Takes from a number.")
+
+
+@command(
+    "APPEND",
+    arity=3,
+    flags=WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
+    categories=("string",),
+    group="string",
+    since="2.0.0",
+    summary="Appends to a string, creating it if need be.",
+    complexity="O(N) in the length of the string.",
+    arguments=(KEY_ARGUMENT, Argument("value")),
+)
+def append(context: Context, argv: list[bytes]) -> Reply:
+    """APPEND key value. Returns the new length in bytes. Raises WrongType. Source: Redis 2.0."""
+    value = (context.db.get_string(argv[1], context.now_ms) or b"") + argv[2]
+    context.db.put(argv[1], value, keep_expiry=True)
+    context.log(*argv)
+    return len(value)
+
+
+@command(
+    "STRLEN",
+    arity=2,
+    flags=Flag.READONLY | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RO",)),),
+    categories=("string",),
+    group="string",
+    since="2.2.0",
+    summary="Returns a string's length in bytes.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+)
+def strlen(context: Context, argv: list[bytes]) -> Reply:
+    """STRLEN key. Returns the length, 0 if the key is missing. Raises WrongType. Source: Redis 2.2."""
+    return len(context.db.get_string(argv[1], context.now_ms) or b"")
