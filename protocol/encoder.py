@@ -47,7 +47,7 @@ def double_text(number: float) -> bytes:
     assert isinstance(exponent, int), "inf and nan are answered above"
     digits = "".join(map(str, mantissa))
     scale = len(digits) + exponent - 1
-    if 0 <= exponent and scale < len(digits) + TRAILING_ZEROS_MAX:
+    if exponent >= 0 and scale < len(digits) + TRAILING_ZEROS_MAX:
         text = digits + "0" * exponent
     elif exponent < 0 and (exponent > -TRAILING_ZEROS_MAX or abs(scale) < PLAIN_SCALE_MAX):
         point = len(digits) + exponent
