@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 
 from support.servers import Server
+
+
+DEADLINE_S = 30
 
 
 def first_stream(reply) -> list:
@@ -22,8 +26,9 @@ def first_stream(reply) -> list:
 
 def wait_until_blocked(control: redis.Redis, count: int = 1) -> None:
     """Return when so many clients are blocked."""
+    deadline = time.monotonic() + DEADLINE_S
     while control.info("clients")["blocked_clients"] < count:
-        pass
+        assert time.monotonic() < deadline, "nobody blocks"
 
 
 def test_connecting_tells_the_server_who_is_there(client: redis.Redis, protocol: int) -> None:
@@ -81,7 +86,7 @@ def test_stream_info_is_read_in_full(client: redis.Redis) -> None:
 def test_a_blocked_reader_gets_the_entry_that_comes(client: redis.Redis, server: Server, protocol: int) -> None:
     client.xgroup_create("s", "g", id="$", mkstream=True)
     with ThreadPoolExecutor() as threads, redis.Redis(port=server.port, protocol=protocol) as other:
-        waiting = threads.submit(client.xreadgroup, "g", "alice", {"s": ">"}, block=30_000)
+        waiting = threads.submit(client.xreadgroup, "g", "alice", {"s": ">"}, block=1000 * DEADLINE_S)
         wait_until_blocked(other)
         entry_id = other.xadd("s", {"f": "v"})
         assert [entry[0] for entry in first_stream(waiting.result())] == [entry_id.decode()]

@@ -36,6 +36,10 @@ REPLIES = [
         "there is no scripting in Headrace",
         "-ERR unknown command 'EVAL'",
     ),
+    ReplyDifference(
+        r"XAUTOCLAIM .* COUNT 576460752303423487\b.*",
+        "Redis reserves memory for COUNT results at once and refuses when it cannot; Headrace reserves none",
+    ),
 ]
 
 NO_RESP3 = {
@@ -61,14 +65,9 @@ LOG = [
         "XAUTOCLAIM s g c7 1000000 0",
         "a consumer that claimed nothing exists all the same; unlogged, it is lost on restart",
         (
-            "XGROUP CREATECONSUMER s g c7",
             "XCLAIM s g c5 0 11-1 TIME <ms> RETRYCOUNT 7 FORCE JUSTID LASTID 50-0",
+            "XGROUP CREATECONSUMER s g c7",
         ),
-    ),
-    LogDifference(
-        "XAUTOCLAIM s g c7 1000000 0",
-        "a dropped pending entry is logged as acknowledged, whoever owned it; the consumer as above",
-        ("XGROUP CREATECONSUMER s g c7", "XACK s g 11-1"),
     ),
     LogDifference(
         "XADD s IDMP p i1 * f v",

@@ -9,7 +9,7 @@ import pytest
 from headrace.persistence.aof import AppendOnlyLog, LogSettings
 from headrace.persistence.errors import LoadError, LogError, LogFailure, UnknownRecord
 from headrace.protocol.packing import pack_command
-from persistence.faulty_files import FaultyFiles, HandExecutor
+from support.faulty_files import FaultyFiles, HandExecutor
 
 FOLDER = "/data/appendonlydir"
 INCREMENT = f"{FOLDER}/appendonly.aof.1.incr.aof"

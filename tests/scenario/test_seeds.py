@@ -6,7 +6,7 @@ import pytest
 
 from support.replies import Node
 from support.servers import Server
-from support.wire import Wire
+from support.wire import REPLY_TIMEOUT_S, Wire
 
 DELIVERY_COUNT_MAX = 2**63 - 1
 
@@ -117,6 +117,13 @@ def make_pending_entries_of_every_kind(wire: Wire) -> None:
     wire.call("XACK", "orders", "workers", "6-0")
 
 
+def wait_for_rewrite(wire: Wire) -> None:
+    """Return when no rewrite of the log is under way."""
+    deadline = time.monotonic() + REPLY_TIMEOUT_S
+    while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
+        assert time.monotonic() < deadline, "the rewrite does not end"
+
+
 @pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
 def test_the_pending_list_outlives_a_restart(name: str, start_server) -> None:
     server = start_server(name, "--appendonly", "yes", "--appendfsync", "always")
@@ -147,8 +154,7 @@ def test_the_pending_list_outlives_a_rewrite_of_the_log(name: str, start_server)
         make_pending_entries_of_every_kind(wire)
         before = pending_state(wire)
         assert wire.call("BGREWRITEAOF").startswith(b"+")
-        while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
-            pass
+        wait_for_rewrite(wire)
         wire.call("XADD", "orders", "99-0", "order", "after the rewrite")
     server.restart()
     with server.connect(3) as wire:

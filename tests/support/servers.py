@@ -146,9 +146,10 @@ class Server:
     def reset(self) -> None:
         """An empty database with default stream settings."""
         with self.connect() as wire:
-            wire.call("FLUSHALL")
-            wire.call("CONFIG", "SET", "stream-node-max-entries", "100", "stream-node-max-bytes", "4096")
-            wire.call("CONFIG", "SET", "stream-idmp-duration", "100", "stream-idmp-maxsize", "100")
+            directives = ["stream-node-max-entries", 100, "stream-node-max-bytes", 4096]
+            directives += ["stream-idmp-duration", 100, "stream-idmp-maxsize", 100, "hz", 10]
+            replies = [wire.call("FLUSHALL"), wire.call("CONFIG", "SET", *directives)]
+            assert replies == [b"+OK\r\n"] * 2, replies
 
 
 def redis_cli() -> Path | None:
