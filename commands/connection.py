@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING, Final
 
+from .. import REDIS_VERSION
 from ..protocol.replies import OK, PONG, Reply
 from ..store.errors import GenericError, ReplyError, wrong_number_of_arguments
 from .numbers import integer, integer_or
@@ -14,9 +15,6 @@ from .transaction import discard
 if TYPE_CHECKING:
     from .client import Client
     from .context import Context
-
-REDIS_VERSION: Final = b"8.10.2"
-"""The Redis whose behaviour this server follows."""
 
 DEFAULT_USER: Final = b"default"
 """The only user."""
@@ -220,7 +218,7 @@ def hello(context: Context, argv: list[bytes]) -> Reply:
         client.protocol = protocol
     return {
         b"server": b"redis",
-        b"version": REDIS_VERSION,
+        b"version": REDIS_VERSION.encode(),
         b"proto": client.protocol,
         b"id": client.id,
         b"mode": b"standalone",
