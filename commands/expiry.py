@@ -82,7 +82,6 @@ def _declare_expire(
     name: str, unit_ms: int, *, is_relative: bool, since: str, argument: Argument, summary: str
 ) -> None:
     def expire(context: Context, argv: list[bytes]) -> Reply:
-        """Returns 1 if the time was set, 0 if the key is missing or the condition does not hold. Source: Redis 7.0."""
         return _set_expiry(context, argv, unit_ms=unit_ms, is_relative=is_relative)
 
     declare = command(
@@ -97,6 +96,10 @@ def _declare_expire(
         complexity="O(1)",
         arguments=(KEY_ARGUMENT, argument, CONDITION_ARGUMENT),
         history=(("7.0.0", "Added the `NX`, `XX`, `GT` and `LT` conditions."),),
+    )
+    expire.__doc__ = (
+        f"{name} key {argument.name} [NX | XX | GT | LT]. Returns 1 if the time was set, 0 if the key is missing or the "
+        "condition does not hold. Raises GenericError. Source: Redis 7.0."
     )
     declare(expire)
 

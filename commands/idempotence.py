@@ -64,7 +64,7 @@ def xcfgset(context: Context, argv: list[bytes]) -> Reply:
     "XIDMPRECORD",
     arity=5,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
     categories=("stream",),
     group="stream",
     since="8.6.2",

@@ -39,8 +39,7 @@ def database_at(context: Context, token: bytes) -> Database:
     return context.store.databases[index]
 
 
-def _delete(context: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of keys removed. Source: Redis 1.0 (DEL), 4.0 (UNLINK)."""
+def _remove_keys(context: Context, argv: list[bytes]) -> int:
     db, now_ms = context.db, context.now_ms
     removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.remove(key) is not None]
     if removed:
@@ -50,32 +49,51 @@ def _delete(context: Context, argv: list[bytes]) -> Reply:
 
 _REMOVED_KEYS: Final = (KeySpec(1, -1, 1, ("RM", "delete")),)
 _SHARD_SUM: Final = ("request_policy:multi_shard", "response_policy:agg_sum")
-command(
+
+
+@command(
     "DEL", arity=-2, flags=Flag.WRITE, keys=_REMOVED_KEYS, categories=("keyspace",), since="1.0.0",
     summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
-)(_delete)  # fmt: skip
-command(
+)  # fmt: skip
+def delete(context: Context, argv: list[bytes]) -> Reply:
+    """DEL key [key ...]. Returns the number of keys removed. Source: Redis 1.0."""
+    return _remove_keys(context, argv)
+
+
+@command(
     "UNLINK", arity=-2, flags=Flag.WRITE | Flag.FAST, keys=_REMOVED_KEYS, categories=("keyspace",), since="4.0.0",
     summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
-)(_delete)  # fmt: skip
+)  # fmt: skip
+def unlink(context: Context, argv: list[bytes]) -> Reply:
+    """UNLINK key [key ...]. Returns the number of keys removed. Source: Redis 4.0."""
+    return _remove_keys(context, argv)
 
 
-def _count_existing(context: Context, argv: list[bytes]) -> Reply:
-    """Returns how many of the keys exist, repeated ones counted each time. Source: Redis 3.0."""
+def _count_existing(context: Context, argv: list[bytes]) -> int:
     return sum(context.db.get(key, context.now_ms) is not None for key in argv[1:])
 
 
 _SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
-command(
+
+
+@command(
     "EXISTS", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="1.0.0",
     summary="Counts which keys exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
     tips=_SHARD_SUM,
-)(_count_existing)  # fmt: skip
-command(
+)  # fmt: skip
+def exists(context: Context, argv: list[bytes]) -> Reply:
+    """EXISTS key [key ...]. Returns how many exist, repeated ones counted each time. Source: Redis 3.0."""
+    return _count_existing(context, argv)
+
+
+@command(
     "TOUCH", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="3.2.1",
     summary="Counts which keys exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
     tips=_SHARD_SUM,
-)(_count_existing)  # fmt: skip
+)  # fmt: skip
+def touch(context: Context, argv: list[bytes]) -> Reply:
+    """TOUCH key [key ...]. Returns how many exist, repeated ones counted each time. Source: Redis 3.2.1."""
+    return _count_existing(context, argv)
 
 
 @command(
@@ -273,7 +291,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
     "MOVE",
     arity=3,
     flags=Flag.WRITE | Flag.FAST,
-    keys=(KeySpec(1, 1, 1, ("RW", "access", "delete")),),
+    keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
     categories=("keyspace",),
     since="1.0.0",
     summary="Moves a key to another database.",

@@ -42,7 +42,7 @@ class ReadRequest:
     """Where the IDs begin among the arguments."""
 
 
-def parse_read(argv: list[bytes], *, is_group: bool) -> ReadRequest:
+def parse_read(argv: list[bytes], *, is_group: bool, now_ms: int) -> ReadRequest:
     """Read all options and split what follows STREAMS into keys and IDs."""
     request = ReadRequest(b"xreadgroup" if is_group else b"xread")
     argc = len(argv)
@@ -58,7 +58,7 @@ def parse_read(argv: list[bytes], *, is_group: bool) -> ReadRequest:
                 raise GenericError(b"The %b option is only supported by XREADGROUP. You called XREAD instead." % word)
             index += _read_group_option(argv, index, word, request)
         elif word in _NUMBER_OPTIONS and more:
-            _read_number(word, argv[index + 1], request)
+            _read_number(word, argv[index + 1], request, now_ms)
             index += 2
         else:
             raise syntax_error()
@@ -100,11 +100,13 @@ def _read_group_option(argv: list[bytes], index: int, word: bytes, request: Read
     return 2
 
 
-def _read_number(word: bytes, token: bytes, request: ReadRequest) -> None:
+def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -> None:
     if word == b"BLOCK":
         request.block_ms = _integer_or(token, b"timeout is not an integer or out of range")
         if request.block_ms < 0:
             raise GenericError(b"timeout is negative")
+        if request.block_ms > INT64_MAX - now_ms:
+            raise GenericError(b"timeout is out of range")
         return
     number = integer(token)
     if word == b"COUNT":
@@ -214,7 +216,7 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     Returns the entries with IDs greater than those given, by stream; null if there are none, or at the end of BLOCK
     (0 waits for ever). Raises WrongType, GenericError. Source: redis.io/commands/xread, Redis 8.10.
     """
-    request = parse_read(argv, is_group=False)
+    request = parse_read(argv, is_group=False, now_ms=context.now_ms)
     budget = ReplyBudget(request, context.client.protocol)
     sources: list[tuple[bytes, Stream | None, StreamID, bool]] = []
     for key, token in zip(request.keys, request.id_tokens, strict=True):
@@ -261,8 +263,6 @@ def _read_stream(stream: Stream, key: bytes, after: StreamID, budget: ReplyBudge
 
 
 def _deadline_ms(block_ms: int, now_ms: int) -> int | None:
-    if block_ms > INT64_MAX - now_ms:
-        raise GenericError(b"timeout is out of range")
     return now_ms + block_ms if block_ms else None
 
 
@@ -308,7 +308,7 @@ def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
     Returns entries by stream, or null. Raises WrongType, NoGroup, GenericError.
     Source: redis.io/commands/xreadgroup, Redis 8.10.
     """
-    request = parse_read(argv, is_group=True)
+    request = parse_read(argv, is_group=True, now_ms=context.now_ms)
     sources = _find_sources(context, request)
     read = _GroupRead(context, request)
     for source in sources:

@@ -292,10 +292,10 @@ def setnx(context: Context, argv: list[bytes]) -> Reply:
 
 def _declare_timed_set(name: str, word: bytes, time_name: str, since: str, summary: str) -> None:
     def set_timed(context: Context, argv: list[bytes]) -> Reply:
-        """Returns OK. Raises GenericError. Source: Redis 2.6."""
         store_string(context, argv[1], argv[3], due_time_ms(context, word, argv[2], name.lower().encode()))
         return OK
 
+    set_timed.__doc__ = f"{name} key {time_name} value. Returns OK. Raises GenericError. Source: Redis {since}."
     command(
         name,
         arity=4,
@@ -368,7 +368,6 @@ def add_to_counter(context: Context, key: bytes, increment: int) -> int:
 
 def _declare_counter(name: str, sign: int, *, takes_number: bool, summary: str) -> None:
     def count(context: Context, argv: list[bytes]) -> Reply:
-        """Returns the new number. Raises WrongType, GenericError. Source: Redis 1.0."""
         number = integer(argv[2]) if takes_number else 1
         if sign < 0 and number == INT64_MIN:
             raise GenericError(b"decrement would overflow")
@@ -377,6 +376,8 @@ def _declare_counter(name: str, sign: int, *, takes_number: bool, summary: str) 
         return result
 
     number_name = "increment" if sign > 0 else "decrement"
+    grammar = f"{name} key {number_name}" if takes_number else f"{name} key"
+    count.__doc__ = f"{grammar}. Returns the new number. Raises WrongType, GenericError. Source: Redis 1.0."
     command(
         name,
         arity=3 if takes_number else 2,

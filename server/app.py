@@ -339,6 +339,7 @@ class Server:
             return
         log = self._new_log()
         started_ms = self.clock()
+        self.context.now_ms = started_ms
         result = replay(log, self.context)
         elapsed_s = (self.clock() - started_ms) / 1000
         logger.info("DB loaded from append only file: %d records, %.3f seconds", result.records_count, elapsed_s)
