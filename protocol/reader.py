@@ -46,9 +46,8 @@ _VERBATIM: Final = re.compile(rb"=[0-9]+\r\n...:", re.DOTALL)
 """The header and type tag of a verbatim string; after the value `a=5` no colon can stand there."""
 _SET: Final = re.compile(rb"~[0-9]+\r\n")
 _ATTRIBUTE: Final = re.compile(rb"\|[0-9]+\r\n")
-_MAP: Final = re.compile(rb"%[0-9]+\r\n")
 _PUSH: Final = re.compile(rb">[0-9]+\r\n")
-"""Headers of the other containers; the trimming mark `~` and the read ID `>` have no number behind them."""
+"""Headers of the containers that hiredis gives as lists. The mark `~` and the read ID `>` have no number behind them."""
 
 _SENTINEL: Final = b":7\r\n"
 _SENTINEL_VALUE: Final = 7
@@ -174,13 +173,13 @@ class RequestReader:
         r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
 
         The proof. The sentinel came last and alone, so `data` is a row of complete values, all of them non-empty lists
-        (anything else ended the loop early). Sets, maps, attributes, pushes and verbatim strings were excluded by
-        their headers, so the lists are arrays. Their elements are bytes (joining raises for all else): bulk strings,
-        simple strings or big numbers. Count the CR LF: one for each array header; one for each simple string or big
-        number; for a bulk string one after its length and at most one after its value, as no value contains one or ends
-        with the half of one. The count is therefore at most arrays + 2 * elements, and reaches it only if all elements
-        are bulk strings, each followed by CR LF. hiredis takes numbers in the same one form as the careful way, an
-        array of at most four digits is below every ceiling, and no bulk string is longer than `data`.
+        (taking the first word or joining raises for all else). Sets, attributes, pushes and verbatim strings were
+        excluded by their headers and maps are no lists, so these are arrays. Their elements are bytes, for the same
+        reason: bulk strings, simple strings or big numbers. Count the CR LF: one for each array header; one for each
+        simple string or big number; for a bulk string one after its length and, as no value contains one, at most one
+        that ends in the two bytes after the value. The count is therefore at most arrays + 2 * elements, and reaches it
+        only if all elements are bulk strings. hiredis takes numbers in the same one form as the careful way and looks
+        at the two bytes as little, a count of four digits is below every ceiling, and no value is longer than `data`.
 
         Values may contain CR LF after all if packing the requests gives `data` back: that is a proof in itself, but a
         dearer one. Benchmark rows: all.
@@ -205,9 +204,9 @@ class RequestReader:
                 and not reader.has_data()
                 and _CROSS_PROTOCOL.isdisjoint(map(_first_word, requests))
             ):
-                arguments = list(chain.from_iterable(requests))
+                arguments = requests[0] if len(requests) == 1 else list(chain.from_iterable(requests))
                 text = b"".join(arguments)
-                if _CARRIAGE_RETURN not in text or b"\n".join(arguments).find(b"\r\n") < 0:
+                if _CARRIAGE_RETURN not in text or text.find(b"\r\n") < 0:
                     if data.count(b"\r\n") == len(requests) + 2 * len(arguments):
                         return requests
                 elif b"".join(map(pack_command, map(tuple, requests))) == data:
@@ -335,7 +334,7 @@ class RequestReader:
 
 
 def _may_hold_other_types(data: bytes) -> bool:
-    """Whether something in `data` could be the header of a set, map, attribute, push or verbatim string.
+    """Whether something in `data` could be the header of a set, attribute, push or verbatim string.
 
     Each mark is looked for alone: that is a memchr, many times faster than a pattern with a choice of marks.
     """
@@ -343,7 +342,6 @@ def _may_hold_other_types(data: bytes) -> bool:
         (0x3E in data and _PUSH.search(data) is not None)
         or (0x3D in data and _VERBATIM.search(data) is not None)
         or (0x7E in data and _SET.search(data) is not None)
-        or (0x25 in data and _MAP.search(data) is not None)
         or (0x7C in data and _ATTRIBUTE.search(data) is not None)
     )
 

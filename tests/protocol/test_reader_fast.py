@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 
 from headrace.protocol.packing import pack_command
-from headrace.protocol.reader import Request, RequestReader
+from headrace.protocol.reader import FAST_SLICE_SIZE, Request, RequestReader
 
 SEEDS = (20261, 20262, 20263, 20264)
 
@@ -109,6 +109,7 @@ DECEPTIONS = [
     b"*1\r\n$1\r\naXX#f\r\n",
     b"*1\r\n$1\r\naXX#t\r\n",
     b"*1\r\n$1\r\naXX*1\r\n",
+    b"*1\r\n$1\r\naXX*2\r\n",
     b"*1\r\n$1\r\naXX_\r\n",
     b"*1\r\n$1\r\naXX:7\r\n",
     b"*1\r\n$1\r\na\r\n:7\r\n",
@@ -173,6 +174,13 @@ def test_what_deceives_the_counting_reads_alike(data: bytes) -> None:
         assert_same(whole)
         for split in range(1, len(whole), 5):
             assert outcome(whole, is_fast=True, split=split) == outcome(whole, is_fast=False)
+
+
+@pytest.mark.parametrize("data", DECEPTIONS)
+def test_what_deceives_the_counting_reads_alike_in_a_read_of_many_slices(data: bytes) -> None:
+    filler = pack_command((b"SET", b"k", b"v" * FAST_SLICE_SIZE)) + pack_command((b"GET", b"k")) * 9
+    for whole in (filler + data, data + filler, filler + data + filler):
+        assert_same(whole)
 
 
 def test_small_frames_put_together_in_every_way_read_alike() -> None:
