@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     client_commands,
+    client_tracking,
     config,
     connection,
     debug,
@@ -26,6 +27,7 @@ from . import (
 FAMILIES = (
     connection,
     client_commands,
+    client_tracking,
     transaction,
     keyspace,
     expiry,

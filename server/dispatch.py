@@ -27,6 +27,7 @@ from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, QUEUED, Reply
 from ..store.database import Database
 from ..store.errors import GenericError, ReplyError
+from ..store.stream import Stream
 from .waiters import LineKey, Waiter, Waiters
 
 logger = logging.getLogger(__name__)
@@ -407,9 +408,10 @@ class Dispatcher:
             if not lines:
                 return
             for db_index, key in lines:
+                is_stream = type(self.context.store.databases[db_index].keys.get(key)) is Stream
                 for waiter in self.waiters.in_line(db_index, key):
                     if waiter.lines:
-                        self._run_again(waiter)
+                        self._run_again(waiter, is_stream=is_stream)
         logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _take_ready_lines(self) -> list[LineKey]:
@@ -421,12 +423,19 @@ class Dispatcher:
                 ready.clear()
         return lines
 
-    def _run_again(self, waiter: Waiter) -> None:
-        """Run a blocked command once more; it is answered, or waits on with the deadline it had."""
+    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> None:
+        """Run a blocked command once more; it is answered, or waits on with the deadline it had.
+
+        A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
+        XREAD waits for a stream to come.
+        """
+        row = find_row(waiter.blocked.argv)
+        if not is_stream and not row.is_write:
+            return
         client = waiter.client
         context = self.context
         context.client, context.db = client, context.store.databases[waiter.db_index]
-        reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+        reply = self._run(row, waiter.blocked.argv)
         if type(reply) is Blocked:
             self.waiters.requeue(waiter, reply.wake_ms)
         else:

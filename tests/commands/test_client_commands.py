@@ -50,6 +50,19 @@ CASES = (
     ("CLIENT REPLY x", SYNTAX),
     ("CLIENT NO-EVICT x", SYNTAX),
     ("CLIENT NO-TOUCH on", b"+OK\r\n"),
+    ("CLIENT GETREDIR", b":-1\r\n"),
+    ("CLIENT TRACKING x", SYNTAX),
+    ("CLIENT TRACKING off", b"+OK\r\n"),
+    ("CLIENT TRACKING on", b"-ERR client side caching is not supported by this server\r\n"),
+    (
+        "CLIENT TRACKINGINFO",
+        b"*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n*0\r\n",
+    ),
+    (
+        "CLIENT CACHING yes",
+        b"-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
+        b"enabled\r\n",
+    ),
 )
 FIELDS = (
     "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl "

@@ -190,6 +190,19 @@ def test_group_that_goes_away_ends_the_wait_with_its_error() -> None:
     assert reader.output().startswith(b"-NOGROUP ")
 
 
+def test_another_type_under_the_name_concerns_group_readers_only() -> None:
+    rig = Rig()
+    plain, grouped, writer = rig.connect(), rig.connect(), rig.connect()
+    writer.call("XGROUP CREATE s g $ MKSTREAM")
+    plain.call("XREAD BLOCK 0 STREAMS s $")
+    grouped.call("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+    writer.call("SET s v")
+    assert grouped.output().startswith(b"-WRONGTYPE ")
+    assert plain.output() == b""
+    writer.call("DEL s", "XADD s 1-1 f v")
+    assert plain.output() == READ % b"1-1"
+
+
 def test_claim_wakes_when_an_entry_has_become_idle_enough() -> None:
     rig = Rig()
     reader, writer = rig.connect(), rig.connect()

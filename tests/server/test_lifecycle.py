@@ -67,6 +67,8 @@ async def test_acknowledged_writes_survive_a_restart(tmp_path: Path) -> None:
         peer.send("SELECT", 3)
         peer.send("XPENDING", "t", "g")
         await peer.expect(b"+OK\r\n*4\r\n:1\r\n$3\r\n1-1\r\n$3\r\n1-1\r\n*1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n")
+        peer.send("XPENDING", "t", "g", "IDLE", 1_000_000, "-", "+", 1)
+        await peer.expect(b"*0\r\n")
 
 
 async def test_log_can_be_turned_on_and_off_while_running(tmp_path: Path) -> None:
