@@ -47,7 +47,7 @@ _VERBATIM: Final = re.compile(rb"=[0-9]+\r\n...:", re.DOTALL)
 _SET: Final = re.compile(rb"~[0-9]+\r\n")
 _ATTRIBUTE: Final = re.compile(rb"\|[0-9]+\r\n")
 _PUSH: Final = re.compile(rb">[0-9]+\r\n")
-"""Headers of the containers that hiredis gives as lists. The mark `~` and the read ID `>` have no number behind them."""
+"""Headers of what hiredis gives as lists, too. The mark `~` and the read ID `>` have no number behind them."""
 
 _SENTINEL: Final = b":7\r\n"
 _SENTINEL_VALUE: Final = 7
