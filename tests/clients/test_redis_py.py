@@ -10,7 +10,6 @@ import redis
 
 from support.servers import Server
 
-
 DEADLINE_S = 30
 
 

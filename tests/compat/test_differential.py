@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import pytest
 
-from compat.differences import find_reply_difference
+from compat.differences import is_known_difference
 from support.comparison import first_difference, report
 from support.scripts import Observation, Player, Script, read_scripts
 from support.servers import Server
@@ -24,7 +24,7 @@ def describe(script: Script, headrace: list[Observation], oracle: list[Observati
             continue
         if ours is None or theirs is None or ours.name != theirs.name:
             wrong.append(f"{script.family}.txt: not the same step\n  redis    {theirs}\n  headrace {ours}")
-        elif not find_reply_difference(theirs.command):
+        elif not is_known_difference(theirs.command, ours.reply):
             place = f"{script.family}.txt:{theirs.number or 'end'}"
             wrong.append(f"{place}  {theirs.name}\n{first_difference(ours.reply, theirs.reply)}")
     return wrong

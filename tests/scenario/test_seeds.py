@@ -6,7 +6,7 @@ import pytest
 
 from support.replies import Node
 from support.servers import Server
-from support.wire import REPLY_TIMEOUT_S, Wire
+from support.wire import Wire
 
 DELIVERY_COUNT_MAX = 2**63 - 1
 
@@ -117,13 +117,6 @@ def make_pending_entries_of_every_kind(wire: Wire) -> None:
     wire.call("XACK", "orders", "workers", "6-0")
 
 
-def wait_for_rewrite(wire: Wire) -> None:
-    """Return when no rewrite of the log is under way."""
-    deadline = time.monotonic() + REPLY_TIMEOUT_S
-    while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
-        assert time.monotonic() < deadline, "the rewrite does not end"
-
-
 @pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
 def test_the_pending_list_outlives_a_restart(name: str, start_server) -> None:
     server = start_server(name, "--appendonly", "yes", "--appendfsync", "always")
@@ -145,21 +138,3 @@ def test_the_pending_list_outlives_a_crash(name: str, start_server) -> None:
     server.start()
     with server.connect(3) as wire:
         assert pending_state(wire) == before
-
-
-@pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
-def test_the_pending_list_outlives_a_rewrite_of_the_log(name: str, start_server) -> None:
-    server = start_server(name, "--appendonly", "yes", "--appendfsync", "always")
-    with server.connect(3) as wire:
-        make_pending_entries_of_every_kind(wire)
-        before = pending_state(wire)
-        assert wire.call("BGREWRITEAOF").startswith(b"+")
-        wait_for_rewrite(wire)
-        wire.call("XADD", "orders", "99-0", "order", "after the rewrite")
-    server.restart()
-    with server.connect(3) as wire:
-        wire.call("XDEL", "orders", "99-0")
-        after = pending_state(wire)
-    assert {key: after[key] for key in ("pending", "released", "consumers", "rows", "entries")} == {
-        key: before[key] for key in ("pending", "released", "consumers", "rows", "entries")
-    }

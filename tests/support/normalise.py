@@ -133,8 +133,8 @@ def _remaining(node: Node, _: list[bytes]) -> Node:
     return _mark_unless(node, b"-1", b"-2")
 
 
-def _connection_id(node: Node, _: list[bytes]) -> Node:
-    return _map_values(node, {b"id": _mark_unless})
+def _hello(node: Node, _: list[bytes]) -> Node:
+    return _map_values(node, {b"id": _mark_unless, b"modules": lambda value: Node(value.kind, [])})
 
 
 def _any_order(node: Node, _: list[bytes]) -> Node:
@@ -159,6 +159,8 @@ def _command(row: Node, words: list[bytes]) -> Node:
     if row.value is None:
         return row
     children = [_any_order(child, words) if index in (2, 6, 7) else child for index, child in enumerate(row.value)]
+    # Key specifications: only their flags are a set.
+    children[8] = _each(lambda spec: _map_values(spec, {b"flags": lambda value: _any_order(value, words)}))(children[8])
     children[9] = _any_order(_commands(children[9], words), words)
     return Node(row.kind, children)
 
@@ -178,7 +180,7 @@ RULES = [
     Rule("idle time of a claimed entry", lambda w: w[0] == b"XREADGROUP" and b"CLAIM" in w, _claimed_entries),
     Rule("a generated entry ID, an absolute time", lambda _: True, _near_now),
     Rule("milliseconds left", _is(b"PTTL"), _remaining),
-    Rule("the connection's number", _is(b"HELLO"), _connection_id),
+    Rule("the connection's number, and the modules a build ships", _is(b"HELLO"), _hello),
     Rule("the connection's number", _is(b"CLIENT", b"ID"), lambda node, _: _mark_unless(node)),
     Rule("keys come in no order", _is(b"KEYS"), _any_order),
     Rule("keys come in no order", _is(b"SCAN"), _scan),
