@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 from .. import REDIS_VERSION
 from ..protocol.replies import OK, PONG, Reply
 from ..store.errors import GenericError, ReplyError, wrong_number_of_arguments
-from .numbers import integer, integer_or
+from .numbers import integer_or
 from .table import Argument, Flag, command
 from .transaction import discard
 
 if TYPE_CHECKING:
     from .client import Client
     from .context import Context
+from .databases import database_at
 
 DEFAULT_USER: Final = b"default"
 """The only user."""
@@ -293,12 +294,8 @@ def auth(context: Context, argv: list[bytes]) -> Reply:
     arguments=(Argument("index", "integer"),),
 )
 def select(context: Context, argv: list[bytes]) -> Reply:
-    """SELECT index"""
-    index = integer(argv[1])
-    databases = context.store.databases
-    if not 0 <= index < len(databases):
-        raise GenericError(b"DB index is out of range")
-    context.client.db = context.db = databases[index]
+    """SELECT index. Returns OK. Raises GenericError. Source: Redis 1.0."""
+    context.client.db = context.db = database_at(context, argv[1])
     return OK
 
 

@@ -56,8 +56,8 @@ def _holds(conditions: set[bytes], present_ms: int | None, due_ms: int) -> bool:
 
 def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relative: bool) -> Reply:
     name = argv[0].lower()
-    number = integer(argv[2])
     conditions = _parse_conditions(argv)
+    number = integer(argv[2])
     due_ms = number * unit_ms
     if not -TIME_MS_MAX - 1 <= due_ms <= TIME_MS_MAX:
         raise invalid_expire_time(name)
@@ -98,8 +98,8 @@ def _declare_expire(
         history=(("7.0.0", "Added the `NX`, `XX`, `GT` and `LT` conditions."),),
     )
     expire.__doc__ = (
-        f"{name} key {argument.name} [NX | XX | GT | LT]. Returns 1 if the time was set, 0 if the key is missing or the "
-        "condition does not hold. Raises GenericError. Source: Redis 7.0."
+        f"{name} key {argument.name} [NX | XX | GT | LT]. Returns 1 if the time was set, 0 if the key is missing or "
+        "the condition does not hold. Raises GenericError. Source: Redis 7.0."
     )
     declare(expire)
 
@@ -147,7 +147,7 @@ def _due_ms(context: Context, key: bytes) -> int:
 
 
 def ttl(context: Context, argv: list[bytes]) -> Reply:
-    """TTL key. Returns seconds left, rounded to the nearest; -1 without expiry, -2 without key. Source: Redis 2.8."""
+    """TTL key. Returns seconds left, rounded; -1 without expiry, -2 without key. Source: Redis 2.8."""
     due_ms = _due_ms(context, argv[1])
     return due_ms if due_ms < 0 else (max(due_ms - context.now_ms, 0) + 500) // 1000
 

@@ -9,15 +9,16 @@ from ..protocol.replies import OK, Reply, SimpleString
 from ..store.database import Database, Value
 from ..store.errors import GenericError, no_such_key, syntax_error
 from ..store.glob import compiled
+from ..store.ids import loose_number
 from ..store.stream import Stream
 from .context import Context
-from .numbers import integer, integer_or, is_canonical_integer
+from .databases import INT32_MAX, INT32_MIN, database_at
+from .numbers import integer, integer_between, is_canonical_integer
 from .table import Argument, Flag, KeySpec, command, container
 
 EMBEDDED_SIZE_MAX: Final = 44
 """Strings up to this many bytes are `embstr`, longer ones `raw`."""
 SCAN_COUNT_DEFAULT: Final = 10
-CURSOR_MAX: Final = 2**64 - 1
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 KEYS_ARGUMENT: Final = Argument("key", "key", key_spec_index=0, multiple=True)
@@ -29,14 +30,6 @@ def type_name(value: Value | None) -> bytes:
     if value is None:
         return b"none"
     return b"stream" if type(value) is Stream else b"string"
-
-
-def database_at(context: Context, token: bytes) -> Database:
-    """The database of that number. Raises GenericError."""
-    index = integer(token)
-    if not 0 <= index < len(context.store.databases):
-        raise GenericError(b"DB index is out of range")
-    return context.store.databases[index]
 
 
 def _remove_keys(context: Context, argv: list[bytes]) -> int:
@@ -206,9 +199,10 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _parse_cursor(token: bytes) -> int:
-    if not token.isdigit() or int(token) > CURSOR_MAX:
-        raise GenericError(b"invalid cursor")
-    return int(token)
+    try:
+        return loose_number(token)
+    except GenericError:
+        raise GenericError(b"invalid cursor") from None
 
 
 def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
@@ -436,8 +430,8 @@ def flushall(context: Context, argv: list[bytes]) -> Reply:
 )
 def swapdb(context: Context, argv: list[bytes]) -> Reply:
     """SWAPDB index1 index2. Returns OK; clients see the other keys at once. Raises GenericError. Source: Redis 4.0."""
-    first = integer_or(argv[1], b"invalid first DB index")
-    second = integer_or(argv[2], b"invalid second DB index")
+    first = integer_between(argv[1], INT32_MIN, INT32_MAX, b"invalid first DB index")
+    second = integer_between(argv[2], INT32_MIN, INT32_MAX, b"invalid second DB index")
     databases = context.store.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
         raise GenericError(b"DB index is out of range")

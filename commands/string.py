@@ -74,7 +74,7 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
     while index < len(argv):
         word = argv[index].upper()
         more = index + 1 < len(argv)
-        if word in (b"NX", b"XX") and request.condition is None:
+        if word in (b"NX", b"XX") and request.condition in (None, word):
             request.condition = word
         elif word in (b"IFEQ", b"IFNE") and request.condition is None and more:
             index += 1
@@ -83,7 +83,7 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
             request.get = True
         elif word == b"KEEPTTL" and request.expiry is None:
             request.keep_expiry = True
-        elif word in UNITS_MS and request.expiry is None and not request.keep_expiry and more:
+        elif word in UNITS_MS and not request.keep_expiry and more and (request.expiry or (word,))[0] == word:
             index += 1
             request.expiry = (word, argv[index])
         else:

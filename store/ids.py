@@ -56,10 +56,10 @@ def _parse_loose(token: bytes, missing_seq: int) -> StreamID:
         raise invalid_id()
     text, _, _ = token.partition(b"\0")
     ms, dash, seq = text.partition(b"-")
-    return _loose_number(ms) << 64 | (_loose_number(seq) if dash else missing_seq)
+    return loose_number(ms) << 64 | (loose_number(seq) if dash else missing_seq)
 
 
-def _loose_number(text: bytes) -> int:
+def loose_number(text: bytes) -> int:
     """An unsigned 64-bit number as strtoull reads it; a negative one wraps unless it is a canonical int64."""
     match = _LOOSE_NUMBER.match(text)
     if match is None:
