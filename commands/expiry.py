@@ -122,7 +122,15 @@ _declare_expire(
 )  # fmt: skip
 
 
-def _declare_ttl(name: str, since: str, summary: str, shown: Handler, *, tips: tuple[str, ...] = ()) -> None:
+def _declare_ttl(
+    name: str,
+    since: str,
+    summary: str,
+    shown: Handler,
+    *,
+    tips: tuple[str, ...] = (),
+    history: tuple[tuple[str, str], ...] = (),
+) -> None:
     declare = command(
         name,
         arity=2,
@@ -134,6 +142,7 @@ def _declare_ttl(name: str, since: str, summary: str, shown: Handler, *, tips: t
         summary=summary,
         complexity="O(1)",
         arguments=(KEY_ARGUMENT,),
+        history=history,
         tips=tips,
     )
     declare(shown)
@@ -170,8 +179,11 @@ def pexpiretime(context: Context, argv: list[bytes]) -> Reply:
 
 
 _VARYING: Final = ("nondeterministic_output",)
-_declare_ttl("TTL", "1.0.0", "Tells how many seconds a key has left.", ttl, tips=_VARYING)
-_declare_ttl("PTTL", "2.6.0", "Tells how many milliseconds a key has left.", pttl, tips=_VARYING)
+_MISSING_KEY_HISTORY: Final = (("2.8.0", "Answers -2 without key."),)
+_declare_ttl("TTL", "1.0.0", "Tells how many seconds a key has left.", ttl, tips=_VARYING, history=_MISSING_KEY_HISTORY)
+_declare_ttl(
+    "PTTL", "2.6.0", "Tells how many milliseconds a key has left.", pttl, tips=_VARYING, history=_MISSING_KEY_HISTORY
+)
 _declare_ttl("EXPIRETIME", "7.0.0", "Tells when a key ends, in Unix seconds.", expiretime)
 _declare_ttl("PEXPIRETIME", "7.0.0", "Tells when a key ends, in Unix milliseconds.", pexpiretime)
 

@@ -16,8 +16,8 @@ from .databases import INT32_MAX, INT32_MIN, database_at
 from .numbers import integer, integer_between, is_canonical_integer
 from .table import Argument, Flag, KeySpec, command, container
 
-EMBEDDED_SIZE_MAX: Final = 44
-"""Strings up to this many bytes are `embstr`, longer ones `raw`."""
+EMBEDDED_SIZE_MAX: Final = 41
+"""Strings that have at most this many bytes together with their key are `embstr` in Redis, longer ones `raw`."""
 SCAN_COUNT_DEFAULT: Final = 10
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
@@ -72,7 +72,7 @@ _SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
 @command(
     "EXISTS", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="1.0.0",
     summary="Counts which keys exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
-    tips=_SHARD_SUM,
+    history=(("3.0.3", "Takes several keys."),), tips=_SHARD_SUM,
 )  # fmt: skip
 def exists(context: Context, argv: list[bytes]) -> Reply:
     """EXISTS key [key ...]. Returns how many exist, repeated ones counted each time. Source: Redis 3.0."""
@@ -146,19 +146,16 @@ def keys(context: Context, argv: list[bytes]) -> Reply:
     categories=("keyspace",),
     since="1.0.0",
     summary="Returns some key.",
-    complexity="O(N) in the number of keys.",
+    complexity="O(1)",
     tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
 )
 def randomkey(context: Context, argv: list[bytes]) -> Reply:
     """RANDOMKEY. Returns a key, null if there is none. Source: Redis 1.0."""
     db = context.db
-    candidates = list(db.keys)
-    while candidates:
-        position = random.randrange(len(candidates))
-        if db.get(candidates[position], context.now_ms) is not None:
-            return candidates[position]
-        candidates[position] = candidates[-1]
-        candidates.pop()
+    while db.keys:
+        for key in db.neighbours(random.randrange(len(db.keys))):
+            if db.get(key, context.now_ms) is not None:
+                return key
     return None
 
 
@@ -169,7 +166,7 @@ def randomkey(context: Context, argv: list[bytes]) -> Reply:
     categories=("keyspace",),
     since="2.8.0",
     summary="Walks over the keys, some at a time.",
-    complexity="O(COUNT) a call; the first one of a walk sorts the keys.",
+    complexity="O(COUNT) a call.",
     arguments=(
         Argument("cursor", "integer"),
         Argument("pattern", "pattern", token="MATCH", optional=True),
@@ -267,6 +264,7 @@ def rename(context: Context, argv: list[bytes]) -> Reply:
     summary="Gives a key another name that is free.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("newkey", "key", key_spec_index=1)),
+    history=(("3.2.0", "The two names may be the same."),),
 )
 def renamenx(context: Context, argv: list[bytes]) -> Reply:
     """RENAMENX key newkey. Returns 1, or 0 if the new name is taken. Raises GenericError. Source: Redis 1.0."""
@@ -369,6 +367,7 @@ _FLUSH_ARGUMENTS: Final = (
         ),
     ),
 )
+_FLUSH_HISTORY: Final = (("4.0.0", "Added `ASYNC`."), ("6.2.0", "Added `SYNC`."))
 
 
 def _require_flush_word(argv: list[bytes]) -> None:
@@ -386,6 +385,7 @@ def _require_flush_word(argv: list[bytes]) -> None:
     summary="Removes all keys of the database.",
     complexity="O(N) in the number of keys.",
     arguments=_FLUSH_ARGUMENTS,
+    history=_FLUSH_HISTORY,
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
 )
 def flushdb(context: Context, argv: list[bytes]) -> Reply:
@@ -406,6 +406,7 @@ def flushdb(context: Context, argv: list[bytes]) -> Reply:
     summary="Removes all keys of all databases.",
     complexity="O(N) in the number of keys.",
     arguments=_FLUSH_ARGUMENTS,
+    history=_FLUSH_HISTORY,
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
 )
 def flushall(context: Context, argv: list[bytes]) -> Reply:
@@ -462,6 +463,7 @@ NO_LFU: Final = (
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
+    differs="Depends on key and value alone: a string does not become `raw` by being appended to.",
 )
 def object_encoding(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null without key. Source: Redis 2.2.3."""
@@ -472,7 +474,7 @@ def object_encoding(context: Context, argv: list[bytes]) -> Reply:
         return b"stream"
     if is_canonical_integer(value):
         return b"int"
-    return b"embstr" if len(value) <= EMBEDDED_SIZE_MAX else b"raw"
+    return b"embstr" if len(argv[2]) + len(value) <= EMBEDDED_SIZE_MAX else b"raw"
 
 
 @command(

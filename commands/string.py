@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+import xxhash
+
 from ..protocol.replies import OK, Reply
+from ..store.database import Value
 from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from .context import Context
 from .expiry import TIME_MS_MAX, invalid_expire_time
@@ -22,7 +25,17 @@ EXPIRY_ARGUMENTS: Final = (
     Argument("unix-time-seconds", "unix-time", token="EXAT"),
     Argument("unix-time-milliseconds", "unix-time", token="PXAT"),
 )
+SET_EXPIRY_ARGUMENTS: Final = (
+    *(replace(argument, since="2.6.12") for argument in EXPIRY_ARGUMENTS[:2]),
+    *(replace(argument, since="6.2.0") for argument in EXPIRY_ARGUMENTS[2:]),
+    Argument("keepttl", "pure-token", token="KEEPTTL", since="6.0.0"),
+)
 UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+COMPARISONS: Final = (b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE")
+"""Conditions that take an argument."""
+DIGEST_SIZE: Final = 16
+"""Hexadecimal digits of an XXH3 digest."""
+
 READ_KEY: Final = (KeySpec(1, 1, 1, ("RO", "access")),)
 WRITE: Final = Flag.WRITE | Flag.DENYOOM
 
@@ -60,8 +73,9 @@ class SetRequest:
     """SET's options."""
 
     condition: bytes | None = None
-    """NX, XX, IFEQ or IFNE."""
+    """NX, XX or one of COMPARISONS."""
     compared: bytes = b""
+    """What the comparison is with: a value or a digest."""
     expiry: tuple[bytes, bytes] | None = None
     """(EX | PX | EXAT | PXAT, number)."""
     keep_expiry: bool = False
@@ -76,7 +90,7 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
         more = index + 1 < len(argv)
         if word in (b"NX", b"XX") and request.condition in (None, word):
             request.condition = word
-        elif word in (b"IFEQ", b"IFNE") and request.condition is None and more:
+        elif word in COMPARISONS and request.condition in (None, word) and more:
             index += 1
             request.condition, request.compared = word, argv[index]
         elif word == b"GET":
@@ -109,11 +123,14 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
             "condition",
             "oneof",
             optional=True,
+            since="2.6.12",
             arguments=(
                 Argument("nx", "pure-token", token="NX"),
                 Argument("xx", "pure-token", token="XX"),
                 Argument("ifeq-value", "string", token="IFEQ", since="8.4.0"),
                 Argument("ifne-value", "string", token="IFNE", since="8.4.0"),
+                Argument("ifdeq-digest", "string", token="IFDEQ", since="8.4.0"),
+                Argument("ifdne-digest", "string", token="IFDNE", since="8.4.0"),
             ),
         ),
         Argument("get", "pure-token", token="GET", optional=True, since="6.2.0"),
@@ -121,17 +138,24 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
             "expiration",
             "oneof",
             optional=True,
-            arguments=(*EXPIRY_ARGUMENTS, Argument("keepttl", "pure-token", token="KEEPTTL")),
+            arguments=SET_EXPIRY_ARGUMENTS,
         ),
     ),
-    differs="IFDEQ and IFDNE are not here: they answer a syntax error.",
+    history=(
+        ("2.6.12", "Added `EX`, `PX`, `NX` and `XX`."),
+        ("6.0.0", "Added `KEEPTTL`."),
+        ("6.2.0", "Added `GET`, `EXAT` and `PXAT`."),
+        ("7.0.0", "`NX` may stand beside `GET`."),
+        ("8.4.0", "Added `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE`."),
+    ),
 )
 def set_(context: Context, argv: list[bytes]) -> Reply:
-    """SET key value [NX | XX | IFEQ value | IFNE value] [GET]
+    """SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
     [EX seconds | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]
 
-    Returns OK; null if the condition does not hold; the old value with GET. Raises WrongType, GenericError.
-    Source: redis.io/commands/set, Redis 8.4.
+    Returns OK; null if the condition does not hold; the old value with GET. A missing key equals no value and no
+    digest; digests are XXH3, 16 hexadecimal digits. An option may be repeated, the last one counts.
+    Raises WrongType, GenericError. Source: redis.io/commands/set, Redis 8.4.
     """
     key, value = argv[1], argv[2]
     if len(argv) == 3:
@@ -141,7 +165,7 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     request = _parse_set(argv)
     due_ms = None if request.expiry is None else due_time_ms(context, *request.expiry, b"set")
     db = context.db
-    needs_string = request.get or request.condition in (b"IFEQ", b"IFNE")
+    needs_string = request.get or request.condition in COMPARISONS
     old = db.get_string(key, context.now_ms) if needs_string else db.get(key, context.now_ms)
     if not _condition_holds(request, old):
         return old if request.get else None
@@ -153,16 +177,18 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     return old if request.get else OK
 
 
-def _condition_holds(request: SetRequest, old: object) -> bool:
-    if request.condition == b"NX":
-        return old is None
-    if request.condition == b"XX":
-        return old is not None
-    if request.condition == b"IFEQ":
-        return old == request.compared
-    if request.condition == b"IFNE":
-        return old != request.compared
-    return True
+def _condition_holds(request: SetRequest, old: Value | None) -> bool:
+    """Whether SET may go on. Raises GenericError for a digest of another size, if there is something to compare."""
+    condition, compared = request.condition, request.compared
+    if condition is None:
+        return True
+    if condition == b"XX" or condition == b"NX":
+        return (old is not None) == (condition == b"XX")
+    if condition in (b"IFDEQ", b"IFDNE") and isinstance(old, bytes):
+        if len(compared) != DIGEST_SIZE:
+            raise GenericError(b"must be exactly 16 hexadecimal characters")
+        old, compared = xxhash.xxh3_64_hexdigest(old).encode(), compared.lower()
+    return (old == compared) == (condition in (b"IFEQ", b"IFDEQ"))
 
 
 @command(
@@ -203,6 +229,25 @@ def getdel(context: Context, argv: list[bytes]) -> Reply:
     return value
 
 
+def _parse_getex(argv: list[bytes]) -> tuple[bytes, bytes]:
+    """(EX | PX | EXAT | PXAT | PERSIST | nothing, time). One of them may be repeated, the last one counts."""
+    chosen = token = b""
+    words = iter(argv[2:])
+    for given in words:
+        word = given.upper()
+        if chosen not in (b"", word):
+            raise syntax_error()
+        chosen = word
+        if word in UNITS_MS:
+            following = next(words, None)
+            if following is None:
+                raise syntax_error()
+            token = following
+        elif word != b"PERSIST":
+            raise syntax_error()
+    return chosen, token
+
+
 @command(
     "GETEX",
     arity=-2,
@@ -228,16 +273,13 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the value, null if the key is missing. Raises WrongType, GenericError. Source: Redis 6.2.
     """
+    word, token = _parse_getex(argv)
     key, db = argv[1], context.db
-    word = argv[2].upper() if len(argv) > 2 else b""
-    is_time = word in UNITS_MS and len(argv) == 4
-    if len(argv) > 2 and not is_time and not (word == b"PERSIST" and len(argv) == 3):
-        raise syntax_error()
     value = db.get_string(key, context.now_ms)
     if value is None:
         return None
-    if is_time:
-        due_ms = due_time_ms(context, word, argv[3], b"getex")
+    if word in UNITS_MS:
+        due_ms = due_time_ms(context, word, token, b"getex")
         if due_ms <= context.now_ms and not context.loading:
             db.remove(key)
             context.log(b"DEL", key)

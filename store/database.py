@@ -6,7 +6,9 @@ plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in mil
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final, Protocol
 
 from .errors import WrongType
@@ -14,8 +16,21 @@ from .stream import Stream
 
 Value = Stream | bytes
 
-SCAN_HASH_MASK: Final = 2**48 - 1
-"""Bits of a key's hash that make a SCAN cursor."""
+SLOT_BITS: Final = 12
+SLOT_COUNT: Final = 1 << SLOT_BITS
+"""Slots of the key index: a million keys make slots of some 250, small enough to sort at every step of a SCAN."""
+
+PLACE_BITS: Final = 36
+"""Bits that order the keys of a slot. A SCAN cursor is slot and place, 48 bits: exact even for clients with doubles."""
+
+SPARSE_SLOT_COUNT: Final = 64
+"""With no more slots in use than this, sorting their numbers is cheaper than trying all of them."""
+
+
+def place_of(key: bytes) -> int:
+    """Where SCAN meets the key: its slot and, below that, its place there. It depends on nothing but the key's hash."""
+    code = hash(key)
+    return (code & (SLOT_COUNT - 1)) << PLACE_BITS | code >> SLOT_BITS & ((1 << PLACE_BITS) - 1)
 
 
 class Watcher(Protocol):
@@ -32,7 +47,7 @@ class Database:
     `expired_keys` collects keys that lazy or active expiry removed, for the log.
     """
 
-    __slots__ = ("_scan_order", "expired_keys", "expires", "frozen", "index", "keys", "ready", "watchers")
+    __slots__ = ("_slots", "expired_keys", "expires", "frozen", "index", "keys", "ready", "watchers")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -44,8 +59,8 @@ class Database:
         """Keys touched since the waiters were last served, in touch order."""
         self.expired_keys: list[bytes] = []
         """Keys removed by expiry since the log last took them."""
-        self._scan_order: list[tuple[int, bytes]] = []
-        """(hash, key) in order, for the walk that SCAN is on; empty between walks."""
+        self._slots: defaultdict[int, set[bytes]] = defaultdict(set)
+        """The keys by slot; slots without keys are left out."""
         self.frozen = False
         """While set (loading, CLIENT PAUSE) nothing expires."""
 
@@ -74,27 +89,42 @@ class Database:
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """About `count` keys from `cursor` on, and the cursor to go on with; 0 begins, and ends.
 
-        The order is that of the keys' hashes, listed anew when a walk begins. A cursor is a place in that order, not
-        in the list, so walks do not disturb each other: a key that stays is met whatever comes and goes around it.
-        Keys may be gone when they are met.
+        The order is that of `place_of`, so a key never moves and a cursor stays good whatever comes and goes: what is
+        there during the whole walk is met, once. A call costs its keys and one slot. Keys may have expired.
         """
-        if not cursor or not self._scan_order:
-            self._scan_order = sorted((hash(key) & SCAN_HASH_MASK, key) for key in self.keys)
-        order = self._scan_order
-        low = bisect_left(order, (cursor,))
-        high = min(low + count, len(order))
-        while high < len(order) and high > low and order[high][0] == order[high - 1][0]:
-            high += 1  # keys of one hash stay together, or the next call would pass over some
-        found = [key for _, key in order[low:high] if key in self.keys]
-        if high < len(order):
-            return found, order[high][0]
-        self._scan_order = []
+        found: list[bytes] = []
+        previous = -1
+        for slot in self._slots_from(cursor >> PLACE_BITS):
+            for place, key in sorted((place_of(key), key) for key in self._slots.get(slot, ())):
+                if place < cursor:
+                    continue
+                # Keys of one place stay together, or the next call would pass over some.
+                if len(found) >= count and place != previous:
+                    return found, place
+                found.append(key)
+                previous = place
         return found, 0
+
+    def _slots_from(self, first: int) -> Iterable[int]:
+        """Slots in order, all that have keys among them."""
+        if len(self._slots) <= SPARSE_SLOT_COUNT:
+            return sorted(slot for slot in self._slots if slot >= first)
+        return range(first, SLOT_COUNT)
+
+    def neighbours(self, index: int) -> list[bytes]:
+        """The key that is `index`-th in some order of all keys, and the others of its slot behind it."""
+        for slot in self._slots.values():
+            if index < len(slot):
+                return [*islice(slot, index, None), *islice(slot, index)]
+            index -= len(slot)
+        raise IndexError(index)
 
     # -- changing --------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: Value, *, keep_expiry: bool = False) -> None:
         """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key."""
+        if key not in self.keys:
+            self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
         self.keys[key] = value
         if not keep_expiry:
             self.expires.pop(key, None)
@@ -105,6 +135,10 @@ class Database:
         """Take `key` out, with its expiry. Touches it if it was there."""
         value = self.keys.pop(key, None)
         if value is not None:
+            slot = hash(key) & (SLOT_COUNT - 1)
+            self._slots[slot].discard(key)
+            if not self._slots[slot]:
+                del self._slots[slot]
             self.expires.pop(key, None)
             self.touch(key)
             self.signal_ready(key)
@@ -118,6 +152,7 @@ class Database:
         self.ready.update(dict.fromkeys(self.keys))
         self.keys = {}
         self.expires = {}
+        self._slots = defaultdict(set)
         return count
 
     def swap_with(self, other: Database) -> None:
@@ -129,9 +164,15 @@ class Database:
             for key in db.watchers.keys() & changed:
                 db.touch(key)
             db.ready.update(dict.fromkeys(changed))
-            db._scan_order = []
         self.keys, other.keys = other.keys, self.keys
         self.expires, other.expires = other.expires, self.expires
+        self._slots, other._slots = other._slots, self._slots
+
+    def check(self) -> None:
+        """Assert that the index and the expiry times fit the keys. Raises AssertionError."""
+        assert all(self._slots.values())
+        assert {key for slot in self._slots.values() for key in slot} == self.keys.keys()
+        assert self.expires.keys() <= self.keys.keys()
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:
         """Remove `key` if its time has come; say whether it was removed."""
@@ -156,7 +197,7 @@ class Database:
 
 
 class Store:
-    """All databases of a server. `swap` exchanges two of them in place."""
+    """All databases of a server."""
 
     __slots__ = ("databases",)
 

@@ -58,7 +58,6 @@ REPLIES = [
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown command") for name, reason in ABSENT.items()),
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown sub") for name, reason in ABSENT_SUBCOMMANDS.items()),
     ReplyDifference(r"CLIENT TRACKING on\b.*", "there is no client-side caching", "-ERR client side caching"),
-    ReplyDifference(r"SET .*\b(IFDEQ|IFDNE)\b.*", "conditions on digests are not offered", "-ERR syntax error"),
     ReplyDifference(r"SCAN (?!0 |0$).*", "a cursor that no call gave stands anywhere in the order of the keys", "*2"),
     ReplyDifference(
         r"XAUTOCLAIM .* COUNT 576460752303423487\b.*",
