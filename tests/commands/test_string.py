@@ -1,0 +1,210 @@
+"""Plain strings: replies, and what a replay is given to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.inprocess import START_MS, Rig
+
+DIGEST_OF_V = "f7042be43fb80714"
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+SYNTAX = b"-ERR syntax error\r\n"
+NOT_AN_INTEGER = b"-ERR value is not an integer or out of range\r\n"
+NULL = b"$-1\r\n"
+OK = b"+OK\r\n"
+
+
+def expire_error(name: str) -> bytes:
+    return b"-ERR invalid expire time in '%b' command\r\n" % name.encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "reply", "value"),
+    [
+        ("", OK, b"w"),
+        ("NX", NULL, b"v"),
+        ("XX", OK, b"w"),
+        ("NX GET", b"$1\r\nv\r\n", b"v"),
+        ("xx get", b"$1\r\nv\r\n", b"w"),
+        ("IFEQ v", OK, b"w"),
+        ("IFEQ x", NULL, b"v"),
+        ("IFEQ x GET", b"$1\r\nv\r\n", b"v"),
+        ("IFNE v", NULL, b"v"),
+        ("IFNE x", OK, b"w"),
+        (f"IFDEQ {DIGEST_OF_V}", OK, b"w"),
+        (f"IFDEQ {DIGEST_OF_V.upper()}", OK, b"w"),
+        ("IFDEQ 0000000000000000", NULL, b"v"),
+        (f"IFDNE {DIGEST_OF_V}", NULL, b"v"),
+        ("IFDNE zzzzzzzzzzzzzzzz", OK, b"w"),
+        ("IFDEQ abc", b"-ERR must be exactly 16 hexadecimal characters\r\n", b"v"),
+        ("NX XX", SYNTAX, b"v"),
+        ("IFEQ v NX", SYNTAX, b"v"),
+        ("IFEQ v IFNE x", SYNTAX, b"v"),
+        ("IFEQ", SYNTAX, b"v"),
+        ("EX", SYNTAX, b"v"),
+        ("EX 1 PX 1", SYNTAX, b"v"),
+        ("EX 1 KEEPTTL", SYNTAX, b"v"),
+        ("KEEPTTL EX 1", SYNTAX, b"v"),
+        ("PERSIST", SYNTAX, b"v"),
+        ("EX x FOO", SYNTAX, b"v"),
+        ("EX x", NOT_AN_INTEGER, b"v"),
+        ("EX 0", expire_error("set"), b"v"),
+        ("PXAT -1", expire_error("set"), b"v"),
+        ("EX 9223372036854775807", expire_error("set"), b"v"),
+        ("PX 9223372036854775807", expire_error("set"), b"v"),
+        ("PXAT 9223372036854775807", OK, b"w"),
+        ("IFEQ x IFEQ v", OK, b"w"),
+        ("XX XX GET GET KEEPTTL KEEPTTL", b"$1\r\nv\r\n", b"w"),
+    ],
+)
+def test_set_over_a_string(options: str, reply: bytes, value: bytes) -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("SET k v")
+    assert caller.call(f"SET k w {options}") == reply
+    assert rig.server.store.databases[0].keys[b"k"] == value
+
+
+@pytest.mark.parametrize(
+    ("options", "reply", "exists"),
+    [
+        ("NX GET", NULL, True),
+        ("XX", NULL, False),
+        ("IFEQ v", NULL, False),
+        ("IFNE v", OK, True),
+        ("IFDEQ abc", NULL, False),
+        ("IFDNE abc", OK, True),
+    ],
+)
+def test_set_of_a_missing_key(options: str, reply: bytes, exists: bool) -> None:
+    caller = Rig().connect()
+    assert caller.call(f"SET k v {options}") == reply
+    assert caller.call("EXISTS k") == b":%d\r\n" % exists
+
+
+@pytest.mark.parametrize("options", ["GET", "NX GET", "IFEQ v", "IFNE v", "IFDEQ abc"])
+def test_set_that_looks_at_a_stream_is_refused(options: str) -> None:
+    caller = Rig().connect()
+    caller.call("XADD s 1-1 f v")
+    assert caller.call(f"SET s v {options}", "TYPE s") == WRONG_TYPE + b"+stream\r\n"
+    assert caller.call("SET s v XX", "TYPE s") == OK + b"+string\r\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "record"),
+    [
+        (["SET k v EX 10"], b"SET k v PXAT %d" % (START_MS + 10_000)),
+        (["SET k v PX 10"], b"SET k v PXAT %d" % (START_MS + 10)),
+        (["SET k v EXAT 1800000000"], b"SET k v PXAT 1800000000000"),
+        (["SET k v PX 10 PX 20"], b"SET k v PXAT %d" % (START_MS + 20)),
+        (["SET k v NX GET"], b"SET k v"),
+        (["SET k v KEEPTTL"], b"SET k v KEEPTTL"),
+        (["SET k v", "SET k w PXAT 1"], b"DEL k"),
+        (["SETEX k 10 v"], b"SET k v PXAT %d" % (START_MS + 10_000)),
+        (["PSETEX k 10 v"], b"SET k v PXAT %d" % (START_MS + 10)),
+        (["SETNX k v"], b"SET k v"),
+        (["GETSET k v"], b"SET k v"),
+        (["SET k v", "GETDEL k"], b"DEL k"),
+        (["SET k v", "GETEX k EX 10"], b"PEXPIREAT k %d" % (START_MS + 10_000)),
+        (["SET k v", "GETEX k PX 5 PX 7"], b"PEXPIREAT k %d" % (START_MS + 7)),
+        (["SET k v", "GETEX k EXAT 1"], b"DEL k"),
+        (["SET k v EX 10", "GETEX k PERSIST PERSIST"], b"PERSIST k"),
+        (["MSET a 1 b 2"], b"MSET a 1 b 2"),
+        (["INCRBY k 5"], b"INCRBY k 5"),
+        (["APPEND k v"], b"APPEND k v"),
+    ],
+)
+def test_log_gets_the_effect_in_absolute_terms(lines: list[str], record: bytes) -> None:
+    rig = Rig()
+    rig.connect().call(*lines)
+    assert rig.log.units[-1] == [record]
+    assert len(rig.log.units) == len(lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SET k w NX", "SET no v XX", "SETNX k w", "GETEX k", "GETEX k PERSIST", "GETEX no EX 0", "GETDEL no",
+        "INCRBY k x", "INCR k", "MSET a 1 b", "GET k", "MGET k no", "STRLEN k",
+    ],
+)  # fmt: skip
+def test_command_without_effect_logs_nothing(line: str) -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("SET k v")
+    rig.log.units.clear()
+    caller.call(line)
+    assert rig.log.units == []
+
+
+def test_key_found_expired_is_deleted_in_the_log_before_the_command() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("SET k 5 PX 10")
+    rig.clock.advance(10)
+    assert caller.call("INCR k") == b":1\r\n"
+    assert rig.log.units[-1] == [b"DEL k", b"INCR k"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("GETEX k", b"$1\r\nv\r\n"),
+        ("GETEX k EX 0", expire_error("getex")),
+        ("GETEX k EX x", NOT_AN_INTEGER),
+        ("GETEX k EX", SYNTAX),
+        ("GETEX k EX 10 PX 10", SYNTAX),
+        ("GETEX k PERSIST EX 10", SYNTAX),
+        ("GETEX k KEEPTTL", SYNTAX),
+        ("GETEX k EX 0 EX 10", b"$1\r\nv\r\n"),
+        ("GETEX no EX 0", NULL),
+        ("GETEX no FOO", SYNTAX),
+        ("GETEX s EX 0", WRONG_TYPE),
+        ("GETEX s FOO", SYNTAX),
+        ("SETEX k 0 v", expire_error("setex")),
+        ("PSETEX k -1 v", expire_error("psetex")),
+        ("SETEX k x v", NOT_AN_INTEGER),
+        ("SETEX s 10 v", OK),
+        ("MSET a 1 b", b"-ERR wrong number of arguments for 'mset' command\r\n"),
+        ("MGET k s no", b"*3\r\n$1\r\nv\r\n$-1\r\n$-1\r\n"),
+        ("APPEND k w", b":2\r\n"),
+        ("APPEND new \"\"", b":0\r\n"),
+        ("STRLEN no", b":0\r\n"),
+        *((line, WRONG_TYPE) for line in ("GET s", "GETDEL s", "GETSET s v", "STRLEN s", "APPEND s v", "INCR s")),
+    ],
+)  # fmt: skip
+def test_replies(line: str, reply: bytes) -> None:
+    caller = Rig().connect()
+    caller.call("SET k v", "XADD s 1-1 f v")
+    assert caller.call(line) == reply
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "reply"),
+    [
+        ("10", "INCR k", b":11\r\n"),
+        ("10", "DECRBY k -5", b":15\r\n"),
+        ("-9223372036854775807", "DECR k", b":-9223372036854775808\r\n"),
+        ("9223372036854775807", "INCR k", b"-ERR increment or decrement would overflow\r\n"),
+        ("-9223372036854775808", "DECR k", b"-ERR increment or decrement would overflow\r\n"),
+        ("0", "DECRBY k -9223372036854775808", b"-ERR decrement would overflow\r\n"),
+        ("-1", "DECRBY k -9223372036854775807", b":9223372036854775806\r\n"),
+        *((value, "INCR k", NOT_AN_INTEGER) for value in ('" 1"', "+1", "01", "-0", "1.0", '""', "1_0")),
+        *(("1", f"INCRBY k {number}", NOT_AN_INTEGER) for number in ("+1", "x", "9223372036854775808", "1e1")),
+    ],
+)
+def test_counters(value: str, line: str, reply: bytes) -> None:
+    caller = Rig().connect()
+    caller.call(f"SET k {value}")
+    assert caller.call(line) == reply
+
+
+def test_changing_a_string_keeps_its_expiry_and_setting_it_does_not() -> None:
+    caller = Rig().connect()
+    caller.call("SET k 1 PX 10000", "INCR k", "APPEND k 0")
+    assert caller.call("PTTL k") == b":10000\r\n"
+    caller.call("SET k 1 KEEPTTL")
+    assert caller.call("PTTL k") == b":10000\r\n"
+    for line in ("SET k 1", "GETSET k 1", "MSET k 1"):
+        caller.call("PEXPIRE k 10000", line)
+        assert caller.call("PTTL k") == b":-1\r\n"

@@ -1,0 +1,241 @@
+"""Keys, expiry, SCAN's order, and who hears of a change."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from headrace.store import database
+from headrace.store.database import Database, Store
+from headrace.store.errors import WrongType
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass(eq=False)
+class Watcher:
+    """A transaction."""
+
+    dirty: bool = False
+
+
+def filled(count: int) -> Database:
+    """A database with that many keys."""
+    db = Database(0)
+    for index in range(count):
+        db.put(b"key:%d" % index, b"v")
+    return db
+
+
+def walk(db: Database, count: int) -> list[bytes]:
+    """All keys that one SCAN meets."""
+    met, cursor = db.scan(0, count)
+    while cursor:
+        found, cursor = db.scan(cursor, count)
+        met += found
+    return met
+
+
+def test_typed_reads_refuse_the_other_type() -> None:
+    db = Database(0)
+    db.put(b"string", b"v")
+    db.put(b"stream", Stream(StreamLimits()))
+    assert db.get_string(b"string", NOW_MS) == b"v"
+    assert isinstance(db.get_stream(b"stream", NOW_MS), Stream)
+    assert db.get_string(b"no", NOW_MS) is None
+    assert db.get_stream(b"no", NOW_MS) is None
+    with pytest.raises(WrongType):
+        db.get_stream(b"string", NOW_MS)
+    with pytest.raises(WrongType):
+        db.get_string(b"stream", NOW_MS)
+
+
+# -- expiry ----------------------------------------------------------------------------------------
+
+
+def test_key_ends_at_its_time_and_is_reported_once() -> None:
+    db = filled(1)
+    db.expires[b"key:0"] = NOW_MS
+    assert db.get(b"key:0", NOW_MS - 1) == b"v"
+    assert db.expired_keys == []
+    assert db.get(b"key:0", NOW_MS) is None
+    assert db.get(b"key:0", NOW_MS) is None
+    assert db.expired_keys == [b"key:0"]
+    assert not db.expires
+    db.check()
+
+
+def test_nothing_expires_while_frozen() -> None:
+    db = filled(1)
+    db.expires[b"key:0"] = NOW_MS
+    db.frozen = True
+    assert db.get(b"key:0", NOW_MS + 1) == b"v"
+    db.frozen = False
+    assert db.expire_if_due(b"key:0", NOW_MS + 1)
+    assert not db.expire_if_due(b"key:0", NOW_MS + 1)
+
+
+def test_new_value_drops_the_expiry_unless_it_is_kept() -> None:
+    db = filled(1)
+    db.expires[b"key:0"] = NOW_MS
+    db.put(b"key:0", b"w", keep_expiry=True)
+    assert db.expires == {b"key:0": NOW_MS}
+    db.put(b"key:0", b"w")
+    assert db.expires == {}
+
+
+# -- walking ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 1000])
+@pytest.mark.parametrize("keys_count", [0, 1, 3, 500, 20_000])
+def test_scan_meets_every_key_once(keys_count: int, count: int) -> None:
+    db = filled(keys_count)
+    met = walk(db, count)
+    assert sorted(met) == sorted(db.keys)
+
+
+def test_scan_step_stays_near_count() -> None:
+    db = filled(20_000)
+    found, cursor = db.scan(0, 10)
+    assert len(found) == 10
+    assert 0 < cursor < 2**48
+
+
+def test_key_that_stays_is_met_whatever_comes_and_goes() -> None:
+    """Goal: SCAN's guarantee. Method: two walks of different step over a keyspace that changes between steps."""
+    source = random.Random(7)
+    db = filled(3000)
+    staying = set(source.sample(sorted(db.keys), 1000))
+    met: list[set[bytes]] = [set(), set()]
+    cursors: list[int | None] = [None, None]
+    fresh = 0
+    while cursors != [0, 0]:
+        for number, count in enumerate((3, 17)):
+            if cursors[number] != 0:
+                found, cursors[number] = db.scan(cursors[number] or 0, count)
+                met[number] |= set(found)
+        for key in source.sample(sorted(db.keys.keys() - staying), 2):
+            db.remove(key)
+        for _ in range(2):
+            fresh += 1
+            db.put(b"fresh:%d" % fresh, b"v")
+    assert staying <= met[0]
+    assert staying <= met[1]
+    db.check()
+
+
+def test_keys_of_one_place_are_met_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "place_of", lambda key: 5)
+    db = filled(20)
+    found, cursor = db.scan(0, 3)
+    while cursor:
+        more, cursor = db.scan(cursor, 3)
+        found += more
+    assert set(found) == set(db.keys)
+
+
+def test_cursor_beyond_the_last_key_ends_the_walk() -> None:
+    db = filled(10)
+    assert db.scan(2**64 - 1, 10) == ([], 0)
+
+
+def test_neighbours_start_with_each_key_in_turn() -> None:
+    db = filled(5000)
+    assert sorted(db.neighbours(index)[0] for index in range(5000)) == sorted(db.keys)
+    for index in (0, 1, 4999):
+        neighbours = db.neighbours(index)
+        assert len(set(neighbours)) == len(neighbours)
+    with pytest.raises(IndexError):
+        db.neighbours(5000)
+
+
+def test_index_follows_every_change() -> None:
+    source = random.Random(11)
+    dbs = [Database(0), Database(1)]
+    for _ in range(3000):
+        db, key = source.choice(dbs), b"%d" % source.randrange(60)
+        step = source.randrange(100)
+        if step < 55:
+            db.put(key, b"v", keep_expiry=step < 20)
+            if step > 40:
+                db.expires[key] = NOW_MS + source.randrange(-5, 5)
+        elif step < 97:
+            db.remove(key)
+        elif step < 99:
+            db.get(key, NOW_MS)
+            dbs[0].swap_with(dbs[1])
+        else:
+            db.clear()
+        db.check()
+    assert sorted(walk(dbs[0], 7)) == sorted(dbs[0].keys)
+
+
+# -- telling others --------------------------------------------------------------------------------
+
+
+def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
+    db = filled(2)
+    for change in (
+        lambda: db.put(b"key:0", b"w"),
+        lambda: db.remove(b"key:0"),
+        lambda: (db.put(b"key:0", b"w"), db.expires.update({b"key:0": NOW_MS}), db.get(b"key:0", NOW_MS)),
+    ):
+        watchers = {key: Watcher() for key in (b"key:0", b"key:1")}
+        db.watchers = {key: {watcher} for key, watcher in watchers.items()}
+        change()
+        assert [watcher.dirty for watcher in watchers.values()] == [True, False]
+
+
+def test_removing_a_missing_key_tells_nobody() -> None:
+    db = Database(0)
+    watcher = Watcher()
+    db.watchers = {b"no": {watcher}}
+    assert db.remove(b"no") is None
+    assert not watcher.dirty
+    assert not db.ready
+
+
+def test_clear_tells_only_of_keys_that_were_there() -> None:
+    db = filled(1)
+    present, missing = Watcher(), Watcher()
+    db.watchers = {b"key:0": {present}, b"no": {missing}}
+    db.ready.clear()
+    assert db.clear() == 1
+    assert (present.dirty, missing.dirty) == (True, False)
+    assert list(db.ready) == [b"key:0"]
+    assert not db.keys
+
+
+def test_swap_exchanges_keys_and_tells_both_sides() -> None:
+    first, second = Store(2).databases
+    first.put(b"a", b"1")
+    first.expires[b"a"] = NOW_MS
+    second.put(b"b", b"2")
+    watchers = {(db.index, key): Watcher() for db in (first, second) for key in (b"a", b"b", b"no")}
+    for (index, key), watcher in watchers.items():
+        (first, second)[index].watchers.setdefault(key, set()).add(watcher)
+    first.ready.clear()
+    second.ready.clear()
+    first.swap_with(second)
+    assert (first.keys, second.keys) == ({b"b": b"2"}, {b"a": b"1"})
+    assert (first.expires, second.expires) == ({}, {b"a": NOW_MS})
+    assert [key for key, watcher in watchers.items() if not watcher.dirty] == [(0, b"no"), (1, b"no")]
+    assert set(first.ready) == set(second.ready) == {b"a", b"b"}
+    assert walk(first, 10) == [b"b"]
+    first.check()
+    second.check()
+
+
+def test_swap_with_itself_changes_nothing() -> None:
+    db = filled(1)
+    watcher = Watcher()
+    db.watchers = {b"key:0": {watcher}}
+    db.ready.clear()
+    db.swap_with(db)
+    assert not watcher.dirty
+    assert not db.ready
