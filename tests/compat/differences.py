@@ -47,16 +47,8 @@ ABSENT = {
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""
 
-ABSENT_SUBCOMMANDS = {
-    "CLIENT CACHING": "there is no client-side caching",
-    "CLIENT GETREDIR": "there is no client-side caching",
-    "CLIENT TRACKINGINFO": "there is no client-side caching",
-}
-"""The same for subcommands."""
-
 REPLIES = [
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown command") for name, reason in ABSENT.items()),
-    *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown sub") for name, reason in ABSENT_SUBCOMMANDS.items()),
     ReplyDifference(r"CLIENT TRACKING on\b.*", "there is no client-side caching", "-ERR client side caching"),
     ReplyDifference(r"SCAN (?!0 |0$).*", "a cursor that no call gave stands anywhere in the order of the keys", "*2"),
     ReplyDifference(
@@ -119,7 +111,3 @@ def is_known_difference(command: str, reply: bytes) -> bool:
 def log_alternatives(command: str) -> list[tuple[str, ...]]:
     """What Headrace may append for this command instead of what Redis appends."""
     return [item.records for item in LOG if item.command == command]
-
-
-COMMANDS = {"client": "the subcommands for client-side caching are missing"}
-"""Commands whose COMMAND INFO differs on purpose, with the reason."""
