@@ -2,7 +2,8 @@
 
 Both servers run on this machine, each with `appendonly yes` and `appendfsync everysec` in a folder of its own. Runs
 alternate (Headrace, Redis; Redis, Headrace; ..) so that a slow minute of the machine meets both. A ratio is Headrace
-divided by Redis of one pair; the median over the pairs is shown.
+divided by Redis of one pair; the median over the pairs is shown. `CPU` is the ratio of processor time the servers took
+for the same work, Redis divided by Headrace: where the client is slower than both servers, only that tells them apart.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.load import MissingTool, find_redis_benchmark
+from benchmarks.load import MissingTool, cpu_time, find_redis_benchmark
 from benchmarks.rows import ROWS, Row
 
 from support.servers import Server, oracle_folder
@@ -32,6 +33,8 @@ class Result:
 
     row: Row
     numbers: dict[str, list[float]] = field(default_factory=dict)
+    cpu_s: dict[str, list[float]] = field(default_factory=dict)
+    """Processor time of the server in each run."""
 
     def median(self, name: str) -> float:
         """The middle number of one server."""
@@ -40,10 +43,19 @@ class Result:
     @property
     def ratio(self) -> float | None:
         """Median over the pairs of Headrace / Redis; None without Redis."""
-        if "oracle" not in self.numbers:
-            return None
-        pairs = zip(self.numbers["headrace"], self.numbers["oracle"], strict=True)
-        return statistics.median(ours / theirs for ours, theirs in pairs)
+        return median_ratio(self.numbers, "headrace", "oracle")
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """Median over the pairs of Redis' processor time / Headrace's; None without Redis."""
+        return median_ratio(self.cpu_s, "oracle", "headrace")
+
+
+def median_ratio(numbers: dict[str, list[float]], upper: str, lower: str) -> float | None:
+    """The middle one of the ratios of paired runs; None if only one server ran."""
+    if len(numbers) < 2:
+        return None
+    return statistics.median(above / below for above, below in zip(numbers[upper], numbers[lower], strict=True))
 
 
 @contextmanager
@@ -61,12 +73,14 @@ def running_servers() -> Iterator[list[Server]]:
 
 def measure(row: Row, servers: list[Server], runs: int | None) -> Result:
     """All runs of one row, the servers taking turns in being first."""
-    result = Result(row, {server.name: [] for server in servers})
+    result = Result(row)
     for server in servers:
         row.prepare(server)
-    for number in range(min(runs or row.runs, row.runs)):
+    for number in range(runs or row.runs):
         for server in servers if number % 2 == 0 else reversed(servers):
-            result.numbers[server.name].append(row.measure(server))
+            cpu_before_s = cpu_time(server)
+            result.numbers.setdefault(server.name, []).append(row.measure(server))
+            result.cpu_s.setdefault(server.name, []).append(cpu_time(server) - cpu_before_s)
     return result
 
 
@@ -74,15 +88,22 @@ def table_line(result: Result) -> str:
     """One line of the printed table."""
     numbers = f"{result.median('headrace'):>12,.0f}"
     if result.ratio is None:
-        return f"{result.row.title:26}{numbers}{'-':>12}{'-':>8}  {result.row.unit}"
-    ratio = f"{result.ratio:>8.2f}"
-    return f"{result.row.title:26}{numbers}{result.median('oracle'):>12,.0f}{ratio}  {result.row.unit}"
+        return f"{result.row.title:26}{numbers}{'-':>12}{'-':>8}{'-':>8}  {result.row.unit}"
+    ratios = f"{result.ratio:>8.2f}{result.cpu_ratio:>8.2f}"
+    return f"{result.row.title:26}{numbers}{result.median('oracle'):>12,.0f}{ratios}  {result.row.unit}"
 
 
 def as_json(results: list[Result]) -> str:
     """All numbers, for comparing one day with another."""
     rows = [
-        {"row": result.row.name, "unit": result.row.unit, "numbers": result.numbers, "ratio": result.ratio}
+        {
+            "row": result.row.name,
+            "unit": result.row.unit,
+            "numbers": result.numbers,
+            "ratio": result.ratio,
+            "cpu_s": result.cpu_s,
+            "cpu_ratio": result.cpu_ratio,
+        }
         for result in results
     ]
     return json.dumps({"rows": rows}, indent=2)
@@ -119,7 +140,7 @@ def run(rows: list[Row], runs: int | None, *, quiet: bool) -> list[Result]:
         if len(servers) == 1:
             print("no redis-server to compare with: `make oracle` installs it", file=sys.stderr)
         if not quiet:
-            print(f"{'':26}{'Headrace':>12}{'Redis':>12}{'ratio':>8}")
+            print(f"{'':26}{'Headrace':>12}{'Redis':>12}{'ratio':>8}{'CPU':>8}")
         for row in rows:
             results.append(measure(row, servers, runs))
             if not quiet:

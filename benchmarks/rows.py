@@ -18,6 +18,8 @@ GROUP_ENTRIES = 500_000
 """Entries a group reads per run: 5,000 reads of 100."""
 MEMORY_ENTRIES = 1_000_000
 FILL_PIPELINE = 100
+PARSING_THREADS = 2
+"""Threads of the client where replies are large: one alone would be what is measured."""
 
 Measure = Callable[[Server], float]
 
@@ -83,13 +85,14 @@ def _add(server: Server, requests: int, pipeline: int) -> float:
 
 def xrange(server: Server) -> float:
     """XRANGE COUNT 1000 from the middle of 100,000 entries: finding a place, and the cost of a long reply."""
-    return requests_per_second(server, 5_000, "XRANGE", "read", middle_id(server), "+", "COUNT", "1000")
+    command = ("XRANGE", "read", middle_id(server), "+", "COUNT", "1000")
+    return requests_per_second(server, 5_000, *command, threads=PARSING_THREADS)
 
 
 def xread(server: Server) -> float:
     """XREAD COUNT 100 after the middle entry: a reader that catches up."""
     command = ("XREAD", "COUNT", "100", "STREAMS", "read", middle_id(server))
-    return requests_per_second(server, 30_000, *command)
+    return requests_per_second(server, 30_000, *command, threads=PARSING_THREADS)
 
 
 def xreadgroup(server: Server) -> float:
@@ -101,7 +104,7 @@ def xreadgroup(server: Server) -> float:
         wire.call("XGROUP", "DESTROY", "group-read", "g")
         wire.call("XGROUP", "CREATE", "group-read", "g", "0")
     command = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "100", "STREAMS", "group-read", ">")
-    return requests_per_second(server, GROUP_ENTRIES // 100, *command)
+    return requests_per_second(server, GROUP_ENTRIES // 100, *command, threads=PARSING_THREADS)
 
 
 def prepare_group_stream(server: Server) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..protocol.packing import pack_command
+from ..protocol.packing import ARRAY_HEADERS, BULK_HEADERS, HEADERS_COUNT, pack_command
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
@@ -91,12 +91,12 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/xadd, Redis 8.6.
     """
     # `XADD key * field value ...` is the hot form (benchmark rows XADD): it needs no option scan.
-    if argv[2] != b"*":
+    key = argv[1]
+    if argv[2] != b"*" or len(argv) >= HEADERS_COUNT or len(key) >= HEADERS_COUNT:
         return _xadd_with_options(context, argv)
     pairs = tuple(argv[3:])
     if len(pairs) & 1:
         raise wrong_number_of_arguments(b"xadd")
-    key = argv[1]
     db = context.db
     stream = db.get_stream(key, context.now_ms)
     packed = pack_command(pairs)
@@ -106,19 +106,22 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         stream = Stream(context.stream_limits)
         db.put(key, stream)
     entry_id = stream.next_id(context.now_ms)
-    id_text = b"%d-%d" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
-    id_bulk = b"$%d\r\n%b\r\n" % (len(id_text), id_text)
+    id_line = b"%d-%d\r\n" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
+    id_bulk = BULK_HEADERS[len(id_line) - 2] + id_line
     stream.append(entry_id, b"*2\r\n" + id_bulk + packed)
     # The log record is the command as typed with its final ID; its tail is the entry's own bytes.
-    word = argv[0]
-    record = b"*%d\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n%b%b" % (
-        len(argv),
-        len(word),
-        word,
-        len(key),
-        key,
-        id_bulk,
-        packed[packed.index(b"\n") + 1 :],
+    record = b"".join(
+        (
+            ARRAY_HEADERS[len(argv)],
+            b"$4\r\n",
+            argv[0],
+            b"\r\n",
+            BULK_HEADERS[len(key)],
+            key,
+            b"\r\n",
+            id_bulk,
+            packed[len(ARRAY_HEADERS[len(pairs)]) :],
+        )
     )
     context.effects.append((db.index, record))
     if db.watchers:

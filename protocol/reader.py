@@ -107,12 +107,9 @@ class RequestReader:
         """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
         self._taken_size = 0
         """Bytes of the present request that have left `_buffer`."""
-        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
-
-    @property
-    def buffered_size(self) -> int:
+        self.buffered_size = 0
         """Bytes received and not yet part of a complete request."""
-        return self._taken_size + len(self._buffer)
+        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
 
     def feed(self, data: bytes) -> list[Request]:
         """All requests that are complete with these bytes, in order. Those before a fault are given, none after it."""
@@ -130,8 +127,8 @@ class RequestReader:
                 requests += self._feed_whole(data)
         else:
             requests = self._feed_whole(data)
-        if self._taken_size or self._buffer:
-            self._check_buffer_size()
+        if self._taken_size or self._buffer or self.buffered_size:
+            self._measure_buffer()
         return requests
 
     def authenticate(self) -> list[Request]:
@@ -160,7 +157,8 @@ class RequestReader:
         requests += self._feed_carefully()
         return requests
 
-    def _check_buffer_size(self) -> None:
+    def _measure_buffer(self) -> None:
+        self.buffered_size = self._taken_size + len(self._buffer)
         size_max = self.query_buffer_size_max
         if not self.authenticated:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
@@ -172,8 +170,8 @@ class RequestReader:
     def _feed_fast(self, data: bytes) -> list[Request] | None:
         r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
 
-        The proof. The sentinel came last and alone, so `data` is a row of complete values, all of them non-empty lists
-        (taking the first word or joining raises for all else). Sets, attributes, pushes and verbatim strings were
+        The proof. The sentinel came last and alone, or nothing was left behind the first value: so `data` is a row of
+        complete values, all of them non-empty lists (taking the first word or joining raises for all else). Sets, attributes, pushes and verbatim strings were
         excluded by their headers and maps are no lists, so these are arrays. Their elements are bytes, for the same
         reason: bulk strings, simple strings or big numbers. Count the CR LF: one for each array header; one for each
         simple string or big number; for a bulk string one after its length and, as no value contains one, at most one
@@ -194,17 +192,26 @@ class RequestReader:
                 reader.feed(rest[:FAST_SLICE_SIZE])
                 requests += iter(reader.gets, _NOT_ENOUGH)
                 rest = rest[FAST_SLICE_SIZE:]
-            reader.feed(rest + _SENTINEL)
+            reader.feed(rest)
             value = reader.gets()
+            if not requests and type(value) is list and not reader.has_data():
+                # One request that took every byte: no sentinel is needed to see the end.
+                text = b"".join(value)
+                is_plain = _CARRIAGE_RETURN not in text and value[0] not in _CROSS_PROTOCOL
+                if is_plain and data.count(b"\r\n") == 1 + 2 * len(value):
+                    return [value]
+            reader.feed(_SENTINEL)
             while type(value) is list:
                 requests.append(value)
+                value = reader.gets()
+            if value is _NOT_ENOUGH:
                 value = reader.gets()
             if (
                 value == _SENTINEL_VALUE
                 and not reader.has_data()
                 and _CROSS_PROTOCOL.isdisjoint(map(_first_word, requests))
             ):
-                arguments = requests[0] if len(requests) == 1 else list(chain.from_iterable(requests))
+                arguments = list(chain.from_iterable(requests))
                 text = b"".join(arguments)
                 if _CARRIAGE_RETURN not in text or text.find(b"\r\n") < 0:
                     if data.count(b"\r\n") == len(requests) + 2 * len(arguments):

@@ -89,8 +89,6 @@ class Server:
         """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
         self.is_cron_paused = False
         """True while DEBUG PAUSE-CRON 1 is in force."""
-        self.is_cron_paused = False
-        """True while DEBUG PAUSE-CRON 1 is in force."""
         self._is_flush_scheduled = False
         self._cron_count = 0
         self._cron_handle: asyncio.TimerHandle | None = None
@@ -207,7 +205,13 @@ class Server:
             asyncio.get_running_loop().call_soon(self.flush)
         if dispatcher.resumable:
             self._resume_waiting()
-        if dispatcher.waiters.next_due_ms() != self._timer_due_ms or dispatcher.pause_end_ms is not None:
+        if dispatcher.pause_end_ms is not None:
+            self.arm_timer()
+        elif dispatcher.waiters.by_client or self._timer_due_ms is not None:
+            self._follow_waiters()
+
+    def _follow_waiters(self) -> None:
+        if self.dispatcher.waiters.next_due_ms() != self._timer_due_ms:
             self.arm_timer()
 
     def flush(self) -> None:

@@ -95,12 +95,13 @@ class Connection(asyncio.Protocol, Session):
         reader, client = self.reader, self.client
         is_known = client.authenticated and reader.authenticated
         requests = reader.feed(data) if is_known else self._feed_before_login(data)
+        size = len(data)
         stats = self.server.stats
-        stats.input_size += len(data)
+        stats.input_size += size
         stats.reads_processed += 1
-        client.received_size += len(data)
-        client.query_buffer_size = reader.buffered_size
+        client.received_size += size
         client.reads_count += 1
+        client.query_buffer_size = reader.buffered_size
         if requests:
             client.pipeline_length_sum += len(requests)
             if self.backlog or client.blocked is not None or client.is_held or self.is_write_paused:
@@ -109,8 +110,14 @@ class Connection(asyncio.Protocol, Session):
                     self._pause_reading()
             else:
                 self.server.run(self, requests)
-        if reader.dropped or client.transaction.queue_size > reader.query_buffer_size_max:
-            stats.query_buffer_limit_disconnections += 1
+        if reader.error is not None or reader.dropped or not client.is_plain:
+            self._check_limits()
+
+    def _check_limits(self) -> None:
+        """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
+        reader = self.reader
+        if reader.dropped or self.client.transaction.queue_size > reader.query_buffer_size_max:
+            self.server.stats.query_buffer_limit_disconnections += 1
             self.abort()
         elif reader.error is not None:
             self._pause_reading()
@@ -178,10 +185,11 @@ class Connection(asyncio.Protocol, Session):
         """Hand the output made so far to the transport, in one piece."""
         out = self.out
         if out and not self.is_closed:
-            data = b"".join(out)
-            self.client.sent_size += len(data)
+            data = b"".join(out) if len(out) > 1 else out[0]
+            size = len(data)
+            self.client.sent_size += size
             stats = self.server.stats
-            stats.output_size += len(data)
+            stats.output_size += size
             stats.writes_processed += 1
             self.transport.write(data)
         out.clear()

@@ -192,22 +192,17 @@ class Dispatcher:
                 self._park(session, reply)
                 session.backlog.extend(iterator)
                 break
-        self._end_batch(session, requests)
-
-    def _end_batch(self, session: Session, requests: list[list[bytes]]) -> None:
-        """What is done once per batch: accounting, the rest of the log, forgetting keys nobody waits for."""
-        client = session.client
+        # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
         executed_count = len(requests) - len(session.backlog)
         client.commands_count += executed_count
         self.stats.commands_processed += executed_count
-        last = self._fast.get(requests[-1][0])
-        if last is not None and not session.backlog:
-            client.last_command = last[3].name_lower
-        if self.context.effects:
+        if found is not None:
+            client.last_command = found[3].name_lower
+        if effects:
             self.log_single_units()
-        if client.db.ready:
-            client.db.ready.clear()
-        if session.out:
+        if db.ready:
+            db.ready.clear()
+        if out:
             self.outgoing[session] = None
 
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
@@ -359,7 +354,7 @@ class Dispatcher:
         """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
         effects = self.context.effects
         if self.log is not None and effects:
-            self.log.append(list(effects), False)
+            self.log.append(effects, False)
             self.log_has_news = True
         effects.clear()
 

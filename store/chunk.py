@@ -33,9 +33,16 @@ class Body:
 
     def __init__(self) -> None:
         self.data: bytes | bytearray = bytearray()
+        """A bytearray while the chunk is open."""
         self.ms = array("Q")
         self.seq = array("Q")
         self.ends = array("Q")
+
+    def copy(self) -> Body:
+        """An independent body that may grow."""
+        twin = Body()
+        twin.data, twin.ms, twin.seq, twin.ends = bytearray(self.data), self.ms[:], self.seq[:], self.ends[:]
+        return twin
 
     def position(self, entry_id: StreamID) -> int:
         """Index of the first entry whose ID is not below `entry_id`."""
@@ -90,42 +97,61 @@ _unpacked: dict[Chunk, None] = {}
 
 
 class Chunk:
-    """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front."""
+    """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front.
 
-    __slots__ = ("_body", "_packed", "count", "dead", "first_id", "head", "last_id", "live")
+    While the chunk is open, how many entries it has and which is the last are read off its body: adding an entry keeps
+    no books but the arrays.
+    """
 
-    def __init__(self) -> None:
-        self._body: Body | None = Body()
+    __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "removed")
+
+    def __init__(self, first_id: StreamID) -> None:
+        self._open: Body | None = Body()
+        """The growing body; None once the chunk is sealed."""
+        self._body = self._open
+        """The same, or that of a sealed chunk while it is at hand."""
         self._packed = b""
-        self.count = 0
-        self.live = 0
+        self._count = 0
+        self._last_id: StreamID = 0
+        self.first_id = first_id
         self.head = 0
         self.dead: set[int] | None = None
-        self.first_id: StreamID = 0
-        self.last_id: StreamID = 0
+        self.removed = 0
+        """Entries deleted or trimmed."""
+
+    @property
+    def count(self) -> int:
+        """Entries ever added."""
+        return self._count if self._open is None else len(self._open.ends)
+
+    @property
+    def live(self) -> int:
+        """Entries added and not removed."""
+        return self.count - self.removed
+
+    @property
+    def last_id(self) -> StreamID:
+        """ID of the last entry ever added."""
+        return self._last_id if self._open is None else self._open.id_at(-1)
 
     def append(self, entry_id: StreamID, entry: bytes) -> bool:
         """Add an entry whose ID is above all others; True once the chunk is full. Hot: see the benchmark row XADD."""
-        body = self._body
+        body = self._open
         assert body is not None
-        data = body.data
+        data, ends = body.data, body.ends
         data += entry
         body.ms.append(entry_id >> 64)
         body.seq.append(entry_id & U64_MAX)
         size = len(data)
-        body.ends.append(size)
-        body.data = data
-        if not self.count:
-            self.first_id = entry_id
-        self.last_id = entry_id
-        self.live += 1
-        self.count += 1
-        return size >= CHUNK_SIZE_MAX or self.count >= CHUNK_ENTRIES_MAX
+        ends.append(size)
+        return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
 
     def seal(self) -> None:
         """Pack the entries: from now on they only leave."""
-        body = self._body
+        body = self._open
         assert body is not None
+        self._count, self._last_id = self.count, self.last_id
+        self._open = None
         self._packed = body.pack()
         body.data = bytes(body.data)
         self._keep_unpacked(body)
@@ -148,18 +174,15 @@ class Chunk:
 
     def copy(self) -> Chunk:
         """An independent chunk with the same entries; packed bytes are shared."""
-        twin = Chunk()
-        twin.count, twin.live, twin.head = self.count, self.live, self.head
-        twin.first_id, twin.last_id = self.first_id, self.last_id
+        twin = Chunk(self.first_id)
+        twin.head, twin.removed = self.head, self.removed
         twin.dead = None if self.dead is None else set(self.dead)
-        if self._packed:
-            twin._body, twin._packed = None, self._packed
+        twin._count, twin._last_id = self._count, self._last_id
+        if self._open is None:
+            twin._open = twin._body = None
+            twin._packed = self._packed
         else:
-            assert self._body is not None
-            body = Body()
-            body.data, body.ms = bytearray(self._body.data), self._body.ms[:]
-            body.seq, body.ends = self._body.seq[:], self._body.ends[:]
-            twin._body = body
+            twin._open = twin._body = self._open.copy()
         return twin
 
     def find(self, entry_id: StreamID) -> int:
@@ -179,11 +202,11 @@ class Chunk:
         if self.dead is None:
             self.dead = set()
         self.dead.add(position)
-        self.live -= 1
+        self.removed += 1
 
     def kill_head(self, count: int) -> None:
         """Delete the first `count` live entries; fewer than all of them."""
-        self.live -= count
+        self.removed += count
         while count:
             if self.dead is None:
                 self.head += count
@@ -203,9 +226,9 @@ class Chunk:
 
     def last_live_id(self) -> StreamID:
         """Largest live ID; the chunk has at least one live entry."""
-        position = self.count - 1
         if self.dead is None:
             return self.last_id
+        position = self.count - 1
         while position in self.dead:
             position -= 1
         return self.body().id_at(position)
@@ -227,6 +250,6 @@ class Chunk:
     @property
     def memory_size(self) -> int:
         """Bytes held for the entries at rest, unpacked copies at hand not counted."""
-        if self._body is None or self._packed:
+        if self._open is None:
             return len(self._packed)
-        return len(self._body.data) + 24 * self.count
+        return len(self._open.data) + 24 * self.count

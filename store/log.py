@@ -30,7 +30,7 @@ class EntryLog:
         """Add an entry above all others. `entry` is its reply form. Hot: see the benchmark row XADD."""
         tail = self._tail
         if tail is None:
-            tail = self._tail = Chunk()
+            tail = self._tail = Chunk(entry_id)
             self._chunks.append(tail)
             self._first_ids.append(entry_id)
         if tail.append(entry_id, entry):
@@ -204,8 +204,11 @@ class EntryLog:
             if chunk.first_id > end:
                 return
             low, high = self._positions(chunk, start, end)
-            for span_low, span_high in chunk.spans(low, high):
-                yield chunk, span_low, span_high
+            if chunk.dead is not None:
+                for span_low, span_high in chunk.spans(low, high):
+                    yield chunk, span_low, span_high
+            elif (low := max(low, chunk.head)) < high:
+                yield chunk, low, high
 
     def _drop(self, index: int) -> None:
         if self._chunks.pop(index) is self._tail:
