@@ -171,13 +171,14 @@ class RequestReader:
         r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
 
         The proof. The sentinel came last and alone, or nothing was left behind the first value: so `data` is a row of
-        complete values, all of them non-empty lists (taking the first word or joining raises for all else). Sets, attributes, pushes and verbatim strings were
-        excluded by their headers and maps are no lists, so these are arrays. Their elements are bytes, for the same
-        reason: bulk strings, simple strings or big numbers. Count the CR LF: one for each array header; one for each
-        simple string or big number; for a bulk string one after its length and, as no value contains one, at most one
-        that ends in the two bytes after the value. The count is therefore at most arrays + 2 * elements, and reaches it
-        only if all elements are bulk strings. hiredis takes numbers in the same one form as the careful way and looks
-        at the two bytes as little, a count of four digits is below every ceiling, and no value is longer than `data`.
+        complete values, all of them non-empty lists (taking the first word or joining raises for all else). Sets,
+        attributes, pushes and verbatim strings were excluded by their headers and maps are no lists, so these are
+        arrays. Their elements are bytes, for the same reason: bulk strings, simple strings or big numbers. Count the
+        CR LF: one for each array header; one for each simple string or big number; for a bulk string one after its
+        length and, as no value contains one, at most one that ends in the two bytes after the value. The count is
+        therefore at most arrays + 2 * elements, and reaches it only if all elements are bulk strings. hiredis takes
+        numbers in the same one form as the careful way and looks at the two bytes as little, a count of four digits is
+        below every ceiling, and no value is longer than `data`.
 
         Values may contain CR LF after all if packing the requests gives `data` back: that is a proof in itself, but a
         dearer one. Benchmark rows: all.
