@@ -108,7 +108,7 @@ class Chunk:
     def __init__(self, first_id: StreamID) -> None:
         self._open: Body | None = Body()
         """The growing body; None once the chunk is sealed."""
-        self._body = self._open
+        self._body: Body | None = self._open
         """The same, or that of a sealed chunk while it is at hand."""
         self._packed = b""
         self._count = 0
