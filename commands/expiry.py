@@ -150,7 +150,7 @@ def _declare_ttl(
 
 def _due_ms(context: Context, key: bytes) -> int:
     """The key's expiry time; NO_KEY or NO_EXPIRY."""
-    if context.db.get(key, context.now_ms) is None:
+    if context.db.read(key, context.now_ms) is None:
         return NO_KEY
     return context.db.expires.get(key, NO_EXPIRY)
 

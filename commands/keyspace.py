@@ -63,7 +63,7 @@ def unlink(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _count_existing(context: Context, argv: list[bytes]) -> int:
-    return sum(context.db.get(key, context.now_ms) is not None for key in argv[1:])
+    return sum(context.db.read(key, context.now_ms) is not None for key in argv[1:])
 
 
 _SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
@@ -102,7 +102,7 @@ def touch(context: Context, argv: list[bytes]) -> Reply:
 )
 def type_(context: Context, argv: list[bytes]) -> Reply:
     """TYPE key. Returns `stream`, `string` or `none`. Source: Redis 1.0."""
-    return SimpleString(type_name(context.db.get(argv[1], context.now_ms)))
+    return SimpleString(type_name(context.db.read(argv[1], context.now_ms)))
 
 
 @command(
@@ -343,7 +343,7 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     key, new_key = argv[1], argv[2]
     if target is context.db and key == new_key:
         raise GenericError(SAME_OBJECT)
-    value = context.db.get(key, context.now_ms)
+    value = context.db.read(key, context.now_ms)
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
@@ -467,7 +467,7 @@ NO_LFU: Final = (
 )
 def object_encoding(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null without key. Source: Redis 2.2.3."""
-    value = context.db.get(argv[2], context.now_ms)
+    value = context.db.read(argv[2], context.now_ms)
     if value is None:
         return None
     if isinstance(value, Stream):
@@ -491,7 +491,7 @@ def object_encoding(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT REFCOUNT key. Returns 1, as no value is shared; null without key. Source: Redis 2.2.3."""
-    return None if context.db.get(argv[2], context.now_ms) is None else 1
+    return None if context.db.read(argv[2], context.now_ms) is None else 1
 
 
 @command(
@@ -509,7 +509,7 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT IDLETIME key. Returns 0; null without key. Source: Redis 2.2.3."""
-    return None if context.db.get(argv[2], context.now_ms) is None else 0
+    return None if context.db.read(argv[2], context.now_ms) is None else 0
 
 
 @command(
@@ -526,7 +526,7 @@ def object_idletime(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_freq(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT FREQ key. Null without key; else the error of a server without LFU policy. Source: Redis 4.0."""
-    if context.db.get(argv[2], context.now_ms) is None:
+    if context.db.read(argv[2], context.now_ms) is None:
         return None
     raise GenericError(NO_LFU)
 

@@ -32,16 +32,17 @@ JUSTID_ARGUMENT = Argument("justid", "pure-token", token="JUSTID", optional=True
 
 
 def find_group(context: Context, key: bytes, name: bytes) -> tuple[Stream, Group] | None:
-    """The stream and its group, None if either is missing. Raises WrongType."""
-    stream = context.db.get_stream(key, context.now_ms)
-    if stream is None:
-        return None
-    group = stream.groups.get(name)
-    return None if group is None else (stream, group)
+    """The stream and its group, None if either is missing; counted as a read. Raises WrongType."""
+    return _with_group(context.db.read_stream(key, context.now_ms), name)
+
+
+def _with_group(stream: Stream | None, name: bytes) -> tuple[Stream, Group] | None:
+    group = None if stream is None else stream.groups.get(name)
+    return None if stream is None or group is None else (stream, group)
 
 
 def require_group(context: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
-    """The stream and its group. Raises WrongType, NoGroup."""
+    """The stream and its group; counted as a read. Raises WrongType, NoGroup."""
     found = find_group(context, key, name)
     if found is None:
         raise NoGroup.for_key(key, name)
@@ -222,7 +223,10 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/xnack, Redis 8.8.
     """
     key = argv[1]
-    stream, group = require_group(context, key, argv[2])
+    found = _with_group(context.db.get_stream(key, context.now_ms), argv[2])
+    if found is None:
+        raise NoGroup.for_key(key, argv[2])
+    stream, group = found
     mode = argv[3].upper()
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
         raise GenericError(b"mode must be SILENT, FAIL, or FATAL")

@@ -235,7 +235,7 @@ def _without_options(record: list[bytes], options: StreamOptions, *, keep_trim: 
 )
 def xlen(context: Context, argv: list[bytes]) -> Reply:
     """XLEN key. Returns the number of live entries, 0 if the key is missing. Source: Redis 5.0."""
-    stream = context.db.get_stream(argv[1], context.now_ms)
+    stream = context.db.read_stream(argv[1], context.now_ms)
     return 0 if stream is None else len(stream)
 
 
@@ -272,7 +272,7 @@ def xrange(context: Context, argv: list[bytes]) -> Reply:
     """
     start, end = parse_range_start(argv[2]), parse_range_end(argv[3])
     count = _parse_count(argv)
-    stream = context.db.get_stream(argv[1], context.now_ms)
+    stream = context.db.read_stream(argv[1], context.now_ms)
     if stream is None:
         return []
     if count is not None and count <= 0:
@@ -298,7 +298,7 @@ def xrevrange(context: Context, argv: list[bytes]) -> Reply:
     """XREVRANGE key end start [COUNT count]: XRANGE from the end down. Source: Redis 6.2."""
     start, end = parse_range_start(argv[3]), parse_range_end(argv[2])
     count = _parse_count(argv)
-    stream = context.db.get_stream(argv[1], context.now_ms)
+    stream = context.db.read_stream(argv[1], context.now_ms)
     if stream is None:
         return []
     if count is not None and count <= 0:

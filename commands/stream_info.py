@@ -24,7 +24,7 @@ container("XINFO", group="stream", since="5.0.0", summary="Commands that describ
 
 
 def _require_stream(context: Context, key: bytes) -> Stream:
-    stream = context.db.get_stream(key, context.now_ms)
+    stream = context.db.read_stream(key, context.now_ms)
     if stream is None:
         raise no_such_key()
     return stream
@@ -56,7 +56,6 @@ def _require_stream(context: Context, key: bytes) -> Stream:
         ("6.0.0", "Added the `FULL` modifier."),
         ("7.0.0", "Added the deletion and entries-read counters and the lag."),
     ),
-    differs="radix-tree-nodes is an estimate: Headrace keeps no radix tree.",
 )  # fmt: skip
 def xinfo_stream(context: Context, argv: list[bytes]) -> Reply:
     """XINFO STREAM key [FULL [COUNT count]]
@@ -89,12 +88,11 @@ def _parse_full(argv: list[bytes]) -> int:
 def _counters(stream: Stream) -> dict[bytes, Any]:
     """The fields that both forms begin with, in Redis' order."""
     stream.settle_nodes()
-    nodes_count = len(stream.nodes.nodes)
     idempotence = stream.idempotence
     return {
         b"length": len(stream),
-        b"radix-tree-keys": nodes_count,
-        b"radix-tree-nodes": nodes_count + 1 if nodes_count != 1 else 2,
+        b"radix-tree-keys": len(stream.nodes.nodes),
+        b"radix-tree-nodes": stream.nodes.radix_nodes_count,
         b"last-generated-id": format_id(stream.last_id),
         b"max-deleted-entry-id": format_id(stream.max_deleted_id),
         b"entries-added": stream.entries_added,

@@ -220,11 +220,12 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     budget = ReplyBudget(request, context.client.protocol)
     sources: list[tuple[bytes, Stream | None, StreamID, bool]] = []
     for key, token in zip(request.keys, request.id_tokens, strict=True):
-        stream = context.db.get_stream(key, context.now_ms)
+        stream = context.db.read_stream(key, context.now_ms)
         sources.append((key, stream, _resolve_read_id(stream, token), token == b"+"))
     for key, stream, after, only_last in sources:
         if not budget.may_visit():
             break
+        context.db.count_read(stream is not None)
         if stream is not None and len(stream) and stream.log.last_id > after:
             budget.open_stream(key)
             _read_stream(stream, key, after, budget, 1 if only_last else budget.stream_count())
@@ -328,7 +329,7 @@ def _find_sources(context: Context, request: ReadRequest) -> list[GroupSource]:
     assert request.group is not None
     sources: list[GroupSource] = []
     for key, token in zip(request.keys, request.id_tokens, strict=True):
-        stream = context.db.get_stream(key, context.now_ms)
+        stream = context.db.read_stream(key, context.now_ms)
         group = stream.groups.get(request.group) if stream is not None else None
         if stream is None or group is None:
             raise NoGroup.for_read(key, request.group)
@@ -370,6 +371,7 @@ class _GroupRead:
     def visit(self, source: GroupSource) -> None:
         """Serve one stream, in the order: claims, then history or new entries."""
         stream, group, now_ms = source.stream, source.group, self.context.now_ms
+        self.context.db.count_read(True)
         claims = [] if source.after is not None else self._claimable(source)
         has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
         consumer = group.consumers.get(self.request.consumer)

@@ -165,8 +165,12 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     request = _parse_set(argv)
     due_ms = None if request.expiry is None else due_time_ms(context, *request.expiry, b"set")
     db = context.db
-    needs_string = request.get or request.condition in COMPARISONS
-    old = db.get_string(key, context.now_ms) if needs_string else db.get(key, context.now_ms)
+    compares = request.condition in COMPARISONS
+    if request.get or (compares and db.get(key, context.now_ms) is not None):
+        # Comparing with nothing is no read.
+        old: Value | None = db.read_string(key, context.now_ms)
+    else:
+        old = db.get(key, context.now_ms)
     if not _condition_holds(request, old):
         return old if request.get else None
     if request.keep_expiry:
@@ -205,7 +209,7 @@ def _condition_holds(request: SetRequest, old: Value | None) -> bool:
 )
 def get(context: Context, argv: list[bytes]) -> Reply:
     """GET key. Returns the value, null if the key is missing. Raises WrongType. Source: Redis 1.0."""
-    return context.db.get_string(argv[1], context.now_ms)
+    return context.db.read_string(argv[1], context.now_ms)
 
 
 @command(
@@ -222,7 +226,7 @@ def get(context: Context, argv: list[bytes]) -> Reply:
 )
 def getdel(context: Context, argv: list[bytes]) -> Reply:
     """GETDEL key. Returns the value, null if the key is missing. Raises WrongType. Source: Redis 6.2."""
-    value = context.db.get_string(argv[1], context.now_ms)
+    value = context.db.read_string(argv[1], context.now_ms)
     if value is not None:
         context.db.remove(argv[1])
         context.log(b"DEL", argv[1])
@@ -275,7 +279,7 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
     """
     word, token = _parse_getex(argv)
     key, db = argv[1], context.db
-    value = db.get_string(key, context.now_ms)
+    value = db.read_string(key, context.now_ms)
     if value is None:
         return None
     if word in UNITS_MS:
@@ -307,7 +311,7 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
 )
 def getset(context: Context, argv: list[bytes]) -> Reply:
     """GETSET key value. Returns the old value, null if there was none. Raises WrongType. Source: Redis 1.0."""
-    old = context.db.get_string(argv[1], context.now_ms)
+    old = context.db.read_string(argv[1], context.now_ms)
     store_string(context, argv[1], argv[2], None)
     return old
 
@@ -394,7 +398,7 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
 )
 def mget(context: Context, argv: list[bytes]) -> Reply:
     """MGET key [key ...]. Returns values; null for a missing key or another type. Source: Redis 1.0."""
-    values = [context.db.get(key, context.now_ms) for key in argv[1:]]
+    values = [context.db.read(key, context.now_ms) for key in argv[1:]]
     return [value if type(value) is bytes else None for value in values]
 
 
@@ -474,4 +478,4 @@ def append(context: Context, argv: list[bytes]) -> Reply:
 )
 def strlen(context: Context, argv: list[bytes]) -> Reply:
     """STRLEN key. Returns the length, 0 if the key is missing. Raises WrongType. Source: Redis 2.2."""
-    return len(context.db.get_string(argv[1], context.now_ms) or b"")
+    return len(context.db.read_string(argv[1], context.now_ms) or b"")

@@ -500,6 +500,8 @@ class Server:
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         self.stats.reset()
+        for db in self.store.databases:
+            db.hits = db.misses = 0
         for row in TABLE.values():
             for each in (row, *row.subcommands.values()):
                 each.calls = each.duration_ns = each.rejected_calls = each.failed_calls = 0

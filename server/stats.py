@@ -24,8 +24,6 @@ COUNTERS: Final = (
     "output_size",
     "reads_processed",
     "writes_processed",
-    "keyspace_hits",
-    "keyspace_misses",
     "expired_keys",
     "expired_keys_active",
     "evicted_clients",
@@ -76,8 +74,6 @@ class Stats:
     output_size: int
     reads_processed: int
     writes_processed: int
-    keyspace_hits: int
-    keyspace_misses: int
     expired_keys: int
     expired_keys_active: int
     evicted_clients: int

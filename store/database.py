@@ -47,7 +47,7 @@ class Database:
     `expired_keys` collects keys that lazy or active expiry removed, for the log.
     """
 
-    __slots__ = ("_slots", "expired_keys", "expires", "frozen", "index", "keys", "ready", "watchers")
+    __slots__ = ("_slots", "expired_keys", "expires", "frozen", "hits", "index", "keys", "misses", "ready", "watchers")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -63,6 +63,9 @@ class Database:
         """The keys by slot; slots without keys are left out."""
         self.frozen = False
         """While set (loading, CLIENT PAUSE) nothing expires."""
+        self.hits = 0
+        """Reads of keys that were there (INFO keyspace_hits); reads of those that were not are `misses`."""
+        self.misses = 0
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -82,6 +85,33 @@ class Database:
     def get_string(self, key: bytes, now_ms: int) -> bytes | None:
         """The string at `key`, None if there is none. Raises WrongType."""
         value = self.get(key, now_ms)
+        if value is not None and type(value) is not bytes:
+            raise WrongType
+        return value
+
+    def read(self, key: bytes, now_ms: int) -> Value | None:
+        """Like `get`, for the commands whose reads Redis counts as hits and misses."""
+        value = self.get(key, now_ms)
+        self.count_read(value is not None)
+        return value
+
+    def count_read(self, was_there: bool) -> None:
+        """Count one read of a key."""
+        if was_there:
+            self.hits += 1
+        else:
+            self.misses += 1
+
+    def read_stream(self, key: bytes, now_ms: int) -> Stream | None:
+        """Like `get_stream`, counted as a hit or a miss. Raises WrongType."""
+        value = self.read(key, now_ms)
+        if value is not None and type(value) is not Stream:
+            raise WrongType
+        return value
+
+    def read_string(self, key: bytes, now_ms: int) -> bytes | None:
+        """Like `get_string`, counted as a hit or a miss. Raises WrongType."""
+        value = self.read(key, now_ms)
         if value is not None and type(value) is not bytes:
             raise WrongType
         return value

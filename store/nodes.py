@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from hiredis import Reader
 
 from .ids import ID_MAX, U64_MAX, StreamID
 from .log import EntryLog
+
+ID_SIZE: Final = 16
+"""Bytes of an ID as a key of the radix tree."""
 
 NODE_SIZE_UNLIMITED: Final = 2**30
 """What `stream-node-max-bytes 0` means."""
@@ -165,3 +169,27 @@ class NodeLedger:
         twin.first_ids = list(self.first_ids)
         twin.settled_id = self.settled_id
         return twin
+
+    @property
+    def radix_nodes_count(self) -> int:
+        """Nodes of the radix tree in which Redis would keep these nodes by first ID (XINFO STREAM).
+
+        Keys are IDs of 16 bytes. The tree has a branch wherever two neighbours part, and one node for each run of bytes
+        above, between or below branches, however long the run is. O(n) in the number of stream nodes.
+        """
+        keys = self.first_ids
+        if not keys:
+            return 1
+        # Bytes that each key shares with the next one.
+        shared = [ID_SIZE - ((low ^ high).bit_length() + 7) // 8 for low, high in pairwise(keys)]
+        count = sum(max(pair) < ID_SIZE - 1 for pair in pairwise((-1, *shared, -1)))
+        path: list[int] = []  # depths of the branches above the present key, top first
+        for depth in (*shared, -1):
+            while path and path[-1] > depth:
+                bottom = path.pop()
+                above = max(path[-1] if path else -1, depth)
+                count += bottom > above + 1
+            if depth >= 0 and (not path or path[-1] < depth):
+                path.append(depth)
+                count += 1
+        return count

@@ -87,3 +87,20 @@ def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives()
     assert first_physical_id(stream) == make_id(11, 1)
     trim(stream, Trim(length_max=0))
     assert first_physical_id(stream) == ID_MAX
+
+
+@pytest.mark.parametrize(
+    ("first_ids", "count"),
+    [
+        ([], 1),
+        ([1 << 64 | 1], 1),
+        ([1, 2], 2),
+        ([1, 2, 3], 2),
+        ([0x100000, 0x200000], 4),
+        ([0x1, 0x100001, 4 << 64 | 0x100001, 5 << 64 | 0x100001, 5 << 64 | 0x100003], 9),
+    ],
+)
+def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], count: int) -> None:
+    ledger = NodeLedger()
+    ledger.first_ids = first_ids
+    assert ledger.radix_nodes_count == count

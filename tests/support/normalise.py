@@ -88,7 +88,6 @@ def _stream(node: Node, _: list[bytes]) -> Node:
         b"consumers": _each(lambda value: _map_values(value, consumer)),
     }
     stream: dict[bytes, Callable[[Node], Node]] = {
-        b"radix-tree-nodes": _mark_unless,
         # Without FULL this is a number.
         b"groups": lambda value: _each(lambda item: _map_values(item, group))(value) if value.kind == b"*" else value,
     }
@@ -176,7 +175,7 @@ def _sort_key(node: Node) -> Any:
 RULES = [
     Rule("idle time of a pending entry", lambda w: w[0] == b"XPENDING" and len(w) > 3, _pending_rows),
     Rule("idle times of a consumer", _is(b"XINFO", b"CONSUMERS"), _consumers),
-    Rule("times of consumers and deliveries; radix-tree-nodes is internal", _is(b"XINFO", b"STREAM"), _stream),
+    Rule("times of consumers and deliveries", _is(b"XINFO", b"STREAM"), _stream),
     Rule("idle time of a claimed entry", lambda w: w[0] == b"XREADGROUP" and b"CLAIM" in w, _claimed_entries),
     Rule("a generated entry ID, an absolute time", lambda _: True, _near_now),
     Rule("milliseconds left", _is(b"PTTL"), _remaining),
