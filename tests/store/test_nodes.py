@@ -6,7 +6,7 @@ import pytest
 from hiredis import pack_command
 
 from headrace.store.ids import ID_MAX, format_id, make_id, parse_id
-from headrace.store.nodes import StreamLimits, integer_size, signed_difference, string_size
+from headrace.store.nodes import NodeLedger, StreamLimits, integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
 
