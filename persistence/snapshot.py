@@ -14,12 +14,8 @@ from itertools import groupby
 from typing import Final
 
 from ..protocol.packing import pack_command
-from ..store.database import Store
-from ..store.group import Group
-from ..store.ids import ID_MAX, StreamID, format_id
-from ..store.stream import Stream
-from .loading import Apply, LoadResult
-from .records import RecordReader, select_record
+from ..store.ids import StreamID, format_id
+from ..store.image import GroupImage, KeyImage, StoreImage, StreamImage
 
 CLAIM_COUNT_MAX: Final = 1024
 """IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
@@ -27,29 +23,31 @@ RELEASE_COUNT_MAX: Final = 64
 """IDs in one XNACK record, as Redis writes them."""
 
 Record = tuple[int, bytes]
-"""(database index, RESP record)."""
+"""(database index, one RESP record or several)."""
 
 
-def snapshot(store: Store) -> Iterator[Record]:
-    """Records of every key. The store must not change until the last one is taken."""
-    for db in store.databases:
-        for key, value in db.keys.items():
-            records = stream_records(key, value) if isinstance(value, Stream) else _string_records(key, value)
-            for record in records:
-                yield db.index, record
-            if key in db.expires:
-                yield db.index, pack_command((b"PEXPIREAT", key, b"%d" % db.expires[key]))
+def snapshot(image: StoreImage) -> Iterator[Record]:
+    """Records of every key."""
+    for key in image:
+        for record in key_records(key):
+            yield key.db_index, record
 
 
-def _string_records(key: bytes, value: bytes) -> Iterator[bytes]:
-    yield pack_command((b"SET", key, value))
+def key_records(image: KeyImage) -> Iterator[bytes]:
+    """One key: its value, then its expiry. A record may hold many commands, all of the same database."""
+    if isinstance(image.value, bytes):
+        yield pack_command((b"SET", image.key, image.value))
+    else:
+        yield from stream_records(image.key, image.value)
+    if image.expires_ms is not None:
+        yield pack_command((b"PEXPIREAT", image.key, b"%d" % image.expires_ms))
 
 
-def stream_records(key: bytes, stream: Stream) -> Iterator[bytes]:
+def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     """One stream, groups and producers included."""
     if len(stream):
-        for entry_id, entry in stream.log.entries(0, ID_MAX):
-            yield entry_record(key, entry_id, entry)
+        for entries in stream.log.all_entries():
+            yield b"".join(entry_record(key, entry_id, entry) for entry_id, entry in entries)
     else:
         # The only way to an empty stream: an entry that trims itself away.
         yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
@@ -59,7 +57,7 @@ def stream_records(key: bytes, stream: Stream) -> Iterator[bytes]:
             b"MAXDELETEDID", format_id(stream.max_deleted_id),
         )
     )  # fmt: skip
-    for group in stream.sorted_groups():
+    for group in stream.groups:
         yield from _group_records(key, group)
     yield from _producer_records(key, stream)
 
@@ -77,12 +75,12 @@ def entry_record(key: bytes, entry_id: StreamID, entry: bytes) -> bytes:
     )  # fmt: skip
 
 
-def _group_records(key: bytes, group: Group) -> Iterator[bytes]:
+def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
     name = group.name
     yield pack_command(
         (b"XGROUP", b"CREATE", key, name, format_id(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read)
     )
-    for consumer in group.sorted_consumers():
+    for consumer in group.consumers:
         if not consumer.pending_count:
             yield pack_command((b"XGROUP", b"CREATECONSUMER", key, name, consumer.name))
     released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
@@ -106,7 +104,7 @@ def _group_records(key: bytes, group: Group) -> Iterator[bytes]:
             )  # fmt: skip
 
 
-def _producer_records(key: bytes, stream: Stream) -> Iterator[bytes]:
+def _producer_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     idempotence, limits = stream.idempotence, stream.limits
     settings = (idempotence.duration_s, idempotence.entries_max)
     if settings != (limits.idmp_duration_s, limits.idmp_entries_max):
@@ -130,23 +128,3 @@ def _batches(ids: Iterable[StreamID], size_max: int) -> Iterator[list[bytes]]:
             batch = []
     if batch:
         yield batch
-
-
-class DatasetImage:
-    """The records of a dataset kept in memory, to be loaded like a log (DEBUG RELOAD)."""
-
-    def __init__(self, store: Store) -> None:
-        self._records = [
-            record for db_index, group in groupby(snapshot(store), key=lambda each: each[0])
-            for record in (select_record(db_index), *(data for _, data in group))
-        ]  # fmt: skip
-
-    def load(self, apply: Apply) -> LoadResult:
-        """Give every record to `apply`; see `AppendOnlyLog.load`."""
-        result = LoadResult()
-        for data in self._records:
-            for record in RecordReader(len(data)).feed(data):
-                apply(record)
-            result.records_count += 1
-            result.size += len(data)
-        return result

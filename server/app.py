@@ -26,6 +26,7 @@ from ..persistence.errors import LogError, LogFailure
 from ..persistence.snapshot import snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
+from ..store.image import StoreImage
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
 from .config import Config
@@ -374,7 +375,7 @@ class Server:
         """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
         if is_wanted and self.log is None:
             log = self._new_log()
-            log.start(snapshot(self.store))
+            log.start(snapshot(StoreImage(self.store)))
             self._use_log(log)
         elif not is_wanted and self.log is not None:
             self.log.stop()
@@ -401,7 +402,7 @@ class Server:
 
     def reload_dataset(self) -> None:
         """DEBUG RELOAD: turn the dataset into records, empty it and fill it from them. Raises GenericError."""
-        records = list(snapshot(self.store))
+        records = list(snapshot(StoreImage(self.store)))
         failed = GenericError(b"Error trying to load the RDB dump, check server logs.")
         self._refill(lambda: replay_records(records, self.context), failed)
 

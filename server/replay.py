@@ -57,7 +57,8 @@ def replay_records(records: Iterable[tuple[int, bytes]], context: Context) -> No
         for db_index, record in records:
             context.db = context.client.db = context.store.databases[db_index]
             parser.feed(record)
-            apply(context, parser.gets())
+            while argv := parser.gets():
+                apply(context, argv)
 
 
 def apply(context: Context, argv: list[bytes]) -> None:

@@ -164,6 +164,10 @@ class Chunk:
             self._keep_unpacked(body)
         return body
 
+    def read_once(self) -> Body:
+        """The entries for somebody who reads the whole stream: the unpacked form is not kept at hand."""
+        return self._body if self._body is not None else Body.unpack(self._packed)
+
     def _keep_unpacked(self, body: Body) -> None:
         self._body = body
         _unpacked[self] = None
@@ -174,15 +178,11 @@ class Chunk:
 
     def copy(self) -> Chunk:
         """An independent chunk with the same entries; packed bytes are shared."""
-        twin = Chunk(self.first_id)
-        twin.head, twin.removed = self.head, self.removed
+        twin = Chunk.__new__(Chunk)  # a body of its own would only be thrown away
+        twin.first_id, twin.head, twin.removed = self.first_id, self.head, self.removed
         twin.dead = None if self.dead is None else set(self.dead)
-        twin._count, twin._last_id = self._count, self._last_id
-        if self._open is None:
-            twin._open = twin._body = None
-            twin._packed = self._packed
-        else:
-            twin._open = twin._body = self._open.copy()
+        twin._count, twin._last_id, twin._packed = self._count, self._last_id, self._packed
+        twin._open = twin._body = None if self._open is None else self._open.copy()
         return twin
 
     def find(self, entry_id: StreamID) -> int:

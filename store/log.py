@@ -115,6 +115,16 @@ class EntryLog:
             for position in range(low, high):
                 yield body.id_at(position), body.slice(position, position + 1)
 
+    def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
+        """Every live entry, a chunk's worth at a time."""
+        for chunk in self._chunks:
+            body = chunk.read_once()
+            yield [
+                (body.id_at(position), body.slice(position, position + 1))
+                for low, high in chunk.spans(0, chunk.count)
+                for position in range(low, high)
+            ]
+
     def ids(self, start: StreamID, end: StreamID) -> list[StreamID]:
         """The live IDs from `start` to `end`, both included."""
         found: list[StreamID] = []

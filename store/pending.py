@@ -264,6 +264,10 @@ class PendingEntries:
                 twin.deliver([entry_id], consumer, time_ms=delivery.time_ms, count=delivery.count)
         return twin
 
+    def image(self) -> PendingImage:
+        """The list as it is now, to be read while it goes on changing. Costs three copies of references."""
+        return PendingImage(self.by_id.copy(), self.released.copy(), self._runs[self._runs_head :])
+
     def _live_runs(self) -> Iterator[Delivery]:
         runs = self._runs
         while self._runs_head < len(runs) and not runs[self._runs_head].remaining:
@@ -295,3 +299,38 @@ class PendingEntries:
         assert owned + len(self.released) == len(by_id)
         times = [run.time_ms for run in self._runs]
         assert times == sorted(times)
+
+
+class PendingImage:
+    """A group's pending entries as they were at one moment.
+
+    Deliveries are shared with the living list, so nothing may be read off them that changes there: which entries a
+    delivery still has is asked of `by_id`.
+    """
+
+    __slots__ = ("_runs", "by_id", "released")
+
+    def __init__(
+        self, by_id: dict[StreamID, Delivery], released: dict[StreamID, Delivery], runs: list[Delivery]
+    ) -> None:
+        self.by_id = by_id
+        self.released = released
+        """Entries without owner, in release order."""
+        self._runs = runs
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def walk(self) -> Iterator[tuple[StreamID, Delivery]]:
+        """All pending entries by ID."""
+        for entry_id in sorted(self.by_id):
+            yield entry_id, self.by_id[entry_id]
+
+    def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
+        """Released entries in release order, then owned ones, oldest delivery first."""
+        yield from self.released.items()
+        by_id = self.by_id
+        for run in self._runs:
+            for entry_id in run.ids:
+                if by_id.get(entry_id) is run:
+                    yield entry_id, run

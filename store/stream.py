@@ -33,7 +33,19 @@ class References(Enum):
 class Stream:
     """One stream key."""
 
-    __slots__ = ("entries_added", "groups", "idempotence", "last_id", "limits", "log", "max_deleted_id", "nodes")
+    __slots__ = (
+        "entries_added",
+        "groups",
+        "idempotence",
+        "image_number",
+        "last_id",
+        "limits",
+        "log",
+        "max_deleted_id",
+        "nodes",
+    )
+    newest_image_number = 0
+    """That of the last `StoreImage` made."""
 
     def __init__(self, limits: StreamLimits) -> None:
         self.limits = limits
@@ -44,6 +56,8 @@ class Stream:
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
+        self.image_number = Stream.newest_image_number
+        """The last `StoreImage` that has no need of this stream: it has a copy, or is older than the stream."""
 
     def __len__(self) -> int:
         return self.log.length

@@ -1,0 +1,130 @@
+"""The dataset as it was at one moment, read while clients go on changing it.
+
+Taking the image copies references only: the key tables, not the values. Strings never change. A stream is copied when
+its turn comes to be read, or just before the first command that may change it, whichever is earlier; such a copy is
+again one of references, to packed chunks and to deliveries.
+
+One thread calls all of it. There is one image at a time, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .database import Store
+from .group import Group
+from .idempotence import Idempotence
+from .ids import StreamID
+from .log import EntryLog
+from .nodes import StreamLimits
+from .pending import PendingImage
+from .stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerImage:
+    """A consumer. Times are Unix ms, -1 for never."""
+
+    name: bytes
+    seen_ms: int
+    active_ms: int
+    pending_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupImage:
+    """A group; consumers by name bytes."""
+
+    name: bytes
+    last_id: StreamID
+    entries_read: int
+    consumers: list[ConsumerImage]
+    pending: PendingImage
+
+
+@dataclass(frozen=True, slots=True)
+class StreamImage:
+    """A stream; groups by name bytes. `log` is a copy that nobody adds to."""
+
+    log: EntryLog
+    last_id: StreamID
+    max_deleted_id: StreamID
+    entries_added: int
+    groups: list[GroupImage]
+    idempotence: Idempotence
+    limits: StreamLimits
+
+    def __len__(self) -> int:
+        return self.log.length
+
+
+def stream_image(stream: Stream) -> StreamImage:
+    """The stream as it is now."""
+    return StreamImage(
+        stream.log.copy(),
+        stream.last_id,
+        stream.max_deleted_id,
+        stream.entries_added,
+        [_group_image(group) for group in stream.sorted_groups()],
+        stream.idempotence.copy(),
+        stream.limits,
+    )
+
+
+def _group_image(group: Group) -> GroupImage:
+    consumers = [
+        ConsumerImage(each.name, each.seen_ms, each.active_ms, each.pending_count) for each in group.sorted_consumers()
+    ]
+    return GroupImage(group.name, group.last_id, group.entries_read, consumers, group.pending.image())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyImage:
+    """One key. `expires_ms` is Unix ms, None for never."""
+
+    db_index: int
+    key: bytes
+    value: bytes | StreamImage
+    expires_ms: int | None
+
+
+class StoreImage:
+    """Every key of a store."""
+
+    def __init__(self, store: Store) -> None:
+        Stream.newest_image_number += 1
+        self._number = Stream.newest_image_number
+        self._tables = [(db.index, db.keys.copy(), db.expires.copy()) for db in store.databases if db.keys]
+        self._preserved: dict[Stream, StreamImage] = {}
+        """Streams that were about to change before their turn came."""
+        self.keys_count = sum(len(keys) for _, keys, _ in self._tables)
+        self.is_closed = False
+
+    def preserve(self, stream: Stream) -> None:
+        """To be called before a stream changes."""
+        if stream.image_number < self._number and not self.is_closed:
+            stream.image_number = self._number
+            self._preserved[stream] = stream_image(stream)
+
+    def __iter__(self) -> Iterator[KeyImage]:
+        """Every key, once, database by database; what has been read is let go of."""
+        for index, keys, expires in self._tables:
+            while keys:
+                key, value = keys.popitem()
+                content = self._take(value) if isinstance(value, Stream) else value
+                yield KeyImage(index, key, content, expires.get(key))
+        self.close()
+
+    def _take(self, stream: Stream) -> StreamImage:
+        preserved = self._preserved.pop(stream, None)
+        if preserved is not None:
+            return preserved
+        stream.image_number = self._number
+        return stream_image(stream)
+
+    def close(self) -> None:
+        """Let go of everything; nothing needs to be preserved any more."""
+        self.is_closed = True
+        self._tables = []
+        self._preserved = {}
