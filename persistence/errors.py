@@ -3,7 +3,8 @@
 LogError
 ├── LoadError        the log cannot be loaded: one line for the person who started the server
 ├── UnknownRecord    a record whose command does not exist
-└── LogFailure       a write or fsync failed under `appendfsync always`
+├── LogFailure       a write or fsync failed under `appendfsync always`
+└── RdbError         an RDB file or a DUMP payload that cannot be read
 """
 
 from __future__ import annotations
@@ -23,3 +24,7 @@ class UnknownRecord(LogError):
 
 class LogFailure(LogError):
     """A write or fsync failed under `appendfsync always`: nothing that waits for it may be answered."""
+
+
+class RdbError(LogError):
+    """An RDB file or a DUMP payload that cannot be read: damaged, too new, or with values that are not ours."""

@@ -1,0 +1,140 @@
+"""Listpacks: sequences of integers and strings in one block of bytes.
+
+`<size, 4 bytes> <count, 2 bytes> elements 0xFF`, all little-endian. An element is a byte that tells its kind (and, of the
+short ones, length or value), data, and its size so far again, to walk backwards. Text that is how a 64-bit integer is
+printed is kept as that integer.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ..errors import RdbError
+
+Element = int | bytes
+
+HEADER_SIZE: Final = 6
+COUNT_UNKNOWN: Final = 0xFFFF
+END: Final = 0xFF
+INTEGER_TEXT_SIZE_MAX: Final = 20
+
+_INT13: Final = 0xC0
+_STRING12: Final = 0xE0
+_STRING32: Final = 0xF0
+_INTEGER_SIZES: Final = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
+
+
+def pack(elements: list[bytes]) -> bytes:
+    """A listpack of elements that are encoded already."""
+    body = b"".join(elements)
+    count = min(len(elements), COUNT_UNKNOWN)
+    return struct.pack("<IH", HEADER_SIZE + len(body) + 1, count) + body + b"\xff"
+
+
+def encode_integer(number: int) -> bytes:
+    """One element."""
+    if 0 <= number <= 127:
+        return _SMALL[number]
+    if -4096 <= number <= 4095:
+        return (_INT13 << 8 | number & 0x1FFF).to_bytes(2, "big") + b"\x02"
+    for kind, size in _INTEGER_SIZES.items():
+        if -(1 << 8 * size - 1) <= number < 1 << 8 * size - 1:
+            return bytes((kind,)) + number.to_bytes(size, "little", signed=True) + bytes((size + 1,))
+    raise OverflowError(number)
+
+
+def encode_text(text: bytes) -> bytes:
+    """One element."""
+    size = len(text)
+    if size <= INTEGER_TEXT_SIZE_MAX and text[-1:].isdigit():
+        digits = text[1:] if text[:1] == b"-" else text
+        if digits.isdigit() and (digits[:1] != b"0" or text == b"0"):
+            number = int(text)
+            if -(2**63) <= number < 2**63:
+                return encode_integer(number)
+    if size <= 63:
+        return _SHORT_HEADS[size] + text + _SMALL_BACK[size + 1]
+    if size <= 4095:
+        head = (_STRING12 << 8 | size).to_bytes(2, "big")
+    else:
+        head = b"\xf0" + size.to_bytes(4, "little")
+    return head + text + _back_length(len(head) + size)
+
+
+def _back_length(size: int) -> bytes:
+    """The size of an element, 7 bits in a byte, high part first, where every byte but the first has its top bit set."""
+    back = [size & 0x7F | 0x80]
+    while size := size >> 7:
+        back.append(size & 0x7F | 0x80)
+    back[-1] &= 0x7F
+    return bytes(reversed(back))
+
+
+_SMALL: Final = [bytes((number, 1)) for number in range(128)]
+_SHORT_HEADS: Final = [bytes((0x80 | size,)) for size in range(64)]
+_SMALL_BACK: Final = [bytes((size,)) for size in range(128)]
+
+
+def unpack(data: bytes) -> list[Element]:
+    """The elements. Every byte is accounted for. Raises RdbError."""
+    size = len(data)
+    if size < HEADER_SIZE + 1:
+        raise _damaged("too short")
+    total, count = struct.unpack_from("<IH", data)
+    if total != size or data[-1] != END:
+        raise _damaged("not as long as it says")
+    elements: list[Element] = []
+    position, end = HEADER_SIZE, size - 1
+    while position < end:
+        first = data[position]
+        if first < 0x80:
+            elements.append(first)
+            body_size = 1
+        elif first < _INT13:
+            body_size = first - 0x7F
+            elements.append(data[position + 1 : position + body_size])
+        else:
+            body_size = _append_long(elements, data, position, first)
+        position += body_size
+        if body_size <= 127:
+            # All elements of up to 125 characters; `end` holds no such size, so this cannot look beyond it.
+            if data[position] != body_size:
+                raise _damaged("an element with a wrong size behind it")
+            position += 1
+        else:
+            back = _back_length(body_size)
+            if not data.startswith(back, position):
+                raise _damaged("an element with a wrong size behind it")
+            position += len(back)
+    if position != end or count not in (len(elements), COUNT_UNKNOWN):
+        raise _damaged("not as many elements as it says")
+    return elements
+
+
+def _append_long(elements: list[Element], data: bytes, position: int, first: int) -> int:
+    """One of the less usual kinds; answers its size without what stands behind it."""
+    room = len(data) - 1 - position
+    if first < _STRING12:
+        if room > 1:
+            number = (first & 0x1F) << 8 | data[position + 1]
+            elements.append(number - 0x2000 if number >= 0x1000 else number)
+        size = 2
+    elif first < _STRING32:
+        size = 2 + ((first & 0x0F) << 8 | data[position + 1])
+        elements.append(data[position + 2 : position + size])
+    elif first == _STRING32:
+        size = 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        elements.append(data[position + 5 : position + size])
+    elif first in _INTEGER_SIZES:
+        size = 1 + _INTEGER_SIZES[first]
+        elements.append(int.from_bytes(data[position + 1 : position + size], "little", signed=True))
+    else:
+        raise _damaged("an element of unknown kind")
+    if size >= room:
+        raise _damaged("an element that goes beyond its end")
+    return size
+
+
+def _damaged(reason: str) -> RdbError:
+    return RdbError(f"Listpack integrity check failed: {reason}")
