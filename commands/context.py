@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 from ..protocol.packing import pack_command
 from ..store.database import Database, Store
+from ..store.image import StoreImage
 from ..store.nodes import StreamLimits
+from ..store.stream import Stream
+from .keys import find_keys
 
 if TYPE_CHECKING:
     from .client import Client
     from .services import Services
+    from .table import Row
 
 
 class Context:
@@ -24,6 +28,7 @@ class Context:
         "client",
         "db",
         "effects",
+        "image",
         "loading",
         "logging",
         "may_block",
@@ -48,6 +53,8 @@ class Context:
         """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
         self.stream_limits = StreamLimits()
         """The stream directives in force; shared with every stream."""
+        self.image: StoreImage | None = None
+        """The snapshot being read in the background, None if there is none."""
         self.may_block = True
         """False inside MULTI/EXEC."""
 
@@ -55,6 +62,15 @@ class Context:
         """Record an effect of the running command, to be replayed in the current database."""
         if self.logging:
             self.effects.append((self.db.index, pack_command(arguments)))
+
+    def preserve(self, row: Row, argv: list[bytes]) -> None:
+        """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
+        if self.image is None or not row.is_write:
+            return
+        for key, _ in find_keys(row, argv):
+            value = self.db.keys.get(key)
+            if type(value) is Stream:
+                self.image.preserve(value)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
         """Records that delete the keys which expiry has removed since this was last asked."""

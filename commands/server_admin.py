@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.replies import Reply
+from ..protocol.replies import Reply, SimpleString
 from ..store.errors import GenericError, syntax_error
 from .table import Argument, Flag, command
 
@@ -72,3 +72,19 @@ def last_save(context: Context, argv: list[bytes]) -> Reply:
     Returns Unix seconds.
     """
     return int(context.server.stats.started_ms // 1000)
+
+
+@command(
+    "BGREWRITEAOF",
+    arity=1,
+    flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.NO_ASYNC_LOADING,
+    group="server",
+    since="1.0.0",
+    summary="Rewrites the append-only file in the background.",
+    complexity="O(1)",
+)
+def bgrewriteaof(context: Context, argv: list[bytes]) -> Reply:
+    """BGREWRITEAOF. Returns a status. Raises GenericError. Source: redis.io/commands/bgrewriteaof, Redis 1.0."""
+    if context.server.rewrite_log(may_start=context.may_block):
+        return SimpleString(b"Background append only file rewriting started")
+    return SimpleString(b"Background append only file rewriting scheduled")

@@ -65,6 +65,10 @@ class Services(Protocol):
         """CONFIG RESETSTAT."""
         ...
 
+    def rewrite_log(self, *, may_start: bool) -> bool:
+        """BGREWRITEAOF; `may_start` is False inside EXEC. False if it has only been scheduled. Raises GenericError."""
+        ...
+
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and replay the append-only file. Raises GenericError."""
         ...

@@ -134,6 +134,7 @@ def _run_one(context: Context, argv: list[bytes]) -> Reply:
         row = find_row(argv)
         assert row.handler is not None
         row.calls += 1
+        context.preserve(row, argv)
         return row.handler(context, argv)
     except ReplyError as error:
         return error

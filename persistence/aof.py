@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import ENOSPC
 from typing import Final
 
@@ -39,8 +39,8 @@ FSYNC_INTERVAL_MS: Final = 1000
 ERROR_LOG_INTERVAL_MS: Final = 30_000
 """A disk that stays full gets one log line in this time, not one per command."""
 
-SNAPSHOT_BLOCK_SIZE: Final = 1024 * 1024
-"""Records of a new base file are written in blocks of about this size."""
+SNAPSHOT_BLOCK_SIZE: Final = 64 * 1024
+"""Records of a new base file are written in blocks of about this size: one takes well below a millisecond to make."""
 
 Effect = tuple[int, bytes]
 """(database index, RESP record)."""
@@ -87,7 +87,7 @@ class AppendOnlyLog:
         executor: Executor | None = None,
     ) -> None:
         self._settings = settings
-        self._files: Files = DiskFiles() if files is None else files
+        self.files: Files = DiskFiles() if files is None else files
         self._clock = clock
         self._executor = executor
         self._owns_executor = executor is None
@@ -103,6 +103,8 @@ class AppendOnlyLog:
         self._unsynced_size = 0
         self._error_logged_ms: int | None = None
         self.policy = policy
+        self.keeps_history = False
+        """`aof-disable-auto-gc`: superseded files stay."""
         self.has_timestamps = False
         """`aof-timestamp-enabled`: a `#TS:` line goes before the first record of each second."""
         self.current_size = 0
@@ -161,17 +163,17 @@ class AppendOnlyLog:
         """
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
-        result = Loader(self._files, settings.folder, policy, apply, on_progress).load(self._read_manifest())
+        result = Loader(self.files, settings.folder, policy, apply, on_progress).load(self._read_manifest())
         self.current_size, self.base_size = result.size, result.base_size
         return result
 
     def _read_manifest(self) -> Manifest:
-        data = self._files.read(self._settings.manifest_path)
+        data = self.files.read(self._settings.manifest_path)
         return Manifest() if data is None else Manifest.decode(data)
 
     def open(self) -> None:
         """Begin to keep records at the end of the log that is there, or in a new one. Raises LogError, OSError."""
-        self._files.make_folder(self._settings.folder)
+        self.files.make_folder(self._settings.folder)
         before = self._read_manifest()
         manifest = before.reopened()
         if not manifest.increments:
@@ -179,24 +181,112 @@ class AppendOnlyLog:
             self._refuse_stray(part)
             manifest = Manifest((*manifest.parts, part))
         self._adopt(self._open_increment(manifest), manifest, is_new=manifest != before)
+        self.remove_history()
 
     def start(self, snapshot: Iterable[Effect]) -> None:
         """CONFIG SET appendonly yes: a base with the records of `snapshot`, and an empty increment, take the place of
         whatever log there is. Raises OSError, and then the old files are still the log.
         """
-        self._files.make_folder(self._settings.folder)
+        self.files.make_folder(self._settings.folder)
         old = self._read_manifest()
         base, increment = self._new_part(b"b", old), self._new_part(b"i", old)
-        base_size = self._files.replace(self._path(base), self._snapshot_blocks(snapshot))
+        base_size = self.files.replace(self._path(base), record_blocks(snapshot))
         manifest = Manifest((base, increment))
         file = self._open_increment(manifest)
         if file.size():
             file.truncate(0)  # left by a start that did not come this far
         self._adopt(file, manifest, is_new=True)
         for part in old.parts:
-            self._files.remove(self._path(part))
+            self.files.remove(self._path(part))
         self.base_size = base_size
         self.current_size = base_size
+
+    # -- rewriting -------------------------------------------------------------------------------
+
+    def begin_rewrite(self) -> str:
+        """Open the next increment, which continues what the dataset is now; answers where its new base must be put.
+
+        The manifest names the increment from here on, after the old base and increments, which stay in force. Without
+        an open log only a base is made. Raises OSError, LogFailure.
+        """
+        self.files.make_folder(self._settings.folder)
+        if self._file is None:
+            self._manifest = self._read_manifest()
+        else:
+            self._switch_increment()
+        return self._path(self._new_part(b"b", self._manifest))
+
+    def _switch_increment(self) -> None:
+        """Let the next record be the first of a new file; the present one is synced and closed behind our back."""
+        assert self._file is not None
+        if not self.flush():
+            raise OSError(ENOSPC, self.last_error.decode())
+        part = self._new_part(b"i", self._manifest)
+        manifest = Manifest((*self._manifest.parts, part))
+        file = self.files.open_log(self._path(part))
+        try:
+            if file.size():
+                file.truncate(0)  # left by a rewrite that did not come this far
+            self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+        except OSError:
+            file.close()
+            raise
+        self._retire(self._file)
+        self._manifest, self._file, self._selected_db = manifest, file, None
+
+    def _retire(self, file: LogFile) -> None:
+        """Sync and close a file that gets no more records, after the fsync that may be running."""
+        running = self._fsync_future
+
+        def sync_and_close() -> None:
+            try:
+                if running is not None:
+                    running.result()
+                file.fsync()
+            finally:
+                file.close()
+
+        self._fsync_future = self._background.submit(sync_and_close)
+
+    def finish_rewrite(self, size: int) -> None:
+        """The base has been put in its place, `size` bytes long: from here on a start reads it and the increment.
+
+        All other files are superseded, which the manifest says before they are deleted. Raises OSError, and then the
+        old files are still in force.
+        """
+        base = self._new_part(b"b", self._manifest)
+        current = self._manifest.increments[-1:] if self._file is not None else []
+        old = tuple(replace(part, kind=b"h") for part in self._manifest.parts if part not in current)
+        manifest = Manifest((base, *old, *current))
+        self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+        self._manifest = manifest
+        self.base_size = size
+        self.current_size = size + sum(self.files.size(self._path(part)) or 0 for part in current)
+        self.remove_history()
+
+    def remove_history(self) -> None:
+        """Delete superseded files, and forget them. A failure leaves them to the next start."""
+        history = [part for part in self._manifest.parts if part.kind == b"h"]
+        if not history or self.keeps_history:
+            return
+        manifest = Manifest(tuple(part for part in self._manifest.parts if part.kind != b"h"))
+        try:
+            for part in history:
+                self.files.remove(self._path(part))
+            self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+        except OSError as error:
+            logger.warning("Cannot remove superseded AOF files: %s", error)
+            return
+        self._manifest = manifest
+
+    @property
+    def _background(self) -> Executor:
+        """The thread for fsyncs."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
+        return self._executor
+
+    # -- closing ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """CONFIG SET appendonly no: everything goes to stable storage, and the files stay as they are."""
@@ -218,11 +308,11 @@ class AppendOnlyLog:
                 self._executor = None
 
     def _open_increment(self, manifest: Manifest) -> LogFile:
-        return self._files.open_log(self._path(manifest.increments[-1]))
+        return self.files.open_log(self._path(manifest.increments[-1]))
 
     def _refuse_stray(self, part: Part) -> None:
         """A log without a manifest is not ours to append to, nor to overwrite: somebody lost the manifest."""
-        if self._files.size(self._path(part)):
+        if self.files.size(self._path(part)):
             raise LogError(
                 f"{self._path(part)} exists but {self._settings.manifest_path} does not name it: move it away first"
             )
@@ -231,30 +321,15 @@ class AppendOnlyLog:
         """Go on with `file`, the last increment of `manifest`, which is made known before the first record."""
         if is_new:
             try:
-                self._files.replace(self._settings.manifest_path, (manifest.encode(),))
+                self.files.replace(self._settings.manifest_path, (manifest.encode(),))
             except OSError:
                 file.close()
                 raise
         self._manifest, self._file = manifest, file
         self._selected_db = None
         self._unsynced_size = 0
-        self.base_size = (self._files.size(self._path(manifest.base)) or 0) if manifest.base else 0
-        self.current_size = sum(self._files.size(self._path(part)) or 0 for part in manifest.readable)
-
-    @staticmethod
-    def _snapshot_blocks(snapshot: Iterable[Effect]) -> Iterator[bytes]:
-        """The content of a base file; every database begins with its SELECT."""
-        selected: int | None = None
-        block = bytearray()
-        for db_index, record in snapshot:
-            if db_index != selected:
-                block += select_record(db_index)
-                selected = db_index
-            block += record
-            if len(block) >= SNAPSHOT_BLOCK_SIZE:
-                yield bytes(block)
-                block.clear()
-        yield bytes(block)
+        self.base_size = (self.files.size(self._path(manifest.base)) or 0) if manifest.base else 0
+        self.current_size = sum(self.files.size(self._path(part)) or 0 for part in manifest.readable)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -350,11 +425,9 @@ class AppendOnlyLog:
         is_due = abs(now_ms - self._fsync_started_ms) >= FSYNC_INTERVAL_MS
         if not is_due or (not self._unsynced_size and self.last_fsync_ok):
             return
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
         self._fsync_started_ms = now_ms
         self._unsynced_size = 0
-        self._fsync_future = self._executor.submit(self._file.fsync)
+        self._fsync_future = self._background.submit(self._file.fsync)
 
     def _collect_fsync(self, *, wait: bool) -> None:
         """Learn how the background fsync went."""
@@ -382,3 +455,18 @@ class AppendOnlyLog:
         if self._error_logged_ms is None or abs(now_ms - self._error_logged_ms) >= ERROR_LOG_INTERVAL_MS:
             self._error_logged_ms = now_ms
             logger.warning("%s: %s", what, reason)
+
+
+def record_blocks(snapshot: Iterable[Effect]) -> Iterator[bytes]:
+    """The content of a base file in RESP; every database begins with its SELECT."""
+    selected: int | None = None
+    block = bytearray()
+    for db_index, record in snapshot:
+        if db_index != selected:
+            block += select_record(db_index)
+            selected = db_index
+        block += record
+        if len(block) >= SNAPSHOT_BLOCK_SIZE:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

@@ -103,6 +103,16 @@ class DiskFile:
 
 _SYNC_DATA: Final = getattr(os, "fdatasync", os.fsync)
 
+SYNC_SIZE: Final = 4 * 1024 * 1024
+"""A large file is synced each time so much of it has been written: one sync at its end would hold up all others."""
+
+
+def _write_all(descriptor: int, block: bytes) -> None:
+    """write(2) until everything is written: a disk that fills up takes a part first and fails after that."""
+    view = memoryview(block)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
 
 class DiskFiles:
     """`Files` on a real disk."""
@@ -149,13 +159,20 @@ class DiskFiles:
         """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f"temp-{name}")
-        size = 0
-        with open(temporary, "wb") as file:
-            for block in blocks:
-                size += file.write(block)
-            file.flush()
-            _SYNC_DATA(file.fileno())
-        os.replace(temporary, path)
+        size = synced_size = 0
+        try:
+            with open(temporary, "wb", buffering=0) as file:
+                for block in blocks:
+                    _write_all(file.fileno(), block)
+                    size += len(block)
+                    if size - synced_size >= SYNC_SIZE:
+                        _SYNC_DATA(file.fileno())
+                        synced_size = size
+                _SYNC_DATA(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            self.remove(temporary)
+            raise
         self._sync_folder(folder or ".")
         return size
 

@@ -37,6 +37,7 @@ from .info import render
 from .lifecycle import run
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from .replay import replay, replay_records
+from .snapshots import Snapshots
 from .stats import Stats
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class Server:
         self._cron_handle: asyncio.TimerHandle | None = None
         self._expiry = ActiveExpiry(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
+        self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         for name in STREAM_DIRECTIVES:
             config.on_change(name, lambda value: self.apply_stream_directives())
         for name in READER_DIRECTIVES:
@@ -323,6 +325,7 @@ class Server:
             except LogFailure as failure:
                 self._die(failure)
             self._note_write_error()
+        self.snapshots.cron(now_ms)
 
     def _close_idle_clients(self, now_ms: int) -> None:
         """Close who has been silent for `timeout` seconds; a blocked client is not idle."""
@@ -342,7 +345,7 @@ class Server:
         self.config.on_change("appendonly", self._turn_log)
         if not self.config.appendonly:
             return
-        log = self._new_log()
+        log = self.new_log()
         started_ms = self.clock()
         self.context.now_ms = started_ms
         result = replay(log, self.context)
@@ -351,7 +354,8 @@ class Server:
         log.open()
         self._use_log(log)
 
-    def _new_log(self) -> AppendOnlyLog:
+    def new_log(self) -> AppendOnlyLog:
+        """A log as the directives say, not yet open."""
         config = self.config
         settings = LogSettings(
             folder=os.path.join(os.fsdecode(config.dir), os.fsdecode(config.appenddirname)),
@@ -361,6 +365,7 @@ class Server:
         )
         log = AppendOnlyLog(settings, config.appendfsync, clock=self.clock)
         log.has_timestamps = config.aof_timestamp_enabled
+        log.keeps_history = config.aof_disable_auto_gc
         return log
 
     def _use_log(self, log: AppendOnlyLog | None) -> None:
@@ -374,10 +379,11 @@ class Server:
     def _turn_log(self, is_wanted: bool) -> None:
         """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
         if is_wanted and self.log is None:
-            log = self._new_log()
+            log = self.new_log()
             log.start(snapshot(StoreImage(self.store)))
             self._use_log(log)
         elif not is_wanted and self.log is not None:
+            self.snapshots.stop()
             self.log.stop()
             self.dispatcher.log_has_news = False
             self._use_log(None)
@@ -397,7 +403,7 @@ class Server:
         self.dispatcher.log_single_units()
         if not self._sync_log():
             raise failed
-        log = self.log or self._new_log()
+        log = self.log or self.new_log()
         self._refill(lambda: replay(log, self.context), failed)
 
     def reload_dataset(self) -> None:
@@ -454,6 +460,7 @@ class Server:
         for handle in (self._cron_handle, self._timer):
             if handle is not None:
                 handle.cancel()
+        self.snapshots.stop()
         if not self._close_log():
             self.exit_code = 1
         self._send_outgoing()
@@ -493,6 +500,10 @@ class Server:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
         logger.warning("User requested shutdown...")
         self.stopped.set()
+
+    def rewrite_log(self, *, may_start: bool) -> bool:
+        """BGREWRITEAOF: False if it has only been scheduled. Raises GenericError."""
+        return self.snapshots.request_rewrite(may_start=may_start)
 
     def info(self, sections: list[bytes]) -> bytes:
         """The text of INFO."""

@@ -304,6 +304,7 @@ class Dispatcher:
             and not client.close_after_reply
             and self.pause_end_ms is None
             and self.write_error is None
+            and self.context.image is None
             and not must_authenticate(self.context, client)
         )
 
@@ -319,6 +320,7 @@ class Dispatcher:
         handler = row.handler
         assert handler is not None
         row.calls += 1
+        self.context.preserve(row, argv)
         started_ns = perf_counter_ns()
         try:
             reply = handler(self.context, argv)

@@ -20,6 +20,7 @@ from ..commands.client import Client
 from ..commands.table import TABLE, Row
 from ..store.database import Database, Store
 from .config import Config
+from .snapshots import Snapshots
 from .stats import Stats
 
 Fields = list[tuple[str, object]]
@@ -40,6 +41,11 @@ class Source(Protocol):
     context: Any
     """Its `loading` says whether the log is being replayed."""
     clock: Callable[[], int]
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Background jobs."""
+        ...
 
     @property
     def clients(self) -> Mapping[int, Client]:
@@ -210,8 +216,8 @@ def persistence_fields(server: Source) -> Fields:
         ("current_cow_size", 0),
         ("current_cow_size_age", 0),
         ("current_fork_perc", "0.00"),
-        ("current_save_keys_processed", 0),
-        ("current_save_keys_total", 0),
+        ("current_save_keys_processed", server.snapshots.keys_done),
+        ("current_save_keys_total", server.snapshots.keys_total),
         ("rdb_changes_since_last_save", 0),
         ("rdb_bgsave_in_progress", 0),
         ("rdb_last_save_time", server.started_ms // 1000),
@@ -234,7 +240,7 @@ def persistence_fields(server: Source) -> Fields:
         fields += [
             ("aof_current_size", _log_value(server, "current_size", 0)),
             ("aof_base_size", _log_value(server, "base_size", 0)),
-            ("aof_pending_rewrite", 0),
+            ("aof_pending_rewrite", int(server.snapshots.rewrite.is_scheduled)),
             ("aof_buffer_length", _log_value(server, "buffer_size", 0)),
             ("aof_pending_bio_fsync", int(_log_value(server, "is_fsync_pending", False))),
             ("aof_delayed_fsync", server.stats.log_delayed_fsyncs),
@@ -243,15 +249,16 @@ def persistence_fields(server: Source) -> Fields:
 
 
 def _log_fields(server: Source) -> Fields:
-    """What the log says of its rewrites and its last write; without a log, the values of one that never failed."""
+    """How rewrites went, and the log's last write; without a log, the values of one that never failed."""
+    rewrite = server.snapshots.rewrite
     return [
-        ("aof_rewrite_in_progress", int(_log_value(server, "is_rewriting", False))),
-        ("aof_rewrite_scheduled", int(_log_value(server, "is_rewrite_scheduled", False))),
-        ("aof_last_rewrite_time_sec", _log_value(server, "last_rewrite_s", -1)),
-        ("aof_current_rewrite_time_sec", _log_value(server, "current_rewrite_s", -1)),
-        ("aof_last_bgrewrite_status", "ok" if _log_value(server, "last_rewrite_ok", True) else "err"),
-        ("aof_rewrites", _log_value(server, "rewrites_count", 0)),
-        ("aof_rewrites_consecutive_failures", _log_value(server, "rewrite_failures_count", 0)),
+        ("aof_rewrite_in_progress", int(rewrite.is_running)),
+        ("aof_rewrite_scheduled", int(rewrite.is_scheduled)),
+        ("aof_last_rewrite_time_sec", rewrite.last_duration_s),
+        ("aof_current_rewrite_time_sec", rewrite.running_s(server.clock())),
+        ("aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"),
+        ("aof_rewrites", rewrite.count),
+        ("aof_rewrites_consecutive_failures", rewrite.failures_count),
         ("aof_last_write_status", "ok" if _log_value(server, "last_write_ok", True) else "err"),
     ]
 

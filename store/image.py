@@ -99,6 +99,7 @@ class StoreImage:
         self._preserved: dict[Stream, StreamImage] = {}
         """Streams that were about to change before their turn came."""
         self.keys_count = sum(len(keys) for _, keys, _ in self._tables)
+        self.keys_read = 0
         self.is_closed = False
 
     def preserve(self, stream: Stream) -> None:
@@ -112,6 +113,7 @@ class StoreImage:
         for index, keys, expires in self._tables:
             while keys:
                 key, value = keys.popitem()
+                self.keys_read += 1
                 content = self._take(value) if isinstance(value, Stream) else value
                 yield KeyImage(index, key, content, expires.get(key))
         self.close()

@@ -41,9 +41,10 @@ class EntryLog:
         self.length += 1
         self.last_id = entry_id
 
-    def close_tail(self) -> None:
-        """Let the next entry open a new chunk: its ID may be below those of deleted entries in the present one."""
-        if self._tail is not None:
+    def allow_after(self, last_id: StreamID) -> None:
+        """The next ID is only known to be above this one: it may be below those of deleted entries of the open chunk,
+        and must then go into a new one."""
+        if self._tail is not None and last_id < self._tail.last_id:
             self._tail.seal()
             self._tail = None
 

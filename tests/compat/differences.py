@@ -31,7 +31,6 @@ class LogDifference:
 
 
 ABSENT = {
-    "BGREWRITEAOF": "the log is not rewritten yet",
     "BGSAVE": "there are no RDB files",
     "EVAL": "there is no scripting",
     "LATENCY": "INFO commandstats and latencystats tell what there is to tell",

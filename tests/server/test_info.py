@@ -14,6 +14,7 @@ from headrace.commands.client import Client
 from headrace.commands.table import TABLE
 from headrace.server.config import Config
 from headrace.server.info import human_size, render
+from headrace.server.snapshots import Record
 from headrace.server.stats import Stats
 from headrace.store.database import Store
 
@@ -29,6 +30,7 @@ class FakeServer:
     started_ms: int = NOW_MS - 90_000_000
     context: Any = field(default_factory=lambda: SimpleNamespace(loading=False))
     clients: dict[int, Client] = field(default_factory=dict)
+    snapshots: Any = field(default_factory=lambda: SimpleNamespace(rewrite=Record(), keys_done=0, keys_total=0))
 
     def clock(self) -> int:
         return NOW_MS
@@ -106,11 +108,13 @@ def test_memory_section_is_measured(server: FakeServer) -> None:
 def test_persistence_section_shows_the_log_only_if_there_is_one(server: FakeServer) -> None:
     assert fields(server, b"persistence")["aof_enabled"] == "0"
     assert "aof_current_size" not in fields(server, b"persistence")
-    server.log = SimpleNamespace(current_size=123, base_size=100, last_write_ok=False, is_rewriting=True)
+    server.log = SimpleNamespace(current_size=123, base_size=100, last_write_ok=False)
+    server.snapshots.rewrite.begin(NOW_MS - 2500)
     server.context.loading = True
     found = fields(server, b"persistence")
     assert (found["aof_enabled"], found["aof_current_size"], found["aof_base_size"]) == ("1", "123", "100")
-    assert (found["aof_last_write_status"], found["aof_rewrite_in_progress"], found["loading"]) == ("err", "1", "1")
+    assert (found["aof_last_write_status"], found["loading"]) == ("err", "1")
+    assert (found["aof_rewrite_in_progress"], found["aof_current_rewrite_time_sec"]) == ("1", "2")
 
 
 def test_keyspace_section_names_only_databases_with_keys(server: FakeServer) -> None:

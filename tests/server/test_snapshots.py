@@ -1,0 +1,251 @@
+"""Rewriting the log in the background: what the new files hold, and what happens when it fails."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from errno import ENOSPC
+from pathlib import Path
+
+import hiredis
+import pytest
+
+from headrace.commands.client import Client
+from headrace.persistence.snapshot import snapshot
+from headrace.server.app import Server
+from headrace.server.config import Config
+from headrace.server.dispatch import Session
+from headrace.store.image import StoreImage
+from support.inprocess import Clock
+from support.lines import split
+
+
+class LoggingServer:
+    """A server with a log on a real disk, driven by calls; background slices run when the test says so."""
+
+    def __init__(self, folder: Path, *, appendonly: bool = True, started_ms: int = 0) -> None:
+        self.config = Config()
+        self.config.dir = os.fsencode(folder)
+        self.config.appendonly = appendonly
+        self.clock = Clock()
+        self.clock.advance(started_ms)
+        self.server = Server(self.config, clock=self.clock)
+        self.slices: list[Callable[[], None]] = []
+        self.server.snapshots._call_later = lambda _, call: self.slices.append(call)
+        self.server.open_log()
+        self.dispatcher = self.server.dispatcher
+        self.session = self.connect()
+
+    def connect(self) -> Session:
+        client = Client(1, created_ms=self.clock(), last_active_ms=self.clock())
+        client.db = self.server.store.databases[0]
+        session = Session(client)
+        self.dispatcher.attach(session)
+        return session
+
+    def call(self, *lines: str) -> bytes:
+        """Run these lines as one pipeline; what they say is on its way to the disk afterwards."""
+        self.dispatcher.execute(self.session, [split(line) for line in lines], self.clock())
+        data = b"".join(self.session.out)
+        self.session.out.clear()
+        assert self.server.log is None or self.server.log.flush()
+        return data
+
+    def run_slice(self) -> bool:
+        """The next slice; False if there is none."""
+        if not self.slices:
+            return False
+        self.slices.pop(0)()
+        return True
+
+    def run_slices(self) -> None:
+        """All of them. The writing thread ends by itself, so this does, too."""
+        while self.run_slice():
+            continue
+
+    def state(self) -> list[bytes]:
+        return state_of(self.server)
+
+    def stop(self) -> None:
+        self.server.snapshots.stop()
+        if self.server.log is not None:
+            assert self.server.log.close()
+
+
+def state_of(server: Server) -> list[bytes]:
+    """Everything a snapshot holds, command by command."""
+    commands: list[bytes] = []
+    for db_index, records in snapshot(StoreImage(server.store)):
+        parser = hiredis.Reader()
+        parser.feed(records)
+        commands += [b"%d " % db_index + b" ".join(words) for words in iter(parser.gets, False)]
+    return sorted(commands)
+
+
+def restarted(folder: Path) -> list[bytes]:
+    """The state after a restart, some time later."""
+    again = LoggingServer(folder, started_ms=1_000_000)
+    try:
+        return again.state()
+    finally:
+        again.stop()
+
+
+def random_line(rnd: random.Random) -> str:
+    """A command that changes one of a few keys: in place, by moving it, or by ending it."""
+    key = rnd.choice(["a", "b", "c", "d"])
+    entry = f"{rnd.randrange(1, 40)}-{rnd.randrange(3)}"
+    return rnd.choice(
+        [
+            f"XADD {key} * f {rnd.random()}",
+            f"XADD {key} * f {rnd.random()}",
+            f"XADD {key} MAXLEN 20 * f v",
+            f"XADD {key} {entry} f v",
+            f"XDEL {key} {entry}",
+            f"XGROUP CREATE {key} g 0 MKSTREAM",
+            f"XREADGROUP GROUP g c{rnd.randrange(3)} COUNT 3 STREAMS {key} >",
+            f"XREADGROUP GROUP g c1 CLAIM 0 COUNT 2 STREAMS {key} >",
+            f"XAUTOCLAIM {key} g c2 0 0 COUNT 2 JUSTID",
+            f"XNACK {key} g FAIL IDS 1 {entry}",
+            f"XACK {key} g {entry}",
+            f"XADD {key} IDMP p i{rnd.randrange(5)} * f v",
+            f"XGROUP DELCONSUMER {key} g c1",
+            f"RENAME {key} {rnd.choice('abcd')}",
+            f"COPY {key} {rnd.choice('abcd')} REPLACE",
+            f"DEL {key}",
+            f"SET s{rnd.randrange(5)} {rnd.random()} PX 100000000",
+            "SELECT 1",
+            "SELECT 0",
+            "SWAPDB 0 1",
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rewrite_beside_writes_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
+    print("seed", seed)
+    rnd = random.Random(seed)
+    server = LoggingServer(tmp_path)
+    for _ in range(150):
+        server.call(random_line(rnd))
+        server.clock.advance(rnd.randrange(3))
+    server.call("MULTI", "XADD a * f v", "BGREWRITEAOF", "XADD a * f v", "EXEC")
+    assert not server.slices, "inside EXEC it is only scheduled"
+    at_start = server.state()
+    server.server.snapshots.cron(server.clock())
+    while server.slices:
+        server.call(*(random_line(rnd) for _ in range(rnd.randrange(1, 3))))
+        server.clock.advance(rnd.randrange(3))
+        server.run_slice()
+    state = server.state()
+    server.stop()
+    assert sorted(path.name for path in (tmp_path / "appendonlydir").iterdir()) == [
+        "appendonly.aof.1.base.aof",
+        "appendonly.aof.2.incr.aof",
+        "appendonly.aof.manifest",
+    ]
+    assert restarted(tmp_path) == state
+    (tmp_path / "appendonlydir" / "appendonly.aof.2.incr.aof").write_bytes(b"")
+    assert restarted(tmp_path) == at_start
+
+
+def test_streams_made_or_changed_while_a_snapshot_is_read_do_not_pile_up(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    server.call("XADD a 1-1 f v")
+    image = StoreImage(server.server.store)
+    server.server.context.image = image
+    server.session.client.is_plain = False
+    server.call("XADD a 1-2 f v", "XADD a 1-3 f v", "XADD new 1-1 f v", "XADD new 1-2 f v")
+    assert len(image._preserved) == 1
+    assert [(each.key, len(each.value)) for each in image] == [(b"a", 1)]
+    server.call("XADD a 1-4 f v")
+    assert not image._preserved
+    server.stop()
+
+
+class FullDisk:
+    """Takes the place of `replace` when base files are written."""
+
+    def __init__(self, server: LoggingServer) -> None:
+        assert server.server.log is not None
+        files = server.server.log.files
+        replace = files.replace
+
+        def refuse(path: str, blocks: object) -> int:
+            if ".base." in path:
+                raise OSError(ENOSPC, "No space left on device")
+            return replace(path, blocks)  # type: ignore[arg-type]
+
+        files.replace = refuse  # type: ignore[method-assign]
+        self.repair = lambda: setattr(files, "replace", replace)
+
+
+def test_failed_rewrite_leaves_the_old_files_in_force_and_backs_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = LoggingServer(tmp_path)
+    server.config.auto_aof_rewrite_min_size = 0
+    server.call("XADD a 1-1 f v")
+    disk = FullDisk(server)
+    record = server.server.snapshots.rewrite
+    for attempt in range(1, 6):
+        server.server.snapshots.cron(server.clock())
+        server.run_slices()
+        assert (record.last_ok, record.failures_count) == (False, min(attempt, 3))
+    assert "retry in 1 minutes" in caplog.text
+    server.call("XADD a 1-2 f v")
+    server.clock.advance(60_000)
+    disk.repair()
+    server.server.snapshots.cron(server.clock())
+    server.run_slices()
+    assert (record.last_ok, record.failures_count, record.count) == (True, 0, 4)
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
+
+
+def test_restart_after_a_failed_rewrite_reads_every_increment(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    server.call("XADD a 1-1 f v")
+    FullDisk(server)
+    server.call("BGREWRITEAOF", "XADD a 1-2 f v")
+    server.run_slices()
+    server.call("XADD a 1-3 f v")
+    state = server.state()
+    server.stop()
+    assert len(list((tmp_path / "appendonlydir").glob("*.incr.aof"))) == 2
+    assert restarted(tmp_path) == state
+
+
+def test_rewrite_given_up_at_shutdown_leaves_no_temporary_file(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    server.call(*(f"XADD a {n}-1 f v" for n in range(1, 5000)))
+    server.call("BGREWRITEAOF")
+    server.run_slice()
+    state = server.state()
+    server.stop()
+    assert not list((tmp_path / "appendonlydir").glob("temp-*"))
+    assert restarted(tmp_path) == state
+
+
+def test_rewrite_without_a_log_makes_a_base_only(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("XADD a 1-1 f v", "BGREWRITEAOF")
+    server.run_slices()
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
+
+
+def test_replies_of_bgrewriteaof(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    assert server.call("BGREWRITEAOF") == b"+Background append only file rewriting started\r\n"
+    assert server.call("BGREWRITEAOF") == b"-ERR Background append only file rewriting already in progress\r\n"
+    server.run_slices()
+    assert server.call("MULTI", "BGREWRITEAOF", "EXEC").endswith(
+        b"*1\r\n+Background append only file rewriting scheduled\r\n"
+    )
+    server.server.snapshots.cron(server.clock())
+    assert server.server.snapshots.rewrite.is_running
+    server.stop()
