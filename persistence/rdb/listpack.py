@@ -1,8 +1,8 @@
 """Listpacks: sequences of integers and strings in one block of bytes.
 
-`<size, 4 bytes> <count, 2 bytes> elements 0xFF`, all little-endian. An element is a byte that tells its kind (and, of the
-short ones, length or value), data, and its size so far again, to walk backwards. Text that is how a 64-bit integer is
-printed is kept as that integer.
+`<size, 4 bytes> <count, 2 bytes> elements 0xFF`, all little-endian. An element is a byte that tells its kind (and, of
+the short ones, length or value), data, and its size so far again, to walk backwards. Text that is how a 64-bit integer
+is printed is kept as that integer.
 """
 
 from __future__ import annotations
@@ -55,10 +55,7 @@ def encode_text(text: bytes) -> bytes:
                 return encode_integer(number)
     if size <= 63:
         return _SHORT_HEADS[size] + text + _SMALL_BACK[size + 1]
-    if size <= 4095:
-        head = (_STRING12 << 8 | size).to_bytes(2, "big")
-    else:
-        head = b"\xf0" + size.to_bytes(4, "little")
+    head = (_STRING12 << 8 | size).to_bytes(2, "big") if size <= 4095 else b"\xf0" + size.to_bytes(4, "little")
     return head + text + _back_length(len(head) + size)
 
 
@@ -97,8 +94,9 @@ def unpack(data: bytes) -> list[Element]:
         else:
             body_size = _append_long(elements, data, position, first)
         position += body_size
+        if position >= end:
+            raise _damaged("an element that goes beyond its end")
         if body_size <= 127:
-            # All elements of up to 125 characters; `end` holds no such size, so this cannot look beyond it.
             if data[position] != body_size:
                 raise _damaged("an element with a wrong size behind it")
             position += 1
@@ -114,11 +112,9 @@ def unpack(data: bytes) -> list[Element]:
 
 def _append_long(elements: list[Element], data: bytes, position: int, first: int) -> int:
     """One of the less usual kinds; answers its size without what stands behind it."""
-    room = len(data) - 1 - position
     if first < _STRING12:
-        if room > 1:
-            number = (first & 0x1F) << 8 | data[position + 1]
-            elements.append(number - 0x2000 if number >= 0x1000 else number)
+        number = (first & 0x1F) << 8 | data[position + 1]
+        elements.append(number - 0x2000 if number >= 0x1000 else number)
         size = 2
     elif first < _STRING32:
         size = 2 + ((first & 0x0F) << 8 | data[position + 1])
@@ -131,8 +127,6 @@ def _append_long(elements: list[Element], data: bytes, position: int, first: int
         elements.append(int.from_bytes(data[position + 1 : position + size], "little", signed=True))
     else:
         raise _damaged("an element of unknown kind")
-    if size >= room:
-        raise _damaged("an element that goes beyond its end")
     return size
 
 

@@ -1,11 +1,11 @@
 """LZF, the compression of RDB strings: runs of literal bytes, and references to what came at most 8 KiB before.
 
-A control byte below 32 announces one more literal bytes than it says. Any other one is a reference: its upper three bits
-are the length less two (7: the next byte is to be added), its lower five bits and the byte that follows the distance
-less one. A reference may overlap what it produces.
+A control byte below 32 announces one more literal bytes than it says. Any other one is a reference: its upper three
+bits are the length less two (7: the next byte is to be added), its lower five bits and the byte that follows the
+distance less one. A reference may overlap what it produces.
 
-`compress` makes the very choices of Redis, so that the same value gives the same bytes: it looks up the last place where
-three bytes with the same hash began, and takes it if the three are the same. Source: Redis 8.10.2, as observed.
+`compress` makes the very choices of Redis, so that the same value gives the same bytes: it looks up the last place
+where three bytes with the same hash began, and takes it if the three are the same. Source: Redis 8.10.2, as observed.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ def compress(data: bytes, size_max: int) -> bytes | None:
         seen[slot] = position
         # The place 0 is never referred to: it is what an empty slot holds.
         if not (
-            origin
-            and position - origin <= DISTANCE_MAX
-            and data[origin : origin + 3] == data[position : position + 3]
+            origin and position - origin <= DISTANCE_MAX and data[origin : origin + 3] == data[position : position + 3]
         ):
             if len(out) >= size_max:
                 return None

@@ -1,0 +1,143 @@
+"""DUMP and RESTORE: a value as the bytes in which Redis itself would keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..persistence.errors import RdbError
+from ..persistence.rdb import payload
+from ..protocol.replies import OK, Reply
+from ..store.errors import GenericError, ReplyError, syntax_error
+from .context import Context
+from .keyspace import KEY_ARGUMENT
+from .numbers import INT64_MAX, integer
+from .table import Argument, Flag, KeySpec, command
+
+FREQUENCY_MAX = 255
+
+
+class BusyKey(ReplyError):
+    """RESTORE of a key that exists, without REPLACE."""
+
+    prefix = b"BUSYKEY"
+
+    def __init__(self) -> None:
+        super().__init__(b"Target key name already exists.")
+
+
+@command(
+    "DUMP",
+    arity=2,
+    flags=Flag.READONLY,
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
+    categories=("keyspace",),
+    since="2.6.0",
+    summary="Returns a value as bytes for RESTORE.",
+    complexity="O(N) in what the value holds.",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+    differs="Deleted entries of a stream leave no trace in the payload, and texts of more than 64 KiB are not "
+    "compressed. Otherwise it is that of Redis byte for byte.",
+)
+def dump(context: Context, argv: list[bytes]) -> Reply:
+    """DUMP key. Returns the payload, null without key. Source: Redis 2.6, payloads of Redis 8.10."""
+    value = context.db.read(argv[1], context.now_ms)
+    return None if value is None else payload.dump(value, now_ms=context.now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What stands behind the payload."""
+
+    replace: bool
+    is_absolute: bool
+
+
+def _parse_options(argv: list[bytes]) -> RestoreOptions:
+    """IDLETIME and FREQ, which nothing here makes use of, are checked and exclude each other. Raises GenericError."""
+    replace = is_absolute = has_idle_time = has_frequency = False
+    index = 4
+    while index < len(argv):
+        word, has_value = argv[index].upper(), index + 1 < len(argv)
+        if word == b"REPLACE":
+            replace = True
+        elif word == b"ABSTTL":
+            is_absolute = True
+        elif word == b"IDLETIME" and has_value and not has_frequency:
+            index += 1
+            if integer(argv[index]) < 0:
+                raise GenericError(b"Invalid IDLETIME value, must be >= 0")
+            has_idle_time = True
+        elif word == b"FREQ" and has_value and not has_idle_time:
+            index += 1
+            if not 0 <= integer(argv[index]) <= FREQUENCY_MAX:
+                raise GenericError(b"Invalid FREQ value, must be >= 0 and <= 255")
+            has_frequency = True
+        else:
+            raise syntax_error()
+        index += 1
+    return RestoreOptions(replace, is_absolute)
+
+
+@command(
+    "RESTORE",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(KeySpec(1, 1, 1, ("OW", "update")),),
+    categories=("keyspace", "dangerous"),
+    since="2.6.0",
+    summary="Makes a key from the bytes DUMP returned.",
+    complexity="O(N) in what the value holds.",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument("ttl", "integer"),
+        Argument("serialized-value"),
+        Argument("replace", "pure-token", token="REPLACE", optional=True, since="3.0.0"),
+        Argument("absttl", "pure-token", token="ABSTTL", optional=True, since="5.0.0"),
+        Argument("seconds", "integer", token="IDLETIME", optional=True, since="5.0.0"),
+        Argument("frequency", "integer", token="FREQ", optional=True, since="5.0.0"),
+    ),
+    history=(
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ),
+    differs="Takes strings and streams; every other type is `Bad data format`. Payloads are checked in full, whatever "
+    "`sanitize-dump-payload` says.",
+)
+def restore(context: Context, argv: list[bytes]) -> Reply:
+    """RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+
+    `ttl` is milliseconds from now, 0 for no expiry; with ABSTTL it is Unix time in ms, and one that has passed makes no
+    key but deletes the one to be replaced. Returns OK. Raises BusyKey, GenericError.
+    Source: redis.io/commands/restore, Redis 5.0.
+    """
+    options = _parse_options(argv)
+    db, key, now_ms = context.db, argv[1], context.now_ms
+    is_there = db.get(key, now_ms) is not None
+    if is_there and not options.replace:
+        raise BusyKey
+    due_ms = integer(argv[2])
+    if due_ms < 0:
+        raise GenericError(b"Invalid TTL value, must be >= 0")
+    if not payload.is_intact(argv[3]):
+        raise GenericError(b"DUMP payload version or checksum are wrong")
+    try:
+        value = payload.restore(argv[3], context.stream_limits, now_ms=now_ms)
+    except RdbError:
+        raise GenericError(b"Bad data format") from None
+    if due_ms and not options.is_absolute:
+        due_ms += now_ms
+        if due_ms > INT64_MAX:
+            due_ms -= 2**64  # Redis' own arithmetic: such a time has passed
+    if due_ms and due_ms <= now_ms and not context.loading:
+        if is_there:
+            db.remove(key)
+            context.log(b"DEL", key)
+        return OK
+    db.put(key, value)
+    if due_ms:
+        db.expires[key] = due_ms
+    absolute = () if options.is_absolute or not due_ms else (b"ABSTTL",)
+    context.log(argv[0], key, b"%d" % due_ms, *argv[3:], *absolute)
+    return OK

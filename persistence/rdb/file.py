@@ -1,0 +1,301 @@
+"""Whole RDB files: dump.rdb, and the base of an append-only file.
+
+    file:   "REDIS" | version, 4 digits | record ... | 0xFF | CRC-64 of all before it, zero for none
+    record: an opcode and what it says, or type | key | value
+
+Opcodes name the database for what follows, tell the expiry of the next key, or carry what we step over: hints,
+libraries of functions, data of modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ...store.database import Store, Value
+from ...store.image import KeyImage
+from ...store.nodes import StreamLimits
+from ..errors import RdbError
+from .crc64 import crc64
+from .foreign import skip_module_fields, skip_value
+from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
+from .source import Source
+from .stream import STREAM_TYPES
+from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
+
+MAGIC: Final = b"REDIS"
+HEADER_SIZE: Final = 9
+CHECKSUM_SIZE: Final = 8
+CHECKSUM_VERSION: Final = 5
+"""Files of older versions have no checksum."""
+BLOCK_SIZE: Final = 64 * 1024
+"""Bytes gathered before they are given to the disk."""
+
+SLOT_INFO: Final = 244
+FUNCTION: Final = 245
+MODULE_AUX: Final = 247
+IDLE: Final = 248
+FREQUENCY: Final = 249
+AUX: Final = 250
+RESIZE_DB: Final = 251
+EXPIRY_MS: Final = 252
+EXPIRY_S: Final = 253
+SELECT_DB: Final = 254
+END: Final = 255
+OPCODE_MIN: Final = 242
+"""From here on a byte is no type; those without a name above are refused."""
+
+
+class FileKey(NamedTuple):
+    """One key of a file. `expires_ms` is Unix ms, None for never."""
+
+    db_index: int
+    key: bytes
+    value: Value
+    expires_ms: int | None
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def write_file(
+    keys: Iterable[KeyImage],
+    aux: Mapping[bytes, bytes],
+    *,
+    now_ms: int,
+    compress: bool = True,
+    has_checksum: bool = True,
+    sizes: Mapping[int, tuple[int, int]] | None = None,
+    block_size: int = BLOCK_SIZE,
+) -> Iterator[bytes]:
+    """A file with these keys, which come database by database, in blocks of about `block_size`; some may be empty.
+
+    `aux` is what the file tells about itself, `sizes` the number of keys and of those with expiry of each database: a
+    hint for those who load the file. `now_ms` decides which idempotent IDs are still remembered.
+    """
+    crc = 0
+    for block in _gathered(_records(keys, aux, sizes or {}, now_ms=now_ms, compress=compress), block_size):
+        if has_checksum:
+            crc = crc64(block, crc)
+        yield block
+    yield crc.to_bytes(CHECKSUM_SIZE, "little")
+
+
+def redis_aux(version: str, *, now_ms: int, used_memory: int, is_aof_base: bool) -> dict[bytes, bytes]:
+    """What Redis of that version tells about a file of its own. `used_memory` is bytes."""
+    return {
+        b"redis-ver": version.encode(),
+        b"redis-bits": b"64",
+        b"ctime": b"%d" % (now_ms // 1000),
+        b"used-mem": b"%d" % used_memory,
+        b"aof-base": b"%d" % is_aof_base,
+    }
+
+
+def _gathered(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
+    """Larger blocks; an empty piece, which lets others do something, is passed on at once."""
+    block = bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= block_size:
+            yield bytes(block)
+            block.clear()
+        elif not piece:
+            yield piece
+    yield bytes(block)
+
+
+def _records(
+    keys: Iterable[KeyImage],
+    aux: Mapping[bytes, bytes],
+    sizes: Mapping[int, tuple[int, int]],
+    *,
+    now_ms: int,
+    compress: bool,
+) -> Iterator[bytes]:
+    yield MAGIC + b"%04d" % VERSION
+    for name, text in aux.items():
+        yield _opcode(AUX) + encode_string(name, compress=compress) + encode_string(text, compress=compress)
+    selected: int | None = None
+    for key in keys:
+        if key.db_index != selected:
+            selected = key.db_index
+            yield _opcode(SELECT_DB) + encode_length(selected)
+            if selected in sizes:
+                yield _opcode(RESIZE_DB) + b"".join(map(encode_length, sizes[selected]))
+        if key.expires_ms is not None:
+            yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
+        yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
+        yield from encode_value(key.value, now_ms=now_ms, compress=compress)
+    yield _opcode(END)
+
+
+def _opcode(code: int) -> bytes:
+    return bytes((code,))
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+class FileReader:
+    """Reads one file, in blocks of any size. Streams it makes follow `limits`.
+
+    `drops_expired`: keys whose time had come before `now_ms` are left out (dump.rdb; an AOF base keeps them).
+    `skips_foreign`: values of other types are stepped over instead of refused. `checks_checksum`: `rdbchecksum`.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[bytes],
+        limits: StreamLimits,
+        *,
+        now_ms: int,
+        drops_expired: bool = True,
+        skips_foreign: bool = False,
+        checks_checksum: bool = True,
+        databases_count: int = 16,
+    ) -> None:
+        self._source = Source(blocks, is_checksummed=checks_checksum)
+        self._limits = limits
+        self._now_ms = now_ms
+        self._drops_expired = drops_expired
+        self._skips_foreign = skips_foreign
+        self._checks_checksum = checks_checksum
+        self._databases_count = databases_count
+        self._version = 0
+        self._db_index = 0
+        self._expires_ms: int | None = None
+        """Of the next key."""
+        self.aux: dict[bytes, bytes] = {}
+        """What the file tells about itself."""
+        self.keys_count = 0
+        """Keys read, those left out not counted."""
+        self.expired_count = 0
+        """Keys left out because their time had come."""
+        self.foreign_count = 0
+        """Keys left out because of their type."""
+
+    @property
+    def offset(self) -> int:
+        """Bytes read; after the last key, the size of the file."""
+        return self._source.offset
+
+    def __iter__(self) -> Iterator[FileKey]:
+        """Every key, once. Raises RdbError: then what came before it must not be used."""
+        self._read_header()
+        while (kind := self._source.byte()) != END:
+            if kind >= OPCODE_MIN:
+                self._read_opcode(kind)
+            elif (key := self._read_key(kind)) is not None:
+                yield key
+        self._check_checksum()
+
+    def rest(self) -> Iterator[bytes]:
+        """What stands behind the file, after the last key: records, in an append-only file of old."""
+        return self._source.rest()
+
+    def _read_header(self) -> None:
+        header = self._source.take(HEADER_SIZE)
+        if not header.startswith(MAGIC):
+            raise RdbError("Wrong signature trying to load DB from file")
+        digits = header[len(MAGIC) :]
+        self._version = int(digits) if digits.isdigit() else 0
+        if not 1 <= self._version <= VERSION:
+            raise RdbError(f"Can't handle RDB format version {self._version}")
+
+    def _read_opcode(self, code: int) -> None:
+        read = _OPCODES.get(code)
+        if read is None:
+            raise RdbError(f"Unknown RDB opcode {code} at offset {self.offset - 1}")
+        read(self, self._source)
+
+    def _read_select(self, source: Source) -> None:
+        self._db_index = read_length(source)
+        if self._db_index >= self._databases_count:
+            raise RdbError(
+                "FATAL: Data file was created with a Redis server configured to handle more than "
+                f"{self._databases_count} databases. Exiting"
+            )
+
+    def _read_expiry_ms(self, source: Source) -> None:
+        self._expires_ms = read_time_ms(source)
+
+    def _read_expiry_s(self, source: Source) -> None:
+        self._expires_ms = 1000 * int.from_bytes(source.take(4), "little", signed=True)
+
+    def _read_aux(self, source: Source) -> None:
+        name = read_string(source)
+        self.aux[name] = read_string(source)
+
+    def _skip_idle(self, source: Source) -> None:
+        read_length(source)
+
+    def _skip_frequency(self, source: Source) -> None:
+        source.byte()
+
+    def _skip_sizes(self, source: Source) -> None:
+        for _ in range(2):
+            read_length(source)
+
+    def _skip_slot_info(self, source: Source) -> None:
+        for _ in range(3):
+            read_length(source)
+
+    def _skip_function(self, source: Source) -> None:
+        skip_string(source)
+
+    def _skip_module_aux(self, source: Source) -> None:
+        read_length(source)
+        skip_module_fields(source)
+
+    def _read_key(self, kind: int) -> FileKey | None:
+        """The key that begins after its type; None if it is to be left out."""
+        source = self._source
+        key, expires_ms = read_string(source), self._expires_ms
+        self._expires_ms = None
+        if kind != STRING and kind not in STREAM_TYPES:
+            if not self._skips_foreign or not skip_value(source, kind):
+                text = key.decode("utf-8", "backslashreplace")
+                raise RdbError(f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}")
+            self.foreign_count += 1
+            return None
+        value = read_value(source, kind, self._limits, now_ms=self._now_ms)
+        if self._drops_expired and expires_ms is not None and expires_ms < self._now_ms:
+            self.expired_count += 1
+            return None
+        self.keys_count += 1
+        return FileKey(self._db_index, key, value, expires_ms)
+
+    def _check_checksum(self) -> None:
+        if self._version < CHECKSUM_VERSION:
+            return
+        computed = self._source.crc if self._checks_checksum else 0
+        found = int.from_bytes(self._source.take(CHECKSUM_SIZE), "little")
+        if self._checks_checksum and found not in (0, computed):
+            raise RdbError(f"Wrong RDB checksum expected: ({found:x}) but got ({computed:x}). Aborting now.")
+
+
+_OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {
+    SLOT_INFO: FileReader._skip_slot_info,
+    FUNCTION: FileReader._skip_function,
+    MODULE_AUX: FileReader._skip_module_aux,
+    IDLE: FileReader._skip_idle,
+    FREQUENCY: FileReader._skip_frequency,
+    AUX: FileReader._read_aux,
+    RESIZE_DB: FileReader._skip_sizes,
+    EXPIRY_MS: FileReader._read_expiry_ms,
+    EXPIRY_S: FileReader._read_expiry_s,
+    SELECT_DB: FileReader._read_select,
+}
+
+
+def load_store(reader: FileReader, store: Store) -> None:
+    """Put every key of a file into a store. Raises RdbError; what came before it is there then."""
+    for db_index, key, value, expires_ms in reader:
+        db = store.databases[db_index]
+        if key in db.keys:
+            text = key.decode("utf-8", "backslashreplace")
+            raise RdbError(f"RDB has duplicated key '{text}' in DB {db_index}")
+        db.put(key, value)
+        if expires_ms is not None:
+            db.expires[key] = expires_ms

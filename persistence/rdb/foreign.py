@@ -1,0 +1,157 @@
+"""Values of other types, which Headrace does not keep: their names, and how to step over them.
+
+Every type that Redis can step over without knowing what it means is there. Those that cannot be left out of a file,
+because nothing tells where they end, are named only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..errors import RdbError
+from .lengths import read_length, skip_string
+from .source import Source
+
+FOREIGN_TYPES: Final = {
+    1: "a list",
+    2: "a set",
+    3: "a sorted set",
+    4: "a hash",
+    5: "a sorted set",
+    6: "a value of an early module",
+    7: "a value of a module",
+    9: "a hash",
+    10: "a list",
+    11: "a set",
+    12: "a sorted set",
+    13: "a hash",
+    14: "a list",
+    16: "a hash",
+    17: "a sorted set",
+    18: "a list",
+    20: "a set",
+    22: "a hash",
+    23: "a hash",
+    24: "a hash",
+    25: "a hash",
+    28: "an array",
+}
+"""What a value of each type is."""
+
+Skip = Callable[[Source], None]
+
+DOUBLE_SIZE: Final = 8
+TIME_SIZE: Final = 8
+TEXT_SIZE_MAX: Final = 252
+"""Larger first bytes of an old score stand for NaN and the infinities."""
+
+
+def skip_value(source: Source, kind: int) -> bool:
+    """Step over a value; False if that is not possible with this type. Raises RdbError."""
+    skip = _SKIPS.get(kind)
+    if skip is None:
+        return False
+    skip(source)
+    return True
+
+
+def _skip_strings(source: Source) -> None:
+    _skip_times(read_length(source), source, skip_string)
+
+
+def _skip_pairs(source: Source) -> None:
+    _skip_times(read_length(source), source, skip_string, skip_string)
+
+
+def _skip_times(count: int, source: Source, *skips: Skip) -> None:
+    """Step `count` times over things of these kinds; every one is a byte at least, so the data ends before a count that
+    cannot be."""
+    while count:
+        for skip in skips:
+            skip(source)
+        count -= 1
+
+
+def _skip_double(source: Source) -> None:
+    source.skip(DOUBLE_SIZE)
+
+
+def _skip_text_score(source: Source) -> None:
+    size = source.byte()
+    if size <= TEXT_SIZE_MAX:
+        source.skip(size)
+
+
+def _skip_length(source: Source) -> None:
+    read_length(source)
+
+
+def _skip_sorted_set(source: Source) -> None:
+    _skip_times(read_length(source), source, skip_string, _skip_double)
+
+
+def _skip_old_sorted_set(source: Source) -> None:
+    _skip_times(read_length(source), source, skip_string, _skip_text_score)
+
+
+def _skip_quicklist(source: Source) -> None:
+    _skip_times(read_length(source), source, _skip_length, skip_string)
+
+
+def _skip_expiring_hash(source: Source) -> None:
+    """Each field with its expiry, before all of them the earliest one."""
+    source.skip(TIME_SIZE)
+    _skip_early_expiring_hash(source)
+
+
+def _skip_early_expiring_hash(source: Source) -> None:
+    _skip_times(read_length(source), source, _skip_length, skip_string, skip_string)
+
+
+def _skip_expiring_listpack(source: Source) -> None:
+    source.skip(TIME_SIZE)
+    skip_string(source)
+
+
+def _skip_module_value(source: Source) -> None:
+    read_length(source)
+    skip_module_fields(source)
+
+
+def skip_module_fields(source: Source) -> None:
+    """What a module has written: fields, each with its kind in front, up to a zero. Raises RdbError."""
+    while kind := read_length(source):
+        skip = _MODULE_FIELDS.get(kind)
+        if skip is None:
+            raise RdbError(f"Unknown kind {kind} of a module's field at offset {source.offset}")
+        skip(source)
+
+
+def _skip_float(source: Source) -> None:
+    source.skip(4)
+
+
+_MODULE_FIELDS: Final[dict[int, Skip]] = {
+    1: _skip_length,
+    2: _skip_length,
+    3: _skip_float,
+    4: _skip_double,
+    5: skip_string,
+}
+"""Signed and unsigned integers, floats, doubles, strings."""
+
+_SKIPS: Final[dict[int, Skip]] = {
+    1: _skip_strings,
+    2: _skip_strings,
+    3: _skip_old_sorted_set,
+    4: _skip_pairs,
+    5: _skip_sorted_set,
+    7: _skip_module_value,
+    **dict.fromkeys((9, 10, 11, 12, 13, 16, 17, 20, 23), skip_string),
+    14: _skip_strings,
+    18: _skip_quicklist,
+    22: _skip_early_expiring_hash,
+    24: _skip_expiring_hash,
+    25: _skip_expiring_listpack,
+}

@@ -1,0 +1,45 @@
+"""What DUMP answers and RESTORE takes: `type, value, version (2 bytes), CRC-64 of all before it`, little-endian."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...store.database import Value
+from ...store.image import StreamImage, stream_image
+from ...store.nodes import StreamLimits
+from .crc64 import crc64
+from .source import Source
+from .values import VERSION, encode_value, read_value, type_of
+
+VERSION_SIZE: Final = 2
+CHECKSUM_SIZE: Final = 8
+FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
+
+
+def dump(value: Value, *, now_ms: int, compress: bool = True) -> bytes:
+    """The payload of a value, as Redis would make it."""
+    ledger = None
+    if isinstance(value, bytes):
+        content: bytes | StreamImage = value
+    else:
+        value.settle_nodes()
+        content, ledger = stream_image(value), value.nodes
+    pieces = encode_value(content, now_ms=now_ms, compress=compress, ledger=ledger)
+    body = bytes((type_of(content),)) + b"".join(pieces) + VERSION.to_bytes(VERSION_SIZE, "little")
+    return body + crc64(body).to_bytes(CHECKSUM_SIZE, "little")
+
+
+def is_intact(payload: bytes) -> bool:
+    """Whether the version is known and the checksum right; zero says that there is none."""
+    if len(payload) < FOOTER_SIZE:
+        return False
+    if int.from_bytes(payload[-FOOTER_SIZE:-CHECKSUM_SIZE], "little") > VERSION:
+        return False
+    checksum = int.from_bytes(payload[-CHECKSUM_SIZE:], "little")
+    return not checksum or checksum == crc64(payload[:-CHECKSUM_SIZE])
+
+
+def restore(payload: bytes, limits: StreamLimits, *, now_ms: int) -> Value:
+    """The value of an intact payload; what may stand behind it is not looked at, as in Redis. Raises RdbError."""
+    source = Source((payload[:-FOOTER_SIZE],))
+    return read_value(source, source.byte(), limits, now_ms=now_ms)

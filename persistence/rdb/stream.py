@@ -1,0 +1,137 @@
+"""A stream as an RDB value: nodes, counters, groups, idempotent producers.
+
+Redis has written five types since 5.0, each of which adds something to the one before; 8.10.2 reads all and writes the
+last, and so do we. What an older type does not have is what Redis takes for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from ...store.idempotence import Idempotence, Producer
+from ...store.ids import StreamID
+from ...store.image import StreamImage
+from ...store.nodes import NodeLedger, StreamLimits
+from ...store.stream import ENTRIES_ADDED_MAX, Stream
+from ..errors import RdbError
+from .groups import GroupReader, encode_group, encode_split_id, range_of, read_split_id
+from .lengths import encode_length, encode_string, read_length, read_string
+from .nodes import NodeReader, encode_id, encode_nodes, settle_by_parts
+from .source import Source
+
+STREAM_TYPES: Final = (15, 19, 21, 26, 27)
+PLAIN, WITH_COUNTERS, WITH_ACTIVE_TIMES, WITH_PRODUCERS, WITH_RELEASED = STREAM_TYPES
+"""What came with each type: counters of entries added, read and deleted (7.0), active times of consumers (7.2),
+idempotent producers (8.6), released entries (8.8)."""
+
+DURATION_S_MAX: Final = 86400
+ENTRIES_MAX: Final = 10000
+"""Limits of the two settings of idempotence."""
+
+
+def encode_stream(
+    stream: StreamImage, *, now_ms: int, compress: bool, ledger: NodeLedger | None = None
+) -> Iterator[bytes]:
+    """The value of type WITH_RELEASED, in pieces; some are empty, to let others do something.
+
+    `ledger` holds the nodes of the stream, settled; without it they are those of a stream that was only added to.
+    """
+    if ledger is None:
+        ledger = NodeLedger()
+        for _ in settle_by_parts(ledger, stream.log, stream.limits):
+            yield b""
+    yield encode_length(sum(node.live > 0 for node in ledger.nodes))
+    for first_id, packed in encode_nodes(ledger.nodes, stream.log):
+        yield encode_string(encode_id(first_id), compress=compress) + encode_string(packed, compress=compress)
+    counters = (stream.last_id, stream.log.first_id, stream.max_deleted_id)
+    yield encode_length(len(stream)) + b"".join(map(encode_split_id, counters)) + encode_length(stream.entries_added)
+    yield encode_length(len(stream.groups))
+    for group in stream.groups:
+        yield from encode_group(group, compress=compress)
+    yield from _encode_idempotence(stream.idempotence, now_ms=now_ms, compress=compress)
+
+
+def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+    """Settings, producers with the pairs that have not expired, and counters."""
+    yield encode_length(idempotence.duration_s) + encode_length(idempotence.entries_max)
+    yield encode_length(len(idempotence.producers))
+    oldest_ms = _oldest_ms(idempotence, now_ms)
+    for producer_id in sorted(idempotence.producers):
+        producer = idempotence.producers[producer_id]
+        iids = [iid for iid in producer.order if producer.ids[iid] >> 64 > oldest_ms]
+        yield encode_string(producer_id, compress=compress) + encode_length(len(iids))
+        yield b"".join(encode_string(iid, compress=compress) + encode_split_id(producer.ids[iid]) for iid in iids)
+    yield encode_length(idempotence.added) + encode_length(idempotence.duplicates)
+
+
+def _oldest_ms(idempotence: Idempotence, now_ms: int) -> int:
+    """Pairs of entries up to this Unix ms have expired."""
+    return now_ms - idempotence.duration_s * 1000
+
+
+def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int) -> Stream:
+    """A stream of one of STREAM_TYPES, which will follow `limits`. Raises RdbError."""
+    stream = Stream(limits)
+    nodes = NodeReader(stream.log, stream.nodes)
+    for _ in range_of(read_length(source)):
+        key = read_string(source)
+        nodes.add(key, read_string(source))
+    if read_length(source) != len(stream):
+        raise RdbError("Stream length is not that of its nodes")
+    stream.last_id = read_split_id(source)
+    if stream.last_id < stream.log.last_id:
+        raise RdbError("Stream last ID is before its last entry")
+    if kind >= WITH_COUNTERS:
+        _read_counters(source, stream)
+    else:
+        stream.entries_added = len(stream)
+    groups = GroupReader(
+        source,
+        has_entries_read=kind >= WITH_COUNTERS,
+        has_active_times=kind >= WITH_ACTIVE_TIMES,
+        has_released=kind >= WITH_RELEASED,
+    )
+    groups.read_into(stream)
+    if kind >= WITH_PRODUCERS:
+        stream.idempotence = _read_idempotence(source, now_ms=now_ms)
+    return stream
+
+
+def _read_counters(source: Source, stream: Stream) -> None:
+    read_split_id(source)  # the first entry's ID, which the entries tell as well
+    stream.max_deleted_id = read_split_id(source)
+    stream.entries_added = read_length(source)
+    if not len(stream) <= stream.entries_added <= ENTRIES_ADDED_MAX:
+        raise RdbError("Stream has more entries than were ever added")
+
+
+def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
+    """Settings, producers and counters; pairs that have expired are left out."""
+    duration_s = read_length(source)
+    idempotence = Idempotence(duration_s, read_length(source))
+    if not 1 <= duration_s <= DURATION_S_MAX or not 1 <= idempotence.entries_max <= ENTRIES_MAX:
+        raise RdbError("Stream IDMP settings are out of range")
+    oldest_ms = _oldest_ms(idempotence, now_ms)
+    for _ in range_of(read_length(source)):
+        producer_id = read_string(source)
+        if producer_id in idempotence.producers:
+            raise RdbError(f"Duplicated stream IDMP producer {producer_id!r}")
+        producer = _read_producer(source)
+        producer.expire(oldest_ms)
+        idempotence.producers[producer_id] = producer
+    idempotence.added, idempotence.duplicates = read_length(source), read_length(source)
+    return idempotence
+
+
+def _read_producer(source: Source) -> Producer:
+    producer = Producer()
+    ids: dict[bytes, StreamID] = producer.ids
+    for _ in range_of(read_length(source)):
+        iid = read_string(source)
+        if iid in ids:
+            raise RdbError(f"Duplicated stream IDMP ID {iid!r}")
+        ids[iid] = read_split_id(source)
+    producer.order = deque(ids)
+    return producer
