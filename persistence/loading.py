@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,6 +35,8 @@ class LoadResult:
     size: int = 0
     """Of all files read, after truncation."""
     base_size: int = 0
+    verified_size: int = 0
+    """Of the blocks whose checksums were found right."""
     truncated: list[tuple[str, int]] = field(default_factory=list)
     """(file name, size it was cut to)."""
 
@@ -91,26 +93,34 @@ class Loader:
         self._group = None
         good_offset = 0
         try:
-            for block in self._files.read_blocks(self._path(name), BLOCK_SIZE):
-                if not reader.offset and block.startswith(RDB_MAGIC):
-                    raise LoadError(
-                        f"{name} is an RDB file, which cannot be read: rewrite it with aof-use-rdb-preamble no"
-                    )
-                for record in reader.feed(block):
-                    self._take(name, good_offset, record)
-                    if self._group is None:
-                        good_offset = reader.offset
-                self._size_read += len(block)
-                self._on_progress(self._size_read, self._size_total)
-                if reader.is_torn:
-                    break
+            for record in self._records(name, reader):
+                self._take(name, good_offset, record)
+                if self._group is None:
+                    good_offset = reader.offset
         except Damage as damage:
-            if not is_last or size - good_offset >= self._policy.damaged_size_max:
+            is_applied = damage.offset < good_offset
+            if not is_last or is_applied or size - good_offset >= self._policy.damaged_size_max:
                 raise _damaged(name, damage.offset, damage.reason) from damage
             return self._truncate(name, good_offset)
+        except UnknownRecord as unknown:
+            reason = f"Unknown command '{unknown}' reading the append only file"
+            raise LoadError(f"{reason} {name} at offset {good_offset}") from unknown
+        self.result.verified_size += reader.verified_size
         if self._group is None:
             good_offset = reader.offset  # annotations after the last record
         return size if good_offset == size else self._truncate_torn(name, good_offset, is_last=is_last)
+
+    def _records(self, name: str, reader: RecordReader) -> Iterator[list[bytes]]:
+        """Everything that may be applied. Raises Damage."""
+        for index, block in enumerate(self._files.read_blocks(self._path(name), BLOCK_SIZE)):
+            if not index and block.startswith(RDB_MAGIC):
+                raise LoadError(f"{name} is an RDB file, which cannot be read: rewrite it with aof-use-rdb-preamble no")
+            yield from reader.feed(block)
+            self._size_read += len(block)
+            self._on_progress(self._size_read, self._size_total)
+            if not reader.wants_more:
+                break
+        yield from reader.finish()
 
     def _take(self, name: str, offset: int, record: list[bytes]) -> None:
         """Apply a record, or keep it until its transaction is complete. `offset` is where the unit begins."""
@@ -132,9 +142,6 @@ class Loader:
     def _apply_one(self, name: str, offset: int, record: list[bytes]) -> None:
         try:
             self._apply(record)
-        except UnknownRecord as unknown:
-            reason = f"Unknown command '{unknown}' reading the append only file"
-            raise LoadError(f"{reason} {name} at offset {offset}") from unknown
         except LoadError as error:
             raise LoadError(f"{error} ({name} at offset {offset})") from error
         self.result.records_count += 1

@@ -18,6 +18,7 @@ def test_records_come_out_whole_in_any_pieces(step: int) -> None:
     records = []
     for start in range(0, len(FILE), step):
         records += list(reader.feed(FILE[start : start + step]))
+    records += list(reader.finish())
     assert records == COMMANDS
     assert reader.offset == len(FILE)
 
@@ -29,6 +30,7 @@ def test_offset_stays_at_the_last_whole_record_or_line(cut: int) -> None:
     ends.append(ends[-1] + len(pack_command(tuple(COMMANDS[2]))))
     reader = RecordReader(cut)
     list(reader.feed(FILE[:cut]))
+    list(reader.finish())
     assert reader.offset == max((end for end in ends if end <= cut), default=0)
 
 
@@ -44,8 +46,9 @@ def test_damage_names_the_offset_it_begins_at(garbage: bytes) -> None:
     good = pack_command((b"PING",))
     data = good + garbage + good * 3
     reader = RecordReader(len(data))
+    records = list(reader.feed(data))
     with pytest.raises(Damage) as raised:
-        list(reader.feed(data))
+        records += reader.finish()
     assert raised.value.offset == len(good)
 
 
