@@ -1,4 +1,4 @@
-"""The reply of a read that must wait."""
+"""The reply of a command that must wait."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Blocked:
     argv: list[bytes]
     """The command to run again; `$` is replaced by the ID it stood for."""
     deadline_ms: int | None
-    """Unix ms at which the client gets the null array; None for BLOCK 0."""
+    """Unix ms at which the client gets the null array (see `for_sync`); None for BLOCK 0."""
     wake_ms: int | None = None
     """Unix ms after which a pending entry may have become idle enough (XREADGROUP CLAIM)."""
+    for_sync: bool = False
+    """WAITAOF: run again after each fsync of the log, and, for its answer, at the deadline."""

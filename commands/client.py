@@ -61,6 +61,8 @@ class Client:
     commands_count: int = 0
     received_size: int = 0
     sent_size: int = 0
+    write_mark: int = 0
+    """The log's mark after this client's last write."""
     reads_count: int = 0
     pipeline_length_sum: int = 0
     """Requests that arrived, over all reads."""

@@ -23,6 +23,7 @@ from . import (
     stream_trim,
     string,
     transaction,
+    waiting,
 )
 
 FAMILIES = (
@@ -46,5 +47,6 @@ FAMILIES = (
     introspection,
     debug,
     server_admin,
+    waiting,
 )
 """One module per command family, in the order in which the README shows them."""

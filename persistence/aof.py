@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 FSYNC_INTERVAL_MS: Final = 1000
 """`everysec`: time between the starts of two background fsyncs."""
 
+POSTPONED_MS_MAX: Final = 2000
+"""`everysec`: how long records may wait for a background fsync before they are written beside it."""
+
 ERROR_LOG_INTERVAL_MS: Final = 30_000
 """A disk that stays full gets one log line in this time, not one per command."""
 
@@ -107,6 +110,16 @@ class AppendOnlyLog:
         """`aof-disable-auto-gc`: superseded files stay."""
         self.has_timestamps = False
         """`aof-timestamp-enabled`: a `#TS:` line goes before the first record of each second."""
+        self.mark = 0
+        """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
+        self.synced_mark = 0
+        self._written_mark = self._syncing_mark = 0
+        self.on_synced: Callable[[], None] = lambda: None
+        """Called, by any thread, when a background fsync has ended."""
+        self.delayed_fsyncs_count = 0
+        """Writes that had to go on beside an fsync that took too long (INFO aof_delayed_fsync)."""
+        self._postponed_ms: int | None = None
+        """Since when writing waits for a background fsync."""
         self.current_size = 0
         """Bytes of all files that a start would read, written so far."""
         self.base_size = 0
@@ -219,7 +232,7 @@ class AppendOnlyLog:
     def _switch_increment(self) -> None:
         """Let the next record be the first of a new file; the present one is synced and closed behind our back."""
         assert self._file is not None
-        if not self.flush():
+        if self._buffer and not self._write():
             raise OSError(ENOSPC, self.last_error.decode())
         part = self._new_part(b"i", self._manifest)
         manifest = Manifest((*self._manifest.parts, part))
@@ -246,7 +259,7 @@ class AppendOnlyLog:
             finally:
                 file.close()
 
-        self._fsync_future = self._background.submit(sync_and_close)
+        self._start_fsync(sync_and_close)
 
     def finish_rewrite(self, size: int) -> None:
         """The base has been put in its place, `size` bytes long: from here on a start reads it and the increment.
@@ -339,6 +352,7 @@ class AppendOnlyLog:
         Hot: see the benchmark row XADD with a log.
         """
         buffer = self._buffer
+        self.mark += 1
         if self.has_timestamps:
             self._append_timestamp()
         is_group = grouped and len(effects) > 1
@@ -361,12 +375,34 @@ class AppendOnlyLog:
     def flush(self) -> bool:
         """Write the buffer. False if not all of it could be: the rest stays, and the next flush goes on with it.
 
-        Raises LogFailure instead of answering False if replies wait for stable storage.
+        While a background fsync runs, the kernel may let a write wait for it: so with `everysec` writing is put off
+        meanwhile, but for no more than two seconds. Raises LogFailure instead of answering False if replies wait for
+        stable storage.
         """
-        if self._buffer and self._file is not None and not self._write():
+        now_ms = self._clock()
+        if self._buffer and self._file is not None and not self._is_postponed(now_ms) and not self._write():
             return False
-        self._sync_in_background(self._clock())
+        self._sync_in_background(now_ms)
         return True
+
+    def _is_postponed(self, now_ms: int) -> bool:
+        """The two-second rule of `everysec`."""
+        if self._fsync_future is not None:
+            self._collect_fsync(wait=False)
+        if self._fsync_future is None or self.policy != b"everysec":
+            self._postponed_ms = None
+            return False
+        if self._postponed_ms is None:
+            self._postponed_ms = now_ms
+        if abs(now_ms - self._postponed_ms) < POSTPONED_MS_MAX:
+            return True
+        self._postponed_ms = None
+        self.delayed_fsyncs_count += 1
+        logger.warning(
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for "
+            "fsync to complete, this may slow down the server."
+        )
+        return False
 
     def _write(self) -> bool:
         assert self._file is not None
@@ -390,13 +426,18 @@ class AppendOnlyLog:
             self.current_size += written_size
             self._unsynced_size += written_size
             self._buffer = [bytes(data[written_size:])] if written_size < len(data) else []
+            if not self._buffer:
+                self._written_mark = self.mark
         return self.last_write_ok
 
     def fsync(self) -> bool:
-        """Bring all that was written to stable storage before returning. False, or LogFailure, if that failed."""
+        """Bring everything to stable storage before returning. False, or LogFailure, if that failed."""
         if self._fsync_future is not None:
             self._collect_fsync(wait=True)
+        if self._buffer and self._file is not None and not self._write():
+            return False
         if self._file is None or (not self._unsynced_size and self.last_fsync_ok):
+            self.synced_mark = self._written_mark
             return True
         self._fsync_started_ms = self._clock()
         try:
@@ -406,12 +447,13 @@ class AppendOnlyLog:
             self._failed("Error fsyncing the AOF file", error)
             return False
         self._unsynced_size = 0
+        self.synced_mark = self._written_mark
         self.last_fsync_ok = True
         return True
 
     def cron(self, now_ms: int) -> None:
         """Ten times a second: retry a failed write, and sync what an idle server has left."""
-        if self._buffer and self._file is not None and not self._write():
+        if self._buffer and self._file is not None and not self._is_postponed(now_ms) and not self._write():
             return
         self._sync_in_background(now_ms)
 
@@ -427,7 +469,12 @@ class AppendOnlyLog:
             return
         self._fsync_started_ms = now_ms
         self._unsynced_size = 0
-        self._fsync_future = self._background.submit(self._file.fsync)
+        self._start_fsync(self._file.fsync)
+
+    def _start_fsync(self, fsync: Callable[[], None]) -> None:
+        self._syncing_mark = self._written_mark
+        self._fsync_future = self._background.submit(fsync)
+        self._fsync_future.add_done_callback(lambda _: self.on_synced())
 
     def _collect_fsync(self, *, wait: bool) -> None:
         """Learn how the background fsync went."""
@@ -438,6 +485,7 @@ class AppendOnlyLog:
         self._fsync_future = None
         error = future.exception()
         if error is None:
+            self.synced_mark = self._syncing_mark
             self.last_fsync_ok = True
         elif isinstance(error, OSError):
             self.last_fsync_ok = False

@@ -92,6 +92,8 @@ class Server:
         self.is_cron_paused = False
         """True while DEBUG PAUSE-CRON 1 is in force."""
         self._is_flush_scheduled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Set while clients are served."""
         self._cron_count = 0
         self._cron_handle: asyncio.TimerHandle | None = None
         self._expiry = ActiveExpiry(self.store)
@@ -239,6 +241,26 @@ class Server:
         self._note_write_error()
         return True
 
+    def _note_fsync(self) -> None:
+        """A background fsync has ended; told by its thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.collect_fsync)
+
+    def collect_fsync(self) -> None:
+        """Learn how the background fsync went, write what waited for it, and answer WAITAOF."""
+        if self.log is None:
+            return
+        try:
+            self.log.cron(self.clock())
+        except LogFailure as failure:
+            self._die(failure)
+            return
+        self._note_write_error()
+        if self.dispatcher.waiters.by_client:
+            self.dispatcher.serve_synced()
+            self.finish_turn()
+
     def _note_write_error(self) -> None:
         """While the log cannot be written, writes are refused with MISCONF."""
         error = None if self.log is None else self.log.write_error
@@ -370,6 +392,8 @@ class Server:
 
     def _use_log(self, log: AppendOnlyLog | None) -> None:
         self.log = self.dispatcher.log = log
+        if log is not None:
+            log.on_synced = self._note_fsync
         self.context.logging = log is not None
 
     def _change_log_policy(self, policy: bytes) -> None:
@@ -430,7 +454,7 @@ class Server:
 
     async def start_accepting(self) -> None:
         """Let clients in."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for each in self._listening_sockets:
             listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
             listener = await listen(self._new_connection, sock=each, backlog=self.config.tcp_backlog)

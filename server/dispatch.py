@@ -58,6 +58,9 @@ class Log(Protocol):
         """Take over the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
         ...
 
+    mark: int
+    """Counts the calls of `append`."""
+
 
 class Misconfigured(ReplyError):
     """Writes are refused while the log cannot be written."""
@@ -356,9 +359,14 @@ class Dispatcher:
         """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
         effects = self.context.effects
         if self.log is not None and effects:
-            self.log.append(effects, False)
-            self.log_has_news = True
+            self._append(effects, grouped=False)
         effects.clear()
+
+    def _append(self, effects: list[tuple[int, bytes]], *, grouped: bool) -> None:
+        assert self.log is not None
+        self.log.append(effects, grouped)
+        self.context.client.write_mark = self.log.mark
+        self.log_has_news = True
 
     def _log_units_and_group(self, units_end: int) -> None:
         """The first `units_end` effects are units of their own; the rest is one unit with the keys it found expired.
@@ -373,8 +381,7 @@ class Dispatcher:
         del effects[units_end:]
         self.log_single_units()
         if self.log is not None:
-            self.log.append(unit, len(unit) > 1)
-            self.log_has_news = True
+            self._append(unit, grouped=len(unit) > 1)
 
     def log_expired(self) -> None:
         """Log keys that expired outside of any command; each is a unit."""
@@ -452,12 +459,29 @@ class Dispatcher:
         """Answer waits past their deadline with the null array, and run those again whose wake time has passed."""
         expired, woken = self.waiters.take_due(now_ms)
         for waiter in expired:
-            self._end_wait(waiter, NULL_ARRAY)
+            self._end_at_deadline(waiter)
         if woken:
             self.context.now_ms = now_ms
             for db_index, key in woken:
                 self.context.store.databases[db_index].signal_ready(key)
             self._serve_ready()
+
+    def _end_at_deadline(self, waiter: Waiter) -> None:
+        reply: Reply = NULL_ARRAY
+        if waiter.blocked.for_sync:
+            self.context.client = waiter.client
+            self.context.may_block = False
+            reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+            self.context.may_block = True
+        self._end_wait(waiter, reply)
+
+    def serve_synced(self) -> None:
+        """After an fsync of the log: answer the WAITAOF that it fulfils."""
+        for waiter in [each for each in self.waiters.by_client.values() if each.blocked.for_sync]:
+            self.context.client = waiter.client
+            reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+            if type(reply) is not Blocked:
+                self._end_wait(waiter, reply)
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry: log the keys it removed, and let readers blocked on them know."""
@@ -471,7 +495,10 @@ class Dispatcher:
         waiter = self.waiters.of(client)
         if waiter is None:
             return False
-        self._end_wait(waiter, Unblocked() if with_error else NULL_ARRAY)
+        if with_error:
+            self._end_wait(waiter, Unblocked())
+        else:
+            self._end_at_deadline(waiter)
         return True
 
     # -- sessions --------------------------------------------------------------------------------

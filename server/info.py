@@ -243,7 +243,7 @@ def persistence_fields(server: Source) -> Fields:
             ("aof_pending_rewrite", int(server.snapshots.rewrite.is_scheduled)),
             ("aof_buffer_length", _log_value(server, "buffer_size", 0)),
             ("aof_pending_bio_fsync", int(_log_value(server, "is_fsync_pending", False))),
-            ("aof_delayed_fsync", server.stats.log_delayed_fsyncs),
+            ("aof_delayed_fsync", _log_value(server, "delayed_fsyncs_count", 0)),
         ]
     return fields
 

@@ -36,7 +36,6 @@ COUNTERS: Final = (
     "acl_denied_command",
     "acl_denied_key",
     "acl_denied_channel",
-    "log_delayed_fsyncs",
 )
 
 
@@ -86,7 +85,6 @@ class Stats:
     acl_denied_command: int
     acl_denied_key: int
     acl_denied_channel: int
-    log_delayed_fsyncs: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
         self.started_ms = time.time_ns() // 1_000_000 if started_ms is None else started_ms

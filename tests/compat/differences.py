@@ -40,8 +40,6 @@ ABSENT = {
     "ROLE": "there is no replication",
     "SAVE": "there are no RDB files",
     "SLOWLOG": "there is no slow log",
-    "WAIT": "there is no replication",
-    "WAITAOF": "there is no replication",
     "ACL": "there is one user",
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""

@@ -39,9 +39,11 @@ class RecordingLog:
 
     def __init__(self) -> None:
         self.units: list[list[bytes]] = []
+        self.mark = 0
 
     def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
         """A group is one unit, the others are one each; records are kept as text, as `words joined by blanks`."""
+        self.mark += 1
         records = [b" ".join(record.split(b"\r\n")[2::2]) for _, record in effects]
         self.units += [records] if grouped else [[record] for record in records]
 

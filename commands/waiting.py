@@ -1,0 +1,87 @@
+"""Waiting for what was written to become safe: WAIT for replicas, of which there are none, and WAITAOF for the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.replies import Reply
+from ..store.errors import GenericError
+from .blocking import Blocked
+from .numbers import INT64_MAX, integer, integer_between, integer_or
+from .table import Argument, Flag, command
+
+if TYPE_CHECKING:
+    from .context import Context
+
+NEVER_MANY_REPLICAS: Final = 0
+"""Replicas that have acknowledged anything: there is no replication."""
+
+TIMEOUT_ARGUMENT = Argument("timeout", "integer")
+
+
+def _deadline_ms(context: Context, token: bytes) -> int | None:
+    """Unix ms at which waiting ends, None for never. Raises GenericError."""
+    timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise GenericError(b"timeout is negative")
+    if timeout_ms > INT64_MAX - context.now_ms:
+        raise GenericError(b"timeout is out of range")
+    return context.now_ms + timeout_ms if timeout_ms else None
+
+
+@command(
+    "WAIT",
+    arity=3,
+    flags=Flag.BLOCKING,
+    categories=("connection",),
+    group="generic",
+    since="3.0.0",
+    summary="Waits until replicas have what this client has written.",
+    complexity="O(1)",
+    arguments=(Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    differs="There is no replication: it always answers 0, at once or when the timeout has passed.",
+)
+def wait(context: Context, argv: list[bytes]) -> Reply:
+    """WAIT numreplicas timeout-ms. Returns how many replicas have acknowledged. Raises GenericError.
+
+    Source: redis.io/commands/wait, Redis 3.0.
+    """
+    replicas_wanted = integer(argv[1])
+    deadline_ms = _deadline_ms(context, argv[2])
+    if replicas_wanted <= NEVER_MANY_REPLICAS or not context.may_block:
+        return NEVER_MANY_REPLICAS
+    return Blocked([], argv, deadline_ms, for_sync=True)
+
+
+@command(
+    "WAITAOF",
+    arity=4,
+    flags=Flag.BLOCKING,
+    categories=("connection",),
+    group="generic",
+    since="7.2.0",
+    summary="Waits until what this client has written is on stable storage, here and on replicas.",
+    complexity="O(1)",
+    arguments=(Argument("numlocal", "integer"), Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    differs="There is no replication: no replica ever acknowledges.",
+)
+def waitaof(context: Context, argv: list[bytes]) -> Reply:
+    """WAITAOF numlocal numreplicas timeout-ms. Returns [1 if the local log is synced that far, replicas].
+
+    Raises GenericError. Source: redis.io/commands/waitaof, Redis 7.2.
+    """
+    local_wanted = integer(argv[1])
+    if local_wanted not in (0, 1):
+        raise GenericError(b"value is out of range, value must between 0 and 1")
+    replicas_wanted = integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive")
+    deadline_ms = _deadline_ms(context, argv[3])
+    log, mark = context.server.log, context.client.write_mark
+    if local_wanted and log is None:
+        raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+    local = int(log is not None and log.synced_mark >= mark)
+    is_fulfilled = local >= local_wanted and not replicas_wanted
+    if is_fulfilled or not context.may_block:
+        return [local, NEVER_MANY_REPLICAS]
+    return Blocked([], argv, deadline_ms, for_sync=True)
