@@ -36,8 +36,8 @@ class BusyKey(ReplyError):
     complexity="O(N) in what the value holds.",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Deleted entries of a stream leave no trace in the payload, and texts of more than 64 KiB are not "
-    "compressed. Otherwise it is that of Redis byte for byte.",
+    differs="Deleted entries of a stream leave no trace in the payload; texts of more than 64 KiB and streams of more "
+    "than 256 KiB are not compressed. Otherwise it is that of Redis byte for byte.",
 )
 def dump(context: Context, argv: list[bytes]) -> Reply:
     """DUMP key. Returns the payload, null without key. Source: Redis 2.6, payloads of Redis 8.10."""

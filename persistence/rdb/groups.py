@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
@@ -16,7 +16,7 @@ from .lengths import UNKNOWN, encode_length, encode_string, encode_time_ms, read
 from .nodes import ID_SIZE, encode_id
 from .source import Source
 
-PIECE_COUNT: Final = 512
+PIECE_COUNT: Final = 256
 """Pending entries encoded at once."""
 
 PendingTimes = dict[StreamID, tuple[int, int]]
@@ -49,25 +49,27 @@ def encode_group(group: GroupImage, *, compress: bool) -> Iterator[bytes]:
         )
     )
     owned: dict[bytes, list[StreamID]] = {}
-    piece: list[bytes] = []
-    for entry_id, delivery in group.pending.walk():
-        piece += (encode_id(entry_id), encode_time_ms(delivery.time_ms), encode_length(delivery.count))
-        if delivery.consumer is not None:
-            owned.setdefault(delivery.consumer.name, []).append(entry_id)
-        if len(piece) >= PIECE_COUNT:
-            yield b"".join(piece)
-            piece.clear()
-    yield b"".join(piece)
+    pending = group.pending.walk()
+    while piece := list(islice(pending, PIECE_COUNT)):
+        for entry_id, delivery in piece:
+            if delivery.consumer is not None:
+                owned.setdefault(delivery.consumer.name, []).append(entry_id)
+        yield b"".join(
+            encode_id(entry_id) + encode_time_ms(delivery.time_ms) + encode_length(delivery.count)
+            for entry_id, delivery in piece
+        )
     yield encode_length(len(group.consumers))
     for consumer in group.consumers:
         yield encode_string(consumer.name, compress=compress)
         yield encode_time_ms(consumer.seen_ms) + encode_time_ms(consumer.active_ms)
-        yield _encode_ids(owned.get(consumer.name, []))
-    yield _encode_ids(list(group.pending.released))
+        yield from _encode_ids(owned.get(consumer.name, []))
+    yield from _encode_ids(list(group.pending.released))
 
 
-def _encode_ids(ids: list[StreamID]) -> bytes:
-    return encode_length(len(ids)) + b"".join(map(encode_id, ids))
+def _encode_ids(ids: list[StreamID]) -> Iterator[bytes]:
+    yield encode_length(len(ids))
+    for start in range(0, len(ids), PIECE_COUNT):
+        yield b"".join(map(encode_id, ids[start : start + PIECE_COUNT]))
 
 
 # -- reading -----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ INTEGER_TEXT_SIZE_MAX: Final = 11
 COMPRESSED_SIZE_MIN: Final = 21
 """Shorter strings are not compressed."""
 COMPRESSED_SIZE_MAX: Final = 64 * 1024
-"""Longer ones are not either: it takes a third of a second for each MiB."""
+"""Longer ones are not either: it takes half a second for each MiB."""
 COMPRESSION_GAIN_MIN: Final = 4
 """Bytes that compression must save."""
 

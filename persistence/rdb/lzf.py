@@ -34,95 +34,78 @@ def decompress(data: bytes, size: int) -> bytes:
             out += data[position : position + control + 1]
             position += control + 1
             continue
-        length = control >> 5
-        if length == 7 and position < end:
+        length = (control >> 5) + 2
+        if length == 9 and position < end:
             length += data[position]
             position += 1
         if position >= end:
             break
-        start = len(out) - ((control & 31) << 8 | data[position]) - 1
+        distance = ((control & 31) << 8 | data[position]) + 1
         position += 1
+        start = len(out) - distance
         if start < 0:
             raise RdbError("Invalid LZF compressed string: a reference to before its beginning")
-        _repeat(out, start, length + 2)
+        piece = out[start : start + length]
+        out += piece if distance >= length else (piece * (length // distance + 1))[:length]
     if position != end or len(out) != size:
         raise RdbError("Invalid LZF compressed string: not as long as it says")
     return bytes(out)
 
 
-def _repeat(out: bytearray, start: int, length: int) -> None:
-    """Append `length` bytes from `start` on, some of which may come to be only thereby."""
-    piece = out[start : start + length]
-    if len(piece) < length:
-        piece = (piece * (length // len(piece) + 1))[:length]
-    out += piece
-
-
 def compress(data: bytes, size_max: int) -> bytes | None:
     """`data` in at most `size_max` bytes; None if that cannot be, or would be a close call (which Redis avoids)."""
-    out = bytearray(b"\0")  # the control byte of the literals that follow
-    literals = position = 0
-    size = len(data)
-    last_start = size - 2
+    out = bytearray()
+    position = literals_start = 0
+    last_start = len(data) - 2
+    # The hash of three bytes.
+    slots = [(a << 8) - 1279 * b - 5 * c & 0xFFFF for a, b, c in zip(data, data[1:], data[2:], strict=False)]
     seen: dict[int, int] = {}
     while position < last_start:
-        slot = _slot(data, position)
-        origin = seen.get(slot, 0)
+        slot = slots[position]
+        origin = seen.get(slot)
         seen[slot] = position
         # The place 0 is never referred to: it is what an empty slot holds.
-        if not (
-            origin and position - origin <= DISTANCE_MAX and data[origin : origin + 3] == data[position : position + 3]
+        if (
+            not origin
+            or data[origin] != data[position]
+            or data[origin + 1 : origin + 3] != data[position + 1 : position + 3]
+            or position - origin > DISTANCE_MAX
         ):
-            if len(out) >= size_max:
-                return None
-            out.append(data[position])
             position += 1
-            literals += 1
-            if literals == LITERALS_MAX:
-                out[-literals - 1] = literals - 1
-                literals = 0
-                out.append(0)
             continue
-        if len(out) - (not literals) + 4 >= size_max:
+        literals = data[literals_start:position]
+        if _reach(out, literals) + 4 >= size_max:
             return None
-        if literals:
-            out[-literals - 1] = literals - 1
-        else:
-            out.pop()
+        _append_literals(out, literals)
         length = _match_length(data, origin, position)
         distance = position - origin - 1
         if length < 9:
-            out.append((length - 2) << 5 | distance >> 8)
+            out += bytes(((length - 2) << 5 | distance >> 8, distance & 0xFF))
         else:
-            out += bytes((7 << 5 | distance >> 8, length - 9))
-        out += bytes((distance & 0xFF, 0))
-        literals = 0
+            out += bytes((7 << 5 | distance >> 8, length - 9, distance & 0xFF))
         position += length
-        if position >= last_start:
-            break
-        # Of the bytes referred to only the last two are remembered as places.
-        for start in (position - 2, position - 1):
-            seen[_slot(data, start)] = start
-    if len(out) + 3 > size_max:
+        literals_start = position
+        if position < last_start:
+            # Of the bytes referred to only the last two are remembered as places.
+            seen[slots[position - 2]] = position - 2
+            seen[slots[position - 1]] = position - 1
+    literals = data[literals_start:position]
+    if _reach(out, literals) + (not len(literals) % LITERALS_MAX) + 3 > size_max:
         return None
-    for byte in data[position:]:
-        out.append(byte)
-        literals += 1
-        if literals == LITERALS_MAX:
-            out[-literals - 1] = literals - 1
-            literals = 0
-            out.append(0)
-    if literals:
-        out[-literals - 1] = literals - 1
-    else:
-        out.pop()
+    _append_literals(out, data[literals_start:])
     return bytes(out)
 
 
-def _slot(data: bytes, position: int) -> int:
-    """The hash of three bytes."""
-    first, second, third = data[position : position + 3]
-    return (first << 8 | second) - 5 * (second << 8 | third) & 0xFFFF
+def _reach(out: bytearray, literals: bytes) -> int:
+    """Bytes there will be with these literals, a control byte for each run of them included."""
+    return len(out) + len(literals) + (len(literals) + LITERALS_MAX - 1) // LITERALS_MAX
+
+
+def _append_literals(out: bytearray, literals: bytes) -> None:
+    for start in range(0, len(literals), LITERALS_MAX):
+        run = literals[start : start + LITERALS_MAX]
+        out.append(len(run) - 1)
+        out += run
 
 
 def _match_length(data: bytes, origin: int, position: int) -> int:

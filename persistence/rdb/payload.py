@@ -15,6 +15,9 @@ VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
 
+COMPRESSED_STREAM_SIZE_MAX: Final = 256 * 1024
+"""Bytes of nodes: compressing more would take more than a tenth of a second."""
+
 
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> bytes:
     """The payload of a value, as Redis would make it."""
@@ -24,6 +27,7 @@ def dump(value: Value, *, now_ms: int, compress: bool = True) -> bytes:
     else:
         value.settle_nodes()
         content, ledger = stream_image(value), value.nodes
+        compress = compress and sum(node.size for node in ledger.nodes) <= COMPRESSED_STREAM_SIZE_MAX
     pieces = encode_value(content, now_ms=now_ms, compress=compress, ledger=ledger)
     body = bytes((type_of(content),)) + b"".join(pieces) + VERSION.to_bytes(VERSION_SIZE, "little")
     return body + crc64(body).to_bytes(CHECKSUM_SIZE, "little")
