@@ -1,0 +1,353 @@
+"""Streams as RDB values: the bytes of Redis, everything comes back, and what is damaged is refused.
+
+Expected bytes are those of DUMP by Redis 8.10.2, whose IDs and times they hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb import payload
+from headrace.persistence.rdb.crc64 import crc64
+from headrace.persistence.rdb.source import Source
+from headrace.persistence.rdb.stream import WITH_RELEASED, encode_stream, read_stream
+from headrace.store.ids import ID_MAX, make_id, parse_id
+from headrace.store.image import stream_image
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+from support.inprocess import START_MS, Rig
+
+NOW_MS = START_MS
+ONE_NODE = "01 10 0000000000000001 0000000000000001"
+ONE_ENTRY = ONE_NODE + "1d 1d000000 0a00 0101 0001 0101 816602 0001 0201 0001 0001 817602 0401 ff"
+NO_PRODUCERS = "40 64 40 64 00 00 00"
+
+
+def stream_of(*lines: str) -> Stream:
+    """The stream `s` that these commands make."""
+    rig = Rig()
+    caller = rig.connect()
+    for line in lines:
+        assert not caller.call(line).startswith(b"-"), line
+    stream = rig.server.store.databases[0].keys[b"s"]
+    assert isinstance(stream, Stream)
+    return stream
+
+
+def encoded(stream: Stream, *, now_ms: int = NOW_MS, compress: bool = False) -> bytes:
+    stream.settle_nodes()
+    return b"".join(encode_stream(stream_image(stream), now_ms=now_ms, compress=compress, ledger=stream.nodes))
+
+
+def decoded(data: bytes, kind: int = WITH_RELEASED, now_ms: int = NOW_MS) -> Stream:
+    """The stream of these bytes, which are all there are."""
+    source = Source([data])
+    stream = read_stream(source, kind, StreamLimits(), now_ms=now_ms)
+    assert b"".join(source.rest()) == b""
+    stream.check()
+    return stream
+
+
+def told(stream: Stream) -> dict[str, Any]:
+    """Everything there is to know about a stream, deleted entries aside."""
+    stream.settle_nodes()
+    idempotence = stream.idempotence
+    return {
+        "entries": list(stream.log.entries(0, ID_MAX)),
+        "counters": (stream.last_id, stream.max_deleted_id, stream.entries_added),
+        "nodes": [(node.first_id, node.live, node.field_names) for node in stream.nodes.nodes],
+        "groups": [
+            (
+                group.name,
+                group.last_id,
+                group.entries_read,
+                [(each.name, each.seen_ms, each.active_ms, each.pending_count) for each in group.sorted_consumers()],
+                [
+                    (entry_id, delivery.consumer and delivery.consumer.name, delivery.time_ms, delivery.count)
+                    for entry_id, delivery in group.pending.walk_by_time()
+                ],
+            )
+            for group in stream.sorted_groups()
+        ],
+        "settings": (idempotence.duration_s, idempotence.entries_max, idempotence.added, idempotence.duplicates),
+        "producers": {
+            name: [(iid, producer.ids[iid]) for iid in producer.order]
+            for name, producer in idempotence.producers.items()
+        },
+    }
+
+
+# -- the bytes of Redis ------------------------------------------------------------------------------
+
+MANY = [f"XADD s {1 + index // 3}-{index} temp {index} hum {index * 7}" for index in range(150)]
+EXAMPLES = {
+    "one entry": (["XADD s 1-1 f v"], ONE_ENTRY + "01 0101 0101 0000 01 00" + NO_PRODUCERS),
+    "an empty stream": (["XADD s 1-1 a 1", "XDEL s 1-1"], "00 00 0101 0000 0101 01 00" + NO_PRODUCERS),
+    "an empty group": (
+        ["XGROUP CREATE s g $ MKSTREAM"],
+        "00 00 0000 0000 0000 00 01 0167 0000 81ffffffffffffffff 00 00 00" + NO_PRODUCERS,
+    ),
+    "a field of another name": (
+        ["XADD s 1-1 temp 20 hum 50", "XADD s 5-0 other x"],
+        ONE_NODE + "3b 3b000000 1300 0201 0001 0201 8474656d7005 8368756d04 0001"
+        "0201 0001 0001 1401 3201 0501 0001 0401 dfff02 0101 856f7468657206 817802 0601 ff"
+        "02 0500 0101 0000 02 00" + NO_PRODUCERS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "shown"), EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_streams_are_written_as_redis_writes_them(lines: list[str], shown: str) -> None:
+    data = bytes.fromhex(shown)
+    stream = stream_of(*lines)
+    assert encoded(stream).hex(" ") == data.hex(" ")
+    assert told(decoded(data)) == told(stream)
+
+
+def test_the_payload_of_redis_for_one_entry_is_ours() -> None:
+    shown = bytes.fromhex("1b" + ONE_ENTRY + "01 0101 0101 0000 01 00" + NO_PRODUCERS + "0f00 3eacbb82d09c835e")
+    stream = stream_of("XADD s 1-1 f v")
+    assert payload.dump(stream, now_ms=NOW_MS) == shown
+    assert payload.is_intact(shown)
+    restored = payload.restore(shown, StreamLimits(), now_ms=NOW_MS)
+    assert isinstance(restored, Stream)
+    assert told(restored) == told(stream)
+
+
+def test_deleted_entries_are_read_over() -> None:
+    """1-1, 1-2 and 5-0, of which XDEL took 1-2."""
+    data = bytes.fromhex(
+        ONE_NODE + "40 47 47000000 1900 0201 0101 0201 8474656d7005 8368756d04 0001"
+        "0201 0001 0001 1401 3201 0501  0301 0001 0101 1501 3301 0501"
+        "0001 0401 dfff02 0101 856f7468657206 817802 0601 ff"
+        "02 0500 0101 0102 03 00" + NO_PRODUCERS
+    )
+    stream = decoded(data)
+    lines = ["XADD s 1-1 temp 20 hum 50", "XADD s 1-2 temp 21 hum 51", "XADD s 5-0 other x", "XDEL s 1-2"]
+    assert told(stream) == told(stream_of(*lines))
+    assert [(node.live, node.total, node.size) for node in stream.nodes.nodes] == [(2, 3, 71)]
+
+
+GROUP_HEAD = "01 0167 0201 02  02"
+TWO_PENDING = "00000000000000010000000000000001 c838bdfca1010000 0100000000000000020000000000000001 0000000000000000 01"
+CONSUMERS = (
+    "02 0163 c838bdfca1010000 c838bdfca1010000 01 00000000000000010000000000000001"
+    "0469646c65 9f38bdfca1010000 ffffffffffffffff 00"
+)
+RELEASED = "01 00000000000000020000000000000001"
+NO_ENTRIES = "00 00 0201 0000 0000 02"
+
+
+def test_groups_are_read_and_written_as_redis_does() -> None:
+    data = bytes.fromhex(NO_ENTRIES + GROUP_HEAD + TWO_PENDING + CONSUMERS + RELEASED + NO_PRODUCERS)
+    stream = decoded(data)
+    group = stream.groups[b"g"]
+    assert (group.last_id, group.entries_read) == (make_id(2, 1), 2)
+    assert list(group.pending.released) == [make_id(2, 1)]
+    delivered_ms = 0x1A1FCBD38C8
+    assert told(stream)["groups"][0][3:] == (
+        [(b"c", delivered_ms, delivered_ms, 1), (b"idle", delivered_ms - 41, -1, 0)],
+        [(make_id(2, 1), None, 0, 1), (make_id(1, 1), b"c", delivered_ms, 1)],
+    )
+    assert encoded(stream) == data
+
+
+PRODUCERS = "412c 32 01 027031 01 0469696431 81000001a1fcbd3a03 00 01 01"
+IDEMPOTENT_MS = 1795241622019
+
+
+@pytest.mark.parametrize(("age_ms", "is_remembered"), [(0, True), (299_999, True), (300_000, False)])
+def test_idempotent_ids_are_kept_until_they_expire(age_ms: int, is_remembered: bool) -> None:
+    data = bytes.fromhex("00 00 0000 0000 0000 00 00" + PRODUCERS)
+    now_ms = IDEMPOTENT_MS + age_ms
+    idempotence = decoded(data, now_ms=now_ms).idempotence
+    assert (idempotence.duration_s, idempotence.entries_max) == (300, 50)
+    assert (idempotence.added, idempotence.duplicates) == (1, 1)
+    assert (idempotence.find(b"p1", b"iid1") is not None) is is_remembered
+    stream = decoded(data, now_ms=IDEMPOTENT_MS)
+    assert (b"\x04iid1" in encoded(stream, now_ms=now_ms)) is is_remembered
+
+
+OLDER = {
+    15: "01 0101 01 0167 0101" + "01 00000000000000010000000000000001 0500000000000000 02"
+        "01 0163 0700000000000000 01 00000000000000010000000000000001",
+    19: "01 0101 0101 0000 01 01 0167 0101 01" + "01 00000000000000010000000000000001 0500000000000000 02"
+        "01 0163 0700000000000000 01 00000000000000010000000000000001",
+    21: "01 0101 0101 0000 01 01 0167 0101 01" + "01 00000000000000010000000000000001 0500000000000000 02"
+        "01 0163 0700000000000000 0700000000000000 01 00000000000000010000000000000001",
+    26: "01 0101 0101 0000 01 01 0167 0101 01" + "01 00000000000000010000000000000001 0500000000000000 02"
+        "01 0163 0700000000000000 0700000000000000 01 00000000000000010000000000000001" + NO_PRODUCERS,
+    27: "01 0101 0101 0000 01 01 0167 0101 01" + "01 00000000000000010000000000000001 0500000000000000 02"
+        "01 0163 0700000000000000 0700000000000000 01 00000000000000010000000000000001 00" + NO_PRODUCERS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OLDER)
+def test_older_types_are_read(kind: int) -> None:
+    stream = decoded(bytes.fromhex(ONE_ENTRY + OLDER[kind]), kind)
+    assert told(stream) == told(decoded(bytes.fromhex(ONE_ENTRY + OLDER[27])))
+
+
+# -- everything comes back ---------------------------------------------------------------------------
+
+RICH = [
+    *MANY,
+    "XADD s 900-1 other \xff\0 -0 9223372036854775808",
+    "XDEL s 1-1 20-58",
+    "XCFGSET s IDMP-DURATION 300",
+    "XGROUP CREATE s g 0",
+    "XGROUP CREATECONSUMER s g idle",
+    "XREADGROUP GROUP g c1 COUNT 60 STREAMS s >",
+    "XREADGROUP GROUP g c2 COUNT 60 STREAMS s >",
+    "XCLAIM s g c2 0 2-3 TIME 1000 RETRYCOUNT 7",
+    "XNACK s g FATAL IDS 2 3-6 2-4",
+    "XNACK s g SILENT IDS 1 10-27",
+    "XACK s g 5-12",
+    "XGROUP CREATE s unknown 7-1",
+    "XADD s IDMP p1 i1 * a 1",
+    "XADD s IDMP p1 i2 * a 2",
+    "XADD s IDMP p2 i1 * a 3",
+    "XADD s IDMP p2 i1 * a 3",
+]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_everything_comes_back(compress: bool) -> None:
+    stream = stream_of(*RICH)
+    twin = decoded(encoded(stream, compress=compress))
+    assert told(twin) == told(stream)
+    assert encoded(twin) == encoded(stream)
+
+
+def test_nodes_of_an_image_are_those_of_a_stream_that_was_only_added_to() -> None:
+    stream = stream_of(*MANY)
+    alone = b"".join(encode_stream(stream_image(stream), now_ms=NOW_MS, compress=False))
+    assert alone == encoded(stream)
+
+
+ENTRY_IDS = some.integers(1, 30).map(lambda number: f"{number}-1")
+TEXTS = some.sampled_from(["v", "12", "-7", "''", "x" * 70, "007"])
+STEPS = some.one_of(
+    some.builds("XADD s * {} {}".format, TEXTS.filter(lambda text: text != "''"), TEXTS),
+    some.builds("XDEL s {}".format, ENTRY_IDS),
+    some.builds("XTRIM s MAXLEN {}".format, some.integers(0, 30)),
+    some.builds("XREADGROUP GROUP g {} COUNT {} STREAMS s >".format, some.sampled_from("ab"), some.integers(1, 9)),
+    some.builds("XACK s g {}".format, ENTRY_IDS),
+    some.builds("XCLAIM s g {} 0 {} TIME {}".format, some.sampled_from("ab"), ENTRY_IDS, some.integers(0, 99)),
+    some.builds("XNACK s g {} IDS 1 {}".format, some.sampled_from(["FAIL", "FATAL", "SILENT"]), ENTRY_IDS),
+    some.builds("XADD s IDMP {} {} * f v".format, some.sampled_from("pq"), some.integers(1, 4)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.lists(STEPS, max_size=40))
+def test_whatever_was_done_to_a_stream_comes_back(steps: list[str]) -> None:
+    start = [f"XADD s {number}-1 f {number}" for number in range(1, 31)]
+    stream = stream_of("CONFIG SET stream-node-max-entries 7", *start, "XGROUP CREATE s g 0", *steps)
+    assert told(decoded(encoded(stream))) == told(stream)
+
+
+# -- damage ------------------------------------------------------------------------------------------
+
+ID_1, ID_2 = "00000000000000010000000000000001", "00000000000000020000000000000001"
+TIME = "0500000000000000"
+SEEN = TIME + TIME
+NODE_2 = "10" + ID_2 + ONE_ENTRY[len(ONE_NODE) :]
+COUNTERS = "01 0101 0101 0000 01"
+DAMAGED = {
+    "a node key of 15 bytes": "01 0f" + ID_1[2:] + ONE_ENTRY[len(ONE_NODE) :] + COUNTERS + "00" + NO_PRODUCERS,
+    "a node without live entries": ONE_ENTRY.replace("0a00 0101", "0a00 0001") + COUNTERS + "00" + NO_PRODUCERS,
+    "a listpack of another size": ONE_ENTRY.replace("1d000000", "1e000000") + COUNTERS + "00" + NO_PRODUCERS,
+    "a node twice": "02" + ONE_ENTRY[2:] + ONE_ENTRY[2:] + "02" + COUNTERS[2:] + "00" + NO_PRODUCERS,
+    "nodes out of order": "02" + NODE_2 + ONE_ENTRY[2:] + "02 0201 0101 0000 02 00" + NO_PRODUCERS,
+    "more entries than in the nodes": ONE_ENTRY + "02" + COUNTERS[2:] + "00" + NO_PRODUCERS,
+    "more entries than were added": ONE_ENTRY + "01 0101 0101 0000 00 00" + NO_PRODUCERS,
+    "more than 2^63 entries added": ONE_ENTRY + "01 0101 0101 0000 818000000000000000 00" + NO_PRODUCERS,
+    "a last ID before an entry": ONE_ENTRY + "01 0100 0101 0000 01 00" + NO_PRODUCERS,
+    "more read than added": NO_ENTRIES + "01 0167 0000 03 00 00 00" + NO_PRODUCERS,
+    "a group twice": NO_ENTRIES + "02" + "0167 0000 00 00 00 00" * 2 + NO_PRODUCERS,
+    "a consumer twice": NO_ENTRIES + "01 0167 0000 00 00 02" + ("0163" + SEEN + "00") * 2 + "00" + NO_PRODUCERS,
+    "a pending entry twice": NO_ENTRIES
+    + "01 0167 0000 00 02" + (ID_1 + TIME + "01") * 2 + "00 01" + ID_1 + NO_PRODUCERS,
+    "an owned entry that is not pending": NO_ENTRIES
+    + "01 0167 0000 00 00 01 0163" + SEEN + "01" + ID_1 + "00" + NO_PRODUCERS,
+    "an entry with two owners": NO_ENTRIES
+    + "01 0167 0000 00 01" + ID_1 + TIME + "01 02 0163" + SEEN + "01" + ID_1 + "0164" + SEEN + "01" + ID_1 + "00"
+    + NO_PRODUCERS,
+    "a released entry that is not pending": NO_ENTRIES + "01 0167 0000 00 00 00 01" + ID_1 + NO_PRODUCERS,
+    "a released entry with an owner": NO_ENTRIES
+    + "01 0167 0000 00 01" + ID_1 + TIME + "01 01 0163" + SEEN + "01" + ID_1 + "01" + ID_1 + NO_PRODUCERS,
+    "a released entry twice": NO_ENTRIES + "01 0167 0000 00 01" + ID_1 + TIME + "01 00 02" + ID_1 * 2 + NO_PRODUCERS,
+    "an entry of nobody": NO_ENTRIES + "01 0167 0000 00 01" + ID_1 + TIME + "01 00 00" + NO_PRODUCERS,
+    "a duration of 0": NO_ENTRIES + "00 00 4064 00 00 00",
+    "a duration of more than a day": NO_ENTRIES + "00 8000015181 4064 00 00 00",
+    "no idempotent IDs": NO_ENTRIES + "00 4064 00 00 00 00",
+    "too many idempotent IDs": NO_ENTRIES + "00 4064 6711 00 00 00",
+    "a producer twice": NO_ENTRIES + "00 4064 4064 02 0170 00 0170 00 00 00",
+    "an idempotent ID twice": NO_ENTRIES + "00 4064 4064 01 0170 02 0169 0101 0169 0101 00 00",
+    "2^60 nodes": "81 1000000000000000" + ONE_ENTRY[2:],
+    "2^60 groups": NO_ENTRIES + "81 1000000000000000",
+    "2^64 - 1 pending entries": NO_ENTRIES + "01 0167 0000 00 81 ffffffffffffffff" + ID_1 + TIME,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_is_refused(shown: str) -> None:
+    with pytest.raises(RdbError):
+        decoded(bytes.fromhex(shown), now_ms=0)
+
+
+SMALL = [
+    "XADD s 1-1 temp 20 hum -129", "XADD s 1-2 temp 21 hum 51", "XADD s 5-0 other " + "xy" * 40, "XDEL s 1-2",
+    "XGROUP CREATE s g 0", "XGROUP CREATECONSUMER s g idle", "XREADGROUP GROUP g c STREAMS s >",
+    "XNACK s g FAIL IDS 1 5-0", "XADD s IDMP p1 i1 * a 1",
+]  # fmt: skip
+
+
+def test_every_truncation_is_refused() -> None:
+    data = encoded(stream_of(*SMALL))
+    for size in range(len(data)):
+        with pytest.raises(RdbError):
+            decoded(data[:size])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_every_changed_byte_is_refused_or_gives_a_sound_stream(compress: bool) -> None:
+    data = encoded(stream_of(*SMALL), compress=compress)
+    for index in range(len(data)):
+        for value in {0, 1, 0x7F, 0xC0, 0xFF, data[index] ^ 1, data[index] ^ 0x80, data[index] + 1 & 0xFF}:
+            source = Source([data[:index] + bytes((value,)) + data[index + 1 :]])
+            try:
+                stream = read_stream(source, WITH_RELEASED, StreamLimits(), now_ms=NOW_MS)
+            except RdbError:
+                continue
+            stream.check()
+            told(decoded(encoded(stream)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(some.binary(max_size=80), some.sampled_from([0, 15, 19, 21, 26, 27]))
+def test_no_payload_does_more_than_to_be_refused(body: bytes, kind: int) -> None:
+    sealed = bytes((kind,)) + body + b"\x0f\0"
+    sealed += crc64(sealed).to_bytes(8, "little")
+    assert payload.is_intact(sealed)
+    try:
+        payload.restore(sealed, StreamLimits(), now_ms=NOW_MS)
+    except RdbError:
+        return
+
+
+def test_entries_may_be_added_and_trimmed_after_reading() -> None:
+    """The nodes go on where they ended."""
+    stream = stream_of(*MANY)
+    twin = decoded(encoded(stream))
+    for each in (stream, twin):
+        entry_id = parse_id(b"1000-1")
+        each.append(entry_id, b"*2\r\n$6\r\n1000-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
+    assert told(twin) == told(stream)
+    assert [node.size for node in twin.nodes.nodes] == [node.size for node in stream.nodes.nodes]
