@@ -1,0 +1,202 @@
+"""RDB data goes between Headrace and Redis both ways, as files and as payloads of DUMP, and nothing is lost.
+
+One end does random things to streams; the other end gets the result as a file or as a payload, and all that XINFO,
+XPENDING and XRANGE tell of it must be the same. The seeds are fixed, so a failure comes again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+
+from conftest import StartServer
+from headrace.persistence.rdb.file import FileReader, load_store, redis_aux, write_file
+from headrace.store.image import StoreImage
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+from support.inprocess import Rig
+from support.servers import Server
+from support.wire import Argument, Wire
+
+pytestmark = pytest.mark.oracle
+
+KEYS_COUNT = 12
+STEPS_COUNT = 10
+VALUES: list[Argument] = ["0", "-129", "007", "-0", "", "9223372036854775807", "9223372036854775808", "text", b"\xff\0"]
+VALUES += ["x" * size for size in (20, 63, 64, 126, 300, 5000)]
+
+
+def fill(wire: Wire, key: str, source: random.Random) -> None:
+    """Make a stream, and do to it whatever a stream can live through."""
+    length = source.choice([1, 5, 60, 250])
+    for index in range(1, length + 1):
+        wire.call("XADD", key, f"{index // 3 + 1}-{index}", "temp", source.choice(VALUES), "n", source.randrange(9**9))
+    for group in ("g", "h"):
+        wire.call("XGROUP", "CREATE", key, group, source.choice(["0", "$", "2-4"]))
+        wire.call("XGROUP", "CREATECONSUMER", key, group, "idle")
+    for _ in range(STEPS_COUNT):
+        index, count = source.randrange(1, length + 1), source.choice([0, 2**63 - 1])
+        entry_id, consumer = f"{index // 3 + 1}-{index}", source.choice(["c1", "c2", "consumer" * 5])
+        steps: list[list[Argument]] = [
+            ["XREADGROUP", "GROUP", "g", consumer, "COUNT", 1 + length // 4, "STREAMS", key, ">"],
+            ["XACK", key, "g", entry_id],
+            ["XCLAIM", key, "g", consumer, 0, entry_id, "TIME", 10**9 + index, "RETRYCOUNT", count],
+            ["XNACK", key, "g", source.choice(["SILENT", "FAIL", "FATAL"]), "IDS", 1, entry_id],
+            ["XADD", key, "IDMP", source.choice(["p1", "p2"]), f"i{index % 5}", "*", "a", 1],
+            ["XCFGSET", key, "IDMP-DURATION", 300, "IDMP-MAXSIZE", 7],
+        ]  # fmt: skip
+        wire.call(*source.choice(steps[:1] + steps))
+        if key.startswith("holes"):
+            wire.call("XDEL", key, entry_id)
+
+
+def fill_all(wire: Wire, seed: int) -> None:
+    """Keys of all kinds in databases 0 and 3."""
+    source = random.Random(seed)
+    for number in range(KEYS_COUNT):
+        fill(wire, f"{'holes' if number % 3 == 0 else 's'}{number}", source)
+    wire.call("XADD", "empty", "1-1", "a", "1")
+    wire.call("XDEL", "empty", "1-1")
+    wire.call("PEXPIREAT", "s1", 1999999999999)
+    for number, value in enumerate([*VALUES, "word " * 100]):
+        wire.call("SET", f"text{number}", value)
+    wire.call("SELECT", 3)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    wire.call("SELECT", 0)
+
+
+class InProcess(Wire):
+    """Headrace inside the test, spoken to like a server."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        self.rig.clock.now_ms = int(time.time() * 1000)
+        self.caller = self.rig.connect()
+
+    def call(self, *arguments: Argument) -> bytes:
+        """Run one command."""
+        argv = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
+        self.rig.dispatcher.execute(self.caller.session, [argv], self.rig.clock())
+        return self.caller.output()
+
+    def close(self) -> None:
+        """There is no socket."""
+
+
+def told(wire: Wire, key: bytes, *, has_holes: bool) -> list[bytes]:
+    """What the server tells of a stream, but for the time that passes."""
+    replies = [
+        wire.call("XINFO", "STREAM", key, "FULL", "COUNT", 0),
+        wire.call("XPENDING", key, "g"),
+        wire.call("XPENDING", key, "g", "-", "+", 1000),
+        wire.call("XRANGE", key, "-", "+"),
+        wire.call("PEXPIRETIME", key),
+    ]
+    replies[0] = re.sub(rb"(seen-idle|inactive|idle)\r\n:\d+", rb"\1", replies[0])
+    # The third number of a pending entry is its age.
+    replies[2] = re.sub(rb"\r\n:\d+\r\n(:\d+\r\n)", rb"\r\n\1", replies[2])
+    if has_holes:
+        # Deleted entries are left out of what Headrace writes.
+        replies[0] = re.sub(rb"(radix-tree-keys|radix-tree-nodes)\r\n:\d+", rb"\1", replies[0])
+    return replies
+
+
+def image_of(wire: Wire) -> dict[tuple[int, bytes], list[bytes]]:
+    """What the server tells of all its keys."""
+    image = {}
+    for db_index in (0, 3):
+        wire.call("SELECT", db_index)
+        for key in wire.ask("KEYS", "*"):
+            is_stream = wire.call("TYPE", key) == b"+stream\r\n"
+            shown = told(wire, key, has_holes=key.startswith(b"holes")) if is_stream else [wire.call("GET", key)]
+            image[db_index, key] = shown
+    wire.call("SELECT", 0)
+    return image
+
+
+def claim_order(wire: Wire, key: bytes) -> list[bytes]:
+    """Pending entries in the order in which a reader takes them over."""
+    reply = wire.call("XREADGROUP", "GROUP", "g", "new", "COUNT", 1000, "CLAIM", 0, "STREAMS", key, ">")
+    return re.findall(rb"\r\n(\d+-\d+)\r\n", reply)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("from_redis", [True, False])
+def test_payloads_carry_everything(from_redis: bool, seed: int, headrace: Server, oracle: Server) -> None:
+    sender, receiver = (oracle, headrace) if from_redis else (headrace, oracle)
+    with sender.connect() as ours, receiver.connect() as theirs:
+        fill_all(ours, seed)
+        for db_index in (0, 3):
+            ours.call("SELECT", db_index), theirs.call("SELECT", db_index)
+            for key in ours.ask("KEYS", "*"):
+                dumped, expires_ms = ours.ask("DUMP", key), max(ours.ask("PEXPIRETIME", key), 0)
+                assert theirs.call("RESTORE", key, expires_ms, dumped, "ABSTTL") == b"+OK\r\n"
+                if not key.startswith(b"holes"):
+                    assert theirs.ask("DUMP", key) == dumped
+        assert image_of(theirs) == image_of(ours)
+        for key in ours.ask("KEYS", "s*"):
+            assert claim_order(theirs, key) == claim_order(ours, key)
+
+
+@pytest.mark.parametrize("compression", ["yes", "no"])
+def test_a_file_of_redis_is_read(compression: str, start_server: StartServer) -> None:
+    server = start_server("oracle", "--appendonly", "no", "--rdbcompression", compression)
+    with server.connect() as wire, InProcess() as ours:
+        fill_all(wire, 10)
+        assert wire.call("SAVE") == b"+OK\r\n"
+        data = (server.folder / "dump.rdb").read_bytes()
+        reader = FileReader((data,), StreamLimits(), now_ms=ours.rig.clock())
+        load_store(reader, ours.rig.server.store)
+        for db in ours.rig.server.store.databases:
+            for value in db.keys.values():
+                if isinstance(value, Stream):
+                    value.check()
+        assert image_of(ours) == image_of(wire)
+        ours.rig.clock.advance(60_000)  # the last deliveries were made after its clock had stopped
+        for key in ours.ask("KEYS", "s*"):
+            assert claim_order(ours, key) == claim_order(wire, key)
+    assert reader.aux[b"redis-ver"] == b"8.10.2"
+    assert reader.offset == len(data)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_redis_reads_our_file(compress: bool, start_server: StartServer) -> None:
+    server = start_server("oracle", "--appendonly", "no")
+    server.stop()
+    with InProcess() as ours:
+        fill_all(ours, 11)
+        store, now_ms = ours.rig.server.store, ours.rig.clock()
+        aux = redis_aux("8.10.2", now_ms=now_ms, used_memory=0, is_aof_base=False)
+        data = b"".join(write_file(StoreImage(store), aux, now_ms=now_ms, compress=compress))
+        (server.folder / "dump.rdb").write_bytes(data)
+        server.start()
+        with server.connect() as wire:
+            assert image_of(wire) == image_of(ours)
+            for key in ours.ask("KEYS", "s*"):
+                assert claim_order(wire, key) == claim_order(ours, key)
+
+
+def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> None:
+    server = start_server("oracle", "--appendonly", "no", "--list-max-listpack-size", "2")
+    with server.connect() as wire:
+        makers: list[list[Argument]] = [
+            ["RPUSH", "list", "a", "b", "c", "x" * 9000], ["SADD", "integers", 1, 2], ["SADD", "set", "a"],
+            ["SADD", "large-set", "x" * 70], ["ZADD", "sorted", 1, "a"], ["ZADD", "large-sorted", 1.5, "x" * 70],
+            ["HSET", "hash", "a", 1], ["HSET", "large-hash", "a", "x" * 70], ["PFADD", "log", "a"],
+            ["HSETEX", "expiring", "EX", 1000, "FIELDS", 1, "a", 1],
+            ["HSETEX", "large-expiring", "EX", 1000, "FIELDS", 1, "a", "x" * 70],
+            ["VADD", "vector", "VALUES", 3, 1, 2, 3, "e1"],
+            ["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"],
+            ["XADD", "s", "1-1", "f", "v"],
+        ]  # fmt: skip
+        for maker in makers:
+            assert not wire.call(*maker).startswith(b"-"), maker
+        assert wire.call("SAVE") == b"+OK\r\n"
+    data = (server.folder / "dump.rdb").read_bytes()
+    reader = FileReader((data,), StreamLimits(), now_ms=0, skips_foreign=True)
+    assert {each.key for each in reader} == {b"s", b"log"}
+    assert reader.foreign_count == 11
+    assert reader.offset == len(data)
