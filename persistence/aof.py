@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from errno import ENOSPC
 from typing import Final
 
+from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
 from .errors import LogError, LogFailure
 from .files import DiskFiles, Files, LogFile
 from .loading import Apply, Loader, LoadResult, Progress, TailPolicy
@@ -44,6 +45,12 @@ ERROR_LOG_INTERVAL_MS: Final = 30_000
 
 SNAPSHOT_BLOCK_SIZE: Final = 64 * 1024
 """Records of a new base file are written in blocks of about this size: one takes well below a millisecond to make."""
+
+CHECKSUM_BLOCK_SIZE: Final = 4 * 1024
+"""A write that brings the bytes without a checksum to this many ends with their line of some 30 bytes."""
+
+IDLE_BLOCK_MS: Final = 1000
+"""A smaller block gets its line when nothing was written for this time: not after each record of a quiet server."""
 
 Effect = tuple[int, bytes]
 """(database index, RESP record)."""
@@ -110,6 +117,14 @@ class AppendOnlyLog:
         """`aof-disable-auto-gc`: superseded files stay."""
         self.has_timestamps = False
         """`aof-timestamp-enabled`: a `#TS:` line goes before the first record of each second."""
+        self.has_block_checksums = False
+        """`aof-block-checksums`: the bytes of the files are covered by checksum lines. Set it before opening."""
+        self._block = OpenBlock()
+        self._hashed_size = 0
+        """Bytes at the front of the buffer that have gone into `_block`, or are a line themselves."""
+        self._idle_block_size = 0
+        self._idle_since_ms = 0
+        """Since when `_block` has that size."""
         self.mark = 0
         """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
         self.synced_mark = 0
@@ -203,7 +218,7 @@ class AppendOnlyLog:
         self.files.make_folder(self._settings.folder)
         old = self._read_manifest()
         base, increment = self._new_part(b"b", old), self._new_part(b"i", old)
-        base_size = self.files.replace(self._path(base), record_blocks(snapshot))
+        base_size = self.files.replace(self._path(base), self.base_blocks(snapshot))
         manifest = Manifest((base, increment))
         file = self._open_increment(manifest)
         if file.size():
@@ -213,6 +228,11 @@ class AppendOnlyLog:
             self.files.remove(self._path(part))
         self.base_size = base_size
         self.current_size = base_size
+
+    def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
+        """The content of a base file in RESP."""
+        blocks = record_blocks(snapshot)
+        return with_checksums(blocks) if self.has_block_checksums else blocks
 
     # -- rewriting -------------------------------------------------------------------------------
 
@@ -232,7 +252,7 @@ class AppendOnlyLog:
     def _switch_increment(self) -> None:
         """Let the next record be the first of a new file; the present one is synced and closed behind our back."""
         assert self._file is not None
-        if self._buffer and not self._write():
+        if not self._write_rest():
             raise OSError(ENOSPC, self.last_error.decode())
         part = self._new_part(b"i", self._manifest)
         manifest = Manifest((*self._manifest.parts, part))
@@ -311,7 +331,7 @@ class AppendOnlyLog:
         if self._file is None:
             return True
         try:
-            return self.flush() and self.fsync()
+            return self._write_rest() and self.fsync()
         finally:
             self._file.close()
             self._file = None
@@ -341,6 +361,12 @@ class AppendOnlyLog:
         self._manifest, self._file = manifest, file
         self._selected_db = None
         self._unsynced_size = 0
+        self._block.clear()
+        self._hashed_size = 0
+        if self.has_block_checksums and file.size():
+            # What is there may end without a line: see `checksum`.
+            self._buffer.insert(0, EMPTY_BLOCK_LINE)
+            self._hashed_size = len(EMPTY_BLOCK_LINE)
         self.base_size = (self.files.size(self._path(manifest.base)) or 0) if manifest.base else 0
         self.current_size = sum(self.files.size(self._path(part)) or 0 for part in manifest.readable)
 
@@ -404,11 +430,15 @@ class AppendOnlyLog:
         )
         return False
 
-    def _write(self) -> bool:
+    def _write_rest(self) -> bool:
+        """Write the buffer now, and the line of the last block."""
+        return not (self._buffer or self._block.size) or self._write(block_size_min=1)
+
+    def _write(self, block_size_min: int = CHECKSUM_BLOCK_SIZE) -> bool:
         assert self._file is not None
         if self.flush_delay_us:
             time.sleep(self.flush_delay_us / 1_000_000)
-        data = memoryview(b"".join(self._buffer))
+        data = memoryview(self._with_checksum(b"".join(self._buffer), block_size_min))
         written_size = 0
         try:
             while written_size < len(data):
@@ -426,9 +456,22 @@ class AppendOnlyLog:
             self.current_size += written_size
             self._unsynced_size += written_size
             self._buffer = [bytes(data[written_size:])] if written_size < len(data) else []
+            self._hashed_size = len(data) - written_size
             if not self._buffer:
                 self._written_mark = self.mark
         return self.last_write_ok
+
+    def _with_checksum(self, data: bytes, block_size_min: int) -> bytes:
+        """`data` as it is to be written: with the line of the block that it completes, if that is large enough."""
+        if not self.has_block_checksums:
+            return data
+        block = self._block
+        block.add(data[self._hashed_size :])
+        if block.size < block_size_min:
+            return data
+        line = block.line()
+        block.clear()
+        return data + line
 
     def fsync(self) -> bool:
         """Bring everything to stable storage before returning. False, or LogFailure, if that failed."""
@@ -455,7 +498,17 @@ class AppendOnlyLog:
         """Ten times a second: retry a failed write, and sync what an idle server has left."""
         if self._buffer and self._file is not None and not self._is_postponed(now_ms) and not self._write():
             return
+        self._close_idle_block(now_ms)
         self._sync_in_background(now_ms)
+
+    def _close_idle_block(self, now_ms: int) -> None:
+        size = self._block.size
+        if size != self._idle_block_size:
+            self._idle_block_size, self._idle_since_ms = size, now_ms
+            return
+        is_due = size and abs(now_ms - self._idle_since_ms) >= IDLE_BLOCK_MS
+        if is_due and self._file is not None and not self._is_postponed(now_ms):
+            self._write_rest()
 
     def _sync_in_background(self, now_ms: int) -> None:
         """Start the fsync of `everysec` if it is due and the last one has ended."""

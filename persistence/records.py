@@ -73,8 +73,8 @@ class RecordReader:
       is complete, and it is taken only if packing it again gives those bytes: that makes its offset exact. What no line
       has covered after HELD_SIZE_MAX bytes, or at the end of the file, is given out unverified.
 
-    `offset` is the end of the last record or line given out (of the last block, while a verified one is given out): at
-    the end of the file everything from there on is torn.
+    `offset` is the end of the last record or line given out; inside of a verified block it stays where that begins, up
+    to the last record. At the end of the file everything from there on is torn.
     """
 
     def __init__(self, size: int, on_annotation: OnAnnotation | None = None) -> None:
@@ -138,8 +138,11 @@ class RecordReader:
                     yield from self._release()
             elif self._is_block_start:
                 self._is_block_start = False
-                yield from self._take_verified_block()
-                self.offset = self._parsed_offset
+                if records := self._take_verified_block():
+                    last = records.pop()
+                    yield from records
+                    self.offset = self._parsed_offset
+                    yield last
             elif not self._hold_record():
                 return
 
@@ -192,12 +195,13 @@ class RecordReader:
         if not window.startswith(line, end):
             return []
         parser = self._parser
-        parser.feed(block)
         records: list[list[bytes]] = []
         append, parse = records.append, parser.gets
         try:
-            while (record := parse()) is not _PENDING:
-                append(record)
+            for fed in range(0, len(block), PARSER_SIZE):
+                parser.feed(block[fed : fed + PARSER_SIZE])
+                while (record := parse()) is not _PENDING:
+                    append(record)
             is_whole = not parser.has_data()
         except hiredis.HiredisError:  # another annotation among the records
             is_whole = False

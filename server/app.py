@@ -387,6 +387,7 @@ class Server:
         )
         log = AppendOnlyLog(settings, config.appendfsync, clock=self.clock)
         log.has_timestamps = config.aof_timestamp_enabled
+        log.has_block_checksums = config.aof_block_checksums
         log.keeps_history = config.aof_disable_auto_gc
         return log
 

@@ -176,6 +176,7 @@ PERSISTENCE = (
     _row("aof-load-corrupt-tail-max-size", COUNT, 0),
     _row("aof-use-rdb-preamble", BOOL, True),
     _row("aof-timestamp-enabled", BOOL, False),
+    _row("aof-block-checksums", BOOL, True, change=IMMUTABLE),
     _row("aof-disable-auto-gc", BOOL, False, is_hidden=True),
 )
 

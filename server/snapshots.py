@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from ..persistence.aof import AppendOnlyLog, record_blocks
+from ..persistence.aof import AppendOnlyLog
 from ..persistence.background import BackgroundFile
 from ..persistence.errors import LogFailure
 from ..persistence.snapshot import snapshot
@@ -133,7 +133,7 @@ class Snapshots:
             self._fail_rewrite(f"Can't open the next append only file: {error}")
             return False
         image = StoreImage(server.store)
-        file = BackgroundFile(log.files, path, record_blocks(snapshot(image)), self._thread())
+        file = BackgroundFile(log.files, path, log.base_blocks(snapshot(image)), self._thread())
         self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size)))
         logger.info("Background append only file rewriting started")
         return True
