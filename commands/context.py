@@ -36,6 +36,7 @@ class Context:
         "server",
         "store",
         "stream_limits",
+        "unlogged_count",
     )
 
     def __init__(self, store: Store, server: Services) -> None:
@@ -48,7 +49,9 @@ class Context:
         self.effects: list[tuple[int, bytes]] = []
         """(database index, RESP record) in order, drained by the dispatcher after each command."""
         self.logging = True
-        """False while no log is kept (`appendonly no`, loading): `log` then does nothing."""
+        """False while no log is kept (`appendonly no`, loading): `log` then only counts."""
+        self.unlogged_count = 0
+        """Effects that were not recorded."""
         self.loading = False
         """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
         self.stream_limits = StreamLimits()
@@ -62,6 +65,8 @@ class Context:
         """Record an effect of the running command, to be replayed in the current database."""
         if self.logging:
             self.effects.append((self.db.index, pack_command(arguments)))
+        else:
+            self.unlogged_count += 1
 
     def preserve(self, row: Row, argv: list[bytes]) -> None:
         """To be called before each command: a snapshot being read gets the streams that it may change as they are."""

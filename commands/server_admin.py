@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.replies import Reply, SimpleString
-from ..store.errors import GenericError, syntax_error
+from ..protocol.replies import OK, Reply, SimpleString
+from ..store.errors import GenericError, ReplyError, syntax_error
 from .table import Argument, Flag, command
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.NO_MULTI | Flag.ALLOW_BUSY,
     group="server",
     since="1.0.0",
-    summary="Flushes the append-only file and ends the server.",
+    summary="Brings the dataset to disk and ends the server.",
     complexity="O(1)",
     arguments=(
         Argument(
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         Argument("abort", "pure-token", token="ABORT", optional=True, since="7.0.0"),
     ),
     history=(("7.0.0", "`NOW`, `FORCE` and `ABORT`."),),
-    differs="No snapshot is written, whatever SAVE or NOSAVE say: the append-only file is the only persistence.",
 )
 def shutdown(context: Context, argv: list[bytes]) -> Reply:
     """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
@@ -64,14 +63,13 @@ def shutdown(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns when the dataset was last saved.",
     complexity="O(1)",
     tips=("nondeterministic_output",),
-    differs="No snapshots are taken: this is the time the server started.",
 )
 def last_save(context: Context, argv: list[bytes]) -> Reply:
     """LASTSAVE
 
     Returns Unix seconds.
     """
-    return int(context.server.stats.started_ms // 1000)
+    return context.server.last_save_ms // 1000
 
 
 @command(
@@ -88,3 +86,47 @@ def bgrewriteaof(context: Context, argv: list[bytes]) -> Reply:
     if context.server.rewrite_log(may_start=context.may_block):
         return SimpleString(b"Background append only file rewriting started")
     return SimpleString(b"Background append only file rewriting scheduled")
+
+
+@command(
+    "SAVE",
+    arity=1,
+    flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.NO_ASYNC_LOADING | Flag.NO_MULTI,
+    group="server",
+    since="1.0.0",
+    summary="Writes the dataset to dump.rdb while everybody waits.",
+    complexity="O(N) where N is the total number of keys and entries.",
+)
+def save(context: Context, argv: list[bytes]) -> Reply:
+    """SAVE. Raises GenericError, a bare `ERR` if the file could not be written. Source: redis.io/commands/save, 1.0."""
+    return OK if context.server.save() else SaveFailed()
+
+
+class SaveFailed(ReplyError):
+    """What went wrong stands in the server's log."""
+
+    prefix = b""
+
+    def __init__(self) -> None:
+        super().__init__(b"ERR")
+
+
+@command(
+    "BGSAVE",
+    arity=-1,
+    flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.NO_ASYNC_LOADING,
+    group="server",
+    since="1.0.0",
+    summary="Writes the dataset to dump.rdb in the background.",
+    complexity="O(1)",
+    arguments=(Argument("schedule", "pure-token", token="SCHEDULE", optional=True, since="3.2.2"),),
+    history=(("3.2.2", "Added the `SCHEDULE` option."),),
+)
+def bgsave(context: Context, argv: list[bytes]) -> Reply:
+    """BGSAVE [SCHEDULE]. Returns a status. Raises GenericError. Source: redis.io/commands/bgsave, Redis 1.0."""
+    may_wait = len(argv) > 1
+    if len(argv) > 2 or (may_wait and argv[1].upper() != b"SCHEDULE"):
+        raise syntax_error()
+    if context.server.save_in_background(may_wait=may_wait, may_start=context.may_block):
+        return SimpleString(b"Background saving started")
+    return SimpleString(b"Background saving scheduled")

@@ -65,6 +65,19 @@ class Services(Protocol):
         """CONFIG RESETSTAT."""
         ...
 
+    def save(self) -> bool:
+        """SAVE: write dump.rdb now; False if that failed. Raises GenericError while BGSAVE runs."""
+        ...
+
+    def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
+        """BGSAVE [SCHEDULE]; `may_start` is False inside EXEC. False if only scheduled. Raises GenericError."""
+        ...
+
+    @property
+    def last_save_ms(self) -> int:
+        """When dump.rdb was last complete, or the server started; Unix ms."""
+        ...
+
     def rewrite_log(self, *, may_start: bool) -> bool:
         """BGREWRITEAOF; `may_start` is False inside EXEC. False if it has only been scheduled. Raises GenericError."""
         ...

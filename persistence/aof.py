@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from errno import ENOSPC
@@ -28,7 +28,7 @@ from typing import Final
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
 from .errors import LogError, LogFailure
 from .files import DiskFiles, Files, LogFile
-from .loading import Apply, Loader, LoadResult, Progress, TailPolicy
+from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy, run_through
 from .manifest import Manifest, Part
 from .records import EXEC, MULTI, select_record, timestamp_line
 
@@ -115,6 +115,8 @@ class AppendOnlyLog:
         self.policy = policy
         self.keeps_history = False
         """`aof-disable-auto-gc`: superseded files stay."""
+        self.has_rdb_base = False
+        """`aof-use-rdb-preamble`: what a rewrite puts in place is an RDB file."""
         self.has_timestamps = False
         """`aof-timestamp-enabled`: a `#TS:` line goes before the first record of each second."""
         self.has_block_checksums = False
@@ -179,21 +181,34 @@ class AppendOnlyLog:
     def _new_part(self, kind: bytes, manifest: Manifest) -> Part:
         """The next base or increment."""
         sequence = manifest.next_sequence(kind)
-        word = b"base" if kind == b"b" else b"incr"
-        return Part(b"%b.%d.%b.aof" % (os.fsencode(self._settings.file_name), sequence, word), sequence, kind)
+        ending = b"incr.aof" if kind == b"i" else b"base.rdb" if self.has_rdb_base else b"base.aof"
+        return Part(b"%b.%d.%b" % (os.fsencode(self._settings.file_name), sequence, ending), sequence, kind)
 
     # -- opening and closing ---------------------------------------------------------------------
 
-    def load(self, apply: Apply, on_progress: Progress = lambda read, total: None) -> LoadResult:
-        """Replay the log, before `open` or (DEBUG LOADAOF) after a `flush`.
+    def load(
+        self,
+        apply: Apply,
+        on_progress: Progress = lambda read, total: None,
+        rdb_target: RdbTarget | None = None,
+    ) -> LoadResult:
+        """Replay the log, before `open` or (DEBUG LOADAOF) after an `fsync`.
 
-        `apply` gets each record but MULTI and EXEC, SELECT included, starting in database 0. Raises LoadError, OSError.
+        `apply` gets each record but MULTI and EXEC, SELECT included, starting in database 0; the keys of an RDB base go
+        to `rdb_target`. Raises LoadError, OSError.
         """
+        return run_through(self.load_steps(apply, on_progress, rdb_target))
+
+    def load_steps(
+        self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None = None
+    ) -> Generator[None, None, LoadResult]:
+        """The same bit by bit: between two steps others may do something."""
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
-        result = Loader(self.files, settings.folder, policy, apply, on_progress).load(self._read_manifest())
-        self.current_size, self.base_size = result.size, result.base_size
-        return result
+        loader = Loader(self.files, settings.folder, policy, apply, on_progress, rdb_target)
+        yield from loader.steps(self._read_manifest())
+        self.current_size, self.base_size = loader.result.size, loader.result.base_size
+        return loader.result
 
     def _read_manifest(self) -> Manifest:
         data = self.files.read(self._settings.manifest_path)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
+from typing import Final, Protocol
 
-from .errors import LoadError, UnknownRecord
+from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .manifest import Manifest
+from .rdb.file import FileKey, FileReader
 from .records import Damage, RecordReader
 
 logger = logging.getLogger(__name__)
 
-BLOCK_SIZE: Final = 1024 * 1024
+BLOCK_SIZE: Final = 256 * 1024
 """How much is read at once: memory stays bounded by this and the largest transaction."""
 
 RDB_MAGIC: Final = b"REDIS"
@@ -26,12 +28,29 @@ Apply = Callable[[list[bytes]], object]
 Progress = Callable[[int, int], None]
 """(bytes read, bytes in all), called after each block."""
 
+RECORDS_PER_STEP: Final = 64
+"""Records between two moments at which others may do something: a fraction of a millisecond."""
+
+
+class RdbTarget(Protocol):
+    """Where the keys of an RDB base go."""
+
+    def open_rdb(self, blocks: Iterable[bytes]) -> FileReader:
+        """A reader with the dataset's limits."""
+        ...
+
+    def put(self, key: FileKey) -> None:
+        """Store one key."""
+        ...
+
 
 @dataclass(slots=True)
 class LoadResult:
     """What a load found. Sizes are bytes."""
 
     records_count: int = 0
+    keys_count: int = 0
+    """Keys of an RDB base."""
     size: int = 0
     """Of all files read, after truncation."""
     base_size: int = 0
@@ -51,14 +70,33 @@ class TailPolicy:
     """aof-load-corrupt-tail-max-size: any bytes, if they are fewer than this; 0 for none."""
 
 
+def run_through(steps: Generator[None, None, LoadResult]) -> LoadResult:
+    """All steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: LoadResult = end.value
+            return result
+
+
 class Loader:
     """Loads the files of one manifest; use once."""
 
-    def __init__(self, files: Files, folder: str, policy: TailPolicy, apply: Apply, on_progress: Progress) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: str,
+        policy: TailPolicy,
+        apply: Apply,
+        on_progress: Progress,
+        rdb_target: RdbTarget | None = None,
+    ) -> None:
         self._files = files
         self._folder = folder
         self._policy = policy
         self._apply = apply
+        self._rdb_target = rdb_target
         self._on_progress = on_progress
         self._size_total = 0
         self._size_read = 0
@@ -66,17 +104,19 @@ class Loader:
         """Records since MULTI, None outside of a transaction."""
         self.result = LoadResult()
 
-    def load(self, manifest: Manifest) -> LoadResult:
-        """Apply everything. Raises LoadError; what was applied before it stays applied."""
+    def steps(self, manifest: Manifest) -> Iterator[None]:
+        """Apply everything, bit by bit: between two steps others may do something.
+
+        Raises LoadError; what was applied before it stays applied.
+        """
         parts = [(os.fsdecode(part.name), part.kind) for part in manifest.readable]
         sizes = {name: self._size_of(name) for name, _ in parts}
         self._size_total = sum(sizes.values())
         for index, (name, kind) in enumerate(parts):
-            size = self._load_file(name, sizes[name], is_last=index == len(parts) - 1)
+            size = yield from self._load_file(name, sizes[name], is_last=index == len(parts) - 1)
             self.result.size += size
             if kind == b"b":
                 self.result.base_size = size
-        return self.result
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -87,16 +127,22 @@ class Loader:
             raise LoadError(f"Unable to obtain the AOF file {name} length. stat: No such file or directory")
         return size
 
-    def _load_file(self, name: str, size: int, *, is_last: bool) -> int:
+    def _load_file(self, name: str, size: int, *, is_last: bool) -> Generator[None, None, int]:
         """Apply one file; answers its size, which is smaller than before if its end had to go."""
-        reader = RecordReader(size)
+        blocks = self._blocks(name)
+        first = next(blocks, b"")
+        blocks, good_offset = chain((first,), blocks), 0
+        if first.startswith(RDB_MAGIC):
+            blocks, good_offset = yield from self._load_rdb(name, blocks)
+        reader = RecordReader(size, start=good_offset)
         self._group = None
-        good_offset = 0
         try:
-            for record in self._records(name, reader):
+            for count, record in enumerate(self._records(blocks, reader), 1):
                 self._take(name, good_offset, record)
                 if self._group is None:
                     good_offset = reader.offset
+                if not count % RECORDS_PER_STEP:
+                    yield
         except Damage as damage:
             is_applied = damage.offset < good_offset
             if not is_last or is_applied or size - good_offset >= self._policy.damaged_size_max:
@@ -110,14 +156,32 @@ class Loader:
             good_offset = reader.offset  # annotations after the last record
         return size if good_offset == size else self._truncate_torn(name, good_offset, is_last=is_last)
 
-    def _records(self, name: str, reader: RecordReader) -> Iterator[list[bytes]]:
-        """Everything that may be applied. Raises Damage."""
-        for index, block in enumerate(self._files.read_blocks(self._path(name), BLOCK_SIZE)):
-            if not index and block.startswith(RDB_MAGIC):
-                raise LoadError(f"{name} is an RDB file, which cannot be read: rewrite it with aof-use-rdb-preamble no")
-            yield from reader.feed(block)
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        """A file's content; asking for the next block says that this one has been used."""
+        for block in self._files.read_blocks(self._path(name), BLOCK_SIZE):
+            yield block
             self._size_read += len(block)
             self._on_progress(self._size_read, self._size_total)
+
+    def _load_rdb(self, name: str, blocks: Iterable[bytes]) -> Generator[None, None, tuple[Iterator[bytes], int]]:
+        """Store the keys of an RDB file; answers what stands behind it, and where that begins."""
+        target = self._rdb_target
+        if target is None:
+            raise LoadError(f"{name} is an RDB file, which cannot be read here")
+        reader = target.open_rdb(blocks)
+        try:
+            for key in reader:
+                target.put(key)
+                yield
+        except RdbError as error:
+            raise LoadError(f"{error} ({name} at offset {reader.offset})") from error
+        self.result.keys_count += reader.keys_count
+        return reader.rest(), reader.offset
+
+    def _records(self, blocks: Iterable[bytes], reader: RecordReader) -> Iterator[list[bytes]]:
+        """Everything that may be applied. Raises Damage."""
+        for block in blocks:
+            yield from reader.feed(block)
             if not reader.wants_more:
                 break
         yield from reader.finish()

@@ -74,12 +74,13 @@ class RecordReader:
       has covered after HELD_SIZE_MAX bytes, or at the end of the file, is given out unverified.
 
     `offset` is the end of the last record or line given out; inside of a verified block it stays where that begins, up
-    to the last record. At the end of the file everything from there on is torn.
+    to the last record. At the end of the file everything from there on is torn. `start` is where in the file the first
+    piece begins.
     """
 
-    def __init__(self, size: int, on_annotation: OnAnnotation | None = None) -> None:
+    def __init__(self, size: int, on_annotation: OnAnnotation | None = None, *, start: int = 0) -> None:
         self.size = size
-        self.offset = 0
+        self.offset = start
         self.is_torn = False
         """The next record announces more arguments than fit into the file."""
         self.verified_size = 0
@@ -89,7 +90,7 @@ class RecordReader:
         self._on_annotation = on_annotation
         self._damage: Damage | None = None
         self._window = bytearray()
-        self._window_offset = 0
+        self._window_offset = start
         """Where in the file the window begins."""
         self._position = 0
         """Where in the window the next record or line begins."""

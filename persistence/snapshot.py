@@ -15,7 +15,7 @@ from typing import Final
 
 from ..protocol.packing import pack_command
 from ..store.ids import StreamID, format_id
-from ..store.image import GroupImage, KeyImage, StoreImage, StreamImage
+from ..store.image import GroupImage, KeyImage, StreamImage
 
 CLAIM_COUNT_MAX: Final = 1024
 """IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
@@ -26,9 +26,9 @@ Record = tuple[int, bytes]
 """(database index, one RESP record or several)."""
 
 
-def snapshot(image: StoreImage) -> Iterator[Record]:
+def snapshot(keys: Iterable[KeyImage]) -> Iterator[Record]:
     """Records of every key."""
-    for key in image:
+    for key in keys:
         for record in key_records(key):
             yield key.db_index, record
 

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from ..commands import registry
@@ -22,11 +22,11 @@ from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
-from ..persistence.errors import LogError, LogFailure
+from ..persistence.errors import LogFailure
 from ..persistence.snapshot import snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
-from ..store.image import StoreImage
+from ..store.image import keys_now
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
 from .config import Config
@@ -36,7 +36,7 @@ from .dispatch import Dispatcher
 from .info import render
 from .lifecycle import run
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
-from .replay import replay, replay_records
+from .loading import Loading
 from .snapshots import Snapshots
 from .stats import Stats
 
@@ -81,7 +81,6 @@ class Server:
         self.stopped = asyncio.Event()
         """Set when the server has been asked to stop."""
         self._last_client_id = 0
-        self.is_stop_signalled = False
         self.exit_code = 0
         self._listening_sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
@@ -98,11 +97,16 @@ class Server:
         self._cron_handle: asyncio.TimerHandle | None = None
         self._expiry = ActiveExpiry(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
+        self.loading = Loading(self)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         for name in STREAM_DIRECTIVES:
             config.on_change(name, lambda value: self.apply_stream_directives())
         for name in READER_DIRECTIVES:
             config.on_change(name, lambda value: self._configure_readers())
+        config.on_change("appendfsync", self._change_log_policy)
+        config.on_change("appendonly", self._turn_log)
+        for name in ("save", "stop-writes-on-bgsave-error"):
+            config.on_change(name, lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         self.apply_stream_directives()
 
@@ -134,6 +138,11 @@ class Server:
     def connections(self) -> list[Connection]:
         """Every connection, oldest first."""
         return cast(list[Connection], list(self.dispatcher.sessions.values()))
+
+    @property
+    def changes_count(self) -> int:
+        """Effects of all commands so far."""
+        return self.dispatcher.changes_count + self.context.unlogged_count
 
     def next_client_id(self) -> int:
         """A number no client had before."""
@@ -361,20 +370,20 @@ class Server:
 
     # -- the log ---------------------------------------------------------------------------------
 
-    def open_log(self) -> None:
-        """With `appendonly yes`: load the dataset, then go on appending. Raises LogError, OSError."""
-        self.config.on_change("appendfsync", self._change_log_policy)
-        self.config.on_change("appendonly", self._turn_log)
-        if not self.config.appendonly:
-            return
-        log = self.new_log()
-        started_ms = self.clock()
-        self.context.now_ms = started_ms
-        result = replay(log, self.context)
-        elapsed_s = (self.clock() - started_ms) / 1000
-        logger.info("DB loaded from append only file: %d records, %.3f seconds", result.records_count, elapsed_s)
-        log.open()
-        self._use_log(log)
+    def load(self) -> Iterator[None]:
+        """Load the dataset, then go on appending to the log if there is to be one. Between two steps of it clients may
+        be served: they get LOADING. Raises LogError, OSError.
+        """
+        yield from self.loading.steps()
+        if self.config.appendonly:
+            log = self.new_log()
+            log.open()
+            self._use_log(log)
+
+    def load_now(self) -> None:
+        """The same without clients."""
+        for _ in self.load():
+            continue
 
     def new_log(self) -> AppendOnlyLog:
         """A log as the directives say, not yet open."""
@@ -388,8 +397,14 @@ class Server:
         log = AppendOnlyLog(settings, config.appendfsync, clock=self.clock)
         log.has_timestamps = config.aof_timestamp_enabled
         log.has_block_checksums = config.aof_block_checksums
+        log.has_rdb_base = config.aof_use_rdb_preamble
         log.keeps_history = config.aof_disable_auto_gc
         return log
+
+    @property
+    def dump_path(self) -> str:
+        """`dir` and `dbfilename`."""
+        return os.path.join(os.fsdecode(self.config.dir), os.fsdecode(self.config.dbfilename))
 
     def _use_log(self, log: AppendOnlyLog | None) -> None:
         self.log = self.dispatcher.log = log
@@ -405,7 +420,7 @@ class Server:
         """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
         if is_wanted and self.log is None:
             log = self.new_log()
-            log.start(snapshot(StoreImage(self.store)))
+            log.start(snapshot(keys_now(self.store)))
             self._use_log(log)
         elif not is_wanted and self.log is not None:
             self.snapshots.stop()
@@ -423,29 +438,15 @@ class Server:
 
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
-        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
         # What this batch has gathered so far belongs to the log that is about to be read.
         self.dispatcher.log_single_units()
         if not self._sync_log():
-            raise failed
-        log = self.log or self.new_log()
-        self._refill(lambda: replay(log, self.context), failed)
+            raise GenericError(b"Error trying to load the AOF files, check server logs.")
+        self.loading.reload_log(self.log or self.new_log())
 
     def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into records, empty it and fill it from them. Raises GenericError."""
-        records = list(snapshot(StoreImage(self.store)))
-        failed = GenericError(b"Error trying to load the RDB dump, check server logs.")
-        self._refill(lambda: replay_records(records, self.context), failed)
-
-    def _refill(self, fill: Callable[[], object], failed: GenericError) -> None:
-        """Replace the dataset by what `fill` loads. Readers blocked on its keys look again afterwards."""
-        for db in self.store.databases:
-            db.clear()
-        try:
-            fill()
-        except (LogError, OSError) as error:
-            logger.error("%s", error)
-            raise failed from error
+        """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
+        self.loading.reload_dataset()
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -520,15 +521,38 @@ class Server:
         self.dispatcher.unpause()
 
     def shutdown(self, *, save: bool | None, now: bool, force: bool) -> None:
-        """Stop after this command. Raises GenericError, and goes on serving, if the log cannot be brought to disk."""
-        if not self._sync_log() and not force:
+        """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
+        if not self.prepare_stop(save=save) and not force:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
         logger.warning("User requested shutdown...")
         self.stopped.set()
 
+    def save(self) -> bool:
+        """SAVE: False if it failed. Raises GenericError."""
+        return self.snapshots.save_now()
+
+    def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
+        """BGSAVE: False if it has only been scheduled. Raises GenericError."""
+        return self.snapshots.request_save(may_wait=may_wait, may_start=may_start)
+
+    @property
+    def last_save_ms(self) -> int:
+        """LASTSAVE, in Unix ms."""
+        return self.snapshots.last_save_ms
+
     def rewrite_log(self, *, may_start: bool) -> bool:
         """BGREWRITEAOF: False if it has only been scheduled. Raises GenericError."""
         return self.snapshots.request_rewrite(may_start=may_start)
+
+    def prepare_stop(self, save: bool | None = None) -> bool:
+        """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
+        self.dispatcher.log_single_units()
+        is_synced = self._sync_log()
+        wants_snapshot = bool(self.config.save) if save is None else save
+        if not wants_snapshot or self.context.loading:
+            return is_synced
+        self.snapshots.stop()
+        return self.snapshots.save_now() and is_synced
 
     def info(self, sections: list[bytes]) -> bytes:
         """The text of INFO."""

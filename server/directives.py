@@ -147,17 +147,17 @@ STREAMS = (
 )
 
 PERSISTENCE = (
-    _row("save", SavePoints(), b"3600 1 300 100 60 10000", is_always_written=True, has_effect=False),
+    _row("save", SavePoints(), b"3600 1 300 100 60 10000", is_always_written=True),
     _row(
         "dbfilename",
         FileName("dbfilename can't be a path, just a filename"),
         b"dump.rdb",
         change=PROTECTED,
-        has_effect=False,
     ),
-    _row("rdbcompression", BOOL, True, has_effect=False),
-    _row("rdbchecksum", BOOL, True, change=IMMUTABLE, has_effect=False),
-    _row("stop-writes-on-bgsave-error", BOOL, True, has_effect=False),
+    _row("rdbcompression", BOOL, True),
+    _row("rdbchecksum", BOOL, True, change=IMMUTABLE),
+    _row("rdb-skip-foreign-types", BOOL, False, is_hidden=True),
+    _row("stop-writes-on-bgsave-error", BOOL, True),
     _row("appendonly", BOOL, False, needs_listener=True),
     _row(
         "appendfilename",
@@ -176,7 +176,7 @@ PERSISTENCE = (
     _row("aof-load-corrupt-tail-max-size", COUNT, 0),
     _row("aof-use-rdb-preamble", BOOL, True),
     _row("aof-timestamp-enabled", BOOL, False),
-    _row("aof-block-checksums", BOOL, True, change=IMMUTABLE),
+    _row("aof-block-checksums", BOOL, True, change=IMMUTABLE, is_hidden=True),
     _row("aof-disable-auto-gc", BOOL, False, is_hidden=True),
 )
 

@@ -62,10 +62,27 @@ class Log(Protocol):
     """Counts the calls of `append`."""
 
 
+SAVE_FAILING: Final = (
+    b"Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may "
+    b"modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
+    b"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
+    b"error."
+)
+
+
 class Misconfigured(ReplyError):
-    """Writes are refused while the log cannot be written."""
+    """Writes are refused while the log or the snapshots cannot be written."""
 
     prefix = b"MISCONF"
+
+
+class StillLoading(ReplyError):
+    """The dataset is not there yet."""
+
+    prefix = b"LOADING"
+
+    def __init__(self) -> None:
+        super().__init__(b"Redis is loading the dataset in memory")
 
 
 class Unblocked(ReplyError):
@@ -116,6 +133,10 @@ class Dispatcher:
         """Sessions that stopped waiting and have a backlog."""
         self.log_has_news = False
         """The log took records since it was last flushed; replies wait for that flush."""
+        self.is_save_failing = False
+        """Writes are refused because the last snapshot failed."""
+        self.changes_count = 0
+        """Effects so far (rdb_changes_since_last_save)."""
         self.write_error: bytes | None = None
         """Why the log cannot be written, as MISCONF says it; None while it can."""
         self.pause_end_ms: int | None = None
@@ -268,6 +289,10 @@ class Dispatcher:
             raise GenericError(b"Command not allowed inside a transaction")
         if self.write_error is not None and (row.name == "PING" or self._may_write(client, row)):
             raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
+        if self.is_save_failing and (row.name == "PING" or self._may_write(client, row)):
+            raise Misconfigured(SAVE_FAILING)
+        if context.loading and not row.flags & Flag.LOADING:
+            raise StillLoading
 
     def _may_write(self, client: Client, row: Row) -> bool:
         """Whether the command writes; EXEC does if one of its queue does."""
@@ -307,7 +332,9 @@ class Dispatcher:
             and not client.close_after_reply
             and self.pause_end_ms is None
             and self.write_error is None
+            and not self.is_save_failing
             and self.context.image is None
+            and not self.context.loading
             and not must_authenticate(self.context, client)
         )
 
@@ -358,6 +385,7 @@ class Dispatcher:
     def log_single_units(self) -> None:
         """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
         effects = self.context.effects
+        self.changes_count += len(effects)
         if self.log is not None and effects:
             self._append(effects, grouped=False)
         effects.clear()
@@ -379,6 +407,7 @@ class Dispatcher:
         if not unit:
             return
         del effects[units_end:]
+        self.changes_count += len(unit)
         self.log_single_units()
         if self.log is not None:
             self._append(unit, grouped=len(unit) > 1)
@@ -386,6 +415,7 @@ class Dispatcher:
     def log_expired(self) -> None:
         """Log keys that expired outside of any command; each is a unit."""
         records = self.context.take_expired()
+        self.changes_count += len(records)
         if records and self.log is not None:
             self.log.append(records, False)
             self.log_has_news = True

@@ -20,6 +20,7 @@ from ..commands.client import Client
 from ..commands.table import TABLE, Row
 from ..store.database import Database, Store
 from .config import Config
+from .loading import Loading
 from .snapshots import Snapshots
 from .stats import Stats
 
@@ -41,6 +42,11 @@ class Source(Protocol):
     context: Any
     """Its `loading` says whether the log is being replayed."""
     clock: Callable[[], int]
+
+    @property
+    def loading(self) -> Loading:
+        """How far the load is."""
+        ...
 
     @property
     def snapshots(self) -> Snapshots:
@@ -208,7 +214,8 @@ def _sized(name: str, size: int) -> Fields:
 
 
 def persistence_fields(server: Source) -> Fields:
-    """The append-only file; the fields of snapshots say that none was ever taken."""
+    """dump.rdb and the append-only file."""
+    save = server.snapshots.save
     fields: Fields = [
         ("loading", int(server.context.loading)),
         ("async_loading", 0),
@@ -218,17 +225,17 @@ def persistence_fields(server: Source) -> Fields:
         ("current_fork_perc", "0.00"),
         ("current_save_keys_processed", server.snapshots.keys_done),
         ("current_save_keys_total", server.snapshots.keys_total),
-        ("rdb_changes_since_last_save", 0),
-        ("rdb_bgsave_in_progress", 0),
-        ("rdb_last_save_time", server.started_ms // 1000),
-        ("rdb_last_bgsave_status", "ok"),
-        ("rdb_last_bgsave_time_sec", -1),
-        ("rdb_current_bgsave_time_sec", -1),
-        ("rdb_saves", 0),
-        ("rdb_saves_consecutive_failures", 0),
+        ("rdb_changes_since_last_save", server.snapshots.changes_count),
+        ("rdb_bgsave_in_progress", int(save.is_running)),
+        ("rdb_last_save_time", server.snapshots.last_save_ms // 1000),
+        ("rdb_last_bgsave_status", "ok" if save.last_ok else "err"),
+        ("rdb_last_bgsave_time_sec", save.last_duration_s),
+        ("rdb_current_bgsave_time_sec", save.running_s(server.clock())),
+        ("rdb_saves", save.count),
+        ("rdb_saves_consecutive_failures", save.failures_count),
         ("rdb_last_cow_size", 0),
-        ("rdb_last_load_keys_expired", 0),
-        ("rdb_last_load_keys_loaded", 0),
+        ("rdb_last_load_keys_expired", server.loading.keys_expired),
+        ("rdb_last_load_keys_loaded", server.loading.keys_loaded),
         ("aof_enabled", int(server.log is not None)),
         *_log_fields(server),
         ("aof_last_cow_size", 0),
@@ -244,6 +251,16 @@ def persistence_fields(server: Source) -> Fields:
             ("aof_buffer_length", _log_value(server, "buffer_size", 0)),
             ("aof_pending_bio_fsync", int(_log_value(server, "is_fsync_pending", False))),
             ("aof_delayed_fsync", _log_value(server, "delayed_fsyncs_count", 0)),
+        ]
+    if server.context.loading:
+        progress = server.loading
+        fields += [
+            ("loading_start_time", progress.started_ms // 1000),
+            ("loading_total_bytes", progress.total_size),
+            ("loading_rdb_used_mem", 0),
+            ("loading_loaded_bytes", progress.read_size),
+            ("loading_loaded_perc", f"{100 * progress.read_size / max(progress.total_size, 1):.2f}"),
+            ("loading_eta_seconds", progress.eta_s),
         ]
     return fields
 

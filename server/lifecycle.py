@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from ..persistence.errors import LogError
@@ -27,6 +28,11 @@ logger = logging.getLogger(__name__)
 
 EXIT_FAILURE: Final = 1
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+LOADING_TURN_S: Final = 0.005
+"""How long clients wait for their LOADING errors."""
+
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 """Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
 on the request path makes reference cycles."""
@@ -38,19 +44,19 @@ async def run(server: Server) -> int:
     The sockets come first: a second server on the same port must fail before it touches the log.
     """
     addresses = listen(server)
+    catch_stop_signals(server)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    await server.start_accepting()
+    gc.disable()  # a load makes objects that stay
     try:
-        server.open_log()
+        await load(server)
     except (LogError, OSError) as error:
         logger.error("%s", error)
         return EXIT_FAILURE
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_stop_signal, server, number)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    await server.start_accepting()
     server.start_cron()
     pid_path = write_pid_file(server)
     logger.info("%s", banner(server.config, addresses))
@@ -61,6 +67,18 @@ async def run(server: Server) -> int:
         pid_path.unlink(missing_ok=True)
     logger.info("Server is now ready to exit, bye bye...")
     return code
+
+
+async def load(server: Server) -> None:
+    """Load the dataset, and answer clients in between. Raises LogError, OSError."""
+    turn_end_s = perf_counter() + LOADING_TURN_S
+    for _ in server.load():
+        if perf_counter() >= turn_end_s:
+            await asyncio.sleep(0)
+            if server.stopped.is_set():
+                return
+            turn_end_s = perf_counter() + LOADING_TURN_S
+    server.dispatcher.refresh_clients()
 
 
 def listen(server: Server) -> list[str]:
@@ -80,12 +98,28 @@ def listen(server: Server) -> list[str]:
 
 def on_stop_signal(server: Server, number: int) -> None:
     """SIGTERM or SIGINT: stop in good order; the second one does not wait for that."""
-    if server.is_stop_signalled:
-        logger.warning("You insist... exiting now.")
-        os._exit(EXIT_FAILURE)
-    server.is_stop_signalled = True
     logger.warning("Received %s scheduling shutdown...", signal.Signals(number).name)
-    server.stopped.set()
+    for each in STOP_SIGNALS:
+        # Not through the loop, which waits while a snapshot is written.
+        signal.signal(each, insist)
+    if server.prepare_stop():
+        server.stopped.set()
+        return
+    logger.error("Errors trying to shut down the server. Check the logs for more information.")
+    catch_stop_signals(server)
+
+
+def insist(*_: object) -> None:
+    """The second signal."""
+    logger.warning("You insist... exiting now.")
+    os._exit(EXIT_FAILURE)
+
+
+def catch_stop_signals(server: Server) -> None:
+    """SIGTERM and SIGINT come through the loop."""
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, on_stop_signal, server, number)
 
 
 def write_pid_file(server: Server) -> Path | None:

@@ -1,4 +1,4 @@
-"""Loading: records run through the same handlers as requests, by a client nobody sees."""
+"""Loading: records run through the same handlers as requests, by a client nobody sees; keys of RDB files are put in."""
 
 from __future__ import annotations
 
@@ -12,28 +12,96 @@ from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
 from ..commands.table import TABLE
-from ..persistence.aof import AppendOnlyLog
-from ..persistence.errors import LoadError, UnknownRecord
-from ..persistence.loading import LoadResult
+from ..persistence.errors import LoadError, RdbError, UnknownRecord
+from ..persistence.rdb.file import FileKey, FileReader
 from ..store.errors import ReplyError
 
 logger = logging.getLogger(__name__)
 
 
+class Replay:
+    """One load: where records and keys go. `resume` must be called whenever others have used the context meanwhile."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._client = Client(0, db=context.store.databases[0])
+
+    def resume(self) -> None:
+        """Take the context back."""
+        self._context.client, self._context.db = self._client, self._client.db
+
+    def apply(self, argv: list[bytes]) -> None:
+        """Run one record. An error reply is logged and passed over, as in Redis.
+
+        Raises UnknownRecord for a command that does not exist, LoadError for one with too few or too many words.
+        """
+        try:
+            row = find_row(argv)
+        except ReplyError as error:
+            if argv[0].upper() not in TABLE:
+                raise UnknownRecord(argv[0].decode("utf-8", "replace")) from error
+            raise LoadError(f"Bad record in the append only file: {error}") from error
+        assert row.handler is not None
+        try:
+            reply = row.handler(self._context, argv)
+        except ReplyError as error:
+            reply = error
+        if isinstance(reply, ReplyError):
+            logger.critical(
+                "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
+                "command '%s'",
+                reply.wire_text.decode("utf-8", "backslashreplace"),
+                row.name.lower(),
+            )
+
+    def apply_records(self, records: Iterable[tuple[int, bytes]]) -> None:
+        """Run (database index, records) pairs. Raises LoadError, UnknownRecord."""
+        parser = hiredis.Reader()
+        for db_index, data in records:
+            self._context.db = self._client.db = self._context.store.databases[db_index]
+            parser.feed(data)
+            while argv := parser.gets():
+                self.apply(argv)
+
+    def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
+        """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""
+        context = self._context
+        config = context.server.config
+        return FileReader(
+            blocks,
+            context.stream_limits,
+            now_ms=context.now_ms,
+            drops_expired=drops_expired,
+            skips_foreign=config.rdb_skip_foreign_types,
+            checks_checksum=config.rdbchecksum,
+            databases_count=len(context.store.databases),
+        )
+
+    def put(self, key: FileKey) -> None:
+        """Store one key of an RDB file. Raises RdbError if it is there already."""
+        db = self._context.store.databases[key.db_index]
+        if key.key in db.keys:
+            text = key.key.decode("utf-8", "backslashreplace")
+            raise RdbError(f"RDB has duplicated key '{text}' in DB {key.db_index}")
+        db.put(key.key, key.value)
+        if key.expires_ms is not None:
+            db.expires[key.key] = key.expires_ms
+
+
 @contextmanager
-def loading(context: Context) -> Iterator[None]:
+def loading(context: Context) -> Iterator[Replay]:
     """Nothing expires, blocks or is logged meanwhile, and nobody is told of the keys that change."""
     client_before, db_before = getattr(context, "client", None), context.db
-    was_logging, could_block = context.logging, context.may_block
+    was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
     databases = context.store.databases
     was_frozen = databases[0].frozen
     context.loading, context.logging, context.may_block = True, False, False
-    context.client = Client(0, db=databases[0])
-    context.db = databases[0]
     for db in databases:
         db.frozen = True
+    replay = Replay(context)
+    replay.resume()
     try:
-        yield
+        yield replay
     finally:
         context.loading, context.logging, context.may_block = False, was_logging, could_block
         if client_before is not None:
@@ -42,40 +110,4 @@ def loading(context: Context) -> Iterator[None]:
             db.frozen = was_frozen
             db.expired_keys.clear()
         context.effects.clear()
-
-
-def replay(log: AppendOnlyLog, context: Context) -> LoadResult:
-    """Fill the store from the log. Raises LogError, OSError."""
-    with loading(context):
-        return log.load(lambda argv: apply(context, argv))
-
-
-def replay_records(records: Iterable[tuple[int, bytes]], context: Context) -> None:
-    """Fill the store from (database index, record) pairs. Raises LogError."""
-    parser = hiredis.Reader()
-    with loading(context):
-        for db_index, record in records:
-            context.db = context.client.db = context.store.databases[db_index]
-            parser.feed(record)
-            while argv := parser.gets():
-                apply(context, argv)
-
-
-def apply(context: Context, argv: list[bytes]) -> None:
-    """Run one record. An error reply is logged and passed over, as in Redis.
-
-    Raises UnknownRecord for a command that does not exist, LoadError for one with too few or too many words.
-    """
-    try:
-        row = find_row(argv)
-    except ReplyError as error:
-        if argv[0].upper() not in TABLE:
-            raise UnknownRecord(argv[0].decode("utf-8", "replace")) from error
-        raise LoadError(f"Bad record in the append only file: {error}") from error
-    assert row.handler is not None
-    try:
-        reply = row.handler(context, argv)
-    except ReplyError as error:
-        reply = error
-    if isinstance(reply, ReplyError):
-        logger.critical("error %r while loading a %s record of the append only file", str(reply), row.name)
+        context.unlogged_count = unlogged_count

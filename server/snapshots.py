@@ -1,4 +1,4 @@
-"""Snapshots taken beside the work: BGREWRITEAOF, by hand or because the log has grown.
+"""Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
 
 A job owns an image of the dataset and a file that a thread writes. Each loop turn it makes one block, some half a
 millisecond of work, and then leaves the loop to the clients for twice as long. While there is an image, streams are
@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from .. import __version__
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.background import BackgroundFile
 from ..persistence.errors import LogFailure
+from ..persistence.files import DiskFiles, Files
+from ..persistence.rdb.file import redis_aux, write_file
 from ..persistence.snapshot import snapshot
 from ..store.errors import GenericError
-from ..store.image import StoreImage
+from ..store.image import KeyImage, StoreImage, keys_now
+from .directive_kinds import SavePoints
 
 if TYPE_CHECKING:
     from .app import Server
@@ -37,7 +41,16 @@ FREE_FAILURES_COUNT: Final = 2
 """Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes."""
 DELAY_MINUTES_MAX: Final = 60
 
+SAVE_RETRY_MS: Final = 5000
+"""A snapshot that failed is not asked for by the save points again before."""
+
 CANNOT_START: Final = b"Can't execute an AOF background rewriting. Please check the server logs for more information."
+SAVE_IN_PROGRESS: Final = b"Background save already in progress"
+REWRITE_IN_PROGRESS: Final = b"Background append only file rewriting already in progress"
+SAVE_BLOCKED: Final = (
+    b"Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a "
+    b"BGSAVE whenever possible."
+)
 
 
 @dataclass
@@ -79,6 +92,8 @@ class Job:
     file: BackgroundFile
     finish: Callable[[int], None]
     """Puts the complete file into force, given its size. Raises OSError."""
+    fail: Callable[[str], None]
+    """Notes that there is none, and why."""
 
 
 class Snapshots:
@@ -92,6 +107,13 @@ class Snapshots:
         self._handle: asyncio.TimerHandle | None = None
         """When the next slice is due."""
         self.rewrite = Record()
+        self.save = Record()
+        self.last_save_ms = server.clock()
+        """When dump.rdb was last complete, or the server started."""
+        self._changes_saved = 0
+        """Changes that dump.rdb holds, counted like `Server.changes_count`."""
+        self.files: Files = DiskFiles()
+        """Where dump.rdb goes."""
 
     # -- what others ask -------------------------------------------------------------------------
 
@@ -110,7 +132,7 @@ class Snapshots:
     def request_rewrite(self, *, may_start: bool) -> bool:
         """BGREWRITEAOF. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.rewrite.is_running:
-            raise GenericError(b"Background append only file rewriting already in progress")
+            raise GenericError(REWRITE_IN_PROGRESS)
         if self._job is not None or not may_start:
             self.rewrite.is_scheduled = True
             return False
@@ -133,8 +155,9 @@ class Snapshots:
             self._fail_rewrite(f"Can't open the next append only file: {error}")
             return False
         image = StoreImage(server.store)
-        file = BackgroundFile(log.files, path, log.base_blocks(snapshot(image)), self._thread())
-        self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size)))
+        blocks = self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
+        file = BackgroundFile(log.files, path, blocks, self._thread())
+        self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
         return True
 
@@ -161,6 +184,8 @@ class Snapshots:
             return
         if self.rewrite.is_scheduled or self._has_grown(now_ms):
             self._start_rewrite()
+        elif self.save.is_scheduled or self._has_changed(now_ms):
+            self._start_save()
 
     def _has_grown(self, now_ms: int) -> bool:
         """The test of auto-aof-rewrite-percentage and auto-aof-rewrite-min-size."""
@@ -175,6 +200,90 @@ class Snapshots:
             return False
         logger.info("Starting automatic rewriting of AOF on %d%% growth", growth)
         return True
+
+    # -- dump.rdb --------------------------------------------------------------------------------
+
+    @property
+    def changes_count(self) -> int:
+        """Changes that dump.rdb does not hold."""
+        return self._server.changes_count - self._changes_saved
+
+    def request_save(self, *, may_wait: bool, may_start: bool) -> bool:
+        """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
+        if self.save.is_running:
+            raise GenericError(SAVE_IN_PROGRESS)
+        if self._job is not None and not may_wait:
+            raise GenericError(SAVE_BLOCKED)
+        if self._job is not None or not may_start:
+            self.save.is_scheduled = True
+            return False
+        self._start_save()
+        return True
+
+    def _start_save(self) -> None:
+        server = self._server
+        self.save.begin(server.clock())
+        image = StoreImage(server.store)
+        changes_count = server.changes_count
+        file = BackgroundFile(self.files, server.dump_path, self._rdb_blocks(image), self._thread())
+
+        def finish(size: int) -> None:
+            self._note_saved(changes_count)
+            logger.info("Background saving terminated with success")
+
+        self._begin(Job(image, file, finish, self._fail_save))
+        logger.info("Background saving started")
+
+    def save_now(self) -> bool:
+        """SAVE, and the end of the server: write dump.rdb while everybody waits. False if that failed."""
+        server = self._server
+        if self.save.is_running:
+            raise GenericError(SAVE_IN_PROGRESS)
+        self.save.begin(server.clock())
+        try:
+            self.files.replace(server.dump_path, self._rdb_blocks(keys_now(server.store)))
+        except OSError as error:
+            self._fail_save(str(error))
+            return False
+        self._note_saved(server.changes_count)
+        logger.info("DB saved on disk")
+        return True
+
+    def _note_saved(self, changes_count: int) -> None:
+        self.last_save_ms = self._server.clock()
+        self._changes_saved = changes_count
+        self.save.end(self.last_save_ms, ok=True)
+        self.note_failing()
+
+    def _fail_save(self, reason: str) -> None:
+        now_ms = self._server.clock()
+        self.save.end(now_ms, ok=False)
+        self.save.retry_ms = now_ms + SAVE_RETRY_MS
+        self.note_failing()
+        logger.warning("Failed saving the DB: %s", reason)
+
+    def note_failing(self) -> None:
+        """stop-writes-on-bgsave-error: refuse writes after a failure, while there are save points."""
+        config, dispatcher = self._server.config, self._server.dispatcher
+        is_failing = bool(config.save and config.stop_writes_on_bgsave_error and not self.save.last_ok)
+        if is_failing != dispatcher.is_save_failing:
+            dispatcher.is_save_failing = is_failing
+            dispatcher.refresh_clients()
+
+    def _has_changed(self, now_ms: int) -> bool:
+        """The test of the save points."""
+        if now_ms < self.save.retry_ms:
+            return False
+        for seconds, changes in SavePoints.pairs(self._server.config.save):
+            if self.changes_count >= changes and now_ms - self.last_save_ms > seconds * 1000:
+                logger.info("%d changes in %d seconds. Saving...", changes, seconds)
+                return True
+        return False
+
+    def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
+        config, now_ms = self._server.config, self._server.clock()
+        aux = redis_aux(__version__, now_ms=now_ms, used_memory=0, is_aof_base=is_aof_base)
+        return write_file(keys, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
 
     # -- driving ---------------------------------------------------------------------------------
 
@@ -203,7 +312,7 @@ class Snapshots:
                 job.finish(job.file.size)
         except OSError as error:
             self._end_job()
-            self._fail_rewrite(str(error))
+            job.fail(str(error))
             return
         if is_complete:
             self._end_job()
@@ -217,16 +326,22 @@ class Snapshots:
         self._server.context.image = None
         self._server.dispatcher.refresh_clients()
 
+    def _give_up(self) -> None:
+        """End the running job without a file; nobody is told of a failure."""
+        assert self._job is not None
+        if self._handle is not None:
+            self._handle.cancel()
+        job = self._job
+        self._end_job()
+        job.file.abandon()
+        for record in (self.rewrite, self.save):
+            if record.is_running:
+                record.end(self._server.clock(), ok=record.last_ok)
+
     def stop(self) -> None:
         """Before the server ends, or the log does: give a running job up."""
         if self._job is not None:
-            if self._handle is not None:
-                self._handle.cancel()
-            job = self._job
-            self._end_job()
-            job.file.abandon()
-            if self.rewrite.is_running:
-                self.rewrite.end(self._server.clock(), ok=True)
+            self._give_up()
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None

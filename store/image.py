@@ -89,6 +89,14 @@ class KeyImage:
     expires_ms: int | None
 
 
+def keys_now(store: Store) -> Iterator[KeyImage]:
+    """Every key as it is now; nothing may change until the last one is taken. It does not disturb a `StoreImage`."""
+    for db in store.databases:
+        for key, value in db.keys.items():
+            content = stream_image(value) if isinstance(value, Stream) else value
+            yield KeyImage(db.index, key, content, db.expires.get(key))
+
+
 class StoreImage:
     """Every key of a store."""
 

@@ -31,14 +31,12 @@ class LogDifference:
 
 
 ABSENT = {
-    "BGSAVE": "there are no RDB files",
     "EVAL": "there is no scripting",
     "LATENCY": "INFO commandstats and latencystats tell what there is to tell",
     "MEMORY": "allocator specific",
     "PUBLISH": "there is no pub/sub",
     "PUBSUB": "there is no pub/sub",
     "ROLE": "there is no replication",
-    "SAVE": "there are no RDB files",
     "SLOWLOG": "there is no slow log",
     "ACL": "there is one user",
 }

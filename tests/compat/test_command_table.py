@@ -84,7 +84,7 @@ NOT_COMPARABLE = {
     b"command|count", b"command|docs", b"command|help", b"command|info", b"command|list", b"config|get", b"config|help",
     b"config|resetstat", b"config|rewrite", b"config|set", b"debug", b"exec", b"hello", b"info", b"lastsave", b"multi",
     b"quit", b"randomkey", b"reset", b"shutdown", b"time", b"client|help", b"object|idletime", b"object|help",
-    b"bgrewriteaof",
+    b"bgrewriteaof", b"bgsave", b"save",
 }  # fmt: skip
 """What tells of the server itself or of work that goes on beside it, ends or silences the connection, or starts a
 transaction: in scripts instead."""

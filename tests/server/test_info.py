@@ -30,7 +30,16 @@ class FakeServer:
     started_ms: int = NOW_MS - 90_000_000
     context: Any = field(default_factory=lambda: SimpleNamespace(loading=False))
     clients: dict[int, Client] = field(default_factory=dict)
-    snapshots: Any = field(default_factory=lambda: SimpleNamespace(rewrite=Record(), keys_done=0, keys_total=0))
+    loading: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            started_ms=NOW_MS, total_size=200, read_size=50, eta_s=9, keys_loaded=0, keys_expired=0
+        )
+    )
+    snapshots: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            rewrite=Record(), save=Record(), keys_done=0, keys_total=0, changes_count=3, last_save_ms=NOW_MS
+        )
+    )
 
     def clock(self) -> int:
         return NOW_MS
@@ -114,6 +123,7 @@ def test_persistence_section_shows_the_log_only_if_there_is_one(server: FakeServ
     found = fields(server, b"persistence")
     assert (found["aof_enabled"], found["aof_current_size"], found["aof_base_size"]) == ("1", "123", "100")
     assert (found["aof_last_write_status"], found["loading"]) == ("err", "1")
+    assert (found["loading_loaded_perc"], found["loading_eta_seconds"]) == ("25.00", "9")
     assert (found["aof_rewrite_in_progress"], found["aof_current_rewrite_time_sec"]) == ("1", "2")
 
 

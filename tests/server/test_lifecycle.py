@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,10 +99,10 @@ async def test_unknown_record_stops_the_start(tmp_path: Path) -> None:
     config = Config()
     config.appendonly, config.dir = True, str(tmp_path).encode()
     with pytest.raises(LogError, match="NOSUCH"):
-        Server(config).open_log()
+        Server(config).load_now()
     increment.write_bytes(encode(("XADD", "a")))
     with pytest.raises(LogError, match="wrong number of arguments"):
-        Server(config).open_log()
+        Server(config).load_now()
 
 
 async def test_failing_record_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +112,7 @@ async def test_failing_record_is_passed_over(tmp_path: Path, caplog: pytest.LogC
     increment.write_bytes(encode(("XADD", "s", "1-1", "f", "v")) * 2 + encode(("XADD", "s", "1-2", "f", "v")))
     async with running_server(appendonly=True, dir=str(tmp_path).encode()) as running:
         assert len(running.server.store.databases[0].keys[b"s"]) == 2
-    assert "while loading a XADD record" in caplog.text
+    assert "== CRITICAL == This server is sending an error to its AOF-loading-client" in caplog.text
 
 
 async def test_active_expiry_removes_and_logs_keys_nobody_asks_for(tmp_path: Path) -> None:
@@ -173,11 +174,15 @@ def test_shutdown_command_ends_the_process_with_code_zero(tmp_path: Path) -> Non
 
 def test_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
+    handlers: dict[int, Any] = {}
     monkeypatch.setattr(lifecycle.os, "_exit", codes.append)
-    server = Server(Config())
+    monkeypatch.setattr(lifecycle.signal, "signal", handlers.__setitem__)
+    config = Config()
+    config.save = b""
+    server = Server(config)
     lifecycle.on_stop_signal(server, signal.SIGTERM)
-    assert (codes, server.stopped.is_set()) == ([], True)
-    lifecycle.on_stop_signal(server, signal.SIGINT)
+    assert (codes, server.stopped.is_set(), set(handlers)) == ([], True, {signal.SIGTERM, signal.SIGINT})
+    handlers[signal.SIGINT](signal.SIGINT, None)
     assert codes == [1]
 
 

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from errno import ENOSPC
 from pathlib import Path
 
-import hiredis
 import pytest
 
 from headrace.commands.client import Client
-from headrace.persistence.snapshot import snapshot
 from headrace.server.app import Server
 from headrace.server.config import Config
 from headrace.server.dispatch import Session
 from headrace.store.image import StoreImage
+from support.digest import Digest, digest_of
 from support.inprocess import Clock
 from support.lines import split
 
@@ -24,16 +23,19 @@ from support.lines import split
 class LoggingServer:
     """A server with a log on a real disk, driven by calls; background slices run when the test says so."""
 
-    def __init__(self, folder: Path, *, appendonly: bool = True, started_ms: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *, appendonly: bool = True, started_ms: int = 0, has_rdb_base: bool = True
+    ) -> None:
         self.config = Config()
         self.config.dir = os.fsencode(folder)
         self.config.appendonly = appendonly
+        self.config.aof_use_rdb_preamble = has_rdb_base
         self.clock = Clock()
         self.clock.advance(started_ms)
         self.server = Server(self.config, clock=self.clock)
         self.slices: list[Callable[[], None]] = []
         self.server.snapshots._call_later = lambda _, call: self.slices.append(call)
-        self.server.open_log()
+        self.server.load_now()
         self.dispatcher = self.server.dispatcher
         self.session = self.connect()
 
@@ -64,8 +66,8 @@ class LoggingServer:
         while self.run_slice():
             continue
 
-    def state(self) -> list[bytes]:
-        return state_of(self.server)
+    def state(self) -> Digest:
+        return digest_of(self.server.store)
 
     def stop(self) -> None:
         self.server.snapshots.stop()
@@ -73,19 +75,9 @@ class LoggingServer:
             assert self.server.log.close()
 
 
-def state_of(server: Server) -> list[bytes]:
-    """Everything a snapshot holds, command by command."""
-    commands: list[bytes] = []
-    for db_index, records in snapshot(StoreImage(server.store)):
-        parser = hiredis.Reader()
-        parser.feed(records)
-        commands += [b"%d " % db_index + b" ".join(words) for words in iter(parser.gets, False)]
-    return sorted(commands)
-
-
-def restarted(folder: Path) -> list[bytes]:
+def restarted(folder: Path) -> Digest:
     """The state after a restart, some time later."""
-    again = LoggingServer(folder, started_ms=1_000_000)
+    again = LoggingServer(folder, started_ms=50_000)
     try:
         return again.state()
     finally:
@@ -122,11 +114,12 @@ def random_line(rnd: random.Random) -> str:
     )
 
 
+@pytest.mark.parametrize("form", ["aof", "rdb"])
 @pytest.mark.parametrize("seed", range(20))
-def test_rewrite_beside_writes_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:
+def test_rewrite_beside_writes_loses_and_repeats_nothing(seed: int, form: str, tmp_path: Path) -> None:
     print("seed", seed)
     rnd = random.Random(seed)
-    server = LoggingServer(tmp_path)
+    server = LoggingServer(tmp_path, has_rdb_base=form == "rdb")
     for _ in range(150):
         server.call(random_line(rnd))
         server.clock.advance(rnd.randrange(3))
@@ -141,7 +134,7 @@ def test_rewrite_beside_writes_loses_and_repeats_nothing(seed: int, tmp_path: Pa
     state = server.state()
     server.stop()
     assert sorted(path.name for path in (tmp_path / "appendonlydir").iterdir()) == [
-        "appendonly.aof.1.base.aof",
+        f"appendonly.aof.1.base.{form}",
         "appendonly.aof.2.incr.aof",
         "appendonly.aof.manifest",
     ]
@@ -248,4 +241,85 @@ def test_replies_of_bgrewriteaof(tmp_path: Path) -> None:
     )
     server.server.snapshots.cron(server.clock())
     assert server.server.snapshots.rewrite.is_running
+    server.stop()
+
+
+def test_dump_beside_writes_holds_one_moment_and_is_loaded_without_a_log(tmp_path: Path) -> None:
+    rnd = random.Random(7)
+    server = LoggingServer(tmp_path, appendonly=False)
+    for _ in range(200):
+        server.call(random_line(rnd))
+    at_start = server.state()
+    assert server.call("BGSAVE") == b"+Background saving started\r\n"
+    while server.slices:
+        server.call(random_line(rnd))
+        server.run_slice()
+    assert server.server.snapshots.save.last_ok
+    server.stop()
+    again = LoggingServer(tmp_path, appendonly=False, started_ms=50_000)
+    assert again.state() == at_start
+    assert again.server.loading.keys_loaded > 0
+    again.stop()
+
+
+def test_save_beside_a_rewrite_disturbs_neither(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    server.call("XADD a 1-1 f v", "XADD b 1-1 f v", "BGREWRITEAOF", "XADD a 1-2 f v")
+    assert server.call("SAVE", "XADD a 1-3 f v", "XADD b 1-2 f v")[:5] == b"+OK\r\n"
+    server.run_slices()
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
+    from_dump = LoggingServer(tmp_path, appendonly=False, started_ms=50_000)
+    assert [len(value) for _, value in sorted(from_dump.server.store.databases[0].keys.items())] == [2, 1]
+    from_dump.stop()
+
+
+def test_save_points_ask_for_a_snapshot_after_time_and_changes(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.config.save = b"60 2"
+    record = server.server.snapshots.save
+    server.call("SET a 1")
+    server.clock.advance(60_001)
+    server.server.snapshots.cron(server.clock())
+    assert not record.is_running, "one change is too few"
+    server.call("SET b 1")
+    server.server.snapshots.cron(server.clock())
+    assert record.is_running
+    server.run_slices()
+    assert (record.last_ok, server.server.snapshots.changes_count) == (True, 0)
+    server.stop()
+
+
+def test_writes_are_refused_after_a_failed_snapshot_until_one_succeeds(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    dump = tmp_path / "dump.rdb"
+    dump.mkdir()
+    (dump / "in the way").touch()
+    assert server.call("SAVE") == b"-ERR\r\n"
+    assert server.call("SET a 1", "PING", "GET a")[:40].startswith(b"-MISCONF Redis is configured to save")
+    assert server.call("GET a") == b"$-1\r\n"
+    (dump / "in the way").unlink()
+    dump.rmdir()
+    assert server.call("SAVE", "SET a 1") == b"+OK\r\n+OK\r\n"
+    server.stop()
+
+
+def test_replies_of_bgsave(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    assert server.call("BGSAVE", "BGSAVE", "BGSAVE SCHEDULE", "SAVE", "BGREWRITEAOF") == b"".join(
+        [
+            b"+Background saving started\r\n",
+            3 * b"-ERR Background save already in progress\r\n",
+            b"+Background append only file rewriting scheduled\r\n",
+        ]
+    )
+    server.run_slices()
+    server.server.snapshots.cron(server.clock())
+    assert server.server.snapshots.rewrite.is_running
+    assert server.call("BGSAVE").startswith(b"-ERR Another child process is active (AOF?)")
+    assert server.call("BGSAVE SCHEDULE", "BGSAVE x") == b"+Background saving scheduled\r\n-ERR syntax error\r\n"
+    server.run_slices()
+    server.server.snapshots.cron(server.clock())
+    assert server.server.snapshots.save.is_running
     server.stop()

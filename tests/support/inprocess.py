@@ -153,7 +153,7 @@ async def running_server(config: Config | None = None, clock: Any = None, **dire
     for name, value in directives.items():
         setattr(config, name, value)
     server = Server(config, clock=clock) if clock is not None else Server(config)
-    server.open_log()
+    server.load_now()
     listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
     server.add_listening_socket(listening)
     await server.start_accepting()

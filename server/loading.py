@@ -1,0 +1,145 @@
+"""Where the dataset comes from: the append-only file or dump.rdb at the start, and DEBUG's reloads.
+
+At the start the work is cut into steps: between them the server answers clients, with LOADING errors and INFO.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from ..persistence.errors import LoadError, LogError, RdbError
+from ..persistence.rdb.file import write_file
+from ..store.errors import GenericError
+from ..store.image import keys_now
+from .replay import Replay, loading
+
+if TYPE_CHECKING:
+    from ..persistence.aof import AppendOnlyLog
+    from .app import Server
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_INTERVAL_MS: Final = 5000
+"""How often a long load says in the log how far it is."""
+BLOCK_SIZE: Final = 256 * 1024
+
+
+class Loading:
+    """The loads of one server, and how far the present one is. Sizes are bytes."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.started_ms = 0
+        self.total_size = 0
+        self.read_size = 0
+        self._told_ms = 0
+        self.keys_loaded = 0
+        """Keys of the last RDB file loaded."""
+        self.keys_expired = 0
+        """Those it left out because their time had come."""
+
+    @property
+    def eta_s(self) -> int:
+        """Seconds the present load will still take, if it goes on as it went."""
+        elapsed_ms = self._server.clock() - self.started_ms
+        left_size = self.total_size - self.read_size
+        return elapsed_ms * left_size // (self.read_size * 1000) if self.read_size else 1
+
+    def _begin(self, total_size: int) -> None:
+        self.started_ms = self._told_ms = self._server.clock()
+        self.read_size, self.total_size = 0, total_size
+
+    def _note(self, read_size: int, total_size: int) -> None:
+        self.read_size, self.total_size = read_size, total_size
+        now_ms = self._server.clock()
+        if now_ms - self._told_ms >= PROGRESS_INTERVAL_MS:
+            self._told_ms = now_ms
+            logger.info("Loading: %d of %d bytes, %d seconds to go", read_size, total_size, self.eta_s)
+
+    # -- at the start ----------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[None]:
+        """Fill the empty store from what the directives name. Raises LogError, OSError."""
+        server = self._server
+        server.context.now_ms = server.clock()
+        self._begin(0)
+        with loading(server.context) as replay:
+            for _ in self._steps(replay):
+                yield
+                replay.resume()
+
+    def _steps(self, replay: Replay) -> Iterator[None]:
+        server = self._server
+        if server.config.appendonly:
+            yield from self._log_steps(server.new_log(), replay)
+        elif os.path.exists(server.dump_path):
+            yield from self._dump_steps(server.dump_path, replay)
+
+    def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
+        result = yield from log.load_steps(replay.apply, self._note, replay)
+        elapsed_s = (self._server.clock() - self.started_ms) / 1000
+        logger.info(
+            "DB loaded from append only file: %d records, %d keys of an RDB base, %.3f seconds",
+            result.records_count,
+            result.keys_count,
+            elapsed_s,
+        )
+
+    def _dump_steps(self, path: str, replay: Replay) -> Iterator[None]:
+        self.total_size = os.path.getsize(path)
+        reader = replay.open_rdb(self._blocks(path), drops_expired=True)
+        try:
+            for key in reader:
+                replay.put(key)
+                yield
+        except RdbError as error:
+            raise LoadError(f"{error} ({path} at offset {reader.offset})") from error
+        self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
+        elapsed_s = (self._server.clock() - self.started_ms) / 1000
+        logger.info(
+            "Done loading RDB, keys loaded: %d, keys expired: %d, keys of other types left out: %d.",
+            reader.keys_count,
+            reader.expired_count,
+            reader.foreign_count,
+        )
+        logger.info("DB loaded from disk: %.3f seconds", elapsed_s)
+
+    def _blocks(self, path: str) -> Iterator[bytes]:
+        read_size = 0
+        with open(path, "rb", buffering=0) as file:
+            while block := file.read(BLOCK_SIZE):
+                yield block
+                read_size += len(block)
+                self._note(read_size, self.total_size)
+
+    # -- DEBUG -----------------------------------------------------------------------------------
+
+    def reload_log(self, log: AppendOnlyLog) -> None:
+        """DEBUG LOADAOF: fill the store from the log. Raises GenericError."""
+        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
+        self._refill(lambda replay: log.load(replay.apply, rdb_target=replay), failed)
+
+    def reload_dataset(self) -> None:
+        """DEBUG RELOAD: turn the dataset into an RDB file in memory and load that. Raises GenericError."""
+        context = self._server.context
+        blocks = list(write_file(keys_now(context.store), {}, now_ms=context.now_ms, compress=False))
+
+        def fill(replay: Replay) -> None:
+            for key in replay.open_rdb(iter(blocks)):
+                replay.put(key)
+
+        self._refill(fill, GenericError(b"Error trying to load the RDB dump, check server logs."))
+
+    def _refill(self, fill: Callable[[Replay], object], failed: GenericError) -> None:
+        """Replace the dataset by what `fill` loads. Readers blocked on its keys look again afterwards."""
+        for db in self._server.store.databases:
+            db.clear()
+        try:
+            with loading(self._server.context) as replay:
+                fill(replay)
+        except (LogError, OSError) as error:
+            logger.error("%s", error)
+            raise failed from error
