@@ -22,14 +22,15 @@ from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
-from ..persistence.errors import LogFailure
+from ..persistence.errors import LogError, LogFailure
+from ..persistence.lock import FolderLock
 from ..persistence.snapshot import snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.image import keys_now
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
-from .config import Config
+from .config import ChangeRefused, Config
 from .connection import Connection
 from .cron import ActiveExpiry, IdempotenceExpiry
 from .dispatch import Dispatcher
@@ -98,6 +99,7 @@ class Server:
         self._expiry = ActiveExpiry(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
         self.loading = Loading(self)
+        self.lock = FolderLock(os.fsdecode(config.dir) or ".")
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         for name in STREAM_DIRECTIVES:
             config.on_change(name, lambda value: self.apply_stream_directives())
@@ -105,8 +107,8 @@ class Server:
             config.on_change(name, lambda value: self._configure_readers())
         config.on_change("appendfsync", self._change_log_policy)
         config.on_change("appendonly", self._turn_log)
-        for name in ("save", "stop-writes-on-bgsave-error"):
-            config.on_change(name, lambda value: self.snapshots.note_failing())
+        config.on_change("save", self._change_save_points)
+        config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         self.apply_stream_directives()
 
@@ -236,10 +238,12 @@ class Server:
         self._send_outgoing()
 
     def _write_log(self) -> bool:
-        """One write for everything gathered; also an fsync where replies promise one. False if the server must end."""
+        """One write for everything gathered; also an fsync where replies promise one. False if no reply may leave.
+
+        That is so if the server must end, and while the write is put off, which `collect_fsync` makes up for.
+        """
         log = self.log
         assert log is not None
-        self.dispatcher.log_has_news = False
         try:
             log.flush()
             if log.needs_fsync_before_reply:
@@ -247,8 +251,9 @@ class Server:
         except LogFailure as failure:
             self._die(failure)
             return False
+        self.dispatcher.log_has_news = log.is_put_off
         self._note_write_error()
-        return True
+        return not log.is_put_off
 
     def _note_fsync(self) -> None:
         """A background fsync has ended; told by its thread."""
@@ -268,7 +273,9 @@ class Server:
         self._note_write_error()
         if self.dispatcher.waiters.by_client:
             self.dispatcher.serve_synced()
-            self.finish_turn()
+        if self.dispatcher.log_has_news:
+            self.flush()
+        self.finish_turn()
 
     def _note_write_error(self) -> None:
         """While the log cannot be written, writes are refused with MISCONF."""
@@ -374,11 +381,17 @@ class Server:
         """Load the dataset, then go on appending to the log if there is to be one. Between two steps of it clients may
         be served: they get LOADING. Raises LogError, OSError.
         """
-        yield from self.loading.steps()
-        if self.config.appendonly:
-            log = self.new_log()
-            log.open()
-            self._use_log(log)
+        if self.config.appendonly or self.config.save:
+            self.lock.acquire()
+        try:
+            yield from self.loading.steps()
+            if self.config.appendonly:
+                log = self.new_log()
+                log.open()
+                self._use_log(log)
+        except (LogError, OSError):
+            self.lock.release()
+            raise
 
     def load_now(self) -> None:
         """The same without clients."""
@@ -419,6 +432,7 @@ class Server:
     def _turn_log(self, is_wanted: bool) -> None:
         """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
         if is_wanted and self.log is None:
+            self._lock_folder()
             log = self.new_log()
             log.start(snapshot(keys_now(self.store)))
             self._use_log(log)
@@ -428,6 +442,17 @@ class Server:
             self.dispatcher.log_has_news = False
             self._use_log(None)
             self._note_write_error()
+
+    def _lock_folder(self) -> None:
+        try:
+            self.lock.acquire()
+        except LogError as error:
+            raise ChangeRefused(str(error)) from error
+
+    def _change_save_points(self, value: bytes) -> None:
+        if value and self._loop is not None:
+            self._lock_folder()
+        self.snapshots.note_failing()
 
     def _close_log(self) -> bool:
         try:
@@ -489,6 +514,7 @@ class Server:
         self.snapshots.stop()
         if not self._close_log():
             self.exit_code = 1
+        self.lock.release()
         self._send_outgoing()
         for connection in self.connections:
             connection.close()

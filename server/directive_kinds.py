@@ -304,7 +304,9 @@ class SavePoints(Kind):
     several_words = True
 
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
-        if words == [b""] or not words:
+        if len(words) == 1:
+            words = words[0].split()
+        if not words:
             return b""
         if len(words) % 2 or not all(word.isdigit() for word in words) or not all(int(word) for word in words[::2]):
             raise BadValue("Invalid save parameters")

@@ -73,6 +73,7 @@ class LoggingServer:
         self.server.snapshots.stop()
         if self.server.log is not None:
             assert self.server.log.close()
+        self.server.lock.release()
 
 
 def restarted(folder: Path) -> Digest:

@@ -1,0 +1,50 @@
+"""One server a data folder: the folder itself is locked, so nothing has to be tidied up after a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from errno import EACCES, EAGAIN, ENOTSUP
+
+from .errors import LogError
+
+
+class FolderLock:
+    """Held from `acquire` until `release`, or the end of the process."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this server has the folder."""
+        return self._descriptor is not None
+
+    def acquire(self) -> None:
+        """Take the folder, if it is not ours yet. Raises LogError if another server has it, OSError.
+
+        A file system without locks is used without one.
+        """
+        if self._descriptor is not None:
+            return
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (EACCES, EAGAIN):
+                os.close(descriptor)
+                raise LogError(
+                    f"Another server keeps its data in {self.path}: give this one a folder of its own (--dir), "
+                    "or let it keep nothing (--appendonly no --save '')"
+                ) from error
+            if error.errno != ENOTSUP:
+                os.close(descriptor)
+                raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others have the folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,62 @@
+"""Two servers never write into one folder."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.persistence.errors import LogError
+from headrace.persistence.lock import FolderLock
+from support.servers import Server, free_port
+
+
+def test_folder_is_held_until_released(tmp_path: Path) -> None:
+    first, second = FolderLock(str(tmp_path)), FolderLock(str(tmp_path))
+    first.acquire()
+    first.acquire()
+    with pytest.raises(LogError, match="Another server keeps its data in"):
+        second.acquire()
+    first.release()
+    second.acquire()
+    assert (first.is_held, second.is_held) == (False, True)
+    second.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [("--appendonly", "yes"), ("--save", "60", "1")])
+def test_second_server_on_a_folder_refuses_with_one_line(tmp_path: Path, options: tuple[str, ...]) -> None:
+    first = Server("headrace", tmp_path, "--appendonly", "yes").start()
+    try:
+        words = [sys.executable, "-m", "headrace", "--port", str(free_port()), "--bind", "127.0.0.1"]
+        words += ["--dir", str(tmp_path), *options]
+        second = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+        lines = (second.stdout + second.stderr).strip().split("\n")
+        assert (second.returncode, len(lines)) == (1, 1), lines
+        assert f"Another server keeps its data in {tmp_path}" in lines[0]
+    finally:
+        first.stop()
+
+
+def test_crash_leaves_the_folder_free(tmp_path: Path) -> None:
+    first = Server("headrace", tmp_path, "--appendonly", "yes").start()
+    first.kill()
+    assert first.process is not None
+    assert first.process.returncode == -signal.SIGKILL
+    again = Server("headrace", tmp_path, "--appendonly", "yes").start()
+    assert again.stop() == 0
+
+
+def test_log_turned_on_later_needs_the_folder_too(tmp_path: Path) -> None:
+    first = Server("headrace", tmp_path, "--appendonly", "yes").start()
+    second = Server("headrace", tmp_path, "--appendonly", "no").start()
+    try:
+        with second.connect() as wire:
+            assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "appendonly", "yes")
+            assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "save", "60 1")
+    finally:
+        second.stop()
+        first.stop()
