@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     group="server",
     since="1.0.0",
     summary="Brings the dataset to disk and ends the server.",
-    complexity="O(1)",
+    complexity="O(N) when a snapshot is written, where N is the number of keys and entries.",
     arguments=(
         Argument(
             "save-selector",

@@ -244,6 +244,7 @@ class Server:
         """
         log = self.log
         assert log is not None
+        self.dispatcher.log_has_news = False
         try:
             log.flush()
             if log.needs_fsync_before_reply:
@@ -574,7 +575,7 @@ class Server:
         """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
         self.dispatcher.log_single_units()
         is_synced = self._sync_log()
-        wants_snapshot = bool(self.config.save) if save is None else save
+        wants_snapshot = bool(self.snapshots.save_points) if save is None else save
         if not wants_snapshot or self.context.loading:
             return is_synced
         self.snapshots.stop()

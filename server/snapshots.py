@@ -25,6 +25,7 @@ from ..persistence.snapshot import snapshot
 from ..store.errors import GenericError
 from ..store.image import KeyImage, StoreImage, keys_now
 from .directive_kinds import SavePoints
+from .directives import BY_NAME
 
 if TYPE_CHECKING:
     from .app import Server
@@ -208,6 +209,14 @@ class Snapshots:
         """Changes that dump.rdb does not hold."""
         return self._server.changes_count - self._changes_saved
 
+    @property
+    def save_points(self) -> list[tuple[int, int]]:
+        """(seconds, changes) of those in force: the default ones are for servers that keep no log."""
+        config = self._server.config
+        if config.appendonly and config.save == BY_NAME[b"save"].default:
+            return []
+        return SavePoints.pairs(config.save)
+
     def request_save(self, *, may_wait: bool, may_start: bool) -> bool:
         """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.save.is_running:
@@ -265,7 +274,7 @@ class Snapshots:
     def note_failing(self) -> None:
         """stop-writes-on-bgsave-error: refuse writes after a failure, while there are save points."""
         config, dispatcher = self._server.config, self._server.dispatcher
-        is_failing = bool(config.save and config.stop_writes_on_bgsave_error and not self.save.last_ok)
+        is_failing = bool(self.save_points and config.stop_writes_on_bgsave_error and not self.save.last_ok)
         if is_failing != dispatcher.is_save_failing:
             dispatcher.is_save_failing = is_failing
             dispatcher.refresh_clients()
@@ -274,7 +283,7 @@ class Snapshots:
         """The test of the save points."""
         if now_ms < self.save.retry_ms:
             return False
-        for seconds, changes in SavePoints.pairs(self._server.config.save):
+        for seconds, changes in self.save_points:
             if self.changes_count >= changes and now_ms - self.last_save_ms > seconds * 1000:
                 logger.info("%d changes in %d seconds. Saving...", changes, seconds)
                 return True

@@ -324,3 +324,18 @@ def test_replies_of_bgsave(tmp_path: Path) -> None:
     server.server.snapshots.cron(server.clock())
     assert server.server.snapshots.save.is_running
     server.stop()
+
+
+@pytest.mark.parametrize(("appendonly", "save", "is_saved"), [
+    (True, None, False), (True, b"60 1", True), (False, None, True), (False, b"", False),
+])  # fmt: skip
+def test_stop_writes_a_snapshot_where_no_log_or_a_save_point_of_ones_own_asks_for_it(
+    tmp_path: Path, appendonly: bool, save: bytes | None, is_saved: bool
+) -> None:
+    server = LoggingServer(tmp_path, appendonly=appendonly)
+    if save is not None:
+        server.config.save = save
+    server.call("SET a 1")
+    assert server.server.prepare_stop()
+    server.stop()
+    assert (tmp_path / "dump.rdb").exists() == is_saved
