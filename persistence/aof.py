@@ -8,7 +8,8 @@ What each `appendfsync` promises to a client that has its reply:
 
 - `always`: the effect is on stable storage. `needs_fsync_before_reply` says so: flush and fsync, then reply. If either
   raises LogFailure the promise is broken, and the replies of that turn must not be sent.
-- `everysec`: the effect was handed to the operating system; a thread syncs it, at most once a second.
+- `everysec`: the effect was handed to the operating system; a thread syncs it, at most once a second. While a write is
+  put off (`is_put_off`), so are the replies that would promise it.
 - `no`: the effect was handed to the operating system, which syncs when it likes.
 
 One thread calls all methods. The only other thread runs `LogFile.fsync`.
@@ -166,6 +167,11 @@ class AppendOnlyLog:
         return self._fsync_future is not None and not self._fsync_future.done()
 
     @property
+    def is_put_off(self) -> bool:
+        """Whether records wait for the background fsync to end before they are written."""
+        return self._postponed_ms is not None and bool(self._buffer)
+
+    @property
     def needs_fsync_before_reply(self) -> bool:
         """Whether a reply promises stable storage."""
         return self.policy == b"always"
@@ -265,9 +271,13 @@ class AppendOnlyLog:
         return self._path(self._new_part(b"b", self._manifest))
 
     def _switch_increment(self) -> None:
-        """Let the next record be the first of a new file; the present one is synced and closed behind our back."""
+        """Let the next record be the first of a new file.
+
+        The present one is on stable storage before the manifest names another behind it: after a power loss only the
+        last file may lack its end.
+        """
         assert self._file is not None
-        if not self._write_rest():
+        if not (self._write_rest() and self.fsync()):
             raise OSError(ENOSPC, self.last_error.decode())
         part = self._new_part(b"i", self._manifest)
         manifest = Manifest((*self._manifest.parts, part))
@@ -279,22 +289,8 @@ class AppendOnlyLog:
         except OSError:
             file.close()
             raise
-        self._retire(self._file)
+        self._file.close()
         self._manifest, self._file, self._selected_db = manifest, file, None
-
-    def _retire(self, file: LogFile) -> None:
-        """Sync and close a file that gets no more records, after the fsync that may be running."""
-        running = self._fsync_future
-
-        def sync_and_close() -> None:
-            try:
-                if running is not None:
-                    running.result()
-                file.fsync()
-            finally:
-                file.close()
-
-        self._start_fsync(sync_and_close)
 
     def finish_rewrite(self, size: int) -> None:
         """The base has been put in its place, `size` bytes long: from here on a start reads it and the increment.
