@@ -6,7 +6,6 @@ At the start the work is cut into steps: between them the server answers clients
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -75,7 +74,10 @@ class Loading:
         server = self._server
         if server.config.appendonly:
             yield from self._log_steps(server.new_log(), replay)
-        elif os.path.exists(server.dump_path):
+            return
+        size = server.snapshots.files.size(server.dump_path)
+        if size is not None:
+            self.total_size = size
             yield from self._dump_steps(server.dump_path, replay)
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
@@ -89,7 +91,6 @@ class Loading:
         )
 
     def _dump_steps(self, path: str, replay: Replay) -> Iterator[None]:
-        self.total_size = os.path.getsize(path)
         reader = replay.open_rdb(self._blocks(path), drops_expired=True)
         try:
             for key in reader:
@@ -109,11 +110,10 @@ class Loading:
 
     def _blocks(self, path: str) -> Iterator[bytes]:
         read_size = 0
-        with open(path, "rb", buffering=0) as file:
-            while block := file.read(BLOCK_SIZE):
-                yield block
-                read_size += len(block)
-                self._note(read_size, self.total_size)
+        for block in self._server.snapshots.files.read_blocks(path, BLOCK_SIZE):
+            yield block
+            read_size += len(block)
+            self._note(read_size, self.total_size)
 
     # -- DEBUG -----------------------------------------------------------------------------------
 
