@@ -1,7 +1,7 @@
 """Every directive of the configuration, one row each: its name, kind of value, default, and who may change it.
 
 Rows with `has_effect=False` are accepted and shown so that a stock configuration file loads; they change nothing
-here, because Headrace has no such part (hashes, clusters, replicas, TLS, snapshots). Defaults are Redis 8.10.2's.
+here, because Headrace has no such part (hashes, clusters, replicas, TLS). Defaults are Redis 8.10.2's.
 Source: CONFIG GET and CONFIG SET of Redis 8.10.2.
 """
 
