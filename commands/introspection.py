@@ -10,6 +10,7 @@ from ..store.errors import GenericError, syntax_error
 from ..store.glob import matches
 from .context import Context
 from .keys import access_names, access_of, find_keys, key_range
+from .lookup import named_row
 from .table import TABLE, Argument, Flag, KeySpec, Row, command, container
 
 CATEGORIES: Final = (
@@ -266,9 +267,7 @@ def command_list(context: Context, argv: list[bytes]) -> Reply:
 def _keys_of(argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     """The keys of the request that follows COMMAND GETKEYS. Raises GenericError."""
     request = argv[2:]
-    row = TABLE.get(request[0].upper())
-    if row is not None and row.subcommands and len(request) > 1:
-        row = row.subcommands.get(request[1].upper())
+    row = named_row(request)
     if row is None:
         raise GenericError(b"Invalid command specified")
     if not row.keys:

@@ -28,6 +28,12 @@ def find_row(argv: list[bytes]) -> Row:
     return row
 
 
+def named_row(argv: list[bytes]) -> Row | None:
+    """The row that `argv` names, whatever its arity."""
+    row = TABLE.get(argv[0].upper())
+    return row.subcommands.get(argv[1].upper()) if row is not None and row.subcommands and len(argv) > 1 else row
+
+
 def unknown_command(argv: list[bytes]) -> GenericError:
     """Names the command and as many of its arguments as fit."""
     text = b"unknown command '%b'" % argv[0][:ECHOED_SIZE_MAX]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, OK, Reply
 from ..store.errors import GenericError, ReplyError
+from .calls import call
 from .client import Transaction
 from .lookup import find_row
 from .table import Argument, Flag, KeySpec, command
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..store.database import Store
     from .client import Client
     from .context import Context
-
-logger = logging.getLogger(__name__)
 
 TRANSACTION: Final = ("transaction",)
 QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY
@@ -129,18 +127,10 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
 
 
 def _run_one(context: Context, argv: list[bytes]) -> Reply:
-    """One queued command; whatever it raises becomes its element of the reply."""
-    try:
-        row = find_row(argv)
-        assert row.handler is not None
-        row.calls += 1
-        context.preserve(row, argv)
-        return row.handler(context, argv)
-    except ReplyError as error:
-        return error
-    except Exception:
-        logger.exception("internal error in %r inside EXEC", argv[0])
-        return GenericError(b"internal error")
+    """One queued command, counted like any other; whatever it raises becomes its element of the reply."""
+    row = find_row(argv)
+    context.preserve(row, argv)
+    return call(context, row, argv)
 
 
 def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool:

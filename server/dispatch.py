@@ -12,15 +12,17 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum, auto
+from operator import length_hint
 from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
 from ..commands.blocking import Blocked
+from ..commands.calls import broken, call, count_commands, failed
 from ..commands.client import Client
 from ..commands.connection import NoAuthentication, must_authenticate
 from ..commands.context import Context
 from ..commands.debug import NOT_ALLOWED, is_allowed
-from ..commands.lookup import find_row
+from ..commands.lookup import find_row, named_row
 from ..commands.table import TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
@@ -168,6 +170,7 @@ class Dispatcher:
         context.now_ms, context.client, context.db = now_ms, client, client.db
         db = client.db
         units_end = 0
+        uncounted = len(requests)
         iterator = iter(requests)
         started_ns = perf_counter_ns()
         for argv in iterator:
@@ -176,8 +179,12 @@ class Dispatcher:
                 if units_end:
                     self.log_single_units()
                     units_end = 0
+                # What goes this way counts itself, if it counts at all.
+                count_commands(context, client, uncounted - length_hint(iterator) - 1)
+                uncounted = length_hint(iterator)
                 after = self._execute_checked(session, argv)
                 if after is not Next.GO_ON:
+                    uncounted = 0
                     self._stop(session, argv, iterator, after)
                     break
                 encode, db = ENCODERS[client.protocol], client.db
@@ -188,9 +195,9 @@ class Dispatcher:
             try:
                 reply = handler(context, argv)
             except ReplyError as error:
-                reply = self._failed(row, error)
+                reply = failed(context, row, error)
             except Exception:
-                reply = self._broken(row, argv)
+                reply = broken(context, row, argv)
             if type(reply) is tuple:
                 out += reply
             elif type(reply) is not Blocked:
@@ -213,13 +220,13 @@ class Dispatcher:
                 started_ns = perf_counter_ns()
             if type(reply) is Blocked:
                 client.last_command = row.name_lower
+                row.calls -= 1  # until it has ended
+                uncounted -= length_hint(iterator) + 1
                 self._park(session, reply)
                 session.backlog.extend(iterator)
                 break
         # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
-        executed_count = len(requests) - len(session.backlog)
-        client.commands_count += executed_count
-        self.stats.commands_processed += executed_count
+        count_commands(context, client, uncounted)
         if found is not None:
             client.last_command = found[3].name_lower
         if effects:
@@ -268,10 +275,9 @@ class Dispatcher:
             self._answer(session, reply, mode_before)
         if self.waiters.by_client:
             self._serve_ready()
-            self.context.client = client
         else:
             self._forget_ready()
-        self.context.db = client.db
+        self.context.client, self.context.db = client, client.db
         client.is_plain = self.is_plain(client)
         if client.close_after_reply:
             return Next.CLOSE
@@ -300,10 +306,9 @@ class Dispatcher:
 
     def _rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
         """Refusing a command spoils an open transaction; refusing EXEC ends it."""
-        name = argv[0].upper()
-        if (row := TABLE.get(name)) is not None:
+        if (row := named_row(argv)) is not None:
             row.rejected_calls += 1
-        if name == b"EXEC":
+        if argv[0].upper() == b"EXEC":
             discard(self.context.store, client)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
@@ -347,30 +352,10 @@ class Dispatcher:
 
     def _run(self, row: Row, argv: list[bytes]) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
-        handler = row.handler
-        assert handler is not None
-        row.calls += 1
         self.context.preserve(row, argv)
-        started_ns = perf_counter_ns()
-        try:
-            reply = handler(self.context, argv)
-        except ReplyError as error:
-            reply = self._failed(row, error)
-        except Exception:
-            reply = self._broken(row, argv)
-        row.duration_ns += perf_counter_ns() - started_ns
+        reply = call(self.context, row, argv)
         self._log_units_and_group(0)
         return reply
-
-    def _failed(self, row: Row, error: ReplyError) -> ReplyError:
-        row.failed_calls += 1
-        self.stats.count_error(error.wire_text)
-        return error
-
-    def _broken(self, row: Row, argv: list[bytes]) -> ReplyError:
-        """Our bug, not the client's: the whole traceback goes to the log, and the server goes on."""
-        logger.exception("internal error in %s with %d arguments", row.name, len(argv) - 1)
-        return self._failed(row, GenericError(b"internal error"))
 
     def _answer(self, session: Session, reply: Reply, mode_before: str) -> None:
         """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
@@ -497,12 +482,19 @@ class Dispatcher:
             self._serve_ready()
 
     def _end_at_deadline(self, waiter: Waiter) -> None:
-        reply: Reply = NULL_ARRAY
-        if waiter.blocked.for_sync:
-            self.context.client = waiter.client
-            self.context.may_block = False
-            reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
-            self.context.may_block = True
+        if not waiter.blocked.for_sync:
+            self._give_up(waiter, NULL_ARRAY)
+            return
+        self.context.client = waiter.client
+        self.context.may_block = False
+        reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+        self.context.may_block = True
+        self._end_wait(waiter, reply)
+
+    def _give_up(self, waiter: Waiter, reply: Reply) -> None:
+        """End a wait without another run: that, too, is the end of a call."""
+        find_row(waiter.blocked.argv).calls += 1
+        count_commands(self.context, waiter.client, 1)
         self._end_wait(waiter, reply)
 
     def serve_synced(self) -> None:
@@ -526,7 +518,9 @@ class Dispatcher:
         if waiter is None:
             return False
         if with_error:
-            self._end_wait(waiter, Unblocked())
+            self._give_up(waiter, failed(self.context, find_row(waiter.blocked.argv), Unblocked()))
+            # Redis blames whoever ran while the error was made, too.
+            TABLE[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:
             self._end_at_deadline(waiter)
         return True

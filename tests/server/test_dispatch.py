@@ -69,8 +69,8 @@ def test_calls_and_errors_are_counted() -> None:
     assert (row.calls, row.failed_calls, row.rejected_calls) == (2, 1, 1)
     assert row.duration_ns > 0
     assert rig.server.stats.errors == {b"ERR": 2}
-    assert rig.server.stats.commands_processed == 4
-    assert caller.client.commands_count == 4
+    assert rig.server.stats.commands_processed == 3
+    assert caller.client.commands_count == 3
 
 
 # -- the log -------------------------------------------------------------------------------------

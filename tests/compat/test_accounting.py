@@ -1,0 +1,170 @@
+"""What counts as a call, a failure and an error in INFO and CLIENT LIST: the same script on both servers."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from support.servers import Server
+from support.wire import REPLY_TIMEOUT_S, Wire, encode
+
+Counts = tuple[int, int, int]
+"""Calls, rejected calls, failed calls of one command."""
+
+SCRIPTS: dict[str, tuple[tuple[str, ...], dict[str, Counts], dict[str, int]]] = {
+    "a failing command inside EXEC fails as outside": (
+        ("SET k 1", "CONFIG RESETSTAT", "MULTI", "XADD k * a 1", "PING", "EXEC"),
+        {"config|resetstat": (1, 0, 0), "multi": (1, 0, 0), "xadd": (1, 0, 1), "ping": (1, 0, 0), "exec": (1, 0, 0)},
+        {"WRONGTYPE": 1},
+    ),
+    "a refused command is rejected, and an unknown one nobody's": (
+        ("CONFIG RESETSTAT", "XLEN", "XGROUP CREATE", "XGROUP NOSUCH a b", "CLIENT", "NOSUCH", "EXEC a"),
+        {
+            "config|resetstat": (1, 0, 0),
+            "xlen": (0, 1, 0),
+            "xgroup|create": (0, 1, 0),
+            "client": (0, 1, 0),
+            "exec": (0, 1, 0),
+        },
+        {"ERR": 5, "EXECABORT": 1},
+    ),
+    "EXEC of a spoilt transaction fails": (
+        ("CONFIG RESETSTAT", "MULTI", "XLEN", "EXEC", "EXEC"),
+        {"config|resetstat": (1, 0, 0), "multi": (1, 0, 0), "xlen": (0, 1, 0), "exec": (2, 0, 2)},
+        {"ERR": 2, "EXECABORT": 1},
+    ),
+    "the error of DEBUG ERROR is nobody's": (
+        ("CONFIG RESETSTAT", "DEBUG ERROR XX", "MULTI", "DEBUG ERROR XX", "EXEC"),
+        {"config|resetstat": (1, 0, 0), "debug": (2, 0, 0), "multi": (1, 0, 0), "exec": (1, 0, 0)},
+        {},
+    ),
+    "a command that waits in vain counts once": (
+        ("CONFIG RESETSTAT", "XREAD BLOCK 10 STREAMS none $", "WAIT 1 10"),
+        {"config|resetstat": (1, 0, 0), "xread": (1, 0, 0), "wait": (1, 0, 0)},
+        {},
+    ),
+    "AUTH with a wrong password fails": (
+        ("CONFIG RESETSTAT", "AUTH a b", "HELLO 2 AUTH a b", "AUTH x"),
+        {"config|resetstat": (1, 0, 0), "auth": (2, 0, 2), "hello": (1, 0, 1)},
+        {"ERR": 1, "WRONGPASS": 2},
+    ),
+}
+
+
+def read_fields(wire: Wire, section: str) -> dict[str, str]:
+    lines = wire.ask("INFO", section).decode().split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def read_calls(wire: Wire) -> dict[str, Counts]:
+    """Of every command in `# Commandstats`, whose own INFO is not in it yet."""
+    found: dict[str, Counts] = {}
+    for field, value in read_fields(wire, "commandstats").items():
+        counts = dict(part.split("=") for part in value.split(","))
+        calls, rejected, failed = (int(counts[name]) for name in ("calls", "rejected_calls", "failed_calls"))
+        found[field.removeprefix("cmdstat_")] = calls, rejected, failed
+    return found
+
+
+def read_errors(wire: Wire) -> dict[str, int]:
+    fields = read_fields(wire, "errorstats")
+    return {field.removeprefix("errorstat_"): int(value.removeprefix("count=")) for field, value in fields.items()}
+
+
+def read_command_count(wire: Wire) -> int:
+    """`tot-cmds` of the client itself; the question counts from the next one on."""
+    match = re.search(rb"tot-cmds=(\d+)", wire.ask("CLIENT", "INFO"))
+    assert match is not None
+    return int(match[1])
+
+
+def wait_for_blocked(wire: Wire, count: int) -> None:
+    deadline_s = time.monotonic() + REPLY_TIMEOUT_S
+    while read_fields(wire, "clients")["blocked_clients"] != str(count):
+        assert time.monotonic() < deadline_s, f"never were {count} clients blocked"
+
+
+@pytest.mark.parametrize("claim", SCRIPTS)
+def test_calls_and_errors_are_counted_as_redis_counts(server: Server, claim: str) -> None:
+    lines, calls, errors = SCRIPTS[claim]
+    with server.connect() as wire:
+        for line in lines:
+            wire.call(*line.split())
+        assert read_calls(wire) == calls
+        assert read_errors(wire) == errors
+        stats = read_fields(wire, "stats")
+    assert int(stats["total_error_replies"]) == sum(errors.values())
+    calls_count = sum(counts[0] for counts in calls.values())
+    assert int(stats["total_commands_processed"]) == calls_count + len(("commandstats", "errorstats"))
+
+
+def test_blocked_read_counts_once_and_only_when_it_ends(server: Server) -> None:
+    with server.connect() as wire, server.connect() as first, server.connect() as second:
+        wire.call("XADD", "s", "*", "a", "1")
+        wire.call("XGROUP", "CREATE", "s", "g", "$")
+        wire.call("CONFIG", "RESETSTAT")
+        for reader in (first, second):
+            reader.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+        wait_for_blocked(wire, 2)
+        assert "xreadgroup" not in read_calls(wire)
+        # Whoever is not served has been run once more, in vain.
+        wire.call("XADD", "s", "*", "a", "1")
+        wait_for_blocked(wire, 1)
+        assert read_calls(wire)["xreadgroup"] == (1, 0, 0)
+        wire.call("DEL", "s")
+        wait_for_blocked(wire, 0)
+        assert read_calls(wire)["xreadgroup"] == (2, 0, 1)
+        assert read_errors(wire) == {"NOGROUP": 1}
+
+
+def test_unblocking_with_an_error_fails_for_both_sides(server: Server) -> None:
+    with server.connect() as wire, server.connect() as reader:
+        reader_id = reader.ask("CLIENT", "ID")
+        wire.call("CONFIG", "RESETSTAT")
+        for way in ("TIMEOUT", "ERROR"):
+            reader.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+            wait_for_blocked(wire, 1)
+            wire.call("CLIENT", "UNBLOCK", reader_id, way)
+            reader.receive()
+        calls = read_calls(wire)
+        assert (calls["xread"], calls["client|unblock"]) == ((2, 0, 1), (2, 0, 1))
+        assert read_errors(wire) == {"UNBLOCKED": 1}
+
+
+def test_wait_that_ends_with_its_connection_is_no_call(server: Server) -> None:
+    with server.connect() as wire:
+        wire.call("CONFIG", "RESETSTAT")
+        with server.connect() as reader:
+            reader.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+            wait_for_blocked(wire, 1)
+        wait_for_blocked(wire, 0)
+        assert "xread" not in read_calls(wire)
+
+
+def test_unblocking_leaves_the_caller_its_own_client(server: Server) -> None:
+    with server.connect() as wire, server.connect() as waiting:
+        own_id, waiting_id = wire.ask("CLIENT", "ID"), waiting.ask("CLIENT", "ID")
+        waiting.send("WAIT", 1, 0)
+        wait_for_blocked(wire, 1)
+        wire.send_bytes(encode(["CLIENT", "UNBLOCK", waiting_id]) + encode(["CLIENT", "ID"]))
+        assert (wire.receive(), wire.receive()) == (b":1\r\n", b":%d\r\n" % own_id)
+
+
+def test_client_counts_what_was_run_and_not_what_was_queued_or_refused(server: Server) -> None:
+    with server.connect() as wire:
+        assert read_command_count(wire) == 0
+        for line in ("MULTI", "PING", "NOSUCH", "EXEC", "MULTI", "PING", "PING", "EXEC", "XLEN", "PING a b"):
+            wire.call(*line.split())
+        # CLIENT INFO, MULTI, EXEC, MULTI, PING, PING, EXEC, PING.
+        assert read_command_count(wire) == 8
+
+
+def test_client_counts_within_one_pipeline(server: Server) -> None:
+    with server.connect() as wire:
+        words = ("PING", "PING", "CLIENT INFO", "NOSUCH", "PING", "CLIENT INFO", "PING")
+        wire.send_bytes(b"".join(encode(word.split()) for word in words))
+        replies = b"".join(wire.receive() for _ in words)
+        assert re.findall(rb"tot-cmds=(\d+)", replies) == [b"2", b"4"]
+        assert read_command_count(wire) == 6
