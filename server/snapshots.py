@@ -42,6 +42,8 @@ FREE_FAILURES_COUNT: Final = 2
 """Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes."""
 DELAY_MINUTES_MAX: Final = 60
 
+RDB_BLOCK_SIZE: Final = 4096
+"""Bytes of a block of an RDB file: those of stream entries are made in a millisecond."""
 SAVE_RETRY_MS: Final = 5000
 """A snapshot that failed is not asked for by the save points again before."""
 
@@ -292,7 +294,14 @@ class Snapshots:
     def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
         config, now_ms = self._server.config, self._server.clock()
         aux = redis_aux(__version__, now_ms=now_ms, used_memory=0, is_aof_base=is_aof_base)
-        return write_file(keys, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
+        return write_file(
+            keys,
+            aux,
+            now_ms=now_ms,
+            compress=config.rdbcompression,
+            has_checksum=config.rdbchecksum,
+            block_size=RDB_BLOCK_SIZE,
+        )
 
     # -- driving ---------------------------------------------------------------------------------
 

@@ -113,6 +113,8 @@ class NodeLedger:
             or (limits.node_entries_max and node.total >= limits.node_entries_max)
         ):
             names = pairs[::2]
+            if node is not None and names == node.field_names:
+                names = node.field_names  # one list for all nodes of a kind
             size = 7 + 2 + 2 + integer_size(len(names)) + sum(map(string_size, names)) + 2
             node = Node(entry_id, entry_id, 0, 0, size, names)
             self.nodes.append(node)
