@@ -144,6 +144,8 @@ class Loader:
                 if not count % RECORDS_PER_STEP:
                     yield
         except Damage as damage:
+            if self._group is None:
+                good_offset = reader.offset  # behind the line of the last good block
             is_applied = damage.offset < good_offset
             if not is_last or is_applied or size - good_offset >= self._policy.damaged_size_max:
                 raise _damaged(name, damage.offset, damage.reason) from damage

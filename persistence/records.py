@@ -61,6 +61,13 @@ class Damage(Exception):
         self.reason = reason
 
 
+class Mismatch(Damage):
+    """A block that is not what its checksum line says; it begins at `offset`."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset, "the checksum of the block does not match")
+
+
 class RecordReader:
     """Turns a file, fed in pieces, into records. `size` is the file's: nothing may be longer than what is left.
 
@@ -153,7 +160,8 @@ class RecordReader:
         A write that was cut off has no checksum line behind it. If there is one, this is damage, and nothing of its
         block is given out.
         """
-        if self._position < len(self._window) and self._is_covered():
+        is_known = isinstance(self._damage, Mismatch)
+        if is_known or (self._position < len(self._window) and self._is_covered()):
             raise self._damage or Damage(self._parsed_offset, "a record goes beyond its block")
         yield from self._release()
         if self._damage is not None:
@@ -249,8 +257,7 @@ class RecordReader:
         elif line == self._block.line():
             self._begin_block(self._block.size)
         else:
-            start = self._parsed_offset - len(line) - self._block.size
-            self._damage = Damage(start, "the checksum of the block does not match")
+            self._damage = Mismatch(self._parsed_offset - len(line) - self._block.size)
             self._held.clear()
 
     def _is_covered(self) -> bool:

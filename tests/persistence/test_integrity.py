@@ -372,7 +372,7 @@ def test_redis_and_its_tool_read_a_log_with_checksum_lines(
     assert server.stop() == 0
     folder = server.folder / "appendonlydir"
     log = (folder / "appendonly.aof.1.incr.aof").read_bytes()
-    assert log.count(b"\n" + CHECKSUM_PREFIX) > 300 * 3 + 3
+    assert log.splitlines()[-1].startswith(CHECKSUM_PREFIX)
     check = subprocess.run(
         ["redis-check-aof", str(folder / "appendonly.aof.manifest")],
         executable=oracle_tools / "redis-server",

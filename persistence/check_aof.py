@@ -1,0 +1,243 @@
+"""headrace-check-aof: says whether a log is whole, and cuts it where it is not.
+
+    headrace-check-aof [--fix|--truncate-to-timestamp <unix seconds>] <file.manifest|file.aof>
+
+What it prints and returns is what redis-check-aof does (Redis 8.10.2), so that scripts for one work with the other. It
+also verifies checksum lines, and judges as the server does: a record without arguments and an annotation that the file
+ends in are bad, though Redis' tool lets them pass. Exit codes: 0 if all is well now, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from typing import Final
+
+from ..store.nodes import StreamLimits
+from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
+from .errors import LoadError, RdbError
+from .files import DiskFile
+from .manifest import LINE_SIZE_MAX, Manifest, Part
+from .rdb.file import FileReader
+
+USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
+RDB_MAGIC: Final = b"REDIS"
+DATABASES_COUNT_MAX: Final = 2**31
+"""How many the server was told to have cannot be seen from its files."""
+
+
+class Aborted(Exception):
+    """The check ends with exit code 1; the text is its last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for."""
+
+    path: str
+    is_fix: bool = False
+    until_s: int = 0
+    """Cut behind this moment (Unix seconds); 0 for no cut."""
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Request:
+        """Raises Aborted."""
+        match words:
+            case [path]:
+                return cls(path)
+            case ["--fix", path] | [path, "--fix"]:
+                return cls(path, is_fix=True)
+            case ["--truncate-to-timestamp", until, path] | [path, "--truncate-to-timestamp", until]:
+                if not until.isdecimal():
+                    raise Aborted("Invalid timestamp, aborting...")
+                return cls(path, until_s=int(until))
+        raise Aborted(USAGE)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command; answers the exit code."""
+    try:
+        request = Request.parse(sys.argv[1:] if words is None else words)
+        Check(request).run()
+    except Aborted as aborted:
+        print(aborted)
+        return 1
+    return 0
+
+
+class Check:
+    """One run of the tool."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._lines_count = 1
+        """Over all files, as Redis' tool counts them."""
+
+    def run(self) -> None:
+        """Print what is found. Raises Aborted."""
+        path = self._request.path
+        data = _content(path)
+        if not is_manifest(data):
+            print("Start checking Old-Style AOF")
+            self._check(path, path, "AOF", is_last=True)
+            return
+        print("Start checking Multi Part AOF")
+        try:
+            manifest = Manifest.decode(data[:])
+        except LoadError as error:
+            raise Aborted(f"*** FATAL AOF MANIFEST FILE ERROR ***\n{error}") from error
+        base, increments = manifest.base, manifest.increments
+        if base is not None:
+            is_rdb = _content(self._path(base))[: len(RDB_MAGIC)] == RDB_MAGIC
+            print(f"Start to check BASE AOF ({'RDB' if is_rdb else 'RESP'} format).")
+            self._check(os.fsdecode(base.name), self._path(base), "BASE AOF", is_last=not increments)
+        if increments:
+            print("Start to check INCR files.")
+        for part in increments:
+            self._check(os.fsdecode(part.name), self._path(part), "INCR AOF", is_last=part is increments[-1])
+        print("All AOF files and manifest are valid")
+
+    def _path(self, part: Part) -> str:
+        return os.path.join(os.path.dirname(self._request.path), os.fsdecode(part.name))
+
+    # -- one file --------------------------------------------------------------------------------
+
+    def _check(self, name: str, path: str, title: str, *, is_last: bool) -> None:
+        """Check a file, and cut it if that was asked for. Raises Aborted."""
+        data = _content(path, ", aborting...")
+        if not data:
+            print(f"{title} {name} is empty")
+            return
+        until_s = self._request.until_s
+        start = check_rdb(data, name) if data[: len(RDB_MAGIC)] == RDB_MAGIC else 0
+        try:
+            found = examine(data, path, start=start, until_s=until_s)
+        except BadTimestamp as error:
+            raise Aborted("Invalid timestamp annotation") from error
+        if found.cut_offset is not None:
+            self._cut_at_timestamp(path, found.cut_offset, is_last=is_last)
+            print(f"Successfully truncated AOF {name} to timestamp {until_s}")
+            return
+        self._lines_count += found.lines_count
+        if until_s and found.good_offset == found.size:
+            print(f"Truncate nothing in AOF {name} to timestamp {until_s}")
+        else:
+            self._print_findings(name, found)
+        if found.good_offset == found.size:
+            print(f"{title} {name} is valid")
+        elif not self._request.is_fix:
+            raise Aborted(f"AOF {name} is not valid. Use the --fix option to try fixing it.")
+        else:
+            self._fix(name, path, found, is_last=is_last)
+
+    def _print_findings(self, name: str, found: Findings) -> None:
+        if found.detail:
+            print(found.detail)
+        print(
+            f"AOF analyzed: filename={name}, size={found.size}, ok_up_to={found.good_offset}, "
+            f"ok_up_to_line={self._lines_count}, diff={found.size - found.good_offset}"
+        )
+        if found.blocks_count:
+            print(f"Checksums verified: blocks={found.blocks_count}, bytes={found.verified_size}")
+
+    def _cut_at_timestamp(self, path: str, offset: int, *, is_last: bool) -> None:
+        until_s = self._request.until_s
+        if not offset:
+            raise Aborted(f"AOF {path} has nothing before timestamp {until_s}, aborting...")
+        if not is_last:
+            raise Aborted(
+                f"Failed to truncate AOF {path} to timestamp {until_s} to offset {offset} because it is not the last "
+                "file.\nIf you insist, please delete all files after this file according to the manifest file and "
+                "delete the corresponding records in manifest file manually. Then re-run headrace-check-aof."
+            )
+        _truncate(path, offset)
+
+    def _fix(self, name: str, path: str, found: Findings, *, is_last: bool) -> None:
+        """Cut the file before its first bad unit if the person agrees. Raises Aborted."""
+        if not is_last:
+            raise Aborted(f"Failed to truncate AOF {name} because it is not the last file")
+        lost_size = found.size - found.good_offset
+        print(
+            f"This will shrink the AOF {name} from {found.size} bytes, with {lost_size} bytes, "
+            f"to {found.good_offset} bytes"
+        )
+        print("Continue? [y/N]: ", end="", flush=True)
+        if not sys.stdin.readline().lower().startswith("y"):
+            raise Aborted("Aborting...")
+        _truncate(path, found.good_offset)
+        print(f"Successfully truncated AOF {name}")
+
+
+def check_rdb(data: mmap | bytes, name: str) -> int:
+    """Read the RDB file at the beginning of `data`; answers where it ends. Raises Aborted."""
+    print(f"[offset 0] Checking RDB file {name}")
+    reader = FileReader(
+        _pieces(data),
+        StreamLimits(),
+        now_ms=time.time_ns() // 1_000_000,
+        drops_expired=False,
+        skips_foreign=True,
+        databases_count=DATABASES_COUNT_MAX,
+    )
+    expires_count = 0
+    error: RdbError | None = None
+    try:
+        for key in reader:
+            expires_count += key.expires_ms is not None
+    except RdbError as raised:
+        error = raised
+    if error is None:
+        print(rf"[offset {reader.offset}] \o/ RDB looks OK! \o/")
+    else:
+        print(f"--- RDB ERROR DETECTED ---\n[offset {reader.offset}] {error}")
+    print(f"[info] {reader.keys_count + reader.foreign_count} keys read\n[info] {expires_count} expires")
+    if error is not None:
+        raise Aborted("RDB preamble of AOF file is not sane, aborting.")
+    print("RDB preamble is OK, proceeding with AOF tail...")
+    return reader.offset
+
+
+def is_manifest(data: mmap | bytes) -> bool:
+    """Whether the first line that is no comment names a file."""
+    start = 0
+    while data[start : start + 1] == b"#":
+        end = data.find(b"\n", start, start + LINE_SIZE_MAX)
+        if end < 0:
+            return False
+        start = end + 1
+    return data[start : start + 5] == b"file "
+
+
+def _pieces(data: mmap | bytes) -> Iterator[bytes]:
+    for offset in range(0, len(data), PIECE_SIZE):
+        yield data[offset : offset + PIECE_SIZE]
+
+
+def _content(path: str, epilogue: str = "") -> mmap | bytes:
+    """A file, mapped; an empty one cannot be. Raises Aborted, whose text ends with `epilogue`."""
+    try:
+        with open(path, "rb") as file:
+            return mmap(file.fileno(), 0, access=ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+    except OSError as error:
+        raise Aborted(f"Cannot open file {path}: {error.strerror}{epilogue}") from error
+
+
+def _truncate(path: str, size: int) -> None:
+    """Raises Aborted."""
+    try:
+        file = DiskFile(path)
+        try:
+            file.truncate(size)
+            file.fsync()
+        finally:
+            file.close()
+    except OSError as error:
+        raise Aborted(f"Failed to truncate AOF {path}: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
