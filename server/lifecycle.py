@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..persistence.errors import LogError
 from .connection import format_address
-from .listener import open_tcp_sockets, open_unix_socket
+from .listener import ListenError, open_tcp_sockets, open_unix_socket
 from .logs import banner
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ on the request path makes reference cycles."""
 
 
 async def run(server: Server) -> int:
-    """Serve until asked to stop; the exit code. Raises OSError where it cannot listen.
+    """Serve until asked to stop; the exit code. Raises ListenError.
 
     The sockets come first: a second server on the same port must fail before it touches the log.
     """
@@ -78,21 +78,22 @@ async def load(server: Server) -> None:
             if server.stopped.is_set():
                 return
             turn_end_s = perf_counter() + LOADING_TURN_S
-    server.dispatcher.refresh_clients()
 
 
 def listen(server: Server) -> list[str]:
-    """Open the sockets that `bind`, `port` and `unixsocket` name; where they listen. Raises OSError."""
+    """Open the sockets that `bind`, `port` and `unixsocket` name; where they listen. Raises ListenError."""
     config = server.config
     opened: list[str] = []
     if config.port:
-        for each in open_tcp_sockets(config.bind.decode().split(), config.port, config.tcp_backlog):
+        for each in open_tcp_sockets(os.fsdecode(config.bind).split(), config.port, config.tcp_backlog):
             server.add_listening_socket(each)
             opened.append(format_address(each.getsockname(), b"").decode())
     if config.unixsocket:
-        path = config.unixsocket.decode()
+        path = os.fsdecode(config.unixsocket)
         server.add_listening_socket(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
         opened.append(path)
+    if not opened:
+        raise ListenError(f"Configured to not listen anywhere, exiting: this machine has none of {config.bind.decode()}")
     return opened
 
 

@@ -66,9 +66,11 @@ class Loading:
         server.context.now_ms = server.clock()
         self._begin(0)
         with loading(server.context) as replay:
+            server.dispatcher.refresh_clients()
             for _ in self._steps(replay):
                 yield
                 replay.resume()
+        server.dispatcher.refresh_clients()
 
     def _steps(self, replay: Replay) -> Iterator[None]:
         server = self._server

@@ -1,0 +1,113 @@
+"""While a dataset loads: who is answered what, and that nobody disturbs the load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.commands.client import Client
+from headrace.persistence.errors import LogError
+from headrace.server.app import Server
+from headrace.server.config import Config
+from headrace.server.dispatch import Session
+from support.inprocess import Clock
+from support.lines import split
+from support.wire import encode
+
+LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
+COUNT = 1000
+
+
+class LoadingServer:
+    """A server in the middle of loading a log of 1,000 entries and one string in database 1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "appendonlydir"
+        self.folder.mkdir()
+        records = [encode(("SELECT", 1)), encode(("SET", "k", "v")), encode(("SELECT", 0))]
+        records += [encode(("XADD", "s", f"{number}-1", "f", "v")) for number in range(1, COUNT + 1)]
+        (self.folder / "appendonly.aof.1.incr.aof").write_bytes(b"".join(records))
+        (self.folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+        config = Config()
+        config.dir, config.appendonly, config.save = os.fsencode(folder), True, b""
+        self.server = Server(config, clock=Clock())
+        self.steps: Iterator[None] = self.server.load()
+        self.session = Session(Client(1, db=self.server.store.databases[0]))
+        self.server.dispatcher.attach(self.session)
+
+    def call(self, *lines: str) -> bytes:
+        self.server.dispatcher.execute(self.session, [split(line) for line in lines], self.server.clock())
+        data = b"".join(self.session.out)
+        self.session.out.clear()
+        return data
+
+    def finish(self) -> None:
+        for _ in self.steps:
+            continue
+
+    def close(self) -> None:
+        self.steps.close()  # type: ignore[attr-defined]
+        if self.server.log is not None:
+            assert self.server.log.close()
+        self.server.lock.release()
+
+
+@pytest.fixture
+def loading(tmp_path: Path) -> Iterator[LoadingServer]:
+    server = LoadingServer(tmp_path)
+    next(server.steps)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("line", ["PING", "GET k", "XADD s * f v", "XLEN s", "DBSIZE", "SCAN 0", "BGREWRITEAOF", "SAVE"])
+def test_commands_that_need_the_dataset_are_refused(loading: LoadingServer, line: str) -> None:
+    assert loading.call(line) == LOADING
+
+
+@pytest.mark.parametrize("line", ["ECHO hi", "SELECT 1", "CLIENT ID", "CONFIG GET maxclients", "TIME", "COMMAND COUNT"])
+def test_commands_that_do_not_are_answered(loading: LoadingServer, line: str) -> None:
+    assert not loading.call(line).startswith(b"-")
+
+
+def test_transaction_with_a_refused_command_is_aborted(loading: LoadingServer) -> None:
+    replies = loading.call("MULTI", "GET k", "EXEC")
+    assert replies == b"+OK\r\n" + LOADING + b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+
+
+def test_info_tells_how_far_the_load_is(loading: LoadingServer) -> None:
+    text = loading.call("INFO persistence").decode()
+    fields = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+    assert fields["loading"] == "1"
+    assert int(fields["loading_total_bytes"]) > 0
+    assert float(fields["loading_loaded_perc"]) >= 0
+
+
+def test_clients_in_between_do_not_disturb_the_load(loading: LoadingServer) -> None:
+    while next(loading.steps, loading) is not loading:
+        loading.call("SELECT 5", "MULTI", "DISCARD")
+    databases = loading.server.store.databases
+    assert (len(databases[0].keys[b"s"]), databases[1].keys[b"k"]) == (COUNT, b"v")
+    assert not databases[5].keys
+    assert loading.call("SELECT 0", "PING", "XLEN s") == b"+OK\r\n+PONG\r\n:%d\r\n" % COUNT
+
+
+def test_load_given_up_half_way_leaves_the_folder_free_and_the_log_as_it_was(tmp_path: Path) -> None:
+    first = LoadingServer(tmp_path)
+    next(first.steps)
+    before = (first.folder / "appendonly.aof.1.incr.aof").read_bytes()
+    first.close()
+    assert (first.folder / "appendonly.aof.1.incr.aof").read_bytes() == before
+
+
+def test_damage_stops_the_start_before_the_log_is_opened(tmp_path: Path) -> None:
+    server = LoadingServer(tmp_path)
+    path = server.folder / "appendonly.aof.1.incr.aof"
+    path.write_bytes(path.read_bytes()[:100] + b"garbage" + path.read_bytes()[100:])
+    with pytest.raises(LogError, match="at offset"):
+        server.finish()
+    assert server.server.log is None
+    server.close()
