@@ -596,7 +596,7 @@ class Server:
 
 
 def serve(config: Config) -> int:
-    """Run a server until it is asked to stop; the exit code. Raises OSError where it cannot listen."""
+    """Run a server until it is asked to stop; the exit code. Raises ListenError."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config))
 

@@ -93,7 +93,9 @@ def listen(server: Server) -> list[str]:
         server.add_listening_socket(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
         opened.append(path)
     if not opened:
-        raise ListenError(f"Configured to not listen anywhere, exiting: this machine has none of {config.bind.decode()}")
+        raise ListenError(
+            f"Configured to not listen anywhere, exiting: this machine has none of {config.bind.decode()}"
+        )
     return opened
 
 

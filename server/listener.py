@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import ipaddress
+import os
 import socket
-import stat
 from pathlib import Path
 from typing import Any, Final
 
 OPTIONAL_ADDRESS_ERRORS: Final = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 """What an address marked `-` may fail with: this host does not have it. Anything else stops the start."""
+
+TCP_REMEDIES: Final = {
+    errno.EADDRINUSE: "another process has the port: stop it, or choose another port (--port)",
+    errno.EACCES: "this user may not have that port: choose one above 1023 (--port)",
+    socket.EAI_NONAME: "give addresses of this machine (--bind)",
+    **dict.fromkeys(OPTIONAL_ADDRESS_ERRORS, "this machine lacks the address: choose another (--bind)"),
+}
+UNIX_REMEDIES: Final = {
+    errno.ENOENT: "make its folder, or choose another path (--unixsocket)",
+    errno.ENOTDIR: "what should be its folder is a file: choose another path (--unixsocket)",
+    errno.EACCES: "this user may not write to its folder: choose another path (--unixsocket)",
+    errno.EADDRINUSE: "what has that name is not a socket: move it away, or choose another path (--unixsocket)",
+    0: "choose a path of at most 107 bytes (--unixsocket)",
+}
+"""What to do about it, by errno; 0 where Python has not even asked the system."""
 
 TOO_MANY_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 
@@ -30,6 +44,16 @@ PROTECTED_MODE: Final = (
 """Redis' own words: clients show them to people."""
 
 
+class ListenError(Exception):
+    """An address or path cannot be listened on; the text is one line for a person that names it and says what to do."""
+
+    @classmethod
+    def explain(cls, what: str, error: OSError, remedies: dict[int, str]) -> ListenError:
+        """That `what` failed, and its remedy if there is a usual one."""
+        reason, remedy = error.strerror or str(error), remedies.get(error.errno or 0)
+        return cls(f"{what}, aborting: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
 def is_loopback(peer: Any) -> bool:
     """Whether a peer address is of this host; Unix sockets are."""
     if not isinstance(peer, tuple):
@@ -42,7 +66,7 @@ def is_loopback(peer: Any) -> bool:
 def open_tcp_sockets(addresses: list[str], port: int, backlog: int) -> list[socket.socket]:
     """Listen on every address of `bind`; `*` is any IPv4, `::` and `::*` any IPv6, a leading `-` makes it optional.
 
-    Port 0 lets the system choose. Raises OSError; sockets opened before are closed then.
+    Port 0 lets the system choose. Raises ListenError; sockets opened before are closed then.
     """
     opened: list[socket.socket] = []
     for word in addresses:
@@ -53,7 +77,8 @@ def open_tcp_sockets(addresses: list[str], port: int, backlog: int) -> list[sock
                 continue
             for listening in opened:
                 listening.close()
-            raise
+            what = f"Failed listening on port {port} (tcp) of {word}"
+            raise ListenError.explain(what, error, TCP_REMEDIES) from error
     return opened
 
 
@@ -77,15 +102,25 @@ def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
 
 
 def open_unix_socket(path: str, permissions: int, backlog: int) -> socket.socket:
-    """Listen on a Unix socket; a socket left behind under that name is replaced. `permissions` 0 keeps the umask's."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISSOCK(Path(path).stat().st_mode):
-            Path(path).unlink()
+    """Listen on a Unix socket; a socket left behind under that name is replaced. `permissions` 0 keeps the umask's.
+
+    Raises ListenError.
+    """
+    try:
+        return _open_unix_socket(Path(path), permissions, backlog)
+    except OSError as error:
+        what = f"Failed opening Unix socket {os.path.abspath(path)}"
+        raise ListenError.explain(what, error, UNIX_REMEDIES) from error
+
+
+def _open_unix_socket(path: Path, permissions: int, backlog: int) -> socket.socket:
+    if path.is_socket():
+        path.unlink()
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening.bind(path)
+        listening.bind(str(path))
         if permissions:
-            Path(path).chmod(permissions)
+            path.chmod(permissions)
         listening.listen(backlog)
     except OSError:
         listening.close()

@@ -89,7 +89,10 @@ def set_level(loglevel: bytes) -> None:
 def banner(config: Config, addresses: Sequence[str]) -> str:
     """The one line that says what has started: addresses, versions, what survives a stop, and the file read."""
     where = ", ".join(addresses) or "no address"
-    kept = f"append-only file (appendfsync {config.appendfsync.decode()})" if config.appendonly else "none"
+    if config.appendonly:
+        kept = f"append-only file (appendfsync {config.appendfsync.decode()})"
+    else:
+        kept = f"snapshots (save {config.save.decode()})" if config.save else "none"
     file = os.fsdecode(config.file_path) if config.file_path else "none"
     return (
         f"Headrace {__version__} (Redis {REDIS_VERSION} compatible) ready on {where}; persistence: {kept} "

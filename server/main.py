@@ -17,6 +17,7 @@ from typing import Final
 from .. import REDIS_VERSION, __version__
 from .config import Config
 from .configfile import ConfigError, ConfigLineError, load_text, options_text, read_file
+from .listener import ListenError
 from .logs import set_level, set_up
 
 logger = logging.getLogger(__name__)
@@ -133,15 +134,15 @@ def become_daemon() -> None:
 
 
 def run(config: Config) -> int:
-    """Serve until the server stops; the exit code. A port that is taken is one line, not a traceback."""
+    """Serve until the server stops; the exit code. A port that is taken is one line, in the log and to the user."""
     # Imported only now: --help and a wrong configuration need no event loop and no command table.
     from .app import serve
 
     try:
         return serve(config)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return fail(f"Failed listening on port {config.port} (tcp), aborting: {reason}")
+    except ListenError as error:
+        logger.error("%s", error)
+        return fail(str(error)) if config.logfile else EXIT_FAILURE
     except KeyboardInterrupt:
         return EXIT_FAILURE
 

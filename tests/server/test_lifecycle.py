@@ -17,6 +17,7 @@ from headrace.persistence.errors import LogError
 from headrace.server import lifecycle
 from headrace.server.app import Server
 from headrace.server.config import Config
+from headrace.server.listener import ListenError
 from support.inprocess import running_server
 from support.servers import free_port
 from support.wire import Wire, encode
@@ -191,9 +192,16 @@ async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> Non
         config = Config()
         config.port, config.bind = taken.getsockname()[1], b"127.0.0.1"
         config.appendonly, config.dir = True, str(tmp_path).encode()
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(ListenError, match="in use"):
             await lifecycle.run(Server(config))
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_server_without_any_address_does_not_start() -> None:
+    config = Config()
+    config.bind = b"-192.0.2.1"
+    with pytest.raises(ListenError, match=r"not listen anywhere, exiting: this machine has none of -192\.0\.2\.1"):
+        await lifecycle.run(Server(config))
 
 
 async def test_unix_socket_serves_with_its_permissions(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def test_traceback_follows_its_line(tmp_path: Path, logger: logging.Logger) -> N
 
 def test_banner_tells_address_version_persistence_and_file() -> None:
     config = Config()
+    assert "persistence: snapshots (save 3600 1 300 100 60 10000) in" in logs.banner(config, [])
+    config.save = b""
     assert "ready on 127.0.0.1:6379; persistence: none" in logs.banner(config, ["127.0.0.1:6379"])
     assert logs.banner(config, []).endswith("config file: none")
     config.appendonly, config.file_path = True, b"/etc/h.conf"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import logging
 import os
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from headrace.server import logs, main
 from headrace.server.config import Config
+from headrace.server.listener import ListenError
 
 
 @pytest.fixture(autouse=True)
@@ -129,13 +131,34 @@ def test_data_directory_must_be_writable_when_it_is_used(
     assert main.main([]) == 0
 
 
-def test_taken_port_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("logfile", ["", "h.log"])
+def test_taken_port_is_one_line_for_the_user_and_in_the_log(
+    logfile: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "Failed listening on port 7000 (tcp) of *, aborting: Address already in use"
+
     def serve(_: Config) -> int:
-        raise OSError(errno.EADDRINUSE, "error while attempting to bind on address")
+        raise ListenError(line)
 
     install(monkeypatch, serve)
-    assert main.main(["--port", "7000"]) == 1
-    assert capsys.readouterr().err == "Failed listening on port 7000 (tcp), aborting: Address already in use\n"
+    assert main.main(["--port", "7000", "--logfile", logfile]) == 1
+    logged = Path(logfile).read_text() if logfile else capsys.readouterr().err
+    assert logged.endswith(f" # {line}\n")
+    assert logged.count("\n") == 1
+    assert capsys.readouterr().err == (f"{line}\n" if logfile else "")
+
+
+def test_daemon_tells_its_log_that_the_port_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = [sys.executable, "-m", "headrace", "--daemonize", "yes", "--logfile", "h.log", "--bind", "127.0.0.1"]
+        held_by_daemon, end = os.pipe()
+        subprocess.run([*words, "--port", str(port)], cwd=tmp_path, check=True, pass_fds=[end])
+        os.close(end)
+        with open(held_by_daemon, "rb") as until_the_daemon_ends:
+            assert until_the_daemon_ends.read() == b""
+    (line,) = (tmp_path / "h.log").read_text().splitlines()
+    assert f"Failed listening on port {port} (tcp) of 127.0.0.1, aborting: Address already in use" in line
 
 
 def test_exit_code_is_that_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
