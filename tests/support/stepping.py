@@ -1,0 +1,168 @@
+"""A loop and a worker thread that move only when the test says so: every run of a seed takes the same steps."""
+
+from __future__ import annotations
+
+import threading
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any
+
+from support.simulated_disk import PowerLoss
+
+
+class Handle:
+    """What the loop gives for a call to come."""
+
+    def __init__(self, due_ms: float, call: Callable[[], object]) -> None:
+        self.due_ms = due_ms
+        self.call = call
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Do not call."""
+        self.is_cancelled = True
+
+
+class SteppingLoop:
+    """The few methods of an event loop that the server uses, on the test's clock."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._ready: deque[Callable[[], object]] = deque()
+        self._timers: list[Handle] = []
+
+    def call_soon(self, call: Callable[..., object], *arguments: object) -> None:
+        """In the next turn."""
+        self._ready.append(lambda: call(*arguments))
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay_s: float, call: Callable[..., object], *arguments: object) -> Handle:
+        """Once the clock has come so far."""
+        handle = Handle(self._clock() + delay_s * 1000, lambda: call(*arguments))
+        self._timers.append(handle)
+        return handle
+
+    def is_closed(self) -> bool:
+        """Never."""
+        return False
+
+    def run(self) -> None:
+        """Run everything that is ready or due."""
+        due = [each for each in self._timers if each.due_ms <= self._clock() and not each.is_cancelled]
+        self._timers = [each for each in self._timers if each.due_ms > self._clock() and not each.is_cancelled]
+        self._ready.extend(each.call for each in sorted(due, key=lambda each: each.due_ms))
+        while self._ready:
+            self._ready.popleft()()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """`asyncio.get_running_loop()` answers this loop."""
+        before = events._get_running_loop()
+        events._set_running_loop(self)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            events._set_running_loop(before)
+
+
+class DrivenFuture(Future[Any]):
+    """Whoever waits for it lets the worker run until it is done."""
+
+    def __init__(self, worker: SteppingExecutor) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def _drive(self) -> None:
+        while not self.done() and self._worker.step():
+            continue
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See `Future`."""
+        self._drive()
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `Future`."""
+        self._drive()
+        return super().exception(0)
+
+
+class SteppingExecutor(Executor):
+    """One worker thread. `step` lets it run to its next `pause`, and the test waits meanwhile."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[tuple[DrivenFuture, Callable[[], object]]] = deque()
+        self._go = threading.Semaphore(0)
+        self._paused = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._is_busy = False
+        self._is_ended = False
+        self._crash: BaseException | None = None
+        """What ended the thread: the end of the world, which goes on in the test."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._is_busy and not self._tasks
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> DrivenFuture:
+        """Queue it."""
+        future = DrivenFuture(self)
+        self._tasks.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def step(self) -> bool:
+        """One step of the first task; False if there is none."""
+        if self.is_idle:
+            return False
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        self._is_busy = True
+        self._go.release()
+        self._paused.acquire()
+        if self._crash is not None:
+            raise self._crash
+        return True
+
+    def pause(self) -> None:
+        """Called at each boundary: if this is the worker, the test goes on meanwhile."""
+        if threading.current_thread() is self._thread:
+            self._paused.release()
+            self._go.acquire()
+            if self._is_ended:
+                raise PowerLoss
+
+    def _work(self) -> None:
+        self._go.acquire()
+        while not self._is_ended:
+            future, task = self._tasks.popleft()
+            try:
+                answer = task()
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as crash:
+                self._crash = crash
+                self._paused.release()
+                return
+            else:
+                future.set_result(answer)
+            self._is_busy = False
+            self._paused.release()
+            self._go.acquire()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Whatever is queued is done first, unless it is to be cancelled."""
+        if not cancel_futures:
+            while self.step():
+                continue
+        self._is_ended = True
+        self._crash = None
+        if self._thread is not None:
+            self._go.release()
+            self._thread.join()
+            self._thread = None
