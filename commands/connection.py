@@ -78,6 +78,7 @@ def log_in(context: Context, user: bytes, password: bytes) -> None:
     """Make the client authenticated. Raises WrongPassword; the state before stays in force then."""
     required: bytes = context.server.config.requirepass
     if user != DEFAULT_USER or (required and not hmac.compare_digest(required, password)):
+        context.server.stats.acl_denied_auth += 1
         raise WrongPassword
     context.client.user = DEFAULT_USER
     context.client.authenticated = True

@@ -398,9 +398,10 @@ class Dispatcher:
             self._append(unit, grouped=len(unit) > 1)
 
     def log_expired(self) -> None:
-        """Log keys that expired outside of any command; each is a unit."""
+        """Log keys that expired outside of any command, by the active cycle that is; each is a unit."""
         records = self.context.take_expired()
         self.changes_count += len(records)
+        self.stats.expired_keys_active += len(records)
         if records and self.log is not None:
             self.log.append(records, False)
             self.log_has_news = True

@@ -156,6 +156,9 @@ def client_fields(server: Source) -> Fields:
     clients = list(server.clients.values())
     blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
     keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
+    # Readers of a group also wake when the key, and with it the group, goes.
+    reading_groups = [(index, waiting) for index, waiting in blocked if waiting.argv[0].upper() == b"XREADGROUP"]
+    keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
     return [
         ("connected_clients", len(clients)),
         ("cluster_connections", 0),
@@ -169,7 +172,7 @@ def client_fields(server: Source) -> Fields:
         ("clients_in_timeout_table", sum(waiting.deadline_ms is not None for _, waiting in blocked)),
         ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
         ("total_blocking_keys", len(keys)),
-        ("total_blocking_keys_on_nokey", 0),
+        ("total_blocking_keys_on_nokey", len(keys_of_groups)),
     ]
 
 

@@ -1,6 +1,6 @@
 """The counters that INFO prints, and the rates made from them.
 
-Counters only grow until CONFIG RESETSTAT. What a command did is counted on its row in the command table.
+Counters only grow until CONFIG RESETSTAT, some beyond it. What a command did is counted on its row in the command table.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ COUNTERS: Final = (
     "acl_denied_key",
     "acl_denied_channel",
 )
+
+
+KEPT: Final = {name for name in COUNTERS if name.startswith("acl_denied_")}
+"""Counters that CONFIG RESETSTAT leaves, as in Redis."""
 
 
 class Rate:
@@ -93,12 +97,15 @@ class Stats:
         """Tells this run of the server from every other one."""
         self.errors: dict[bytes, int] = {}
         """Error replies by code word."""
+        for name in KEPT:
+            setattr(self, name, 0)
         self.reset()
 
     def reset(self) -> None:
         """CONFIG RESETSTAT for everything kept here."""
         for name in COUNTERS:
-            setattr(self, name, 0)
+            if name not in KEPT:
+                setattr(self, name, 0)
         self.errors.clear()
         self.commands_rate = Rate()
         self.input_rate = Rate()
