@@ -272,6 +272,7 @@ class RequestReader:
         if end < 0:
             self._miss_line_end(b"too big inline request")
             return None
+        self._check_line(end, b"too big inline request")
         line = bytes(self._buffer[self._position : end])
         words = split_words(line.removesuffix(b"\r"))
         if words is None:
@@ -284,13 +285,17 @@ class RequestReader:
         end = self._buffer.find(b"\r", max(self._position, self._scanned))
         if end < 0:
             self._miss_line_end(error)
-        elif end + 1 == len(self._buffer):
             return -1
-        return end
+        self._check_line(end, error)
+        return end if end + 1 < len(self._buffer) else -1
 
     def _miss_line_end(self, error: bytes) -> None:
         self._scanned = len(self._buffer)
-        if self._scanned - self._position > INLINE_SIZE_MAX:
+        self._check_line(self._scanned, error)
+
+    def _check_line(self, end: int, error: bytes) -> None:
+        """A line is too long whether or not its end has come: Redis looks only while it has not."""
+        if end - self._position > INLINE_SIZE_MAX:
             raise ProtocolError(error)
 
     def _read_count(self) -> bool:

@@ -221,7 +221,9 @@ class Connection(asyncio.Protocol, Session):
             return
         if self.reader.error is not None:
             self.client.close_after_reply = True
-            self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
+            self.server.stats.count_error(self.reader.error.wire_text)
+            if self.client.reply_mode == "on":
+                self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
             self.send()
         elif self._peer_has_ended:
             self.close()

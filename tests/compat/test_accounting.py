@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 
 import pytest
@@ -168,3 +169,61 @@ def test_client_counts_within_one_pipeline(server: Server) -> None:
         replies = b"".join(wire.receive() for _ in words)
         assert re.findall(rb"tot-cmds=(\d+)", replies) == [b"2", b"4"]
         assert read_command_count(wire) == 6
+
+
+def test_refused_passwords_are_counted_beyond_a_reset(server: Server) -> None:
+    with server.connect() as wire:
+        before = int(read_fields(wire, "stats")["acl_access_denied_auth"])
+        for line in ("AUTH a b", "HELLO 2 AUTH a b", "AUTH x", "CONFIG RESETSTAT"):
+            wire.call(*line.split())
+        assert int(read_fields(wire, "stats")["acl_access_denied_auth"]) == before + 2
+
+
+def test_keys_removed_by_the_active_cycle_are_counted_apart(server: Server) -> None:
+    with server.connect() as wire:
+        wire.call("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        wire.call("CONFIG", "RESETSTAT")
+        for key in ("asked", "forgotten"):
+            wire.call("SET", key, "1", "PX", 1)
+        while wire.call("EXISTS", "asked") != b":0\r\n":
+            pass
+        wire.call("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+        deadline_s = time.monotonic() + REPLY_TIMEOUT_S
+        while (stats := read_fields(wire, "stats"))["expired_keys"] != "2":
+            assert time.monotonic() < deadline_s
+        assert stats["expired_keys_active"] == "1"
+
+
+def test_readers_of_a_group_wait_for_the_key_to_go_as_well(server: Server) -> None:
+    with server.connect() as wire, server.connect() as first, server.connect() as second:
+        wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        first.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+        second.send("XREAD", "BLOCK", 0, "STREAMS", "s", "t", "$", "$")
+        wait_for_blocked(wire, 2)
+        clients = read_fields(wire, "clients")
+        assert (clients["total_blocking_keys"], clients["total_blocking_keys_on_nokey"]) == ("2", "1")
+
+
+def test_protocol_error_is_counted(server: Server) -> None:
+    with server.connect() as wire:
+        wire.call("CONFIG", "RESETSTAT")
+        with server.connect() as broken:
+            broken.send_bytes(b"*1\r\n$-5\r\n")
+            assert broken.wait_for_close() == b"-ERR Protocol error: invalid bulk length\r\n"
+        assert read_errors(wire) == {"ERR": 1}
+        assert read_fields(wire, "stats")["total_error_replies"] == "1"
+
+
+@pytest.mark.parametrize("mode", ["OFF", "SKIP"])
+def test_protocol_error_is_not_answered_while_replies_are_off(server: Server, mode: str) -> None:
+    with server.connect() as broken:
+        broken.send_bytes(encode(["CLIENT", "REPLY", mode]) + b"*1\r\n$-5\r\n")
+        # Redis leaves such a connection open until its peer closes it.
+        broken.socket.shutdown(socket.SHUT_WR)
+        assert broken.wait_for_close() == b""
+
+
+def test_inline_request_past_the_ceiling_is_refused_though_it_has_an_end(server: Server) -> None:
+    with server.connect() as wire:
+        wire.send_bytes(b"ECHO " + b"a" * 70_000 + b"\r\n")
+        assert wire.receive() == b"-ERR Protocol error: too big inline request\r\n"

@@ -104,12 +104,13 @@ def test_a_bad_bulk_header_in_a_later_read_is_reported() -> None:
         (b"*1\r\n$", b"too big bulk count string"),
     ],
 )
-def test_a_line_without_end_is_refused_past_the_ceiling(start: bytes, error: bytes) -> None:
+def test_a_line_is_refused_past_the_ceiling_whether_its_end_has_come_or_not(start: bytes, error: bytes) -> None:
     line_start = start[start.rfind(b"\n") + 1 :]
     longest = start + b"1" * (INLINE_SIZE_MAX - len(line_start))
     assert read([longest]) == ([], None)
     assert read([longest + b"1"]) == ([], error)
     assert read([longest, b"1"]) == ([], error)
+    assert read([longest + b"1\r\n"]) == read([longest + b"1", b"\r\n"]) == ([], error)
 
 
 @pytest.mark.parametrize("word", [b"POST", b"post", b"Host:", b"HOST:"])
