@@ -1,11 +1,13 @@
-# Headrace: `make serve`, `make test`, `make lint`, `make bench`, `make oracle`.
+# Headrace: `make serve`, `make test`, `make lint`, `make bench`, `make oracle`, `make crash`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
+#   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
 PORT   ?= 6379
+CYCLES ?= 1000
 ARGS   ?=
 
 VENV   := .venv
@@ -14,7 +16,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server
 
-.PHONY: serve test lint bench oracle
+.PHONY: serve test lint bench oracle crash
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -48,6 +50,10 @@ test: lint
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# What `make test` does in a minute, at length: docs/durability.md.
+crash: $(VENV)/.installed-dev
+	HEADRACE_CRASH_CYCLES=$(CYCLES) $(BIN)/pytest -s tests/faults $(ARGS)
 
 oracle:
 	@.ci/install_oracle
