@@ -13,7 +13,10 @@ ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 """Key-spec flags that COMMAND prints in capitals; the others it prints in small letters."""
 
 VARIABLE: Final = "variable_flags"
-"""The access depends on the request. Only SET is so: with GET it reads as well."""
+"""The access depends on the request. Only SET is so: with GET it reads as well, with a condition it looks."""
+
+CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
+"""Options of SET that compare the value there is."""
 
 
 def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
@@ -59,8 +62,10 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
     names = [name for name in access_names(spec) if name != "incomplete"]
     if VARIABLE not in names:
         return names
-    is_read = b"GET" in (word.upper() for word in argv[3:])
-    return ["RW", "access", "update"] if is_read else ["OW", "update"]
+    options = {word.upper() for word in argv[3:]}
+    if b"GET" in options:
+        return ["RW", "access", "update"]
+    return ["RW" if options & CONDITIONS else "OW", "update"]
 
 
 def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:

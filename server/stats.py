@@ -1,6 +1,7 @@
 """The counters that INFO prints, and the rates made from them.
 
-Counters only grow until CONFIG RESETSTAT, some beyond it. What a command did is counted on its row in the command table.
+Counters only grow until CONFIG RESETSTAT, some beyond it. What a command did is counted on its row in the command
+table.
 """
 
 from __future__ import annotations
