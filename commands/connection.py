@@ -133,6 +133,7 @@ def echo(context: Context, argv: list[bytes]) -> Reply:
     since="1.0.0",
     summary="Closes the connection after the replies before it.",
     complexity="O(1)",
+    deprecated=("7.2.0", "just closing the connection"),
 )
 def quit_connection(context: Context, argv: list[bytes]) -> Reply:
     """QUIT

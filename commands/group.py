@@ -22,7 +22,7 @@ ID_ARGUMENT = Argument(
     "oneof",
     arguments=(Argument("id", "string"), Argument("new-id", "pure-token", token="$")),
 )
-ENTRIES_READ_ARGUMENT = Argument("entries-read-id", "integer", token="ENTRIESREAD", optional=True, since="7.0.0")
+ENTRIES_READ_ARGUMENT = Argument("entriesread", "integer", token="ENTRIESREAD", optional=True, display="entries-read")
 
 container("XGROUP", group="stream", since="5.0.0", summary="Commands on consumer groups.")
 

@@ -28,8 +28,8 @@ SETTINGS = {
     complexity="O(1)",
     arguments=(
         Argument("key", "key", key_spec_index=0),
-        Argument("duration", "integer", token="IDMP-DURATION", optional=True),
-        Argument("maxsize", "integer", token="IDMP-MAXSIZE", optional=True),
+        Argument("idmp-duration", "integer", token="IDMP-DURATION", optional=True),
+        Argument("idmp-maxsize", "integer", token="IDMP-MAXSIZE", optional=True),
     ),
 )
 def xcfgset(context: Context, argv: list[bytes]) -> Reply:
@@ -72,9 +72,9 @@ def xcfgset(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(log N)",
     arguments=(
         Argument("key", "key", key_spec_index=0),
-        Argument("producer-id"),
-        Argument("idempotent-id"),
-        Argument("id"),
+        Argument("pid"),
+        Argument("iid"),
+        Argument("stream-id"),
     ),
 )
 def xidmprecord(context: Context, argv: list[bytes]) -> Reply:

@@ -99,14 +99,16 @@ def describe(row: Row) -> list[Any]:
 
 def _document_argument(argument: Argument) -> dict[bytes, Any]:
     fields: dict[bytes, Any] = {b"name": argument.name.encode(), b"type": argument.type.encode()}
-    if not argument.arguments and argument.type != "pure-token":
-        fields[b"display_text"] = argument.name.encode()
+    if not argument.arguments:
+        fields[b"display_text"] = (argument.display or argument.name).encode()
     if argument.key_spec_index is not None:
         fields[b"key_spec_index"] = argument.key_spec_index
     if argument.token is not None:
         fields[b"token"] = argument.token.encode()
     if argument.since is not None:
         fields[b"since"] = argument.since.encode()
+    if argument.deprecated_since is not None:
+        fields[b"deprecated_since"] = argument.deprecated_since.encode()
     marks = {
         "optional": argument.optional,
         "multiple": argument.multiple,
@@ -130,6 +132,11 @@ def document(row: Row) -> dict[bytes, Any]:
         fields[b"complexity"] = row.complexity.encode()
     if row.history:
         fields[b"history"] = SetReply([version.encode(), text.encode()] for version, text in row.history)
+    if row.deprecated is not None:
+        since, replaced_by = row.deprecated
+        fields[b"doc_flags"] = _simple_set(["deprecated"])
+        fields[b"deprecated_since"] = since.encode()
+        fields[b"replaced_by"] = replaced_by.encode()
     if row.arguments:
         fields[b"arguments"] = [_document_argument(each) for each in row.arguments]
     if row.subcommands:
@@ -160,6 +167,7 @@ container(
     group="server",
     since="2.8.13",
     summary="Describes all commands.",
+    complexity="O(N) in the number of commands.",
     categories=("connection",),
     tips=("nondeterministic_output_order",),
 )
@@ -190,6 +198,7 @@ def command_count(context: Context, argv: list[bytes]) -> Reply:
     summary="Describes some commands, or all.",
     complexity="O(N) in the number of commands described.",
     arguments=(COMMAND_ARGUMENT,),
+    history=(("7.0.0", "Without a name it describes all commands."),),
     tips=("nondeterministic_output_order",),
 )
 def command_info(context: Context, argv: list[bytes]) -> Reply:

@@ -56,7 +56,7 @@ def _inner(argument: Argument) -> str:
     parts = [_argument(each) for each in argument.arguments]
     if argument.type == "oneof":
         return f"<{' | '.join(parts)}>"
-    return " ".join(parts) if parts else argument.name
+    return " ".join(parts) if parts else argument.display or argument.name
 
 
 def table_lines() -> Iterator[str]:

@@ -56,13 +56,8 @@ IDS_ARGUMENT = Argument(
             optional=True,
             since="8.6.0",
             arguments=(
-                Argument("producer-id", "string", token="IDMPAUTO"),
-                Argument(
-                    "idmp-pair",
-                    "block",
-                    token="IDMP",
-                    arguments=(Argument("producer-id"), Argument("idempotent-id")),
-                ),
+                Argument("pid", "string", token="IDMPAUTO"),
+                Argument("idmp", "block", token="IDMP", arguments=(Argument("pid"), Argument("iid"))),
             ),
         ),
         Argument("trim", "block", optional=True, arguments=TRIM_STRATEGY_ARGUMENTS),
@@ -77,7 +72,6 @@ IDS_ARGUMENT = Argument(
         ("6.2.0", "Added the `NOMKSTREAM`, `MINID` and `LIMIT` options."),
         ("7.0.0", "Added the `<ms>-*` form of the ID."),
         ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
-        ("8.6.0", "Added the `IDMP` and `IDMPAUTO` options."),
     ),
     tips=("nondeterministic_output",),
     differs="An IDMP duplicate is not logged, and a new IDMP entry is logged as XADD plus XIDMPRECORD: "

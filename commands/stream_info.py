@@ -55,6 +55,9 @@ def _require_stream(context: Context, key: bytes) -> Stream:
     history=(
         ("6.0.0", "Added the `FULL` modifier."),
         ("7.0.0", "Added the deletion and entries-read counters and the lag."),
+        ("7.2.0", "Added `active-time`; `seen-time` is that of the last attempt."),
+        ("8.6.0", "Added the settings and counters of idempotent IDs."),
+        ("8.8.0", "Added `nacked-count` to the groups of `FULL`."),
     ),
 )  # fmt: skip
 def xinfo_stream(context: Context, argv: list[bytes]) -> Reply:

@@ -193,9 +193,10 @@ STREAMS_ARGUMENT = Argument(
 )
 BLOCK_ARGUMENT = Argument("milliseconds", "integer", token="BLOCK", optional=True)
 LIMIT_ARGUMENTS = (
-    Argument("maxcount", "integer", token="MAXCOUNT", optional=True),
-    Argument("maxsize", "integer", token="MAXSIZE", optional=True),
+    Argument("maxcount", "integer", token="MAXCOUNT", optional=True, since="8.10.0"),
+    Argument("maxsize", "integer", token="MAXSIZE", optional=True, since="8.10.0"),
 )
+LIMITS_ADDED = ("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options.")
 
 
 @command(
@@ -208,7 +209,8 @@ LIMIT_ARGUMENTS = (
     since="5.0.0",
     summary="Reads entries beyond given IDs from several streams, waiting for new ones if told to.",
     complexity="O(N) in the number of entries returned, for each stream.",
-    arguments=(COUNT_ARGUMENT, BLOCK_ARGUMENT, *LIMIT_ARGUMENTS, STREAMS_ARGUMENT),
+    arguments=(COUNT_ARGUMENT, *LIMIT_ARGUMENTS, BLOCK_ARGUMENT, STREAMS_ARGUMENT),
+    history=(LIMITS_ADDED,),
 )
 def xread(context: Context, argv: list[bytes]) -> Reply:
     """XREAD [COUNT n] [BLOCK ms] [MAXCOUNT n] [MAXSIZE bytes] STREAMS key [key ...] id [id ...]
@@ -290,12 +292,13 @@ class GroupSource:
     arguments=(
         Argument("group-block", "block", token="GROUP", arguments=(Argument("group"), Argument("consumer"))),
         COUNT_ARGUMENT,
-        BLOCK_ARGUMENT,
-        Argument("min-idle-time", "integer", token="CLAIM", optional=True),
-        Argument("noack", "pure-token", token="NOACK", optional=True),
         *LIMIT_ARGUMENTS,
+        BLOCK_ARGUMENT,
+        Argument("min-idle-time", "integer", token="CLAIM", optional=True, since="8.4.0"),
+        Argument("noack", "pure-token", token="NOACK", optional=True),
         STREAMS_ARGUMENT,
     ),
+    history=(("8.4.0", "Added the `CLAIM` option."), LIMITS_ADDED),
     differs="Delivery counts and times that a history read raises are logged, so they survive a restart.",
 )
 def xreadgroup(context: Context, argv: list[bytes]) -> Reply:

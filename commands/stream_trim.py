@@ -19,7 +19,6 @@ REFERENCE_ARGUMENT = Argument(
     "condition",
     "oneof",
     optional=True,
-    since="8.2.0",
     arguments=(
         Argument("keepref", "pure-token", token="KEEPREF"),
         Argument("delref", "pure-token", token="DELREF"),
@@ -216,8 +215,7 @@ def log_acked_trim(context: Context, key: bytes, trimmed_to: StreamID) -> None:
     complexity="O(N) in the number of removed entries; whole nodes go at once.",
     arguments=(
         Argument("key", "key", key_spec_index=0),
-        Argument("trim", "block", arguments=TRIM_STRATEGY_ARGUMENTS),
-        REFERENCE_ARGUMENT,
+        Argument("trim", "block", arguments=(*TRIM_STRATEGY_ARGUMENTS, REFERENCE_ARGUMENT)),
     ),
     history=(
         ("6.2.0", "Added the `MINID` strategy and the `LIMIT` option."),

@@ -308,6 +308,7 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
     summary="Sets a string and returns the one before.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("value")),
+    deprecated=("6.2.0", "`SET` with the `!GET` argument"),
 )
 def getset(context: Context, argv: list[bytes]) -> Reply:
     """GETSET key value. Returns the old value, null if there was none. Raises WrongType. Source: Redis 1.0."""
@@ -327,6 +328,7 @@ def getset(context: Context, argv: list[bytes]) -> Reply:
     summary="Sets a string if the key is missing.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("value")),
+    deprecated=("2.6.12", "`SET` with the `NX` argument"),
 )
 def setnx(context: Context, argv: list[bytes]) -> Reply:
     """SETNX key value. Returns 1 if it was set, else 0. Source: Redis 1.0."""
@@ -353,6 +355,7 @@ def _declare_timed_set(name: str, word: bytes, time_name: str, since: str, summa
         summary=summary,
         complexity="O(1)",
         arguments=(KEY_ARGUMENT, Argument(time_name, "integer"), Argument("value")),
+        deprecated=("2.6.12", f"`SET` with the `{word.decode()}` argument"),
     )(set_timed)
 
 

@@ -83,6 +83,9 @@ class Argument:
     multiple_token: bool = False
     key_spec_index: int | None = None
     since: str | None = None
+    deprecated_since: str | None = None
+    display: str | None = None
+    """How it is written, where that is not its name."""
     arguments: tuple[Argument, ...] = ()
 
 
@@ -106,6 +109,8 @@ class Row:
     tips: tuple[str, ...] = ()
     differs: str | None = None
     """How it differs from Redis, said aloud in the README; None if it does not."""
+    deprecated: tuple[str, str] | None = None
+    """(since which version, what replaces it)."""
     subcommands: dict[bytes, Row] = field(default_factory=dict)
     """By upper-case subcommand word; only of containers."""
     name_lower: bytes = b""
@@ -146,13 +151,14 @@ def command(
     history: Sequence[tuple[str, str]] = (),
     tips: Sequence[str] = (),
     differs: str | None = None,
+    deprecated: tuple[str, str] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function becomes its handler and is returned unchanged."""
 
     def declare(handler: Handler) -> Handler:
         row = Row(
             name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
-            complexity, tuple(arguments), tuple(history), tuple(tips), differs,
+            complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
         )  # fmt: skip
         register(row)
         return handler
@@ -166,6 +172,7 @@ def container(
     group: str,
     since: str,
     summary: str,
+    complexity: str = "Depends on subcommand.",
     categories: Sequence[str] = (),
     arity: int = -2,
     flags: Flag = NO_FLAGS,
@@ -174,7 +181,7 @@ def container(
 ) -> None:
     """Declare a command that has subcommands; without a handler of its own it cannot be called bare."""
     row = Row(name, arity, handler, flags, categories=tuple(categories), group=group, since=since, summary=summary)
-    row.tips = tuple(tips)
+    row.tips, row.complexity = tuple(tips), complexity
     register(row)
 
 

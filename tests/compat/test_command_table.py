@@ -65,6 +65,45 @@ def test_command_info_is_the_same(protocol: int, headrace: Server, oracle: Serve
     assert not wrong, report("COMMAND INFO", wrong)
 
 
+DOCUMENTED_OTHERWISE = {
+    b"debug": "has arguments, which Redis leaves out, and is not marked as a system command",
+    b"xread": "has a complexity, which Redis leaves out",
+}
+"""Commands whose COMMAND DOCS differ in more than their wording."""
+
+
+def structure(documents: dict[bytes, Any]) -> dict[bytes, Any]:
+    """What COMMAND DOCS says of each command and subcommand, without what is prose."""
+    found: dict[bytes, Any] = {}
+    for name, document in documents.items():
+        found |= structure(document.get(b"subcommands", {}))
+        found[name] = {key: value for key, value in document.items() if key not in (b"summary", b"subcommands")}
+        found[name][b"complexity"] = b"complexity" in document
+        found[name][b"history"] = [version for version, _ in document.get(b"history", [])]
+    return found
+
+
+def test_command_docs_have_the_same_structure(headrace: Server, oracle: Server) -> None:
+    with headrace.connect(3) as ours, oracle.connect(3) as theirs:
+        here, there = (structure(wire.ask("COMMAND", "DOCS")) for wire in (ours, theirs))
+    different = {name for name in here.keys() & there.keys() if here[name] != there[name]}
+    expected = set(DOCUMENTED_OTHERWISE) if headrace.is_headrace else set()
+    assert different == expected, {name: (here[name], there[name]) for name in different - expected}
+
+
+SET_OPTIONS = (
+    "", "NX", "XX", "KEEPTTL", "EX 10", "GET", "GET NX", "IFEQ x", "IFNE x", "IFDEQ x", "ifdne x", "IFEQ x GET",
+    "IFEQ GET", "EX IFEQ", "IFEQ",
+)  # fmt: skip
+
+
+def test_access_of_set_follows_its_options(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for options in SET_OPTIONS:
+            argv = ["COMMAND", "GETKEYSANDFLAGS", "SET", "k", "v", *options.split()]
+            assert ours.call(*argv) == theirs.call(*argv), options
+
+
 def test_every_stream_command_of_redis_is_there(headrace: Server, oracle: Server) -> None:
     with headrace.connect() as ours, oracle.connect() as theirs:
         wanted = set(theirs.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "stream"))
