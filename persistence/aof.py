@@ -17,6 +17,7 @@ One thread calls all methods. The only other thread runs `LogFile.fsync`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -27,7 +28,7 @@ from errno import ENOSPC
 from typing import Final
 
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
-from .errors import LogError, LogFailure
+from .errors import LogError, LogFailure, explain
 from .files import DiskFiles, Files, LogFile
 from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy, run_through
 from .manifest import Manifest, Part
@@ -128,6 +129,8 @@ class AppendOnlyLog:
         self._idle_block_size = 0
         self._idle_since_ms = 0
         """Since when `_block` has that size."""
+        self.is_starting = False
+        """The base that the records continue is not complete yet."""
         self.mark = 0
         """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
         self.synced_mark = 0
@@ -209,12 +212,20 @@ class AppendOnlyLog:
         self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None = None
     ) -> Generator[None, None, LoadResult]:
         """The same bit by bit: between two steps others may do something."""
+        self._require_access()
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
         loader = Loader(self.files, settings.folder, policy, apply, on_progress, rdb_target)
         yield from loader.steps(self._read_manifest())
         self.current_size, self.base_size = loader.result.size, loader.result.base_size
         return loader.result
+
+    def _require_access(self) -> None:
+        """Find out before a long load whether the log can be gone on with. Raises OSError."""
+        self.files.make_folder(self._settings.folder)
+        for part in self._read_manifest().increments[-1:]:
+            if self.files.size(self._path(part)) is not None:
+                self.files.open_log(self._path(part)).close()
 
     def _read_manifest(self) -> Manifest:
         data = self.files.read(self._settings.manifest_path)
@@ -232,23 +243,49 @@ class AppendOnlyLog:
         self._adopt(self._open_increment(manifest), manifest, is_new=manifest != before)
         self.remove_history()
 
-    def start(self, snapshot: Iterable[Effect]) -> None:
-        """CONFIG SET appendonly yes: a base with the records of `snapshot`, and an empty increment, take the place of
-        whatever log there is. Raises OSError, and then the old files are still the log.
+    def begin_start(self) -> str:
+        """CONFIG SET appendonly yes: keep records in a temporary file until the base that they continue is complete;
+        answers where that must be put. Raises OSError.
+
+        Until `finish_start` nothing is promised, and the old files are the log.
         """
         self.files.make_folder(self._settings.folder)
-        old = self._read_manifest()
-        base, increment = self._new_part(b"b", old), self._new_part(b"i", old)
-        base_size = self.files.replace(self._path(base), self.base_blocks(snapshot))
-        manifest = Manifest((base, increment))
-        file = self._open_increment(manifest)
+        self._manifest = self._read_manifest()
+        file = self.files.open_log(self._temporary_path)
         if file.size():
             file.truncate(0)  # left by a start that did not come this far
-        self._adopt(file, manifest, is_new=True)
+        self._file, self._selected_db, self._unsynced_size = file, None, 0
+        self.is_starting = True
+        self.current_size = self.base_size = 0
+        return self._path(self._new_part(b"b", self._manifest))
+
+    def finish_start(self, size: int) -> None:
+        """The base has been put in its place, `size` bytes long: it and the records since are the log from here on."""
+        assert self._file is not None
+        old = self._manifest
+        base, increment = self._new_part(b"b", old), self._new_part(b"i", old)
+        self.files.rename(self._temporary_path, self._path(increment))
+        manifest = Manifest((base, increment))
+        self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+        self._manifest, self.is_starting = manifest, False
+        self.base_size = size
+        self.current_size += size
+        self._unsynced_size += 1  # the next fsync must come, whether or not something is written before it
         for part in old.parts:
             self.files.remove(self._path(part))
-        self.base_size = base_size
-        self.current_size = base_size
+
+    def abandon_start(self) -> None:
+        """There will be no base: forget the records since."""
+        if self._file is not None:
+            self._file.close()
+            self._file, self._buffer = None, []
+        self.is_starting = False
+        with contextlib.suppress(OSError):
+            self.files.remove(self._temporary_path)
+
+    @property
+    def _temporary_path(self) -> str:
+        return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
 
     def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
         """The content of a base file in RESP."""
@@ -319,7 +356,7 @@ class AppendOnlyLog:
                 self.files.remove(self._path(part))
             self.files.replace(self._settings.manifest_path, (manifest.encode(),))
         except OSError as error:
-            logger.warning("Cannot remove superseded AOF files: %s", error)
+            logger.warning("Cannot remove superseded AOF files: %s", explain(error))
             return
         self._manifest = manifest
 
@@ -491,7 +528,7 @@ class AppendOnlyLog:
         if self._buffer and self._file is not None and not self._write():
             return False
         if self._file is None or (not self._unsynced_size and self.last_fsync_ok):
-            self.synced_mark = self._written_mark
+            self._note_synced(self._written_mark)
             return True
         self._fsync_started_ms = self._clock()
         try:
@@ -501,9 +538,13 @@ class AppendOnlyLog:
             self._failed("Error fsyncing the AOF file", error)
             return False
         self._unsynced_size = 0
-        self.synced_mark = self._written_mark
+        self._note_synced(self._written_mark)
         self.last_fsync_ok = True
         return True
+
+    def _note_synced(self, mark: int) -> None:
+        if not self.is_starting:
+            self.synced_mark = mark
 
     def cron(self, now_ms: int) -> None:
         """Ten times a second: retry a failed write, and sync what an idle server has left."""
@@ -549,7 +590,7 @@ class AppendOnlyLog:
         self._fsync_future = None
         error = future.exception()
         if error is None:
-            self.synced_mark = self._syncing_mark
+            self._note_synced(self._syncing_mark)
             self.last_fsync_ok = True
         elif isinstance(error, OSError):
             self.last_fsync_ok = False

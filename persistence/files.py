@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from errno import EACCES, ENOTDIR
 from typing import Final, Protocol
 
 FILE_MODE: Final = 0o644
@@ -42,7 +43,7 @@ class Files(Protocol):
     """The folder operations a log needs."""
 
     def make_folder(self, path: str) -> None:
-        """Create the folder and put its name on stable storage; one that exists is fine."""
+        """Create the folder and put its name on stable storage; one that exists is fine if files can be made in it."""
         ...
 
     def open_log(self, path: str) -> LogFile:
@@ -66,6 +67,10 @@ class Files(Protocol):
 
         Answers its size.
         """
+        ...
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file another name in the same folder, durably."""
         ...
 
     def remove(self, path: str) -> None:
@@ -118,10 +123,14 @@ class DiskFiles:
     """`Files` on a real disk."""
 
     def make_folder(self, path: str) -> None:
-        """mkdir, and an fsync of the parent."""
+        """mkdir, and an fsync of the parent; a folder that exists must be ours to use."""
         try:
             os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
+            if not os.path.isdir(path):
+                raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), path) from None
+            if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+                raise PermissionError(EACCES, os.strerror(EACCES), path) from None
             return
         self._sync_folder(os.path.dirname(path) or ".")
 
@@ -170,11 +179,18 @@ class DiskFiles:
                         synced_size = size
                 _SYNC_DATA(file.fileno())
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException as error:
             self.remove(temporary)
+            if isinstance(error, OSError):
+                error.filename = path  # write(2) knows none, and nobody looks for the temporary one
             raise
         self._sync_folder(folder or ".")
         return size
+
+    def rename(self, path: str, new_path: str) -> None:
+        """rename(2), and an fsync of the folder."""
+        os.replace(path, new_path)
+        self._sync_folder(os.path.dirname(new_path) or ".")
 
     def remove(self, path: str) -> None:
         """See `Files`."""

@@ -24,10 +24,8 @@ from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
 from ..persistence.lock import FolderLock
-from ..persistence.snapshot import snapshot
 from ..store.database import Store
 from ..store.errors import GenericError
-from ..store.image import keys_now
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
 from .config import ChangeRefused, Config
@@ -389,7 +387,7 @@ class Server:
             if self.config.appendonly:
                 log = self.new_log()
                 log.open()
-                self._use_log(log)
+                self.use_log(log)
         except (LogError, OSError):
             self.lock.release()
             raise
@@ -420,7 +418,8 @@ class Server:
         """`dir` and `dbfilename`."""
         return os.path.join(os.fsdecode(self.config.dir), os.fsdecode(self.config.dbfilename))
 
-    def _use_log(self, log: AppendOnlyLog | None) -> None:
+    def use_log(self, log: AppendOnlyLog | None) -> None:
+        """From here on effects go to this log; None: nowhere."""
         self.log = self.dispatcher.log = log
         if log is not None:
             log.on_synced = self._note_fsync
@@ -431,17 +430,26 @@ class Server:
             self.log.policy = policy
 
     def _turn_log(self, is_wanted: bool) -> None:
-        """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage."""
+        """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage.
+
+        Inside EXEC the snapshot would hold what the transaction is about to log: it is taken by the next turn of the
+        cron.
+        """
         if is_wanted and self.log is None:
             self._lock_folder()
-            log = self.new_log()
-            log.start(snapshot(keys_now(self.store)))
-            self._use_log(log)
-        elif not is_wanted and self.log is not None:
+            if self.context.may_block:
+                self.snapshots.start_log()
+            else:
+                self.snapshots.is_log_wanted = True
+        elif not is_wanted:
+            self.snapshots.is_log_wanted = False
+        if not is_wanted and self.log is not None:
             self.snapshots.stop()
+            if self.log.is_starting:
+                self.log.abandon_start()
             self.log.stop()
             self.dispatcher.log_has_news = False
-            self._use_log(None)
+            self.use_log(None)
             self._note_write_error()
 
     def _lock_folder(self) -> None:

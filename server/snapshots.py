@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from .. import __version__
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.background import BackgroundFile
-from ..persistence.errors import LogFailure
+from ..persistence.errors import LogFailure, explain
 from ..persistence.files import DiskFiles, Files
 from ..persistence.rdb.file import redis_aux, write_file
 from ..persistence.snapshot import snapshot
@@ -115,6 +115,8 @@ class Snapshots:
         """When dump.rdb was last complete, or the server started."""
         self._changes_saved = 0
         """Changes that dump.rdb holds, counted like `Server.changes_count`."""
+        self.is_log_wanted = False
+        """A log should be started as soon as can be."""
         self.files: Files = DiskFiles()
         """Where dump.rdb goes."""
 
@@ -155,14 +157,43 @@ class Snapshots:
             server.dispatcher.log_single_units()
             path = log.begin_rewrite()
         except (OSError, LogFailure) as error:
-            self._fail_rewrite(f"Can't open the next append only file: {error}")
+            self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
             return False
         image = StoreImage(server.store)
-        blocks = self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
-        file = BackgroundFile(log.files, path, blocks, self._thread())
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
         self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
         return True
+
+    def start_log(self) -> None:
+        """CONFIG SET appendonly yes: effects go to a new log from here on, and its base is written beside the work.
+
+        A failure is tried again by the cron. Raises OSError if the log cannot even be opened.
+        """
+        server = self._server
+        if self._job is not None:
+            self._give_up()
+        server.dispatcher.log_single_units()
+        log = server.new_log()
+        path = log.begin_start()
+        self.is_log_wanted = False
+        server.use_log(log)
+        self.rewrite.begin(server.clock())
+        image = StoreImage(server.store)
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
+
+        def finish(size: int) -> None:
+            log.finish_start(size)
+            self.rewrite.end(server.clock(), ok=True)
+            logger.info("The append only file is in force")
+
+        def fail(reason: str) -> None:
+            self._fail_rewrite(reason)
+            log.abandon_start()
+            server.use_log(None)
+            self.is_log_wanted = True
+
+        self._begin(Job(image, file, finish, fail))
 
     def _finish_rewrite(self, log: AppendOnlyLog, size: int) -> None:
         log.finish_rewrite(size)
@@ -185,7 +216,13 @@ class Snapshots:
         """Ten times a second: start what was scheduled, or what the size of the log asks for."""
         if self._job is not None:
             return
-        if self.rewrite.is_scheduled or self._has_grown(now_ms):
+        if self.is_log_wanted and now_ms >= self.rewrite.retry_ms:
+            try:
+                self.start_log()
+            except OSError as error:
+                self.rewrite.begin(now_ms)
+                self._fail_rewrite(explain(error))
+        elif self.rewrite.is_scheduled or self._has_grown(now_ms):
             self._start_rewrite()
         elif self.save.is_scheduled or self._has_changed(now_ms):
             self._start_save()
@@ -254,7 +291,7 @@ class Snapshots:
         try:
             self.files.replace(server.dump_path, self._rdb_blocks(keys_now(server.store)))
         except OSError as error:
-            self._fail_save(str(error))
+            self._fail_save(explain(error))
             return False
         self._note_saved(server.changes_count)
         logger.info("DB saved on disk")
@@ -290,6 +327,10 @@ class Snapshots:
                 logger.info("%d changes in %d seconds. Saving...", changes, seconds)
                 return True
         return False
+
+    def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
+        """The base of a log in the form it wants."""
+        return self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
 
     def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
         config, now_ms = self._server.config, self._server.clock()
@@ -330,7 +371,7 @@ class Snapshots:
                 job.finish(job.file.size)
         except OSError as error:
             self._end_job()
-            job.fail(str(error))
+            job.fail(explain(error))
             return
         if is_complete:
             self._end_job()

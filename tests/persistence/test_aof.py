@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from errno import EACCES
 
 import pytest
 
@@ -298,9 +300,11 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
     log = bench.opened()
     log.append([(0, SET_A)], False)
     log.stop()
-    log.start([(0, SET_B), (1, SET_A)])
+    path = log.begin_start()
     log.append([(1, SET_B)], False)
     log.flush()
+    assert INCREMENT in bench.disk.content, "the old files are the log until the new base is there"
+    log.finish_start(bench.disk.replace(path, log.base_blocks([(0, SET_B), (1, SET_A)])))
     base = SELECT_0 + SET_B + SELECT_1 + SET_A
     assert INCREMENT not in bench.disk.content
     assert bench.disk.content[f"{FOLDER}/appendonly.aof.1.base.aof"] == base
@@ -386,6 +390,19 @@ def test_torn_file_that_is_not_the_last_is_fatal() -> None:
     with pytest.raises(LoadError, match="the truncated file is not the last file"):
         bench.load()
     assert bench.written == SET_A + SET_B[:5]
+
+
+@pytest.mark.parametrize("method", ["make_folder", "open_log"])
+def test_log_that_cannot_be_gone_on_with_is_not_loaded(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.put(SELECT_0 + SET_A)
+
+    def refuse(path: str) -> None:
+        raise PermissionError(EACCES, os.strerror(EACCES), path)
+
+    monkeypatch.setattr(bench.disk, method, refuse)
+    with pytest.raises(PermissionError):
+        bench.log.load(lambda record: pytest.fail("loaded"))
 
 
 def test_listed_file_that_is_missing_is_fatal() -> None:

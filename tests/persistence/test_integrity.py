@@ -185,7 +185,8 @@ def test_lines_are_right_after_a_full_disk(room: int) -> None:
 def test_base_is_covered_block_by_block() -> None:
     disk = FaultyFiles()
     log = new_log(disk)
-    log.start((0, SET_A) for _ in range(5000))
+    path = log.begin_start()
+    log.finish_start(disk.replace(path, log.base_blocks((0, SET_A) for _ in range(5000))))
     base = bytes(disk.content[f"{FOLDER}/appendonly.aof.1.base.aof"])
     assert base.count(CHECKSUM_PREFIX) == -(-5000 * len(SET_A) // (64 * 1024))
     assert base.splitlines()[-1].startswith(CHECKSUM_PREFIX)

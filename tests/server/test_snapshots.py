@@ -339,3 +339,74 @@ def test_stop_writes_a_snapshot_where_no_log_or_a_save_point_of_ones_own_asks_fo
     assert server.server.prepare_stop()
     server.stop()
     assert (tmp_path / "dump.rdb").exists() == is_saved
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+@pytest.mark.parametrize("form", ["aof", "rdb"])
+def test_log_turned_on_beside_writes_holds_everything_once(form: str, is_in_transaction: bool, tmp_path: Path) -> None:
+    rnd = random.Random(11)
+    server = LoggingServer(tmp_path, appendonly=False, has_rdb_base=form == "rdb")
+    for _ in range(150):
+        server.call(random_line(rnd))
+    server.call("SELECT 0")
+    turn_on = ["SET n 1", "INCR n", "CONFIG SET appendonly yes", "INCR n"]
+    server.call(*(["MULTI", *turn_on, "EXEC"] if is_in_transaction else turn_on))
+    server.server.snapshots.cron(server.clock())
+    log = server.server.log
+    assert log is not None
+    assert log.is_starting
+    while server.slices:
+        server.call(random_line(rnd))
+        server.clock.advance(rnd.randrange(3))
+        server.run_slice()
+    server.call("SELECT 0", "INCR n")
+    assert not log.is_starting
+    state = server.state()
+    server.stop()
+    assert sorted(path.name for path in (tmp_path / "appendonlydir").iterdir()) == [
+        f"appendonly.aof.1.base.{form}",
+        "appendonly.aof.1.incr.aof",
+        "appendonly.aof.manifest",
+    ]
+    assert restarted(tmp_path) == state
+
+
+def test_nothing_is_on_stable_storage_before_the_base_is_complete(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1", "CONFIG SET appendonly yes", "SET b 1")
+    log = server.server.log
+    assert log is not None
+    assert log.fsync()
+    assert log.synced_mark == 0
+    server.run_slices()
+    assert log.fsync()
+    assert log.synced_mark == log.mark
+    server.stop()
+
+
+def test_log_that_could_not_be_started_is_tried_again(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1")
+    in_the_way = tmp_path / "appendonlydir" / "appendonly.aof.1.base.rdb"
+    in_the_way.mkdir(parents=True)
+    (in_the_way / "file").touch()
+    server.call("CONFIG SET appendonly yes", "SET b 1")
+    server.run_slices()
+    assert server.server.log is None
+    assert not server.server.snapshots.rewrite.last_ok
+    (in_the_way / "file").unlink()
+    in_the_way.rmdir()
+    server.server.snapshots.cron(server.clock())
+    server.run_slices()
+    server.call("SET c 1")
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
+
+
+def test_log_turned_off_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1", "CONFIG SET appendonly yes", "SET b 1", "CONFIG SET appendonly no")
+    assert server.server.log is None
+    assert not list((tmp_path / "appendonlydir").iterdir())
+    server.stop()

@@ -52,6 +52,11 @@ class FaultyFiles:
         self.synced[path] = data
         return len(data)
 
+    def rename(self, path: str, new_path: str) -> None:
+        """At once, and durable."""
+        self.content[new_path] = self.content.pop(path)
+        self.synced[new_path] = self.synced.pop(path)
+
     def remove(self, path: str) -> None:
         """Gone."""
         self.content.pop(path, None)
