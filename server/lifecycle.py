@@ -7,7 +7,6 @@ signal while that goes on ends the process at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
@@ -16,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from ..persistence.errors import LogError
+from ..persistence.errors import LogError, explain
 from .connection import format_address
 from .listener import ListenError, open_tcp_sockets, open_unix_socket
 from .logs import banner
@@ -51,7 +50,7 @@ async def run(server: Server) -> int:
     try:
         await load(server)
     except (LogError, OSError) as error:
-        logger.error("%s", error)
+        logger.error("%s", explain(error))
         return EXIT_FAILURE
     gc.enable()
     gc.collect()
@@ -130,8 +129,9 @@ def write_pid_file(server: Server) -> Path | None:
     if not server.config.pidfile:
         return None
     path = Path(os.fsdecode(server.config.pidfile))
-    with contextlib.suppress(OSError):
+    try:
         path.write_text(f"{os.getpid()}\n")
-        return path
-    logger.warning("Failed to write the pid file %s", path)
-    return None
+    except OSError as error:
+        logger.warning("Failed to write the pid file (pidfile): %s", explain(error))
+        return None
+    return path

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ..persistence.errors import LoadError, LogError, RdbError
+from ..persistence.errors import LoadError, LogError, RdbError, explain
 from ..persistence.rdb.file import write_file
 from ..store.errors import GenericError
 from ..store.image import keys_now
@@ -143,5 +143,5 @@ class Loading:
             with loading(self._server.context) as replay:
                 fill(replay)
         except (LogError, OSError) as error:
-            logger.error("%s", error)
+            logger.error("%s", explain(error))
             raise failed from error

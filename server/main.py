@@ -115,7 +115,7 @@ def open_log(config: Config) -> None:
     try:
         set_up(config)
     except OSError as error:
-        raise ConfigError(f"Can't open the log file: {error.strerror}") from error
+        raise ConfigError(f"Can't open the log file '{os.fsdecode(config.logfile)}': {error.strerror}") from error
     config.on_change("loglevel", set_level)
     if config.without_effect:
         names = b", ".join(config.without_effect).decode()

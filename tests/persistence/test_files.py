@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from errno import ENOSPC
 from pathlib import Path
+
+import pytest
 
 from headrace.persistence.aof import AppendOnlyLog, LogSettings
 from headrace.persistence.files import DiskFiles
@@ -49,6 +54,32 @@ def test_folder_may_exist_already(tmp_path: Path) -> None:
     for _ in range(2):
         DiskFiles().make_folder(str(tmp_path / "folder"))
     assert (tmp_path / "folder").is_dir()
+
+
+def test_folder_that_cannot_be_used_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder"
+    path.touch()
+    with pytest.raises(NotADirectoryError, match=str(path)):
+        DiskFiles().make_folder(str(path))
+    path.unlink()
+    path.mkdir()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError, match=str(path)):
+        DiskFiles().make_folder(str(path))
+
+
+def test_failed_replacement_names_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+    def blocks() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    path = tmp_path / "small"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match="No space left") as failure:
+        DiskFiles().replace(str(path), blocks())
+    assert failure.value.filename == str(path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ async def test_log_can_be_turned_on_and_off_while_running(tmp_path: Path) -> Non
             await peer.line()
             if request[0] == "XADD":
                 await peer.line()
+            while running.server.log is not None and running.server.log.is_starting:
+                await asyncio.sleep(0)
     async with running_server(appendonly=True, **directives) as running:
         assert len(running.server.store.databases[0].keys[b"s"]) == 2
 
@@ -195,6 +197,18 @@ async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> Non
         with pytest.raises(ListenError, match="in use"):
             await lifecycle.run(Server(config))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "appendonlydir").touch()
+    words = ["--port", str(free_port()), "--bind", "127.0.0.1", "--appendonly", "yes", "--dir", str(tmp_path)]
+    command = [sys.executable, "-m", "headrace", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(
+        f"# {tmp_path}/appendonlydir: Not a directory; a file stands where a folder is needed: move it away"
+    )
 
 
 async def test_server_without_any_address_does_not_start() -> None:

@@ -98,7 +98,7 @@ def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
         ),
         (["nosuch.conf"], "Fatal error, can't open config file '{here}/nosuch.conf': No such file or directory\n"),
         (["--dir", "/nosuch"], "Can't chdir to '/nosuch': No such file or directory\n"),
-        (["--logfile", "/nosuch/h.log"], "Can't open the log file: No such file or directory\n"),
+        (["--logfile", "/nosuch/h.log"], "Can't open the log file '/nosuch/h.log': No such file or directory\n"),
         (["--port", "0"], "Configured to not listen anywhere, exiting.\n"),
         (["--bind", "", "--port", "7000"], "Configured to not listen anywhere, exiting.\n"),
         (
