@@ -582,6 +582,8 @@ class Server:
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
         self.dispatcher.log_single_units()
+        if self.log is not None and self.log.is_starting:
+            self.snapshots.complete()  # before that the log holds nothing
         is_synced = self._sync_log()
         wants_snapshot = bool(self.snapshots.save_points) if save is None else save
         if not wants_snapshot or self.context.loading:

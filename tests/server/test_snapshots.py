@@ -410,3 +410,13 @@ def test_log_turned_off_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     assert server.server.log is None
     assert not list((tmp_path / "appendonlydir").iterdir())
     server.stop()
+
+
+def test_stop_while_the_log_starts_waits_for_its_base(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.config.save = b""
+    server.call("SET a 1", "CONFIG SET appendonly yes", "SET b 1")
+    assert server.server.prepare_stop()
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
