@@ -28,7 +28,7 @@ from errno import ENOSPC
 from typing import Final
 
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
-from .errors import LogError, LogFailure, explain
+from .errors import LoadError, LogError, LogFailure, explain
 from .files import DiskFiles, Files, LogFile
 from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy, run_through
 from .manifest import Manifest, Part
@@ -229,7 +229,11 @@ class AppendOnlyLog:
 
     def _read_manifest(self) -> Manifest:
         data = self.files.read(self._settings.manifest_path)
-        return Manifest() if data is None else Manifest.decode(data)
+        try:
+            return Manifest() if data is None else Manifest.decode(data)
+        except LoadError as error:
+            path = self._settings.manifest_path
+            raise LoadError(f"{path}: {error}; mend this list of the log's files, or take it from a backup") from error
 
     def open(self) -> None:
         """Begin to keep records at the end of the log that is there, or in a new one. Raises LogError, OSError."""

@@ -22,6 +22,11 @@ BLOCK_SIZE: Final = 256 * 1024
 
 RDB_MAGIC: Final = b"REDIS"
 
+FROM_BACKUP: Final = "records stand behind it: take the log from a backup"
+TAIL_CURE: Final = (
+    "to give up the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
+)
+
 Apply = Callable[[list[bytes]], object]
 """Runs one record. Raises UnknownRecord, or LoadError if it makes no sense; its answer is not looked at."""
 
@@ -146,9 +151,12 @@ class Loader:
         except Damage as damage:
             if self._group is None:
                 good_offset = reader.offset  # behind the line of the last good block
-            is_applied = damage.offset < good_offset
-            if not is_last or is_applied or size - good_offset >= self._policy.damaged_size_max:
-                raise _damaged(name, damage.offset, damage.reason) from damage
+            lost_size, is_applied = size - good_offset, damage.offset < good_offset
+            if not is_last or is_applied:
+                raise _damaged(name, damage.offset, damage.reason, FROM_BACKUP) from damage
+            if lost_size >= self._policy.damaged_size_max:
+                cure = TAIL_CURE % (lost_size, lost_size + 1, self._path(name))
+                raise _damaged(name, damage.offset, damage.reason, cure) from damage
             return self._truncate(name, good_offset)
         except UnknownRecord as unknown:
             reason = f"Unknown command '{unknown}' reading the append only file"
@@ -199,7 +207,7 @@ class Loader:
                 self._apply_one(name, offset, each)
             self._group = None
         elif word in (b"MULTI", b"EXEC"):
-            raise _damaged(name, offset, f"{word.decode()} out of place")
+            raise _damaged(name, offset, f"{word.decode()} out of place", FROM_BACKUP)
         elif group is not None:
             group.append(record)
         else:
@@ -227,6 +235,7 @@ class Loader:
         logger.warning("!!! Truncating the AOF %s at offset %d !!!", name, offset)
         file = self._files.open_log(self._path(name))
         try:
+            logger.warning("%d bytes at the end of %s are dropped", file.size() - offset, self._path(name))
             file.truncate(offset)
             file.fsync()
         finally:
@@ -235,6 +244,6 @@ class Loader:
         return offset
 
 
-def _damaged(name: str, offset: int, reason: str) -> LoadError:
+def _damaged(name: str, offset: int, reason: str, cure: str) -> LoadError:
     """Bytes that no torn write explains."""
-    return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}")
+    return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}; {cure}")

@@ -343,6 +343,7 @@ def test_torn_record_is_cut_off(cut: int, caplog: pytest.LogCaptureFixture) -> N
     assert bench.written == SELECT_0 + SET_A
     offset = len(SELECT_0 + SET_A)
     assert f"!!! Truncating the AOF appendonly.aof.1.incr.aof at offset {offset} !!!" in caplog.text
+    assert f"{cut} bytes at the end of {INCREMENT} are dropped" in caplog.text
     assert bench.log.current_size == offset
 
 
@@ -365,9 +366,28 @@ def test_torn_end_is_fatal_if_truncation_is_forbidden() -> None:
 def test_damage_in_the_middle_names_file_and_offset() -> None:
     bench = Bench()
     bench.put(SET_A + b"garbage" + SET_B)
-    with pytest.raises(LoadError, match=rf"appendonly\.aof\.1\.incr\.aof.* at offset {len(SET_A)}$"):
+    with pytest.raises(LoadError, match=rf"appendonly\.aof\.1\.incr\.aof.* at offset {len(SET_A)}; "):
         bench.load()
     assert bench.written == SET_A + b"garbage" + SET_B
+
+
+def test_damaged_end_names_the_cures_and_the_first_works() -> None:
+    bench = Bench()
+    bench.put(SET_A + b"garbage")
+    with pytest.raises(LoadError) as failure:
+        bench.load()
+    cure = "to give up the last 7 bytes, start with --aof-load-corrupt-tail-max-size 8 or run headrace-check-aof --fix "
+    assert str(failure.value).endswith(f"at offset {len(SET_A)}; {cure}{INCREMENT}")
+    bench = Bench(corrupt_tail_size_max=8)
+    bench.put(SET_A + b"garbage")
+    assert bench.load() == [[b"SET", b"a", b"1"]]
+
+
+def test_damaged_manifest_is_named_by_its_path() -> None:
+    bench = Bench()
+    bench.disk.content[MANIFEST] = bytearray()
+    with pytest.raises(LoadError, match=f"^{MANIFEST}: Found an empty AOF manifest; mend this list"):
+        bench.load()
 
 
 @pytest.mark.parametrize(("size_max", "is_cut"), [(7, False), (8, True)])

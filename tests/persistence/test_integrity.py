@@ -292,7 +292,7 @@ def test_damage_in_the_middle_is_refused_with_file_and_offset(old: bytes, new: b
 
 def test_mismatch_names_the_offset_of_its_block() -> None:
     data = FIRST + SECOND.replace(b"2", b"3", 1) + THIRD
-    with pytest.raises(LoadError, match=f"checksum of the block does not match at offset {len(FIRST)}$"):
+    with pytest.raises(LoadError, match=f"checksum of the block does not match at offset {len(FIRST)}; "):
         load(data)
 
 
@@ -311,7 +311,7 @@ def test_length_that_runs_over_the_end_is_damage_if_a_line_follows() -> None:
     record = pack_command((b"SET", b"a", b"x" * 10))
     longer = record.replace(b"$10", b"$90")
     assert load(FIRST + longer)[1] == FIRST
-    with pytest.raises(LoadError, match=f"beyond its block at offset {len(FIRST)}$"):
+    with pytest.raises(LoadError, match=f"beyond its block at offset {len(FIRST)}; "):
         load(FIRST + longer + checksum_line(record))
 
 
