@@ -567,10 +567,11 @@ class AppendOnlyLog:
             self._write_rest()
 
     def _sync_in_background(self, now_ms: int) -> None:
-        """Start the fsync of `everysec` if it is due and the last one has ended."""
+        """Start the fsync of `everysec`, or one more after a failure, if it is due and the last one has ended."""
         if self._fsync_future is not None:
             self._collect_fsync(wait=False)
-        if self.policy != b"everysec" or self._file is None or self._fsync_future is not None:
+        is_wanted = self.policy == b"everysec" or not self.last_fsync_ok
+        if not is_wanted or self._file is None or self._fsync_future is not None:
             return
         # A clock that was set back must not put the fsync off.
         is_due = abs(now_ms - self._fsync_started_ms) >= FSYNC_INTERVAL_MS

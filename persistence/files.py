@@ -139,8 +139,13 @@ class DiskFiles:
         is_new = not os.path.exists(path)
         file = DiskFile(path)
         if is_new:
-            file.fsync()
-            self._sync_folder(os.path.dirname(path) or ".")
+            try:
+                file.fsync()
+                self._sync_folder(os.path.dirname(path) or ".")
+            except OSError:
+                file.close()
+                self.remove(path)  # or the next attempt would take its name for synced
+                raise
         return file
 
     def read(self, path: str) -> bytes | None:

@@ -118,7 +118,9 @@ class Loader:
         sizes = {name: self._size_of(name) for name, _ in parts}
         self._size_total = sum(sizes.values())
         for index, (name, kind) in enumerate(parts):
-            size = yield from self._load_file(name, sizes[name], is_last=index == len(parts) - 1)
+            # Behind empty files, too: what a crash leaves when a rewrite had named the next file and got no further.
+            is_last = not any(sizes[later] for later, _ in parts[index + 1 :])
+            size = yield from self._load_file(name, sizes[name], is_last=is_last)
             self.result.size += size
             if kind == b"b":
                 self.result.base_size = size

@@ -248,7 +248,7 @@ class Server:
             if log.needs_fsync_before_reply:
                 log.fsync()
         except LogFailure as failure:
-            self._die(failure)
+            self.die(failure)
             return False
         self.dispatcher.log_has_news = log.is_put_off
         self._note_write_error()
@@ -267,7 +267,7 @@ class Server:
         try:
             self.log.cron(self.clock())
         except LogFailure as failure:
-            self._die(failure)
+            self.die(failure)
             return
         self._note_write_error()
         if self.dispatcher.waiters.by_client:
@@ -283,7 +283,7 @@ class Server:
             self.dispatcher.write_error = error
             self.dispatcher.refresh_clients()
 
-    def _die(self, failure: LogFailure) -> None:
+    def die(self, failure: LogFailure) -> None:
         """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
         logger.critical("%s", failure)
         self.exit_code = 1
@@ -360,7 +360,7 @@ class Server:
             try:
                 self.log.cron(now_ms)
             except LogFailure as failure:
-                self._die(failure)
+                self.die(failure)
             self._note_write_error()
         self.snapshots.cron(now_ms)
 

@@ -156,7 +156,11 @@ class Snapshots:
             # The log must hold everything that the image will hold before the new increment begins.
             server.dispatcher.log_single_units()
             path = log.begin_rewrite()
-        except (OSError, LogFailure) as error:
+        except LogFailure as failure:
+            self.rewrite.end(now_ms, ok=False)
+            server.die(failure)
+            return False
+        except OSError as error:
             self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
             return False
         image = StoreImage(server.store)

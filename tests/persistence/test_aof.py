@@ -285,6 +285,31 @@ def test_failed_background_fsync_refuses_writes_until_one_succeeds() -> None:
     assert log.write_error is None
 
 
+def test_failed_fsync_is_tried_again_whatever_the_policy() -> None:
+    """A rewrite syncs the file it leaves; with `no` nothing else would ever lift the refusal of writes."""
+    bench = Bench(b"no")
+    log = bench.opened()
+    log.append([(0, SET_A)], False)
+    bench.disk.fails_fsync = True
+    with pytest.raises(OSError, match="Input/output error"):
+        log.begin_rewrite()
+    assert log.write_error == b"Input/output error"
+    bench.disk.fails_fsync = False
+    bench.clock.now_ms += 1000
+    log.cron(bench.clock.now_ms)
+    bench.thread.run()
+    log.cron(bench.clock.now_ms)
+    assert log.write_error is None
+
+
+def test_file_is_synced_before_the_manifest_names_the_next() -> None:
+    bench = Bench(b"no")
+    log = bench.opened()
+    log.append([(0, SET_A)], False)
+    log.begin_rewrite()
+    assert bench.disk.synced[INCREMENT] == SELECT_0 + SET_A
+
+
 def test_close_leaves_everything_on_stable_storage() -> None:
     bench = Bench(b"no")
     log = bench.opened()
@@ -406,10 +431,20 @@ def test_torn_file_that_is_not_the_last_is_fatal() -> None:
     bench = Bench()
     bench.put(SET_A + SET_B[:5])
     bench.disk.content[MANIFEST] += b"file appendonly.aof.2.incr.aof seq 2 type i\n"
-    bench.disk.content[f"{FOLDER}/appendonly.aof.2.incr.aof"] = bytearray()
+    bench.disk.content[f"{FOLDER}/appendonly.aof.2.incr.aof"] = bytearray(SET_B)
     with pytest.raises(LoadError, match="the truncated file is not the last file"):
         bench.load()
     assert bench.written == SET_A + SET_B[:5]
+
+
+def test_torn_file_in_front_of_empty_ones_is_cut() -> None:
+    """What a crash leaves if a rewrite has named the next file and failed."""
+    bench = Bench()
+    bench.put(SET_A + SET_B[:5])
+    bench.disk.content[MANIFEST] += b"file appendonly.aof.2.incr.aof seq 2 type i\n"
+    bench.disk.content[f"{FOLDER}/appendonly.aof.2.incr.aof"] = bytearray()
+    assert bench.load() == [[b"SET", b"a", b"1"]]
+    assert bench.written == SET_A
 
 
 @pytest.mark.parametrize("method", ["make_folder", "open_log"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from errno import ENOSPC
+from errno import EIO, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -93,3 +93,16 @@ def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
     applied: list[list[bytes]] = []
     AppendOnlyLog(settings, b"no").load(applied.append)
     assert [record[2] for record in applied if record[0] == b"SET"] == [b"0", b"1", b"2"]
+
+
+def test_file_whose_name_cannot_be_synced_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt would find it, and take its name for synced."""
+
+    def fail(path: str) -> None:
+        raise OSError(EIO, os.strerror(EIO))
+
+    files = DiskFiles()
+    monkeypatch.setattr(files, "_sync_folder", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        files.open_log(str(tmp_path / "log"))
+    assert list(tmp_path.iterdir()) == []

@@ -58,13 +58,24 @@ class CrashChecker:
 
     With `holes` only power losses are looked at, in which one page of what was not synced reads as zeros though later
     ones are there. A start may refuse such a disk, and must not find a state that never was.
+
+    With `has_faults` and a policy other than `always`, writes that were answered while the disk failed are in memory.
     """
 
-    def __init__(self, world: World, findings: Findings, *, crash_at: int | None = None, holes: bool = False) -> None:
+    def __init__(
+        self,
+        world: World,
+        findings: Findings,
+        *,
+        crash_at: int | None = None,
+        holes: bool = False,
+        has_faults: bool = False,
+    ) -> None:
         self._world, self.findings = world, findings
         self._rnd = random.Random(world.seed + 1)
         self._crash_at = crash_at
         self._holes = holes
+        self._has_faults = has_faults
         self._boundaries_count = 0
         self._known: dict[int, Digest] = {}
         """States by fingerprint of their disks."""
@@ -78,11 +89,12 @@ class CrashChecker:
             return
         world, disk = self._world, self._world.disk
         acknowledged = world.acknowledged_count
-        self._expect("kill", call, disk.after_kill(), acknowledged)
+        is_written = world.policy == b"always" or not self._has_faults
+        self._expect("kill", call, disk.after_kill(), acknowledged if is_written else world.handed_count)
         synced = acknowledged if world.policy == b"always" else world.synced_count
         for rnd in (None, self._rnd):
             survived = self._expect("power loss", call, disk.after_power_loss(rnd), synced)
-            if world.policy == b"everysec":
+            if world.policy == b"everysec" and not self._has_faults:
                 self._measure(survived)
         self._boundaries_count += 1
         if self._boundaries_count == self._crash_at:

@@ -161,6 +161,8 @@ class World:
         self.history: list[Digest] = []
         self.acknowledged: list[tuple[int, int]] = [(0, self.clock())]
         """(units, Unix ms): how many units had been answered when."""
+        self.handed_count = 0
+        """Units answered after they were handed to the disk: all that were answered, unless writing fails."""
         self.on_boundary: Callable[[Call], None] = lambda call: None
         self.synced_count = 0
         """Units answered before the last completed fsync of the log began."""
@@ -209,6 +211,9 @@ class World:
     def on_acknowledged(self) -> None:
         """Replies leave; they may tell of all units so far."""
         self.acknowledged.append((self.units_count, self.clock()))
+        assert self.server.log is not None
+        if not self.server.log.buffer_size:
+            self.handed_count = self.units_count
 
     def _pass_boundary(self, call: Call) -> None:
         self.fsyncs.pause()
@@ -216,7 +221,7 @@ class World:
         self.on_boundary(call)
 
     def _note_sync_begins(self, call: Call) -> tuple[int, int]:
-        return self.acknowledged_count, self.clock()
+        return self.handed_count, self.clock()
 
     def _note_synced(self, call: Call, token: Any) -> None:
         if call.path.endswith(".incr.aof"):
@@ -233,6 +238,8 @@ class World:
         """So many turns of random work."""
         with self.loop.running():
             for _ in range(turns_count):
+                if self.server.stopped.is_set():
+                    return
                 self.turn()
 
     def turn(self) -> None:

@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a call does instead of succeeding: take `size` bytes of an append, then fail unless `errno` is 0."""
+    """What a call does instead of succeeding: fail, or with `errno` 0 take only `size` bytes of an append."""
 
     errno: int = 0
     size: int = 0
@@ -166,7 +166,7 @@ class SimulatedDisk:
         self.calls_count += 1
         self.on_boundary(call)
         fault = self.fault(call)
-        if fault is not None and fault.errno and not fault.size:
+        if fault is not None and fault.errno:
             raise OSError(fault.errno, os.strerror(fault.errno), path)
         return call, fault
 
@@ -198,8 +198,6 @@ class SimulatedDisk:
             if part:
                 inode.append(part)
                 self.on_boundary(call)
-        if fault is not None and fault.errno:
-            raise OSError(fault.errno, os.strerror(fault.errno), path)
         return len(data)
 
     def fsync(self, path: str, inode: Inode) -> None:
@@ -234,8 +232,12 @@ class SimulatedDisk:
             self._rename("create", path, {path: Inode()})
         file = SimulatedFile(self, path)
         if is_new:
-            file.fsync()
-            self.sync_folder(os.path.dirname(path))
+            try:
+                file.fsync()
+                self.sync_folder(os.path.dirname(path))
+            except OSError:
+                self.remove(path)
+                raise
         return file
 
     def inode(self, path: str) -> Inode:
