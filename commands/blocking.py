@@ -20,5 +20,7 @@ class Blocked:
     """Unix ms at which the client gets the null array (see `for_sync`); None for BLOCK 0."""
     wake_ms: int | None = None
     """Unix ms after which a pending entry may have become idle enough (XREADGROUP CLAIM)."""
+    spent_ns: int = 0
+    """Time the run took that ended in blocking; set by whoever ran it."""
     for_sync: bool = False
     """WAITAOF: run again after each fsync of the log, and, for its answer, at the deadline."""

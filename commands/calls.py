@@ -33,9 +33,11 @@ def call(context: Context, row: Row, argv: list[bytes]) -> Reply:
         reply = failed(context, row, error)
     except Exception:
         reply = broken(context, row, argv)
-    row.duration_ns += perf_counter_ns() - started_ns
-    if type(reply) is not Blocked:
-        row.calls += 1
+    duration_ns = perf_counter_ns() - started_ns
+    if type(reply) is Blocked:
+        reply.spent_ns = duration_ns
+    else:
+        row.durations.add(duration_ns)
         count_commands(context, client, 1)
     return reply
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from ..protocol.replies import Reply, SetReply, SimpleString
@@ -11,7 +10,7 @@ from ..store.glob import matches
 from .context import Context
 from .keys import access_names, access_of, find_keys, key_range
 from .lookup import named_row
-from .table import TABLE, Argument, Flag, KeySpec, Row, command, container
+from .table import TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
 
 CATEGORIES: Final = (
     "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "array", "bitmap", "hyperloglog", "geo",
@@ -149,13 +148,6 @@ def find_named(name: bytes) -> Row | None:
     parent, bar, sub = name.upper().partition(b"|")
     row = TABLE.get(parent)
     return row.subcommands.get(sub) if row is not None and bar else row
-
-
-def all_rows() -> Iterator[Row]:
-    """Every row, containers before their subcommands."""
-    for row in TABLE.values():
-        yield row
-        yield from row.subcommands.values()
 
 
 _FLAGS: Final = Flag.LOADING | Flag.STALE

@@ -13,13 +13,14 @@ arguments start at `argv[2]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
 from typing import TYPE_CHECKING
 
 from ..protocol.replies import Reply
+from .durations import Durations
 
 if TYPE_CHECKING:
     from .context import Context
@@ -116,9 +117,8 @@ class Row:
     name_lower: bytes = b""
     """As error texts and COMMAND print it: `xgroup|create`."""
     is_write: bool = False
-    calls: int = 0
-    """Statistics of this server run: see INFO commandstats."""
-    duration_ns: int = 0
+    durations: Durations = field(default_factory=Durations)
+    """Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats."""
     rejected_calls: int = 0
     failed_calls: int = 0
 
@@ -127,9 +127,19 @@ class Row:
         self.is_write = bool(self.flags & Flag.WRITE)
 
     @property
+    def calls(self) -> int:
+        """Calls that have ended."""
+        return self.durations.count
+
+    @property
     def duration_us(self) -> int:
-        """Time spent in the handler, in whole microseconds; kept in ns because one call is only a few of them."""
-        return self.duration_ns // 1000
+        """Time spent in the handler, in whole microseconds."""
+        return self.durations.total_ns // 1000
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.rejected_calls = self.failed_calls = 0
+        self.durations.clear()
 
 
 TABLE: dict[bytes, Row] = {}
@@ -192,6 +202,13 @@ def register(row: Row) -> None:
         TABLE[parent.encode()].subcommands[sub.encode()] = row
     else:
         TABLE[parent.encode()] = row
+
+
+def all_rows() -> Iterator[Row]:
+    """Every row, containers before their subcommands."""
+    for row in TABLE.values():
+        yield row
+        yield from row.subcommands.values()
 
 
 FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)

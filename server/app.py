@@ -20,7 +20,6 @@ from typing import Final, cast
 from ..commands import registry
 from ..commands.client import Client
 from ..commands.context import Context
-from ..commands.table import TABLE
 from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
 from ..persistence.lock import FolderLock
@@ -600,9 +599,6 @@ class Server:
         self.stats.reset()
         for db in self.store.databases:
             db.hits = db.misses = 0
-        for row in TABLE.values():
-            for each in (row, *row.subcommands.values()):
-                each.calls = each.duration_ns = each.rejected_calls = each.failed_calls = 0
 
 
 def serve(config: Config) -> int:

@@ -22,6 +22,7 @@ from ..commands.client import Client
 from ..commands.connection import NoAuthentication, must_authenticate
 from ..commands.context import Context
 from ..commands.debug import NOT_ALLOWED, is_allowed
+from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
 from ..commands.table import TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
@@ -49,8 +50,8 @@ SERVING_ROUNDS_MAX: Final = 1000
 """Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
 round, so reaching this means that a re-run signals its own key for ever."""
 
-FastRow = tuple[Handler, int, int, Row]
-"""(handler, fewest words, most words, row)."""
+FastRow = tuple[Handler, int, int, Row, list[int]]
+"""(handler, fewest words, most words, row, its histogram of short calls)."""
 
 
 class Log(Protocol):
@@ -154,7 +155,9 @@ class Dispatcher:
             ordinary = row.keys and row.group in ORDINARY_GROUPS and row.name not in ACROSS_DATABASES
             if row.handler is not None and not row.subcommands and (ordinary or row.name in ALSO_ORDINARY):
                 words_min, words_max = abs(row.arity), row.arity if row.arity > 0 else ARGUMENTS_COUNT_MAX
-                self._fast[name] = self._fast[name.lower()] = (row.handler, words_min, words_max, row)
+                self._fast[name] = self._fast[name.lower()] = (
+                    row.handler, words_min, words_max, row, row.durations.short,
+                )  # fmt: skip
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -162,7 +165,8 @@ class Dispatcher:
         """Run the requests of one read, until one of them makes the rest wait; the rest goes to the backlog.
 
         Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole price of dispatch, so it works with
-        locals, and one reading of the clock per command serves as the end of one and the start of the next.
+        locals, one reading of the clock per command serves as the end of one and the start of the next, and one count
+        in the histogram of its row is all that remains of a call.
         """
         context, client, out, fast = self.context, session.client, session.out, self._fast
         effects, waiting = context.effects, self.waiters.by_client
@@ -190,8 +194,7 @@ class Dispatcher:
                 encode, db = ENCODERS[client.protocol], client.db
                 started_ns = perf_counter_ns()
                 continue
-            handler, _, _, row = found
-            row.calls += 1
+            handler, _, _, row, short_calls = found
             try:
                 reply = handler(context, argv)
             except ReplyError as error:
@@ -203,7 +206,11 @@ class Dispatcher:
             elif type(reply) is not Blocked:
                 encode(reply, out)
             ended_ns = perf_counter_ns()
-            row.duration_ns += ended_ns - started_ns
+            duration_ns = ended_ns - started_ns
+            try:
+                short_calls[duration_ns >> SHORT_SHIFT] += 1
+            except IndexError:
+                row.durations.add(duration_ns)
             started_ns = ended_ns
             if len(effects) != units_end or db.expired_keys:
                 if len(effects) == units_end + 1 and not db.expired_keys:
@@ -220,7 +227,9 @@ class Dispatcher:
                 started_ns = perf_counter_ns()
             if type(reply) is Blocked:
                 client.last_command = row.name_lower
-                row.calls -= 1  # until it has ended
+                # It counts when it has ended.
+                row.durations.remove(duration_ns)
+                reply.spent_ns = duration_ns
                 uncounted -= length_hint(iterator) + 1
                 self._park(session, reply)
                 session.backlog.extend(iterator)
@@ -494,7 +503,7 @@ class Dispatcher:
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
-        find_row(waiter.blocked.argv).calls += 1
+        find_row(waiter.blocked.argv).durations.add(waiter.blocked.spent_ns)
         count_commands(self.context, waiter.client, 1)
         self._end_wait(waiter, reply)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from .. import REDIS_VERSION, __version__
 from ..commands.client import Client
-from ..commands.table import TABLE, Row
+from ..commands.table import all_rows
 from ..store.database import Database, Store
 from .config import Config
 from .loading import Loading
@@ -385,7 +385,7 @@ def cpu_fields(server: Source) -> Fields:
 def command_fields(server: Source) -> Fields:
     """One line for each command that was called or refused."""
     fields: Fields = []
-    for row in _rows():
+    for row in all_rows():
         if row.calls or row.rejected_calls or row.failed_calls:
             mean_us = row.duration_us / row.calls if row.calls else 0
             fields.append(
@@ -398,18 +398,26 @@ def command_fields(server: Source) -> Fields:
     return fields
 
 
-def _rows() -> Iterable[Row]:
-    for row in TABLE.values():
-        yield row
-        yield from row.subcommands.values()
-
-
 def error_fields(server: Source) -> Fields:
     """Error replies by code word, in alphabetical order."""
     return [
         (f"errorstat_{code.decode('utf-8', 'replace')}", f"count={count}")
         for code, count in sorted(server.stats.errors.items())
     ]
+
+
+def latency_fields(server: Source) -> Fields:
+    """How long runs of each command took; every run counts, those of a blocked command apart."""
+    if not server.config.latency_tracking:
+        return []
+    percents = server.config.latency_tracking_info_percentiles.decode().split()
+    fields: Fields = []
+    for row in all_rows():
+        found = row.durations.percentiles_ns(map(float, percents))
+        parts = [f"p{float(name):.15g}={value_ns / 1000:.3f}" for name, value_ns in zip(percents, found, strict=False)]
+        if found or row.calls:
+            fields.append((f"latency_percentiles_usec_{row.name_lower.decode()}", ",".join(parts)))
+    return fields
 
 
 def cluster_fields(server: Source) -> Fields:
@@ -454,7 +462,7 @@ SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Modules": no_fields,
     "Commandstats": command_fields,
     "Errorstats": error_fields,
-    "Latencystats": no_fields,
+    "Latencystats": latency_fields,
     "Cluster": cluster_fields,
     "Keyspace": keyspace_fields,
     "Keysizes": no_fields,

@@ -11,6 +11,8 @@ import time
 from collections import deque
 from typing import Final
 
+from ..commands.table import all_rows
+
 RATE_SAMPLE_COUNT: Final = 16
 """A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis."""
 
@@ -103,7 +105,9 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT for everything kept here."""
+        """CONFIG RESETSTAT for everything kept here and on the rows."""
+        for row in all_rows():
+            row.reset_statistics()
         for name in COUNTERS:
             if name not in KEPT:
                 setattr(self, name, 0)

@@ -171,6 +171,23 @@ def test_client_counts_within_one_pipeline(server: Server) -> None:
         assert read_command_count(wire) == 6
 
 
+def test_latency_is_told_of_every_command_that_was_called(server: Server) -> None:
+    with server.connect() as wire:
+        wire.call("CONFIG", "RESETSTAT")
+        for line in ("XLEN s", "XLEN", "NOSUCH", "MULTI", "CLIENT ID", "EXEC", "XREAD BLOCK 10 STREAMS s $", "PING"):
+            wire.call(*line.split())
+        wire.call("CONFIG", "SET", "latency-tracking-info-percentiles", "0 50.50 100")
+        fields = read_fields(wire, "latencystats")
+        called = ("config|resetstat", "xlen", "multi", "client|id", "exec", "xread", "ping", "config|set")
+        assert fields.keys() == {f"latency_percentiles_usec_{name}" for name in called}
+        assert all(re.fullmatch(r"p0=\d+\.\d{3},p50\.5=\d+\.\d{3},p100=\d+\.\d{3}", each) for each in fields.values())
+        wire.call("CONFIG", "SET", "latency-tracking", "no")
+        assert read_fields(wire, "latencystats") == {}
+        wire.call("CONFIG", "SET", "latency-tracking", "yes", "latency-tracking-info-percentiles", "50 99 99.9")
+        wire.call("CONFIG", "RESETSTAT")
+        assert read_fields(wire, "latencystats").keys() == {"latency_percentiles_usec_config|resetstat"}
+
+
 def test_refused_passwords_are_counted_beyond_a_reset(server: Server) -> None:
     with server.connect() as wire:
         before = int(read_fields(wire, "stats")["acl_access_denied_auth"])

@@ -67,7 +67,7 @@ def test_calls_and_errors_are_counted() -> None:
     caller.call("XADD s 1-1 f v", "XADD s 1-1 f v", "XADD s", "CLIENT ID")
     row = TABLE[b"XADD"]
     assert (row.calls, row.failed_calls, row.rejected_calls) == (2, 1, 1)
-    assert row.duration_ns > 0
+    assert row.durations.total_ns > 0
     assert rig.server.stats.errors == {b"ERR": 2}
     assert rig.server.stats.commands_processed == 3
     assert caller.client.commands_count == 3

@@ -11,6 +11,7 @@ import pytest
 from headrace.commands import info as info_command
 from headrace.commands.blocking import Blocked
 from headrace.commands.client import Client
+from headrace.commands.durations import Durations
 from headrace.commands.table import TABLE
 from headrace.server.config import Config
 from headrace.server.info import human_size, render
@@ -148,11 +149,12 @@ def test_stats_and_errors_come_from_the_counters(server: FakeServer) -> None:
 def test_commandstats_come_from_the_table(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert info_command.info is TABLE[b"INFO"].handler
     row = TABLE[b"INFO"]
-    monkeypatch.setattr(row, "calls", 2)
-    monkeypatch.setattr(row, "duration_ns", 5_000)
+    monkeypatch.setattr(row, "durations", Durations())
+    for duration_ns in (1_000_000, 3_000_000):
+        row.durations.add(duration_ns)
     monkeypatch.setattr(row, "failed_calls", 1)
     found = fields(server, b"commandstats")
-    assert found["cmdstat_info"] == "calls=2,usec=5,usec_per_call=2.50,rejected_calls=0,failed_calls=1"
+    assert found["cmdstat_info"] == "calls=2,usec=4000,usec_per_call=2000.00,rejected_calls=0,failed_calls=1"
 
 
 @pytest.mark.parametrize(
