@@ -124,6 +124,7 @@ def server_fields(server: Source) -> Fields:
         ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
         ("monotonic_clock", "POSIX clock_gettime"),
         ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
+        ("gcc_version", _gcc_version()),
         ("process_id", os.getpid()),
         ("process_supervised", "no"),
         ("run_id", server.stats.run_id),
@@ -149,6 +150,12 @@ def server_fields(server: Source) -> Fields:
         ("headrace_version", __version__),
         ("python_version", platform.python_version()),
     ]
+
+
+def _gcc_version() -> str:
+    """Of the compiler that made this Python; where that was another one, what Redis says then."""
+    compiler, _, version = platform.python_compiler().partition(" ")
+    return version.split(" ")[0] if compiler == "GCC" else "0.0.0"
 
 
 def client_fields(server: Source) -> Fields:
@@ -194,22 +201,35 @@ def memory_fields(server: Source) -> Fields:
         ("used_memory_dataset", dataset),
         ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
         *_sized("total_system_memory", total),
+        *_zeros("used_memory_lua", "used_memory_vm_eval"),
+        ("used_memory_lua_human", human_size(0)),
+        *_zeros("used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"),
+        *_zeros("used_memory_vm_functions"),
+        *_sized("used_memory_vm_total", 0),
+        *_zeros("used_memory_functions", "used_memory_hash_templates"),
+        *_sized("used_memory_scripts", 0),
         *_sized("maxmemory", server.config.maxmemory),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
         ("mem_fragmentation_ratio", "1.00"),
         ("mem_fragmentation_bytes", 0),
         ("mem_not_counted_for_evict", log_buffer),
         ("mem_replication_backlog", 0),
-        ("mem_total_replication_buffers", 0),
-        ("mem_clients_slaves", 0),
+        *_zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),
         ("mem_clients_normal", clients),
-        ("mem_cluster_links", 0),
+        ("mem_clients_normal_shared", 0),
+        ("mem_clients_normal_unshared", clients),
+        *_zeros("mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer"),
+        *_zeros("mem_cluster_slot_migration_input_buffer_peak", "mem_cluster_links"),
         ("mem_aof_buffer", log_buffer),
         ("mem_allocator", "python"),
-        ("active_defrag_running", 0),
-        ("lazyfree_pending_objects", 0),
-        ("lazyfreed_objects", 0),
+        *_zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
+        *_zeros("lazyfree_pending_objects", "lazyfreed_objects"),
     ]
+
+
+def _zeros(*names: str) -> Fields:
+    """Fields of what Headrace has not and does not do, so that none is the truth."""
+    return [(name, 0) for name in names]
 
 
 def _sized(name: str, size: int) -> Fields:
@@ -317,10 +337,12 @@ def stats_fields(server: Source) -> Fields:
         ("sync_full", 0),
         ("sync_partial_ok", 0),
         ("sync_partial_err", 0),
+        *_zeros("expired_subkeys", "expired_subkeys_active"),
         ("expired_keys", stats.expired_keys),
         ("expired_keys_active", stats.expired_keys_active),
         ("evicted_keys", 0),
         ("evicted_clients", stats.evicted_clients),
+        *_zeros("evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"),
         ("keyspace_hits", sum(db.hits for db in server.store.databases)),
         ("keyspace_misses", sum(db.misses for db in server.store.databases)),
         ("pubsub_channels", 0),
@@ -329,21 +351,27 @@ def stats_fields(server: Source) -> Fields:
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("migrate_cached_sockets", 0),
-        ("slave_expires_tracked_keys", 0),
-        ("tracking_total_keys", 0),
-        ("tracking_total_items", 0),
-        ("tracking_total_prefixes", 0),
+        *_zeros("slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
+        *_zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
+        *_zeros("tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"),
         ("unexpected_error_replies", stats.unexpected_error_replies),
         ("total_error_replies", stats.error_replies),
         ("total_reads_processed", stats.reads_processed),
         ("total_writes_processed", stats.writes_processed),
+        *_zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
+        *_zeros("io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"),
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
+        *_zeros("reply_buffer_shrinks", "reply_buffer_expands"),
         ("slowlog_commands_count", stats.slowlog_commands_count),
+        ("slowlog_commands_time_ms_max", "0.00"),
+        ("slowlog_commands_time_ms_sum", "0.00"),
+        *_zeros("hash_templates", "hash_template_keys"),
         ("acl_access_denied_auth", stats.acl_denied_auth),
         ("acl_access_denied_cmd", stats.acl_denied_command),
         ("acl_access_denied_key", stats.acl_denied_key),
         ("acl_access_denied_channel", stats.acl_denied_channel),
+        ("acl_access_denied_tls_cert", 0),
     ]
 
 
