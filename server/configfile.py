@@ -36,11 +36,11 @@ class ConfigError(Exception):
 
 
 class ConfigLineError(ConfigError):
-    """A line that says something impossible. `number` counts from 1."""
+    """A line that says something impossible. `place` is where it stands: a line of a file, or an option."""
 
-    def __init__(self, number: int, line: bytes, reason: str) -> None:
+    def __init__(self, place: str, line: bytes, reason: str) -> None:
         shown = line.decode("utf-8", "backslashreplace")
-        super().__init__(f"Reading the configuration file, at line {number}\n>>> '{shown}'\n{reason}")
+        super().__init__(f"Reading {place}\n>>> '{shown}'\n{reason}")
 
 
 def split_words(line: bytes) -> list[bytes]:
@@ -141,40 +141,57 @@ def options_text(words: list[bytes]) -> bytes:
 
 def load_text(config: Config, text: bytes) -> None:
     """Put every line of `text` into `config`. Raises ConfigError; `config` is then half filled and not to be used."""
-    loader = _Loader(config)
-    loader.load(text, depth=0)
-    loader.check_passwords()
+    loader = Loader(config)
+    loader.load(text, "the configuration file")
+    loader.finish()
 
 
-class _Loader:
-    """Remembers which accumulating directives have been seen: their first line replaces the default."""
+class Loader:
+    """Puts files and options into `config`, one after another; what comes later wins.
+
+    Remembers which accumulating directives have been seen: their first line replaces the default. All methods raise
+    ConfigError; `config` is then half filled and not to be used.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._seen: set[bytes] = set()
         self._password_digests: list[bytes] = []
 
-    def check_passwords(self) -> None:
-        """A rewritten file names the default user's password by digest: it must be that of requirepass."""
+    def finish(self) -> None:
+        """To be called last: a rewritten file names the default user's password by digest, which must fit requirepass."""
         digest = hashlib.sha256(self._config.requirepass).hexdigest().encode()
         if any(each != digest for each in self._password_digests):
             raise ConfigError("The password of 'user default' is not that of requirepass: " + REFUSED[b"user"])
 
-    def load(self, text: bytes, *, depth: int) -> None:
+    def load_file(self, path: bytes, *, depth: int = 0) -> None:
+        """Everything in the file at `path`."""
+        self.load(read_file(path), f"the configuration file {os.fsdecode(path)}", depth=depth)
+
+    def load_options(self, words: list[bytes]) -> None:
+        """The options of a command line."""
+        for line in options_text(words).split(b"\n"):
+            name = os.fsdecode(line.partition(b" ")[0])
+            self._load_line(line, f"option --{name}", b"--" + line, depth=0)
+
+    def load(self, text: bytes, source: str, *, depth: int = 0) -> None:
+        """Every line of `text`; `source` is where it comes from, for a person."""
         for number, raw_line in enumerate(text.split(b"\n"), start=1):
             line = raw_line.strip(b" \t\r\n")
-            if not line or line.startswith(b"#"):
-                continue
-            try:
-                words = split_words(line)
-            except ValueError:
-                raise ConfigLineError(number, line, "Unbalanced quotes in configuration line") from None
-            if not words:
-                continue
-            try:
-                self._take(words, depth)
-            except BadValue as bad:
-                raise ConfigLineError(number, line, str(bad)) from None
+            if not line.startswith(b"#"):
+                self._load_line(line, f"{source}, at line {number}", line, depth=depth)
+
+    def _load_line(self, line: bytes, place: str, shown: bytes, *, depth: int) -> None:
+        try:
+            words = split_words(line)
+        except ValueError:
+            raise ConfigLineError(place, shown, "Unbalanced quotes in configuration line") from None
+        if not words:
+            return
+        try:
+            self._take(words, depth)
+        except BadValue as bad:
+            raise ConfigLineError(place, shown, str(bad)) from None
 
     def _take(self, words: list[bytes], depth: int) -> None:
         name = words[0].lower()
@@ -202,7 +219,7 @@ class _Loader:
         # A pattern that matches nothing is no error, a missing file is: as in Redis.
         paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
         for path in paths:
-            self.load(read_file(path), depth=depth + 1)
+            self.load_file(path, depth=depth + 1)
 
 
 def asks_for_nothing(name: bytes, values: list[bytes]) -> bool:
@@ -211,6 +228,8 @@ def asks_for_nothing(name: bytes, values: list[bytes]) -> bool:
         return [value.lower() for value in values] == [b"no", b"one"]
     if name == b"user":
         return values[:1] == [b"default"] and b"on" in values and all(map(_is_usual_rule, values[1:]))
+    if name == b"cluster-enabled":
+        return [value.lower() for value in values] == [b"no"]
     return (name, values) in ((b"tls-port", [b"0"]), (b"aclfile", [b""]))
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from .. import REDIS_VERSION, __version__
 from .config import Config
-from .configfile import ConfigError, ConfigLineError, load_text, options_text, read_file
+from .configfile import ConfigError, ConfigLineError, Loader
 from .listener import ListenError
 from .logs import set_level, set_up
 
@@ -79,17 +79,18 @@ def read_configuration(words: list[bytes]) -> Config:
     `words` are those after the command's name. Raises ConfigError.
     """
     config = Config()
+    loader = Loader(config)
     words = list(words)
-    text = b""
     if words and not words[0].startswith(b"-"):
         path = os.path.abspath(words.pop(0))
-        text = read_file(path)
+        loader.load_file(path)
         config.file_path = path
     if b"-" in (words[:1] + words[-1:]):
         # Standard input may stand where the file would, or at the very end.
         words.remove(b"-")
-        text += b"\n" + sys.stdin.buffer.read()
-    load_text(config, text + b"\n" + options_text(words))
+        loader.load(sys.stdin.buffer.read(), "standard input")
+    loader.load_options(words)
+    loader.finish()
     if not (config.port and config.bind) and not config.unixsocket:
         raise ConfigError("Configured to not listen anywhere, exiting.")
     return config

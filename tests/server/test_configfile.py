@@ -84,6 +84,7 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"notify-keyspace-events q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnocaSTIV'."),
         (b"replicaof 127.0.0.1 7000", "no replication"),
         (b"tls-port 6380", "no TLS"),
+        (b"cluster-enabled YES", "no cluster"),
         (b'rename-command FLUSHALL ""', "does not rename commands"),
         (b"user alice on >pw ~* +@all", "one user"),
         (b"aclfile /etc/users.acl", "no ACL file"),
@@ -96,7 +97,8 @@ def test_bad_line_is_named_with_its_number_and_reason(text: bytes, message: str)
 
 
 def test_values_that_ask_for_nothing_are_accepted() -> None:
-    loaded(b'replicaof no one\ntls-port 0\naclfile ""\nuser default on nopass sanitize-payload ~* &* +@all\n')
+    loaded(b'replicaof no one\ntls-port 0\ncluster-enabled No\naclfile ""\n')
+    loaded(b"user default on nopass sanitize-payload ~* &* +@all\n")
 
 
 def test_password_of_a_rewritten_file_must_be_that_of_requirepass() -> None:

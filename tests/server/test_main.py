@@ -93,8 +93,8 @@ def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
     [
         (
             ["--port", "abc"],
-            "\n*** FATAL CONFIG FILE ERROR (Headrace 0.1.0) ***\nReading the configuration file, at line 2\n"
-            ">>> 'port \"abc\"'\nargument couldn't be parsed into an integer\n",
+            "\n*** FATAL CONFIG FILE ERROR (Headrace 0.1.0) ***\nReading option --port\n"
+            ">>> '--port \"abc\"'\nargument couldn't be parsed into an integer\n",
         ),
         (["nosuch.conf"], "Fatal error, can't open config file '{here}/nosuch.conf': No such file or directory\n"),
         (["--dir", "/nosuch"], "Can't chdir to '/nosuch': No such file or directory\n"),
@@ -120,6 +120,27 @@ def test_refused_start_says_why_and_leaves_nothing(
     assert capsys.readouterr().err == message.format(here=tmp_path)
     assert served == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["--prot", "1"], "option --prot\n>>> '--prot \"1\"'"),
+        (["h.conf", "--prot", "1"], "option --prot\n"),
+        (["bad.conf", "--port", "1"], "the configuration file {here}/bad.conf, at line 2\n>>> 'prot 1'"),
+        (["include.conf"], "the configuration file bad.conf, at line 2\n"),
+        (["h.conf", "-"], "standard input, at line 1\n>>> 'prot 2'"),
+    ],
+)
+def test_bad_directive_is_named_by_where_it_stands(
+    words: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "h.conf").write_text("port 7000\n")
+    (tmp_path / "bad.conf").write_text("port 7000\nprot 1\n")
+    (tmp_path / "include.conf").write_text("\n\n\ninclude bad.conf\n")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"prot 2\n")))
+    assert main.main(words) == 1
+    assert f"Reading {place.format(here=tmp_path)}" in capsys.readouterr().err
 
 
 def test_data_directory_must_be_writable_when_it_is_used(
