@@ -159,7 +159,7 @@ class Loader:
         self._password_digests: list[bytes] = []
 
     def finish(self) -> None:
-        """To be called last: a rewritten file names the default user's password by digest, which must fit requirepass."""
+        """To be called last: a rewritten file names the user's password by digest, which must fit requirepass."""
         digest = hashlib.sha256(self._config.requirepass).hexdigest().encode()
         if any(each != digest for each in self._password_digests):
             raise ConfigError("The password of 'user default' is not that of requirepass: " + REFUSED[b"user"])
