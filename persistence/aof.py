@@ -259,6 +259,8 @@ class AppendOnlyLog:
         if file.size():
             file.truncate(0)  # left by a start that did not come this far
         self._file, self._selected_db, self._unsynced_size = file, None, 0
+        self._block.clear()
+        self._hashed_size = 0
         self.is_starting = True
         self.current_size = self.base_size = 0
         return self._path(self._new_part(b"b", self._manifest))

@@ -295,7 +295,9 @@ class RecordReader:
                 end = window.find(b"\n#", self._fed, end + 1) + 1 or end
                 self._parser.feed(bytes(window[self._fed : end]))
                 self._fed = end
-        except hiredis.HiredisError as error:
+        except (hiredis.HiredisError, TypeError, ValueError, MemoryError) as error:
+            # The latter three come from other types of RESP inside: a map with a list for a key, a number or a count
+            # that nobody wrote.
             raise Damage(self._parsed_offset, "not a record") from error
         return record
 

@@ -194,6 +194,19 @@ def test_base_is_covered_block_by_block() -> None:
     assert list(with_checksums([b""])) == [b""]
 
 
+def test_start_after_one_given_up_begins_a_block_of_its_own() -> None:
+    disk = FaultyFiles()
+    log = new_log(disk)
+    log.begin_start()
+    log.append([(0, SET_B)], False)
+    log.flush()
+    log.abandon_start()
+    log.begin_start()
+    log.append([(0, SET_A * 200)], False)
+    log.flush()
+    assert bytes(disk.content[f"{FOLDER}/temp-appendonly.aof.incr"]) == sealed(SELECT_0 + SET_A * 200)
+
+
 def test_rewrite_covers_the_file_it_leaves() -> None:
     disk, thread = FaultyFiles(), HandExecutor()
     log = new_log(disk, executor=thread)
