@@ -39,7 +39,8 @@ def test_offset_stays_at_the_last_whole_record_or_line(cut: int) -> None:
     [
         b"garbage", b"\0", b"+OK\r\n", b":1\r\n", b"$1\r\na\r\n", b"\r\n",
         b"*x\r\n", b"*0\r\n", b"*-1\r\n", b"*" + b"9" * 20, b"*01\r\n$4\r\nPING\r\n",
-        b"*1\r\n%1\r\n*1\r\n$1\r\na\r\n$1\r\nb\r\n", b"*1\r\n~1\r\n*0\r\n", b"*1\r\n(" + b"9" * 5000 + b"\r\n", b"*1\r\n,x\r\n",
+        b"*1\r\n%1\r\n*1\r\n$1\r\na\r\n$1\r\nb\r\n", b"*1\r\n~1\r\n*0\r\n",
+        b"*1\r\n(" + b"9" * 5000 + b"\r\n", b"*1\r\n,x\r\n",
         b"*1\r\n:5\r\n", b"*1\r\n*1\r\n$1\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*1\r\n$x\r\n",
     ],
 )  # fmt: skip
