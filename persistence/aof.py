@@ -212,6 +212,7 @@ class AppendOnlyLog:
         self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None = None
     ) -> Generator[None, None, LoadResult]:
         """The same bit by bit: between two steps others may do something."""
+        self._adopt_old_file()
         self._require_access()
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
@@ -219,6 +220,26 @@ class AppendOnlyLog:
         yield from loader.steps(self._read_manifest())
         self.current_size, self.base_size = loader.result.size, loader.result.base_size
         return loader.result
+
+    def _adopt_old_file(self) -> None:
+        """Make a log that is one file in the data folder, as Redis kept it before version 7, the base of one of parts.
+
+        The manifest comes first: after a crash behind it, this server and Redis go on where it was.
+        """
+        folder, name = self._settings.folder, self._settings.file_name
+        old_path = os.path.join(os.path.dirname(folder), name)
+        if self.files.size(old_path) is None:
+            return
+        base = Part(os.fsencode(name), 1, b"b")
+        manifest = self._read_manifest()
+        is_begun = manifest.readable == [base] and self.files.size(self._path(base)) is None
+        if manifest.readable and not is_begun:
+            return
+        if not is_begun:
+            self.files.make_folder(folder)
+            self.files.replace(self._settings.manifest_path, (Manifest((base,)).encode(),))
+        self.files.rename(old_path, self._path(base))
+        logger.info("Successfully migrated an old-style AOF: %s is now %s", old_path, self._path(base))
 
     def _require_access(self) -> None:
         """Find out before a long load whether the log can be gone on with. Raises OSError."""

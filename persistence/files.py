@@ -70,7 +70,7 @@ class Files(Protocol):
         ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file another name in the same folder, durably."""
+        """Give a file another name, durably."""
         ...
 
     def remove(self, path: str) -> None:
@@ -132,7 +132,11 @@ class DiskFiles:
             if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
                 raise PermissionError(EACCES, os.strerror(EACCES), path) from None
             return
-        self._sync_folder(os.path.dirname(path) or ".")
+        try:
+            self._sync_folder(os.path.dirname(path) or ".")
+        except OSError:
+            os.rmdir(path)  # or the next start would take its name for synced
+            raise
 
     def open_log(self, path: str) -> LogFile:
         """See `Files`."""

@@ -354,6 +354,46 @@ def test_missing_manifest_is_an_empty_log() -> None:
     assert Bench().load() == []
 
 
+OLD_FILE = "/data/appendonly.aof"
+
+
+def test_single_file_of_an_old_redis_becomes_the_base() -> None:
+    bench = Bench()
+    bench.disk.content[OLD_FILE] = bench.disk.synced[OLD_FILE] = bytearray(SELECT_0 + SET_A)
+    assert bench.load() == [[b"SELECT", b"0"], [b"SET", b"a", b"1"]]
+    bench.new_log().open()
+    assert bench.disk.content == {
+        MANIFEST: b"file appendonly.aof seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n",
+        f"{FOLDER}/appendonly.aof": SELECT_0 + SET_A,
+        INCREMENT: b"",
+    }
+
+
+@pytest.mark.parametrize("method", ["replace", "rename"])
+def test_adoption_of_an_old_file_goes_on_after_a_crash(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.disk.content[OLD_FILE] = bench.disk.synced[OLD_FILE] = bytearray(SELECT_0 + SET_A)
+
+    def crash(*_: object) -> None:
+        raise OSError("crash")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.disk, method, crash)
+        with pytest.raises(OSError, match="crash"):
+            bench.load()
+    assert (MANIFEST in bench.disk.content, OLD_FILE in bench.disk.content) == (method == "rename", True)
+    assert bench.load() == [[b"SELECT", b"0"], [b"SET", b"a", b"1"]]
+    assert OLD_FILE not in bench.disk.content
+
+
+def test_old_file_beside_a_log_is_left_alone() -> None:
+    bench = Bench()
+    bench.put(SET_B)
+    bench.disk.content[OLD_FILE] = bytearray(SET_A)
+    assert bench.load() == [[b"SET", b"b", b"2"]]
+    assert bench.disk.content[OLD_FILE] == SET_A
+
+
 def test_group_is_applied_as_a_whole_without_its_frame() -> None:
     bench = Bench()
     bench.put(MULTI + SELECT_0 + SET_A + EXEC + SET_B)

@@ -68,6 +68,14 @@ def test_folder_that_cannot_be_used_is_told_at_once(tmp_path: Path, monkeypatch:
         DiskFiles().make_folder(str(path))
 
 
+def test_rename_moves_a_file_between_folders(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"log")
+    (tmp_path / "folder").mkdir()
+    DiskFiles().rename(str(tmp_path / "old"), str(tmp_path / "folder" / "new"))
+    assert (tmp_path / "folder" / "new").read_bytes() == b"log"
+    assert not (tmp_path / "old").exists()
+
+
 def test_failed_replacement_names_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
     def blocks() -> Iterator[bytes]:
         yield b"half"
@@ -95,7 +103,10 @@ def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
     assert [record[2] for record in applied if record[0] == b"SET"] == [b"0", b"1", b"2"]
 
 
-def test_file_whose_name_cannot_be_synced_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["open_log", "make_folder"])
+def test_name_that_cannot_be_synced_is_not_left_behind(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next attempt would find it, and take its name for synced."""
 
     def fail(path: str) -> None:
@@ -104,5 +115,5 @@ def test_file_whose_name_cannot_be_synced_is_not_left_behind(tmp_path: Path, mon
     files = DiskFiles()
     monkeypatch.setattr(files, "_sync_folder", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        files.open_log(str(tmp_path / "log"))
+        getattr(files, method)(str(tmp_path / "log"))
     assert list(tmp_path.iterdir()) == []
