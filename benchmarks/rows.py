@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.durability import prepare_rewrite, reload_seconds, worst_ping_during_rewrite
 from benchmarks.load import requests_per_second, resident_size
 
 from support.servers import Server
@@ -38,6 +39,8 @@ class Row:
     runs: int = 3
     is_rate: bool = True
     """More is better; else less is."""
+    is_usual: bool = True
+    """Run when no rows are named; those that take minutes are not."""
 
 
 def fill(server: Server, key: str, entries: int) -> None:
@@ -132,4 +135,14 @@ ROWS = [
     Row("xrange", "XRANGE COUNT 1000", "requests/s", xrange, prepare_read_stream),
     Row("xread", "XREAD COUNT 100", "requests/s", xread, prepare_read_stream),
     Row("xreadgroup", "XREADGROUP COUNT 100", "requests/s", xreadgroup, prepare_group_stream),
+    Row(
+        "rewrite",
+        "worst PING in a rewrite",
+        "ms",
+        worst_ping_during_rewrite,
+        prepare_rewrite,
+        is_rate=False,
+        is_usual=False,
+    ),
+    Row("reload", "reload 500k + 100k pending", "s", reload_seconds, runs=1, is_rate=False, is_usual=False),
 ]

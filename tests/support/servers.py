@@ -58,7 +58,8 @@ def free_port() -> int:
 class Server:
     """One server process on its own port and folder. `options` are `--name value` words."""
 
-    def __init__(self, name: str, folder: Path, *options: str) -> None:
+    def __init__(self, name: str, folder: Path, *options: str, start_deadline_s: float = START_DEADLINE_S) -> None:
+        self.start_deadline_s = start_deadline_s
         self.name = name
         self.folder = folder
         self.options = options
@@ -93,7 +94,7 @@ class Server:
         words += ["--save", "", "--enable-debug-command", "yes", *self.options]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
-        deadline = time.monotonic() + START_DEADLINE_S
+        deadline = time.monotonic() + self.start_deadline_s
         while not self._answers():
             if self._has_ended() or time.monotonic() > deadline:
                 self.kill()

@@ -1,0 +1,91 @@
+"""Rows about what is kept: loading a log, and what clients feel of a rewrite."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from time import monotonic, perf_counter, sleep
+
+from benchmarks.load import requests_per_second
+
+from support.servers import Server
+from support.wire import Wire, encode
+
+RELOAD_ENTRIES = 500_000
+RELOAD_PENDING = 100_000
+RELOAD_CONSUMERS = 10
+RELOAD_DEADLINE_S = 600.0
+REWRITE_ENTRIES = 1_000_000
+REWRITE_PENDING = 100_000
+POLL_S = 0.05
+
+
+def reload_seconds(server: Server) -> float:
+    """From the start of the process to the first PONG, on a rewritten log of 500,000 entries, 100,000 of them pending.
+
+    The log is what Redis writes: one XADD an entry and one XCLAIM a pending entry, consumer by consumer. Ten consumers
+    took turns in reading, so times of delivery do not ascend in the log.
+    """
+    folder = server.folder / "reload"
+    shutil.rmtree(folder, ignore_errors=True)
+    write_log(folder / "appendonlydir")
+    loading = Server(server.name, folder, "--appendonly", "yes", start_deadline_s=RELOAD_DEADLINE_S)
+    started_s = perf_counter()
+    loading.start()
+    elapsed_s = perf_counter() - started_s
+    loading.kill()
+    return elapsed_s
+
+
+def write_log(folder: Path) -> None:
+    """A manifest, a base and an empty increment."""
+    folder.mkdir(parents=True)
+    names = "appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof"
+    (folder / "appendonly.aof.manifest").write_text(f"file {names[0]} seq 1 type b\nfile {names[1]} seq 1 type i\n")
+    (folder / names[1]).touch()
+    start_ms = 1_700_000_000_000
+    with (folder / names[0]).open("wb") as base:
+        base.write(encode(("SELECT", 0)))
+        for number in range(RELOAD_ENTRIES):
+            fields = ("sensor", f"sensor-{number:012}", "kind", "temperature", "value", f"{number:012}")
+            base.write(encode(("XADD", "s", f"{start_ms + number}-0", *fields)))
+        base.write(encode(("XGROUP", "CREATE", "s", "g", f"{start_ms + RELOAD_PENDING - 1}-0")))
+        for consumer in range(RELOAD_CONSUMERS):
+            for number in range(consumer, RELOAD_PENDING, RELOAD_CONSUMERS):
+                entry_id, time_ms = f"{start_ms + number}-0", start_ms + number
+                claim = ("XCLAIM", "s", "g", f"c{consumer}", 0, entry_id, "TIME", time_ms, "RETRYCOUNT", 1)
+                base.write(encode((*claim, "JUSTID", "FORCE")))
+
+
+def prepare_rewrite(server: Server) -> None:
+    """A million entries, a tenth of them pending."""
+    add = ("XADD", "rewritten", "*", "sensor", "sensor-__rand_int__", "kind", "temperature", "value", "__rand_int__")
+    requests_per_second(server, REWRITE_ENTRIES, *add, pipeline=100, clients=1, random_below=1_000_000)
+    with server.connect() as wire:
+        wire.call("XGROUP", "CREATE", "rewritten", "g", "0")
+        for _ in range(REWRITE_PENDING // 100):
+            wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", 100, "STREAMS", "rewritten", ">")
+
+
+def worst_ping_during_rewrite(server: Server) -> float:
+    """The longest of the PINGs that follow each other from BGREWRITEAOF until it has ended, in ms."""
+    is_over = threading.Event()
+    with server.connect() as pinging, server.connect() as asking:
+        watcher = threading.Thread(target=_wait_for_rewrite, args=(asking, is_over))
+        asking.call("BGREWRITEAOF")
+        watcher.start()
+        worst_s = 0.0
+        while not is_over.is_set():
+            started_s = perf_counter()
+            pinging.call("PING")
+            worst_s = max(worst_s, perf_counter() - started_s)
+        watcher.join()
+    return worst_s * 1000
+
+
+def _wait_for_rewrite(wire: Wire, is_over: threading.Event) -> None:
+    deadline_s = monotonic() + RELOAD_DEADLINE_S
+    while b"aof_rewrite_in_progress:0" not in wire.ask("INFO", "persistence") and monotonic() < deadline_s:
+        sleep(POLL_S)
+    is_over.set()
