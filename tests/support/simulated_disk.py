@@ -34,7 +34,7 @@ class PowerLoss(BaseException):
 
 @dataclass(frozen=True)
 class Call:
-    """One system call: mkdir, create, append, truncate, fsync, rename, unlink or sync_folder."""
+    """One system call: mkdir, rmdir, create, append, truncate, fsync, rename, unlink or sync_folder."""
 
     kind: str
     path: str
@@ -223,7 +223,11 @@ class SimulatedDisk:
         if path in self.names:
             return
         self._rename("mkdir", path, {path: None})
-        self.sync_folder(os.path.dirname(path))
+        try:
+            self.sync_folder(os.path.dirname(path))
+        except OSError:
+            self._rename("rmdir", path, {path: False})
+            raise
 
     def open_log(self, path: str) -> SimulatedFile:
         """Created, and synced with its name, if it is not there."""
