@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..store.database import Database
@@ -67,4 +68,11 @@ class Client:
     pipeline_length_sum: int = 0
     """Requests that arrived, over all reads."""
     query_buffer_size: int = 0
-    output_buffer_size: int = 0
+    """Bytes received whose requests are not all run yet, the running ones among them."""
+    measure_output: Callable[[], int] = int
+    """Answers `output_buffer_size`; set by whoever sends."""
+
+    @property
+    def output_buffer_size(self) -> int:
+        """Bytes of replies that the peer has not taken yet."""
+        return self.measure_output()

@@ -208,7 +208,7 @@ def client_setinfo(context: Context, argv: list[bytes]) -> Reply:
 )
 def client_info(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT INFO"""
-    return Verbatim(describe(context.client, context.now_ms) + b"\n")
+    return Verbatim(describe(context.client, context.now_ms, argv) + b"\n")
 
 
 @command(
@@ -253,7 +253,8 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
         clients = [known[each] for each in ids if each in known]
     elif option:
         raise syntax_error()
-    return Verbatim(b"".join(describe(client, context.now_ms) + b"\n" for client in clients))
+    lines = [describe(each, context.now_ms, argv if each is context.client else ()) for each in clients]
+    return Verbatim(b"".join(line + b"\n" for line in lines))
 
 
 def _client_type(word: bytes) -> str:

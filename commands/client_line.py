@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .client import Client
 
 LINE = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=0 psub=0 ssub=0 multi=%d watch=%d "
-    b"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
+    b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
     b"tot-mem=%d events=%b cmd=%b user=%b redir=-1 resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d "
     b"tot-net-out=%d tot-cmds=%d read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
-"""Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any."""
+"""Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept
+empty, so there are no `qbuf-free` and `rbs`."""
 
 
-def describe(client: Client, now_ms: int) -> bytes:
-    """One line without its end."""
+def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
+    """One line without its end. `running` is the request that this client is running."""
     transaction = client.transaction
     queue = transaction.queue
     output_size = client.output_buffer_size
+    arguments_size = sum(map(len, running if client.blocked is None else client.blocked.argv))
     return LINE % (
         client.id,
         client.address,
@@ -31,11 +35,12 @@ def describe(client: Client, now_ms: int) -> bytes:
         -1 if queue is None else len(queue),
         0 if transaction.dirty else len(transaction.watched),
         client.query_buffer_size,
+        arguments_size,
         transaction.queue_size,
         bool(output_size),
         output_size,
         output_size,
-        client.query_buffer_size + transaction.queue_size + output_size,
+        client.query_buffer_size + arguments_size + transaction.queue_size + output_size,
         b"rw" if output_size else b"r",
         client.last_command,
         client.user,

@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol, Session):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=OUTPUT_SIZE_HIGH, low=OUTPUT_SIZE_LOW)
         client = self.client
+        client.measure_output = self.transport.get_write_buffer_size
         connected_socket: socket.socket | None = transport.get_extra_info("socket")
         if connected_socket is not None:
             client.descriptor = connected_socket.fileno()
@@ -101,7 +102,7 @@ class Connection(asyncio.Protocol, Session):
         stats.reads_processed += 1
         client.received_size += size
         client.reads_count += 1
-        client.query_buffer_size = reader.buffered_size
+        client.query_buffer_size += size
         if requests:
             client.pipeline_length_sum += len(requests)
             if self.backlog or client.blocked is not None or client.is_held or self.is_write_paused:
@@ -110,6 +111,8 @@ class Connection(asyncio.Protocol, Session):
                     self._pause_reading()
             else:
                 self.server.run(self, requests)
+        if not self.backlog:
+            client.query_buffer_size = reader.buffered_size
         if reader.error is not None or reader.dropped or not client.is_plain:
             self._check_limits()
 
@@ -146,14 +149,12 @@ class Connection(asyncio.Protocol, Session):
     def pause_writing(self) -> None:
         """The peer does not read: stop working for it."""
         self.is_write_paused = True
-        self.client.output_buffer_size = self.transport.get_write_buffer_size()
         if self.server.exceeds_output_limit(self.client):
             self.abort()
 
     def resume_writing(self) -> None:
         """The peer has read: go on."""
         self.is_write_paused = False
-        self.client.output_buffer_size = 0
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -177,6 +178,8 @@ class Connection(asyncio.Protocol, Session):
             requests = list(self.backlog)
             self.backlog.clear()
             self.server.run(self, requests)
+        if not self.backlog:
+            self.client.query_buffer_size = self.reader.buffered_size
         if not self.backlog and not self.must_wait and self.reader.error is None:
             self._resume_reading()
         self._end_if_done()

@@ -188,6 +188,47 @@ def test_latency_is_told_of_every_command_that_was_called(server: Server) -> Non
         assert read_fields(wire, "latencystats").keys() == {"latency_percentiles_usec_config|resetstat"}
 
 
+def fields_of_client(line: bytes) -> dict[str, str]:
+    """The fields of one line of CLIENT LIST."""
+    return dict(part.split("=", 1) for part in line.decode().split())
+
+
+def read_sizes(line: bytes) -> tuple[int, ...]:
+    """`qbuf`, `argv-mem` and `multi-mem`."""
+    fields = fields_of_client(line)
+    return tuple(int(fields[name]) for name in ("qbuf", "argv-mem", "multi-mem"))
+
+
+def test_client_holds_its_request_and_what_it_has_queued(server: Server) -> None:
+    with server.connect() as wire, server.connect() as other:
+        other_id = other.ask("CLIENT", "ID")
+        request = encode(["CLIENT", "INFO"])
+        assert read_sizes(wire.ask("CLIENT", "INFO")) == (len(request), len("CLIENTINFO"), 0)
+        assert read_sizes(wire.ask("CLIENT", "LIST", "ID", other_id)) == (0, 0, 0)
+        other.call("MULTI")
+        other.call("SET", "k", "v" * 1000)
+        assert read_sizes(wire.ask("CLIENT", "LIST", "ID", other_id)) == (0, 0, len("SETk") + 1000)
+        other.call("DISCARD")
+        other.send("XREAD", "BLOCK", 0, "STREAMS", "s", "0-0")
+        wait_for_blocked(wire, 1)
+        waiting = (0, len("XREADBLOCK0STREAMSs0-0"), 0)
+        assert read_sizes(wire.ask("CLIENT", "LIST", "ID", other_id)) == waiting
+
+
+def test_total_of_a_client_is_what_it_holds(headrace: Server) -> None:
+    if not headrace.is_headrace:
+        pytest.skip("Redis adds its structures and buffers")
+    with headrace.connect() as wire, headrace.connect() as reader:
+        reader_id = reader.ask("CLIENT", "ID")
+        wire.call("SET", "k", b"x" * 8_000_000)
+        reader.send("GET", "k")
+        while not int((line := fields_of_client(wire.ask("CLIENT", "LIST", "ID", reader_id)))["oll"]):
+            pass
+        names = ("qbuf", "argv-mem", "multi-mem", "omem")
+        assert int(line["omem"]) > 0
+        assert int(line["tot-mem"]) == sum(int(line[name]) for name in names)
+
+
 def test_refused_passwords_are_counted_beyond_a_reset(server: Server) -> None:
     with server.connect() as wire:
         before = int(read_fields(wire, "stats")["acl_access_denied_auth"])
