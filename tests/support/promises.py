@@ -11,8 +11,8 @@ PROMISES = {
     "after.",
     "kill": "After `kill -9` nothing that was answered is lost, with any policy.",
     "always": "`always`: after a power loss nothing that was answered is lost.",
-    "everysec": "`everysec`: after a power loss at most the writes answered in the last 1.1 seconds are lost, and in the "
-    "time that an fsync takes.",
+    "everysec": "`everysec`: after a power loss at most the writes answered in the last 1.1 seconds are lost, and in "
+    "the time that an fsync takes.",
     "no": "`no`: after a power loss what the operating system had not yet written is lost.",
     "hole": "A log that lost a page in front of its last checksum line is refused, or ends before that page.",
     "fault": "While the disk refuses writes or fsyncs, the server refuses writes with MISCONF, answers reads, and goes "
