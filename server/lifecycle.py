@@ -7,15 +7,18 @@ signal while that goes on ends the process at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from ..persistence.errors import LogError, explain
+from .config import ChangeRefused, Config
 from .connection import format_address
 from .listener import ListenError, open_tcp_sockets, open_unix_socket
 from .logs import banner
@@ -32,6 +35,9 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 LOADING_TURN_S: Final = 0.005
 """How long clients wait for their LOADING errors."""
 
+RESERVED_DESCRIPTORS_COUNT: Final = 32
+"""Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own."""
+
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 """Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
 on the request path makes reference cycles."""
@@ -42,6 +48,7 @@ async def run(server: Server) -> int:
 
     The sockets come first: a second server on the same port must fail before it touches the log.
     """
+    limit_clients(server.config)
     addresses = listen(server)
     catch_stop_signals(server)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -66,6 +73,47 @@ async def run(server: Server) -> int:
         pid_path.unlink(missing_ok=True)
     logger.info("Server is now ready to exit, bye bye...")
     return code
+
+
+def limit_clients(config: Config) -> None:
+    """Bring `maxclients`, now and after each change, under what this process may open."""
+
+    def check(wanted_count: int) -> None:
+        count = allow_clients(wanted_count)
+        if count < wanted_count:
+            raise ChangeRefused(
+                f"The operating system is not able to handle the specified number of clients, try with {count}"
+            )
+
+    wanted_count = config.maxclients
+    config.maxclients = allow_clients(wanted_count)
+    if config.maxclients < wanted_count:
+        logger.warning(
+            "Current maximum open files is %d. maxclients has been reduced from %d to %d to compensate for low ulimit. "
+            "If you need higher maxclients increase 'ulimit -n'.",
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            wanted_count,
+            config.maxclients,
+        )
+    config.on_change("maxclients", check)
+
+
+def allow_clients(wanted_count: int) -> int:
+    """Raise the limit on open files as far as so many clients need and the system lets us; how many it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted_count + RESERVED_DESCRIPTORS_COUNT
+    if soft == resource.RLIM_INFINITY:
+        return wanted_count
+    if hard == resource.RLIM_INFINITY:
+        attempts = [(needed, hard)]
+    else:
+        attempts = [(needed, max(needed, hard)), (min(needed, hard), hard)]  # the first may need a privilege
+    for limits in attempts:
+        if soft < needed:
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+                soft = limits[0]
+    return max(1, min(wanted_count, soft - RESERVED_DESCRIPTORS_COUNT))
 
 
 async def load(server: Server) -> None:

@@ -18,6 +18,7 @@ from headrace.server import lifecycle
 from headrace.server.app import Server
 from headrace.server.config import Config
 from headrace.server.listener import ListenError
+from headrace.store.errors import GenericError
 from support.inprocess import running_server
 from support.servers import free_port
 from support.wire import Wire, encode
@@ -209,6 +210,55 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     assert line.endswith(
         f"# {tmp_path}/appendonlydir: Not a directory; a file stands where a folder is needed: move it away"
     )
+
+
+Limits = list[tuple[int, int]]
+
+
+@pytest.fixture
+def file_limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """The (soft, hard) limits on open files that were set, the last one in force. Raising the hard one is refused."""
+    limits = [(1000, 5000)]
+
+    def set_limit(_: int, wanted: tuple[int, int]) -> None:
+        if wanted[1] > limits[-1][1]:
+            raise ValueError("not allowed to raise maximum limit")
+        limits.append(wanted)
+
+    monkeypatch.setattr(lifecycle.resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(lifecycle.resource, "setrlimit", set_limit)
+    return limits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed", "limit"), [(900, 900, 1000), (968, 968, 1000), (969, 969, 1001), (10_000, 4968, 5000)]
+)
+def test_clients_are_as_many_as_files_may_be_opened(wanted: int, allowed: int, limit: int, file_limits: Limits) -> None:
+    assert lifecycle.allow_clients(wanted) == allowed
+    assert file_limits[-1] == (limit, 5000)
+
+
+@pytest.mark.parametrize("limits", [(-1, -1), (1000, -1)])
+def test_limit_without_end_lets_any_number_in(limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: Limits = []
+    monkeypatch.setattr(lifecycle.resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(lifecycle.resource, "setrlimit", lambda _, wanted: changes.append(wanted))
+    assert lifecycle.allow_clients(10_000) == 10_000
+    assert changes == ([] if limits[0] == -1 else [(10_032, -1)])
+
+
+def test_too_many_clients_are_one_warning_at_the_start_and_an_error_later(
+    file_limits: Limits, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config()
+    lifecycle.limit_clients(config)
+    assert config.maxclients == 4968
+    (line,) = caplog.messages
+    assert line.startswith("Current maximum open files is 5000. maxclients has been reduced from 10000 to 4968 to ")
+    with pytest.raises(GenericError, match="not able to handle the specified number of clients, try with 4968"):
+        config.set_many([(b"maxclients", b"4969")])
+    config.set_many([(b"maxclients", b"100")])
+    assert config.maxclients == 100
 
 
 async def test_server_without_any_address_does_not_start() -> None:
