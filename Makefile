@@ -20,6 +20,8 @@ PACKAGES := store protocol commands persistence server
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Headrace needs Python 3.11 or newer, and $(PYTHON) was not found: name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Headrace needs Python 3.11 or newer, and $(PYTHON) is not: name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
