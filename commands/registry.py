@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    claim,
     client_commands,
     client_tracking,
     config,
@@ -16,6 +17,7 @@ from . import (
     introspection,
     keyspace,
     pending,
+    release,
     server_admin,
     stream,
     stream_info,
@@ -40,6 +42,8 @@ FAMILIES = (
     stream_read,
     group,
     pending,
+    release,
+    claim,
     stream_info,
     idempotence,
     config,

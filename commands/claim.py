@@ -1,0 +1,329 @@
+"""Taking entries over: XCLAIM, XAUTOCLAIM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from ..protocol.replies import Reply
+from ..store.errors import GenericError, syntax_error
+from ..store.group import Group
+from ..store.ids import StreamID, format_id, parse_id, parse_range_start
+from ..store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
+from ..store.stream import Stream
+from .claim_log import ClaimLog, log_consumer, log_position
+from .context import Context
+from .numbers import integer
+from .pending import GROUP_ARGUMENT, WRITE_KEY, require_group
+from .stream import KEY_ARGUMENT
+from .table import Argument, Flag, KeySpec, command
+
+CONSUMER_ARGUMENT = Argument("consumer")
+JUSTID_ARGUMENT = Argument("justid", "pure-token", token="JUSTID", optional=True)
+
+AUTOCLAIM_COUNT_DEFAULT: Final = 100
+AUTOCLAIM_COUNT_MAX: Final = 576460752303423487
+AUTOCLAIM_LOOKS_PER_COUNT: Final = 10
+"""XAUTOCLAIM looks at this many pending entries for each one it may return."""
+
+
+class Claiming:
+    """Collects the claims of one command: reply pieces, log records, and deliveries in runs of equal count."""
+
+    __slots__ = (
+        "_consumer", "_context", "_log", "_run", "_run_count",
+        "group", "just_ids", "one_by_one", "pieces", "stream", "time_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self, context: Context, key: bytes, stream: Stream, group: Group, consumer: Consumer, *, just_ids: bool
+    ) -> None:
+        self._context = context
+        self._consumer = consumer
+        self._log = ClaimLog(context, key, group, group.last_id)
+        self._run: list[StreamID] = []
+        self._run_count = 0
+        self.stream = stream
+        self.group = group
+        self.just_ids = just_ids
+        self.time_ms = context.now_ms
+        self.one_by_one = False
+        """Set when an ID may come again: it must then see what its first claim did."""
+        self.pieces: list[bytes] = []
+
+    def take(self, entry_id: StreamID, count: int) -> None:
+        """Give a live entry to the consumer with this delivery count."""
+        if self._run and count != self._run_count:
+            self._settle()
+        self._run_count = count
+        self._run.append(entry_id)
+        self._consumer.active_ms = self._context.now_ms
+        self._log.add([entry_id], self._consumer.name, self.time_ms, count)
+        if self.just_ids:
+            text = format_id(entry_id)
+            self.pieces.append(b"$%d\r\n%b\r\n" % (len(text), text))
+        else:
+            self.pieces.append(self.stream.log.get(entry_id) or b"")
+        if self.one_by_one:
+            self._settle()
+
+    def drop_dangling(self, key: bytes, entry_id: StreamID, delivery: Delivery) -> None:
+        """A pending entry whose stream entry is gone: nobody can process it any more.
+
+        Logged as a claim by its old owner, which a replay drops likewise; a released one is acknowledged.
+        """
+        self._settle()
+        if delivery.consumer is None:
+            self._log.flush()
+            self._context.log(b"XACK", key, self.group.name, format_id(entry_id))
+        else:
+            self._log.add([entry_id], delivery.consumer.name, delivery.time_ms, delivery.count)
+        self.group.pending.drop(entry_id)
+
+    def finish(self) -> int:
+        """Apply and log what is left; answers how many records' worth of entries were logged."""
+        self._settle()
+        self._log.flush()
+        return self._log.count
+
+    def _settle(self) -> None:
+        if self._run:
+            self.group.pending.deliver(self._run, self._consumer, time_ms=self.time_ms, count=self._run_count)
+            self._run = []
+
+
+@dataclass(slots=True)
+class ClaimRequest:
+    """XCLAIM's options. `time_ms` is already limited to the past."""
+
+    ids: list[StreamID]
+    time_ms: int
+    retry_count: int | None = None
+    force: bool = False
+    just_ids: bool = False
+    last_id: StreamID | None = None
+
+
+def _parse_min_idle(token: bytes, name: bytes) -> int:
+    try:
+        return max(integer(token), 0)
+    except GenericError:
+        raise GenericError(b"Invalid min-idle-time argument for %b" % name) from None
+
+
+def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
+    ids: list[StreamID] = []
+    index = 5
+    while index < len(argv):
+        try:
+            ids.append(parse_id(argv[index]))
+        except GenericError:
+            break
+        index += 1
+    request = ClaimRequest(ids, now_ms)
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == b"FORCE":
+            request.force = True
+        elif word == b"JUSTID":
+            request.just_ids = True
+        elif word in (b"IDLE", b"TIME", b"RETRYCOUNT", b"LASTID") and index + 1 < len(argv):
+            index += 1
+            _read_claim_value(word, argv[index], request, now_ms)
+        else:
+            raise GenericError(b"Unrecognized XCLAIM option '%b'" % argv[index])
+        index += 1
+    return request
+
+
+def _read_claim_value(word: bytes, token: bytes, request: ClaimRequest, now_ms: int) -> None:
+    if word == b"LASTID":
+        request.last_id = parse_id(token)
+        return
+    try:
+        number = integer(token)
+    except GenericError:
+        raise GenericError(b"Invalid %b option argument for XCLAIM" % word) from None
+    if word == b"RETRYCOUNT":
+        request.retry_count = number if number >= 0 else None
+        return
+    time_ms = now_ms - number if word == b"IDLE" else number
+    request.time_ms = time_ms if 0 <= time_ms <= now_ms else now_ms
+
+
+def _seen_consumer(group: Group, name: bytes, now_ms: int) -> tuple[Consumer, bool]:
+    """The consumer, made if need be and seen now; and whether it was made."""
+    consumer = group.consumers.get(name)
+    if consumer is None:
+        return group.add_consumer(name, now_ms), True
+    consumer.seen_ms = now_ms
+    return consumer, False
+
+
+def _is_idle_enough(delivery: Delivery, min_idle_ms: int, now_ms: int) -> bool:
+    """Released entries always are."""
+    return not min_idle_ms or delivery.consumer is None or now_ms - delivery.time_ms >= min_idle_ms
+
+
+@command(
+    "XCLAIM",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=WRITE_KEY,
+    categories=("stream",),
+    group="stream",
+    since="5.0.0",
+    summary="Takes ownership of pending entries that have been idle long enough.",
+    complexity="O(log N) for each ID.",
+    arguments=(
+        KEY_ARGUMENT,
+        GROUP_ARGUMENT,
+        CONSUMER_ARGUMENT,
+        Argument("min-idle-time"),
+        Argument("id", "string", multiple=True),
+        Argument("ms", "integer", token="IDLE", optional=True),
+        Argument("unix-time-milliseconds", "unix-time", token="TIME", optional=True),
+        Argument("count", "integer", token="RETRYCOUNT", optional=True),
+        Argument("force", "pure-token", token="FORCE", optional=True),
+        JUSTID_ARGUMENT,
+        Argument("lastid", "string", token="LASTID", optional=True),
+    ),
+    tips=("nondeterministic_output",),
+    differs="A consumer made by a claim that takes nothing is logged, so it survives a restart.",
+)
+def xclaim(context: Context, argv: list[bytes]) -> Reply:
+    """XCLAIM key group consumer min-idle-ms id [id ...] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID]
+    [LASTID id]
+
+    Gives pending entries to the consumer. IDLE and TIME set the delivery time, RETRYCOUNT the delivery count (else one
+    more, or unchanged with JUSTID); FORCE also takes live entries that are not pending.
+
+    Returns the claimed entries, or their IDs with JUSTID. Raises WrongType, NoGroup, GenericError.
+    Source: redis.io/commands/xclaim, Redis 7.0.
+    """
+    key, now_ms = argv[1], context.now_ms
+    stream, group = require_group(context, key, argv[2])
+    min_idle_ms = _parse_min_idle(argv[4], b"XCLAIM")
+    request = _parse_claim(argv, now_ms)
+    moved = request.last_id is not None and request.last_id > group.last_id
+    if moved and request.last_id is not None:
+        group.last_id = request.last_id
+    consumer, is_created = _seen_consumer(group, argv[3], now_ms)
+    claiming = Claiming(context, key, stream, group, consumer, just_ids=request.just_ids)
+    claiming.time_ms = request.time_ms
+    claiming.one_by_one = len(set(request.ids)) < len(request.ids)
+    for entry_id in request.ids:
+        _claim_one(context, key, entry_id, request, min_idle_ms, claiming)
+    logged = claiming.finish()
+    if moved and not logged:
+        log_position(context, key, group)
+    if is_created and not claiming.pieces:
+        log_consumer(context, key, group, consumer.name)
+    return (b"*%d\r\n" % len(claiming.pieces), *claiming.pieces)
+
+
+def _claim_one(
+    context: Context, key: bytes, entry_id: StreamID, request: ClaimRequest, min_idle_ms: int, claiming: Claiming
+) -> None:
+    delivery = claiming.group.pending.by_id.get(entry_id)
+    if entry_id not in claiming.stream.log:
+        if delivery is not None:
+            claiming.drop_dangling(key, entry_id, delivery)
+        return
+    if delivery is None:
+        if not request.force:
+            return
+        count = 1
+    elif not _is_idle_enough(delivery, min_idle_ms, context.now_ms):
+        return
+    else:
+        count = delivery.count
+    if request.retry_count is not None:
+        count = request.retry_count
+    elif not request.just_ids:
+        count = min(count + 1, DELIVERY_COUNT_MAX)
+    claiming.take(entry_id, count)
+
+
+@command(
+    "XAUTOCLAIM",
+    arity=-6,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "delete")),),
+    categories=("stream",),
+    group="stream",
+    since="6.2.0",
+    summary="Walks the pending list and takes ownership of entries that have been idle long enough.",
+    complexity="O(1) for a small COUNT.",
+    arguments=(
+        KEY_ARGUMENT,
+        GROUP_ARGUMENT,
+        CONSUMER_ARGUMENT,
+        Argument("min-idle-time"),
+        Argument("start"),
+        Argument("count", "integer", token="COUNT", optional=True),
+        JUSTID_ARGUMENT,
+    ),
+    history=(("7.0.0", "Deleted entries are dropped from the pending list and listed in the reply."),),
+    tips=("nondeterministic_output",),
+    differs="A consumer made by a claim that takes nothing is logged, so it survives a restart.",
+)
+def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
+    """XAUTOCLAIM key group consumer min-idle-ms start [COUNT count] [JUSTID]
+
+    Looks at up to ten times COUNT (default 100) pending entries from `start` on, claims the idle ones, and drops those
+    whose stream entry is gone.
+
+    Returns the ID to go on from (`0-0` at the end), the claimed entries or IDs, and the dropped IDs.
+    Raises WrongType, NoGroup, GenericError. Source: redis.io/commands/xautoclaim, Redis 7.0.
+    """
+    key, now_ms = argv[1], context.now_ms
+    min_idle_ms = _parse_min_idle(argv[4], b"XAUTOCLAIM")
+    start = parse_range_start(argv[5])
+    count, just_ids = _parse_autoclaim_options(argv)
+    stream, group = require_group(context, key, argv[2])
+    consumer, is_created = _seen_consumer(group, argv[3], now_ms)
+    claiming = Claiming(context, key, stream, group, consumer, just_ids=just_ids)
+    looks = count * AUTOCLAIM_LOOKS_PER_COUNT
+    cursor: StreamID = 0
+    dropped: list[bytes] = []
+    # One more than may be looked at: where that one stands is the cursor. Taken in advance, for claiming reorders.
+    ahead = list(islice(group.pending.walk(start), min(looks, len(group.pending)) + 1))
+    for index, (entry_id, delivery) in enumerate(ahead):
+        if index == looks or len(claiming.pieces) + len(dropped) == count:
+            cursor = entry_id
+            break
+        if entry_id not in stream.log:
+            claiming.drop_dangling(key, entry_id, delivery)
+            dropped.append(format_id(entry_id))
+        elif _is_idle_enough(delivery, min_idle_ms, now_ms):
+            claiming.take(entry_id, delivery.count if just_ids else min(delivery.count + 1, DELIVERY_COUNT_MAX))
+    claiming.finish()
+    if is_created and not claiming.pieces:
+        log_consumer(context, key, group, consumer.name)
+    return [format_id(cursor), (b"*%d\r\n" % len(claiming.pieces), *claiming.pieces), dropped]
+
+
+def _parse_autoclaim_options(argv: list[bytes]) -> tuple[int, bool]:
+    count, just_ids = AUTOCLAIM_COUNT_DEFAULT, False
+    index = 6
+    while index < len(argv):
+        word = argv[index].upper()
+        if word == b"COUNT" and index + 1 < len(argv):
+            index += 1
+            try:
+                count = integer(argv[index])
+            except GenericError:
+                count = 0
+            if not 1 <= count <= AUTOCLAIM_COUNT_MAX:
+                raise GenericError(b"COUNT must be > 0")
+        elif word == b"JUSTID":
+            just_ids = True
+        else:
+            raise syntax_error()
+        index += 1
+    return count, just_ids
+
+
+# -- XPENDING --------------------------------------------------------------------------------------
