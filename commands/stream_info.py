@@ -59,7 +59,7 @@ def _require_stream(context: Context, key: bytes) -> Stream:
         ("8.6.0", "Added the settings and counters of idempotent IDs."),
         ("8.8.0", "Added `nacked-count` to the groups of `FULL`."),
     ),
-    differs="`radix-tree-nodes` is that of a tree built afresh; after a removal that of Redis can be one higher.",
+    differs="`radix-tree-nodes` is that of a tree built afresh; after removals that of Redis can be a little higher.",
 )  # fmt: skip
 def xinfo_stream(context: Context, argv: list[bytes]) -> Reply:
     """XINFO STREAM key [FULL [COUNT count]]
