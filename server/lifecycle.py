@@ -1,7 +1,8 @@
 """From start to exit code: load the log, listen, wait for the end, and leave the log whole.
 
 The order at the end is: refuse new connections, write and fsync the log, send what is still to be sent, close. A second
-signal while that goes on ends the process at once.
+signal while that goes on ends the process at once. If the disk does not take the dataset, the server goes on, and a
+second signal ends it all the same.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import resource
 import signal
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -31,6 +33,9 @@ logger = logging.getLogger(__name__)
 EXIT_FAILURE: Final = 1
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+INSIST_S: Final = 60
+"""How long after a stop that failed a signal is taken for "all the same"."""
 
 LOADING_TURN_S: Final = 0.005
 """How long clients wait for their LOADING errors."""
@@ -146,30 +151,41 @@ def listen(server: Server) -> list[str]:
     return opened
 
 
-def on_stop_signal(server: Server, number: int) -> None:
-    """SIGTERM or SIGINT: stop in good order; the second one does not wait for that."""
+def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> None:
+    """SIGTERM or SIGINT: stop in good order; one that comes meanwhile does not wait for that.
+
+    `is_second`: a stop has failed just now.
+    """
     logger.warning("Received %s scheduling shutdown...", signal.Signals(number).name)
     for each in STOP_SIGNALS:
         # Not through the loop, which waits while a snapshot is written.
         signal.signal(each, insist)
-    if server.prepare_stop():
-        server.stopped.set()
-        return
-    logger.error("Errors trying to shut down the server. Check the logs for more information.")
-    catch_stop_signals(server)
+    if not server.prepare_stop():
+        if not is_second:
+            logger.error(
+                "Errors trying to shut down the server, which goes on: see the line before. Another signal within %d "
+                "seconds ends it, without what could not be saved.",
+                INSIST_S,
+            )
+            catch_stop_signals(server, is_second=True)
+            asyncio.get_running_loop().call_later(INSIST_S, catch_stop_signals, server)
+            return
+        logger.error("Exiting without what could not be saved.")
+        server.exit_code = EXIT_FAILURE
+    server.stopped.set()
 
 
 def insist(*_: object) -> None:
-    """The second signal."""
+    """A signal while the server stops."""
     logger.warning("You insist... exiting now.")
     os._exit(EXIT_FAILURE)
 
 
-def catch_stop_signals(server: Server) -> None:
+def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
     """SIGTERM and SIGINT come through the loop."""
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, on_stop_signal, server, number)
+        loop.add_signal_handler(number, partial(on_stop_signal, server, number, is_second=is_second))
 
 
 def write_pid_file(server: Server) -> Path | None:

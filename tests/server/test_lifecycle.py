@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -188,6 +189,28 @@ def test_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (codes, server.stopped.is_set(), set(handlers)) == ([], True, {signal.SIGTERM, signal.SIGINT})
     handlers[signal.SIGINT](signal.SIGINT, None)
     assert codes == [1]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the disk is made full by way of Linux' prlimit")
+@pytest.mark.parametrize("options", [("--save", "3600 1"), ("--save", "", "--appendonly", "yes")])
+def test_stop_that_cannot_save_says_why_and_goes_on_until_a_second_signal(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    process, port = start(tmp_path, *options)
+    assert process.stderr is not None
+    # From here on no file grows: writes fail with EFBIG, as they would with ENOSPC on a full disk.
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    with Wire(port) as wire:
+        wire.call("XADD", "s", "1-1", "f", "v")
+        process.send_signal(signal.SIGTERM)
+        lines = [process.stderr.readline()]
+        while b"Errors trying to shut down the server, which goes on" not in lines[-1]:
+            lines.append(process.stderr.readline())
+        assert any(b"File too large" in line for line in lines)
+        assert wire.call("XLEN", "s") == b":1\r\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STOP_TIMEOUT_S) == 1
+    assert b"Exiting without what could not be saved." in process.stderr.read()
 
 
 async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> None:
