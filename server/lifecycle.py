@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ..persistence.errors import LogError, explain
 from .config import ChangeRefused, Config
 from .connection import format_address
+from .directives import BY_NAME
 from .listener import ListenError, open_tcp_sockets, open_unix_socket
 from .logs import banner
 
@@ -90,16 +91,16 @@ def limit_clients(config: Config) -> None:
                 f"The operating system is not able to handle the specified number of clients, try with {count}"
             )
 
-    wanted_count = config.maxclients
-    config.maxclients = allow_clients(wanted_count)
-    if config.maxclients < wanted_count:
+    count = allow_clients(config.maxclients)
+    if count < config.maxclients:
         logger.warning(
             "Current maximum open files is %d. maxclients has been reduced from %d to %d to compensate for low ulimit. "
             "If you need higher maxclients increase 'ulimit -n'.",
             resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            wanted_count,
             config.maxclients,
+            count,
         )
+        config.assign(BY_NAME[b"maxclients"], [b"%d" % count])
     config.on_change("maxclients", check)
 
 
