@@ -174,7 +174,7 @@ PERSISTENCE = (
     _row("auto-aof-rewrite-min-size", SIZE, 64 << 20),
     _row("aof-load-truncated", BOOL, True),
     _row("aof-load-corrupt-tail-max-size", COUNT, 0),
-    _row("aof-use-rdb-preamble", BOOL, True),
+    _row("aof-use-rdb-preamble", BOOL, False),
     _row("aof-timestamp-enabled", BOOL, False),
     _row("aof-block-checksums", BOOL, True, change=IMMUTABLE, is_hidden=True),
     _row("aof-disable-auto-gc", BOOL, False, is_hidden=True),

@@ -1,7 +1,7 @@
 """Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
 
 A job owns an image of the dataset and a file that a thread writes. Each loop turn it makes one block, some half a
-millisecond of work, and then leaves the loop to the clients for twice as long. While there is an image, streams are
+millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams are
 copied before commands change them (`Context.preserve`).
 """
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle | None]
 """The loop's `call_later`."""
 
-REST_RATIO: Final = 2.0
+REST_RATIO: Final = 4.0
 """How many times as long as it works a job leaves the loop to others."""
 REST_S_MIN: Final = 0.001
 FREE_FAILURES_COUNT: Final = 2
