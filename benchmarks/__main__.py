@@ -77,7 +77,7 @@ def measure(row: Row, servers: list[Server], runs: int | None) -> Result:
     result = Result(row)
     for server in servers:
         row.prepare(server)
-    for number in range(runs or row.runs):
+    for number in range(min(runs or row.runs, row.runs)):
         for server in servers if number % 2 == 0 else reversed(servers):
             cpu_before_s = cpu_time(server)
             result.numbers.setdefault(server.name, []).append(row.measure(server))

@@ -8,8 +8,7 @@ What each `appendfsync` promises to a client that has its reply:
 
 - `always`: the effect is on stable storage. `needs_fsync_before_reply` says so: flush and fsync, then reply. If either
   raises LogFailure the promise is broken, and the replies of that turn must not be sent.
-- `everysec`: the effect was handed to the operating system; a thread syncs it, at most once a second. While a write is
-  put off (`is_put_off`), so are the replies that would promise it.
+- `everysec`: the effect was handed to the operating system; a thread syncs it, at most once a second.
 - `no`: the effect was handed to the operating system, which syncs when it likes.
 
 One thread calls all methods. The only other thread runs `LogFile.fsync`.
@@ -39,8 +38,8 @@ logger = logging.getLogger(__name__)
 FSYNC_INTERVAL_MS: Final = 1000
 """`everysec`: time between the starts of two background fsyncs."""
 
-POSTPONED_MS_MAX: Final = 2000
-"""`everysec`: how long records may wait for a background fsync before they are written beside it."""
+SLOW_FSYNC_MS: Final = 2000
+"""`everysec`: a background fsync that takes longer is worth a line in the server's log, as in Redis."""
 
 ERROR_LOG_INTERVAL_MS: Final = 30_000
 """A disk that stays full gets one log line in this time, not one per command."""
@@ -139,8 +138,8 @@ class AppendOnlyLog:
         """Called, by any thread, when a background fsync has ended."""
         self.delayed_fsyncs_count = 0
         """Writes that had to go on beside an fsync that took too long (INFO aof_delayed_fsync)."""
-        self._postponed_ms: int | None = None
-        """Since when writing waits for a background fsync."""
+        self._is_fsync_slow = False
+        """The background fsync that runs has been complained of."""
         self.current_size = 0
         """Bytes of all files that a start would read, written so far."""
         self.base_size = 0
@@ -168,11 +167,6 @@ class AppendOnlyLog:
     def is_fsync_pending(self) -> bool:
         """Whether the background fsync is running."""
         return self._fsync_future is not None and not self._fsync_future.done()
-
-    @property
-    def is_put_off(self) -> bool:
-        """Whether records wait for the background fsync to end before they are written."""
-        return self._postponed_ms is not None and bool(self._buffer)
 
     @property
     def needs_fsync_before_reply(self) -> bool:
@@ -476,34 +470,29 @@ class AppendOnlyLog:
     def flush(self) -> bool:
         """Write the buffer. False if not all of it could be: the rest stays, and the next flush goes on with it.
 
-        While a background fsync runs, the kernel may let a write wait for it: so with `everysec` writing is put off
-        meanwhile, but for no more than two seconds. Raises LogFailure instead of answering False if replies wait for
-        stable storage.
+        With `everysec` it goes on beside the background fsync: a reply promises that the records were handed to the
+        operating system, and most systems take them meanwhile. Raises LogFailure instead of answering False if replies
+        wait for stable storage.
         """
         now_ms = self._clock()
-        if self._buffer and self._file is not None and not self._is_postponed(now_ms) and not self._write():
-            return False
+        if self._buffer and self._file is not None:
+            self._note_slow_fsync(now_ms)
+            if not self._write():
+                return False
         self._sync_in_background(now_ms)
         return True
 
-    def _is_postponed(self, now_ms: int) -> bool:
-        """The two-second rule of `everysec`."""
-        if self._fsync_future is not None:
-            self._collect_fsync(wait=False)
-        if self._fsync_future is None or self.policy != b"everysec":
-            self._postponed_ms = None
-            return False
-        if self._postponed_ms is None:
-            self._postponed_ms = now_ms
-        if abs(now_ms - self._postponed_ms) < POSTPONED_MS_MAX:
-            return True
-        self._postponed_ms = None
-        self.delayed_fsyncs_count += 1
-        logger.warning(
-            "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for "
-            "fsync to complete, this may slow down the server."
-        )
-        return False
+    def _note_slow_fsync(self, now_ms: int) -> None:
+        """Say so, once, when records are written beside an fsync that has been running for two seconds."""
+        if self._fsync_future is None or self._is_fsync_slow or self._fsync_future.done():
+            return
+        if abs(now_ms - self._fsync_started_ms) >= SLOW_FSYNC_MS:
+            self._is_fsync_slow = True
+            self.delayed_fsyncs_count += 1
+            logger.warning(
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for "
+                "fsync to complete, this may slow down the server."
+            )
 
     def _write_rest(self) -> bool:
         """Write the buffer now, and the line of the last block."""
@@ -575,7 +564,7 @@ class AppendOnlyLog:
 
     def cron(self, now_ms: int) -> None:
         """Ten times a second: retry a failed write, and sync what an idle server has left."""
-        if self._buffer and self._file is not None and not self._is_postponed(now_ms) and not self._write():
+        if self._buffer and self._file is not None and not self._write():
             return
         self._close_idle_block(now_ms)
         self._sync_in_background(now_ms)
@@ -586,7 +575,7 @@ class AppendOnlyLog:
             self._idle_block_size, self._idle_since_ms = size, now_ms
             return
         is_due = size and abs(now_ms - self._idle_since_ms) >= IDLE_BLOCK_MS
-        if is_due and self._file is not None and not self._is_postponed(now_ms):
+        if is_due and self._file is not None:
             self._write_rest()
 
     def _sync_in_background(self, now_ms: int) -> None:
@@ -600,7 +589,7 @@ class AppendOnlyLog:
         is_due = abs(now_ms - self._fsync_started_ms) >= FSYNC_INTERVAL_MS
         if not is_due or (not self._unsynced_size and self.last_fsync_ok):
             return
-        self._fsync_started_ms = now_ms
+        self._fsync_started_ms, self._is_fsync_slow = now_ms, False
         self._unsynced_size = 0
         self._start_fsync(self._file.fsync)
 

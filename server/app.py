@@ -235,10 +235,7 @@ class Server:
         self._send_outgoing()
 
     def _write_log(self) -> bool:
-        """One write for everything gathered; also an fsync where replies promise one. False if no reply may leave.
-
-        That is so if the server must end, and while the write is put off, which `collect_fsync` makes up for.
-        """
+        """One write for everything gathered; also an fsync where replies promise one. False if the server must end."""
         log = self.log
         assert log is not None
         self.dispatcher.log_has_news = False
@@ -249,9 +246,8 @@ class Server:
         except LogFailure as failure:
             self.die(failure)
             return False
-        self.dispatcher.log_has_news = log.is_put_off
         self._note_write_error()
-        return not log.is_put_off
+        return True
 
     def _note_fsync(self) -> None:
         """A background fsync has ended; told by its thread."""
@@ -260,7 +256,7 @@ class Server:
             loop.call_soon_threadsafe(self.collect_fsync)
 
     def collect_fsync(self) -> None:
-        """Learn how the background fsync went, write what waited for it, and answer WAITAOF."""
+        """Learn how the background fsync went, and answer WAITAOF."""
         if self.log is None:
             return
         try:
@@ -271,8 +267,6 @@ class Server:
         self._note_write_error()
         if self.dispatcher.waiters.by_client:
             self.dispatcher.serve_synced()
-        if self.dispatcher.log_has_news:
-            self.flush()
         self.finish_turn()
 
     def _note_write_error(self) -> None:

@@ -1,8 +1,8 @@
 """Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
 
 A job owns an image of the dataset and a file that a thread writes. Each loop turn it makes one block, some half a
-millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams are
-copied before commands change them (`Context.preserve`).
+millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams
+are copied before commands change them (`Context.preserve`).
 """
 
 from __future__ import annotations

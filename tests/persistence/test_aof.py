@@ -209,36 +209,22 @@ def test_everysec_syncs_in_the_thread_once_a_second() -> None:
     assert not bench.thread.waiting
 
 
-def test_everysec_puts_writing_off_beside_an_fsync_but_for_two_seconds_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_everysec_writes_beside_an_fsync_and_complains_once_of_one_that_takes_two_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bench = Bench(b"everysec")
     log = bench.opened()
     log.append([(0, SET_A)], False)
     bench.clock.now_ms += 1000
     log.flush()
-    before = bench.written
-    log.append([(0, SET_B)], False)
-    log.flush()
-    bench.clock.now_ms += 1999
-    log.flush()
-    assert (bench.written, log.buffer_size > 0, log.delayed_fsyncs_count) == (before, True, 0)
-    bench.clock.now_ms += 1
-    log.flush()
-    assert (len(bench.written) > len(before), log.buffer_size, log.delayed_fsyncs_count) == (True, 0, 1)
-    assert "Asynchronous AOF fsync is taking too long" in caplog.text
-
-
-def test_end_of_a_background_fsync_lets_the_writes_behind_it_go() -> None:
-    bench = Bench(b"everysec")
-    log = bench.opened()
-    log.append([(0, SET_A)], False)
-    bench.clock.now_ms += 1000
-    log.flush()
-    log.append([(0, SET_B)], False)
-    log.flush()
-    assert log.buffer_size
-    bench.thread.run()
-    log.cron(bench.clock.now_ms)
-    assert not log.buffer_size
+    assert log.is_fsync_pending
+    for delay_ms, delayed_count in ((0, 0), (1999, 0), (1, 1), (5000, 1)):
+        bench.clock.now_ms += delay_ms
+        before = bench.written
+        log.append([(0, SET_B)], False)
+        log.flush()
+        assert (len(bench.written) > len(before), log.delayed_fsyncs_count) == (True, delayed_count)
+    assert caplog.text.count("Asynchronous AOF fsync is taking too long") == 1
 
 
 def test_marks_tell_what_is_on_stable_storage() -> None:
