@@ -235,7 +235,8 @@ class Dispatcher:
                 session.backlog.extend(iterator)
                 break
         # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
-        count_commands(context, client, uncounted)
+        client.commands_count += uncounted
+        self.stats.commands_processed += uncounted
         if found is not None:
             client.last_command = found[3].name_lower
         if effects:
