@@ -37,6 +37,8 @@ class Context:
         "store",
         "stream_limits",
         "unlogged_count",
+        "wire",
+        "wire_request",
     )
 
     def __init__(self, store: Store, server: Services) -> None:
@@ -58,6 +60,9 @@ class Context:
         """The stream directives in force; shared with every stream."""
         self.image: StoreImage | None = None
         """The snapshot being read in the background, None if there is none."""
+        self.wire_request: list[bytes] | None = None
+        """A request whose packed form is at hand in `wire`; handlers ask `argv is context.wire_request`."""
+        self.wire = b""
         self.may_block = True
         """False inside MULTI/EXEC."""
 

@@ -25,6 +25,8 @@ from .stream_trim import (
 )
 from .table import FIRST_KEY_READ, Argument, Flag, KeySpec, command
 
+NAME_SIZE: Final = len(b"$4\r\nXADD\r\n")
+STAR_SIZE: Final = len(b"$1\r\n*\r\n")
 ENTRY_SIZE_MAX: Final = 2**30
 """Sum of all field and value bytes of one entry."""
 
@@ -88,35 +90,24 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     key = argv[1]
     if argv[2] != b"*" or len(argv) >= HEADERS_COUNT or len(key) >= HEADERS_COUNT:
         return _xadd_with_options(context, argv)
-    pairs = tuple(argv[3:])
-    if len(pairs) & 1:
+    if not len(argv) & 1:
         raise wrong_number_of_arguments(b"xadd")
     db = context.db
     stream = db.get_stream(key, context.now_ms)
-    packed = pack_command(pairs)
-    if len(packed) > ENTRY_SIZE_MAX:
-        _require_entry_size(pairs)
+    wire = context.wire if argv is context.wire_request else pack_command(tuple(argv))
+    if len(wire) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[3:])
     if stream is None:
         stream = Stream(context.stream_limits)
         db.put(key, stream)
     entry_id = stream.next_id(context.now_ms)
     id_line = b"%d-%d\r\n" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
     id_bulk = BULK_HEADERS[len(id_line) - 2] + id_line
-    stream.append(entry_id, b"*2\r\n" + id_bulk + packed)
-    # The log record is the command as typed with its final ID; its tail is the entry's own bytes.
-    record = b"".join(
-        (
-            ARRAY_HEADERS[len(argv)],
-            b"$4\r\n",
-            argv[0],
-            b"\r\n",
-            BULK_HEADERS[len(key)],
-            key,
-            b"\r\n",
-            id_bulk,
-            packed[len(ARRAY_HEADERS[len(pairs)]) :],
-        )
-    )
+    # Fields and values go as they came into the entry and into the record: the command as typed, with its final ID.
+    id_start = len(ARRAY_HEADERS[len(argv)]) + NAME_SIZE + len(BULK_HEADERS[len(key)]) + len(key) + 2
+    pairs = wire[id_start + STAR_SIZE :]
+    stream.append(entry_id, b"*2\r\n" + id_bulk + ARRAY_HEADERS[len(argv) - 3] + pairs)
+    record = wire[:id_start] + id_bulk + pairs
     context.effects.append((db.index, record))
     if db.watchers:
         db.touch(key)

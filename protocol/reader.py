@@ -107,6 +107,10 @@ class RequestReader:
         """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
         self._taken_size = 0
         """Bytes of the present request that have left `_buffer`."""
+        self.wire_request: Request | None = None
+        """The last request that came alone in one read, and small."""
+        self.wire = b""
+        """Its bytes, which are those that packing it would give."""
         self.buffered_size = 0
         """Bytes received and not yet part of a complete request."""
         self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
@@ -200,6 +204,7 @@ class RequestReader:
                 text = b"".join(value)
                 is_plain = _CARRIAGE_RETURN not in text and value[0] not in _CROSS_PROTOCOL
                 if is_plain and data.count(b"\r\n") == 1 + 2 * len(value):
+                    self.wire_request, self.wire = value, data
                     return [value]
             reader.feed(_SENTINEL)
             while type(value) is list:

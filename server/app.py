@@ -185,6 +185,8 @@ class Server:
             return
         now_ms = self.clock()
         connection.client.last_active_ms = now_ms
+        context, reader = self.context, connection.reader
+        context.wire_request, context.wire = reader.wire_request, reader.wire
         if len(requests) <= SLICE_COUNT:
             self.dispatcher.execute(connection, requests, now_ms)
         else:
