@@ -102,8 +102,8 @@ class Connection(asyncio.Protocol, Session):
         stats.reads_processed += 1
         client.received_size += size
         client.reads_count += 1
-        client.query_buffer_size += size
         if requests:
+            client.query_buffer_size += size
             client.pipeline_length_sum += len(requests)
             if self.backlog or client.blocked is not None or client.is_held or self.is_write_paused:
                 self.backlog.extend(requests)

@@ -77,7 +77,9 @@ class Database:
 
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """The stream at `key`, None if there is none. Raises WrongType."""
-        value = self.get(key, now_ms)
+        if self.expires and key in self.expires:
+            self.expire_if_due(key, now_ms)
+        value = self.keys.get(key)
         if value is not None and type(value) is not Stream:
             raise WrongType
         return value
