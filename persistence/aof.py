@@ -112,6 +112,8 @@ class AppendOnlyLog:
         self._fsync_future: Future[None] | None = None
         self._fsync_started_ms = 0
         self._unsynced_size = 0
+        self._syncing_size = 0
+        """Bytes that the background fsync covers."""
         self._error_logged_ms: int | None = None
         self.policy = policy
         self.keeps_history = False
@@ -590,8 +592,20 @@ class AppendOnlyLog:
         if not is_due or (not self._unsynced_size and self.last_fsync_ok):
             return
         self._fsync_started_ms, self._is_fsync_slow = now_ms, False
-        self._unsynced_size = 0
+        self._syncing_size, self._unsynced_size = self._unsynced_size, 0
         self._start_fsync(self._file.fsync)
+
+    def sync_soon(self, size_min: int) -> bool:
+        """Whether the thread is syncing `size_min` bytes or more; if so many are unsynced, it begins to."""
+        if self._fsync_future is not None:
+            self._collect_fsync(wait=False)
+        if self._fsync_future is None:
+            self._syncing_size = self._unsynced_size
+            if self._file is not None and self._unsynced_size >= size_min:
+                self._fsync_started_ms, self._is_fsync_slow = self._clock(), False
+                self._unsynced_size = 0
+                self._start_fsync(self._file.fsync)
+        return self._fsync_future is not None and self._syncing_size >= size_min
 
     def _start_fsync(self, fsync: Callable[[], None]) -> None:
         self._syncing_mark = self._written_mark

@@ -269,6 +269,8 @@ class Server:
         self._note_write_error()
         if self.dispatcher.waiters.by_client:
             self.dispatcher.serve_synced()
+        if self.snapshots.awaits_sync:
+            self.snapshots.cron(self.clock())
         self.finish_turn()
 
     def _note_write_error(self) -> None:

@@ -44,6 +44,8 @@ DELAY_MINUTES_MAX: Final = 60
 
 RDB_BLOCK_SIZE: Final = 4096
 """Bytes of a block of an RDB file: those of stream entries are made in a millisecond."""
+SYNC_FIRST_SIZE: Final = 1024 * 1024
+"""Unsynced bytes of the log that a thread syncs before a rewrite begins, which would make everybody wait for that."""
 SAVE_RETRY_MS: Final = 5000
 """A snapshot that failed is not asked for by the save points again before."""
 
@@ -115,6 +117,8 @@ class Snapshots:
         """When dump.rdb was last complete, or the server started."""
         self._changes_saved = 0
         """Changes that dump.rdb holds, counted like `Server.changes_count`."""
+        self.awaits_sync = False
+        """A rewrite begins when the fsync that is running has ended."""
         self.is_log_wanted = False
         """A log should be started as soon as can be."""
         self.files: Files = DiskFiles()
@@ -147,11 +151,20 @@ class Snapshots:
         return True
 
     def _start_rewrite(self) -> bool:
-        """Begin; a failure is logged and counted."""
+        """Begin, or let a thread sync what the log has written first; a failure is logged and counted."""
+        server = self._server
+        self.rewrite.begin(server.clock())
+        if server.log is not None and server.log.sync_soon(SYNC_FIRST_SIZE):
+            self.awaits_sync = True
+            return True
+        return self._switch_log()
+
+    def _switch_log(self) -> bool:
+        """From here on the log goes on in a new increment, whose base is what the dataset is now."""
         server = self._server
         now_ms = server.clock()
+        self.awaits_sync = False
         log = server.log or server.new_log()
-        self.rewrite.begin(now_ms)
         try:
             # The log must hold everything that the image will hold before the new increment begins.
             server.dispatcher.log_single_units()
@@ -220,7 +233,10 @@ class Snapshots:
         """Ten times a second: start what was scheduled, or what the size of the log asks for."""
         if self._job is not None:
             return
-        if self.is_log_wanted and now_ms >= self.rewrite.retry_ms:
+        if self.awaits_sync:
+            if self._server.log is None or not self._server.log.is_fsync_pending:
+                self._switch_log()
+        elif self.is_log_wanted and now_ms >= self.rewrite.retry_ms:
             try:
                 self.start_log()
             except OSError as error:
@@ -411,6 +427,9 @@ class Snapshots:
 
     def stop(self) -> None:
         """Before the server ends, or the log does: give a running job up."""
+        if self.awaits_sync:
+            self.awaits_sync = False
+            self.rewrite.end(self._server.clock(), ok=self.rewrite.last_ok)
         if self._job is not None:
             self._give_up()
         if self._executor is not None:

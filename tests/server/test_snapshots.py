@@ -420,3 +420,22 @@ def test_stop_while_the_log_starts_waits_for_its_base(tmp_path: Path) -> None:
     state = server.state()
     server.stop()
     assert restarted(tmp_path) == state
+
+
+def test_rewrite_waits_for_a_thread_to_sync_what_much_has_been_written(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    log = server.server.log
+    assert log is not None
+    assert log.fsync()
+    server.call(f"SET big {'x' * 2_000_000}")
+    assert server.call("BGREWRITEAOF") == b"+Background append only file rewriting started\r\n"
+    assert server.server.snapshots.rewrite.is_running
+    server.call("SET after 1")
+    while log.is_fsync_pending:
+        continue
+    server.server.snapshots.cron(server.clock())
+    server.run_slices()
+    assert (server.server.snapshots.awaits_sync, server.server.snapshots.rewrite.last_ok) == (False, True)
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state

@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.commands.client import Client
 from headrace.persistence.aof import AppendOnlyLog, Effect
+from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
 from headrace.server.config import Config
 from headrace.server.dispatch import Session
@@ -101,6 +102,7 @@ class Peer(Session):
         client.authenticated = True
         super().__init__(client)
         self.world = world
+        self.reader = RequestReader()
         self.received = bytearray()
         self.is_closed = False
 
