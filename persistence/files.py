@@ -7,6 +7,7 @@ synced. All methods raise OSError. Paths are absolute or relative to the working
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from errno import EACCES, ENOTDIR
 from typing import Final, Protocol
@@ -108,6 +109,8 @@ class DiskFile:
 
 _SYNC_DATA: Final = getattr(os, "fdatasync", os.fsync)
 
+LARGE_FILE_SIZE: Final = 1024 * 1024
+"""Bytes from which on a file is closed in a thread after its name has gone."""
 SYNC_SIZE: Final = 4 * 1024 * 1024
 """A large file is synced each time so much of it has been written: one sync at its end would hold up all others."""
 
@@ -202,11 +205,19 @@ class DiskFiles:
         self._sync_folder(os.path.dirname(new_path) or ".")
 
     def remove(self, path: str) -> None:
-        """See `Files`."""
+        """unlink(2). The space of a large file is given back by a thread, for that takes long."""
         try:
-            os.unlink(path)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
+        is_large = os.fstat(descriptor).st_size >= LARGE_FILE_SIZE
+        try:
+            os.unlink(path)
+        finally:
+            if is_large:
+                threading.Thread(target=os.close, args=(descriptor,), name="remove").start()
+            else:
+                os.close(descriptor)
 
     @staticmethod
     def _sync_folder(path: str) -> None:
