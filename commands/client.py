@@ -53,6 +53,10 @@ class Client:
     """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
     reply_mode: str = "on"
     """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
+    channels: dict[bytes, None] = field(default_factory=dict)
+    """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
+    patterns: dict[bytes, None] = field(default_factory=dict)
+    shard_channels: dict[bytes, None] = field(default_factory=dict)
     no_evict: bool = False
     no_touch: bool = False
     close_after_reply: bool = False
@@ -71,6 +75,11 @@ class Client:
     """Bytes received whose requests are not all run yet, the running ones among them."""
     measure_output: Callable[[], int] = int
     """Answers `output_buffer_size`; set by whoever sends."""
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to anything: its class is `pubsub` then, not `normal`."""
+        return bool(self.channels or self.patterns or self.shard_channels)
 
     @property
     def output_buffer_size(self) -> int:

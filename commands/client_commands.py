@@ -33,8 +33,6 @@ CLIENT_TYPES: Final = {
     b"SLAVE": "replica",
     b"PUBSUB": "pubsub",
 }
-OWN_TYPE: Final = "normal"
-"""There is no replication and no publishing, so every client is of this type."""
 
 ON_OR_OFF: Final = (
     Argument(
@@ -245,8 +243,8 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
     clients: Iterable[Client] = context.server.clients.values()
     option = argv[2].upper() if len(argv) > 2 else b""
     if option == b"TYPE" and len(argv) == 4:
-        if _client_type(argv[3]) != OWN_TYPE:
-            clients = ()
+        wanted = _client_type(argv[3])
+        clients = [each for each in clients if _type_of(each) == wanted]
     elif option == b"ID" and len(argv) > 3:
         known = context.server.clients
         ids = [integer_or(word, b"Invalid client ID") for word in argv[3:]]
@@ -262,6 +260,11 @@ def _client_type(word: bytes) -> str:
     if found is None:
         raise GenericError(b"Unknown client type '%b'" % word)
     return found
+
+
+def _type_of(client: Client) -> str:
+    """One of CLIENT_TYPES; without replication only these two occur."""
+    return "pubsub" if client.is_subscriber else "normal"
 
 
 @command(
@@ -366,8 +369,8 @@ def _kill_filter(context: Context, option: bytes, value: bytes) -> Callable[[Cli
     if option == b"LADDR":
         return lambda client: client.local_address == value
     if option == b"TYPE":
-        is_own_type = _client_type(value) == OWN_TYPE
-        return lambda client: is_own_type
+        wanted_type = _client_type(value)
+        return lambda client: _type_of(client) == wanted_type
     if option == b"USER":
         if value != DEFAULT_USER:
             raise GenericError(b"No such user '%b'" % value)

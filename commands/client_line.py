@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .client import Client
 
 LINE = (
-    b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=0 psub=0 ssub=0 multi=%d watch=%d "
+    b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
     b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
     b"tot-mem=%d events=%b cmd=%b user=%b redir=-1 resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d "
     b"tot-net-out=%d tot-cmds=%d read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
@@ -32,6 +32,9 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         max(0, now_ms - client.last_active_ms) // 1000,
         client_flags(client),
         client.db.index,
+        len(client.channels),
+        len(client.patterns),
+        len(client.shard_channels),
         -1 if queue is None else len(queue),
         0 if transaction.dirty else len(transaction.watched),
         client.query_buffer_size,
@@ -59,6 +62,8 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
 def client_flags(client: Client) -> bytes:
     """The letters of `flags=`, in Redis' order."""
     flags = b""
+    if client.is_subscriber:
+        flags += b"P"
     if client.transaction.queue is not None:
         flags += b"x"
     if client.blocked is not None or client.is_held:

@@ -99,12 +99,14 @@ def log_in(context: Context, user: bytes, password: bytes) -> None:
 def ping(context: Context, argv: list[bytes]) -> Reply:
     """PING [message]
 
-    Returns PONG, or the message.
+    Returns PONG, or the message; to a RESP2 client that listens, both, in the shape of what it hears.
     """
-    if len(argv) == 1:
-        return PONG
     if len(argv) > 2:
         raise wrong_number_of_arguments(b"ping")
+    if context.client.protocol == 2 and context.client.is_subscriber:
+        return [b"pong", argv[1] if len(argv) == 2 else b""]
+    if len(argv) == 1:
+        return PONG
     return argv[1]
 
 
@@ -157,11 +159,12 @@ def quit_connection(context: Context, argv: list[bytes]) -> Reply:
 def reset(context: Context, argv: list[bytes]) -> Reply:
     """RESET
 
-    Leaves MULTI and WATCH, selects database 0 and protocol 2, forgets the name and the reply mode, and logs out where
-    a password is required. The ID and the library name stay.
+    Leaves MULTI, WATCH and all subscriptions, selects database 0 and protocol 2, forgets the name and the reply mode,
+    and logs out where a password is required. The ID and the library name stay.
     """
     client = context.client
     discard(context.store, client)
+    context.subscriptions.remove_client(client)
     client.db = context.db = context.store.databases[0]
     client.protocol = 2
     client.user = DEFAULT_USER

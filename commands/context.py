@@ -10,6 +10,7 @@ from ..store.image import StoreImage
 from ..store.nodes import StreamLimits
 from ..store.stream import Stream
 from .keys import find_keys
+from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from .client import Client
@@ -36,6 +37,7 @@ class Context:
         "server",
         "store",
         "stream_limits",
+        "subscriptions",
         "unlogged_count",
         "wire",
         "wire_request",
@@ -44,6 +46,7 @@ class Context:
     def __init__(self, store: Store, server: Services) -> None:
         self.store = store
         self.server = server
+        self.subscriptions = Subscriptions(server)
         self.client: Client
         self.db: Database = store.databases[0]
         self.now_ms = 0

@@ -8,7 +8,7 @@ from ..protocol.replies import Reply, SetReply, SimpleString
 from ..store.errors import GenericError, syntax_error
 from ..store.glob import matches
 from .context import Context
-from .keys import access_names, access_of, find_keys, key_range
+from .keys import NOT_KEY, access_names, access_of, find_keys, key_range
 from .lookup import named_row
 from .table import TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
 
@@ -271,7 +271,7 @@ def _keys_of(argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     row = named_row(request)
     if row is None:
         raise GenericError(b"Invalid command specified")
-    if not row.keys:
+    if all(NOT_KEY in spec.access for spec in row.keys):
         raise GenericError(b"The command has no key arguments")
     if len(request) != row.arity if row.arity > 0 else len(request) < -row.arity:
         raise GenericError(b"Invalid number of arguments specified for command")

@@ -12,6 +12,9 @@ READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, 
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 """Key-spec flags that COMMAND prints in capitals; the others it prints in small letters."""
 
+NOT_KEY: Final = "not_key"
+"""A spec that finds shard channels, for cluster clients that look for them as for keys."""
+
 VARIABLE: Final = "variable_flags"
 """The access depends on the request. Only SET is so: with GET it reads as well, with a condition it looks."""
 
@@ -24,7 +27,8 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
 
     Empty where the arguments name none, which for a command that has keys means that they are wrong.
     """
-    return [(argv[position], spec) for spec in row.keys for position in _positions(spec, argv)]
+    specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
+    return [(argv[position], spec) for spec in specs for position in _positions(spec, argv)]
 
 
 def _positions(spec: KeySpec, argv: list[bytes]) -> range:

@@ -14,7 +14,7 @@ from .table import TABLE, Argument, Row
 
 assert registry.FAMILIES, "importing the registry fills the command table"
 
-GROUPS = ("stream", "generic", "string", "transactions", "connection", "server")
+GROUPS = ("stream", "generic", "string", "pubsub", "transactions", "connection", "server")
 """The order of the table; groups that are not named here come last."""
 
 

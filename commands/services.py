@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..protocol.replies import Push
     from .client import Client
 
 
@@ -35,6 +38,10 @@ class Services(Protocol):
     @property
     def clients(self) -> dict[int, Client]:
         """Connected clients by ID."""
+        ...
+
+    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+        """Send clients what they did not ask for; whoever is running a command gets it behind the reply."""
         ...
 
     def kill_client(self, client: Client) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.encoder import ENCODERS
-from ..protocol.replies import NULL_ARRAY, OK, Reply
+from ..protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ..store.errors import GenericError, ReplyError
 from .calls import call
 from .client import Transaction
@@ -121,7 +121,7 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
         effects_before = len(effects)
         reply = _run_one(context, argv)
         effects[effects_before:effects_before] = context.take_expired()
-        if context.client.reply_mode != "off":
+        if context.client.reply_mode != "off" or type(reply) is Pushed:
             ENCODERS[context.client.protocol](reply, pieces)
     return tuple(pieces)
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from ..store.errors import ReplyError
-from .replies import NullArray, PairList, Pairs, Push, SetReply, SimpleString, Verbatim
+from .replies import NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
 
 INTEGERS_MAX: Final = 1024
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
@@ -136,6 +136,7 @@ def _make_encoder(protocol: int) -> Encoder:
     table.update(
         {
             tuple: _tuple,
+            Pushed: _tuple,
             int: _integer,
             bytes: _bulk,
             SimpleString: _simple,

@@ -18,6 +18,7 @@
 | `Verbatim`                | bulk string          | verbatim `txt`        |
 | `ReplyError`              | error                | same                  |
 | `tuple` of `bytes`        | as it stands: pieces already on the wire        |
+| `Pushed` (tuple)          | the same, also where CLIENT REPLY says silence  |
 
 The tuple is the hot path's door (benchmark rows XADD, XRANGE, XREADGROUP): pieces that were built once and are
 the same in both protocols are handed to the transport without another encoding.
@@ -60,6 +61,12 @@ class SetReply(list[Any]):
 
 class Push(list[Any]):
     """An out-of-band message."""
+
+    __slots__ = ()
+
+
+class Pushed(tuple[bytes, ...]):
+    """Encoded pushes that answer a command (SUBSCRIBE and its kin)."""
 
     __slots__ = ()
 

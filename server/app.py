@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, cast
 
 from ..commands import registry
@@ -23,6 +23,7 @@ from ..commands.context import Context
 from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
 from ..persistence.lock import FolderLock
+from ..protocol.replies import Push
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
@@ -362,13 +363,14 @@ class Server:
         self.snapshots.cron(now_ms)
 
     def _close_idle_clients(self, now_ms: int) -> None:
-        """Close who has been silent for `timeout` seconds; a blocked client is not idle."""
+        """Close who has been silent for `timeout` seconds; one that is blocked or listens is not idle."""
         timeout_ms = self.config.timeout * 1000
         if not timeout_ms:
             return
         for connection in self.connections:
             client = connection.client
-            if client.blocked is None and not client.is_held and now_ms - client.last_active_ms > timeout_ms:
+            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber
+            if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
                 connection.abort()
 
     # -- the log ---------------------------------------------------------------------------------
@@ -529,6 +531,10 @@ class Server:
         return self.exit_code
 
     # -- Services: what handlers may ask for -----------------------------------------------------
+
+    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+        """Send clients what they did not ask for."""
+        self.dispatcher.deliver(clients, message)
 
     def kill_client(self, client: Client) -> None:
         """Close a connection; one's own closes after its reply."""

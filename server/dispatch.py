@@ -27,7 +27,7 @@ from ..commands.lookup import find_row, named_row
 from ..commands.table import TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
-from ..protocol.replies import NULL_ARRAY, QUEUED, Reply
+from ..protocol.replies import NULL_ARRAY, QUEUED, Push, Pushed, Reply
 from ..store.database import Database
 from ..store.errors import GenericError, ReplyError
 from ..store.stream import Stream
@@ -97,6 +97,12 @@ class Unblocked(ReplyError):
         super().__init__(b"client unblocked via CLIENT UNBLOCK")
 
 
+SUBSCRIBER_COMMANDS: Final = {
+    "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
+}  # fmt: skip
+"""All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
+
+
 class Session:
     """What the dispatcher knows of a connection: its client, the output so far, and the requests that must wait."""
 
@@ -144,6 +150,10 @@ class Dispatcher:
         """Why the log cannot be written, as MISCONF says it; None while it can."""
         self.pause_end_ms: int | None = None
         self.pause_writes_only = False
+        self._running: Client | None = None
+        """Whose command is being run, with its reply still to be written."""
+        self._own_pushes: list[bytes] = []
+        """What that client is to hear behind the reply."""
         self._held: dict[Session, None] = {}
         """Sessions that CLIENT PAUSE keeps waiting, in order of arrival."""
         self._fast: dict[bytes, FastRow] = {}
@@ -283,6 +293,7 @@ class Dispatcher:
             self._park(session, reply)
         else:
             self._answer(session, reply, mode_before)
+        self._end_run(session)
         if self.waiters.by_client:
             self._serve_ready()
         else:
@@ -307,6 +318,11 @@ class Dispatcher:
             raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
         if self.is_save_failing and (row.name == "PING" or self._may_write(client, row)):
             raise Misconfigured(SAVE_FAILING)
+        if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
+            raise GenericError(
+                b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+                b"context" % row.name_lower
+            )
         if context.loading and not row.flags & Flag.LOADING:
             raise StillLoading
 
@@ -345,6 +361,7 @@ class Dispatcher:
             client.transaction.queue is None
             and client.reply_mode == "on"
             and not client.close_after_reply
+            and not client.is_subscriber
             and self.pause_end_ms is None
             and self.write_error is None
             and not self.is_save_failing
@@ -363,6 +380,7 @@ class Dispatcher:
     def _run(self, row: Row, argv: list[bytes]) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
         self.context.preserve(row, argv)
+        self._running = self.context.client
         reply = call(self.context, row, argv)
         self._log_units_and_group(0)
         return reply
@@ -370,10 +388,35 @@ class Dispatcher:
     def _answer(self, session: Session, reply: Reply, mode_before: str) -> None:
         """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
         client = session.client
-        if mode_before == "on" or client.reply_mode == "on":
+        if mode_before == "on" or client.reply_mode == "on" or type(reply) is Pushed:
             ENCODERS[client.protocol](reply, session.out)
         if client.reply_mode == "skip":
             client.reply_mode = "on"
+
+    # -- pushes ----------------------------------------------------------------------------------
+
+    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+        """Send clients what they did not ask for. It is encoded once for each protocol."""
+        encoded: dict[int, list[bytes]] = {}
+        for client in clients:
+            pieces = encoded.get(client.protocol)
+            if pieces is None:
+                pieces = encoded[client.protocol] = []
+                ENCODERS[client.protocol](message, pieces)
+            if client is self._running:
+                self._own_pushes += pieces
+            else:
+                session = self.sessions[client.id]
+                session.out += pieces
+                self.outgoing[session] = None
+
+    def _end_run(self, session: Session) -> None:
+        """The reply of the running command is written: now its client hears what the command brought about."""
+        self._running = None
+        if self._own_pushes:
+            session.out += self._own_pushes
+            self._own_pushes.clear()
+            self.outgoing[session] = None
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -470,6 +513,7 @@ class Dispatcher:
             self.waiters.requeue(waiter, reply.wake_ms)
         else:
             self._end_wait(waiter, reply)
+        self._end_run(self.sessions[client.id])
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
         client = waiter.client
@@ -501,6 +545,7 @@ class Dispatcher:
         reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
         self.context.may_block = True
         self._end_wait(waiter, reply)
+        self._end_run(self.sessions[waiter.client.id])
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
@@ -515,6 +560,7 @@ class Dispatcher:
             reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
             if type(reply) is not Blocked:
                 self._end_wait(waiter, reply)
+            self._end_run(self.sessions[waiter.client.id])
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry: log the keys it removed, and let readers blocked on them know."""
@@ -553,6 +599,7 @@ class Dispatcher:
             self.waiters.remove(waiter)
             client.blocked = None
         discard(self.context.store, client)
+        self.context.subscriptions.remove_client(client)
         self.outgoing.pop(session, None)
         self._held.pop(session, None)
         session.backlog.clear()

@@ -40,7 +40,7 @@ class Source(Protocol):
     """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
     started_ms: int
     context: Any
-    """Its `loading` says whether the log is being replayed."""
+    """Its `loading` says whether the log is being replayed, its `subscriptions` who listens."""
     clock: Callable[[], int]
 
     @property
@@ -174,7 +174,7 @@ def client_fields(server: Source) -> Fields:
         ("client_recent_max_output_buffer", max((client.output_buffer_size for client in clients), default=0)),
         ("blocked_clients", len(blocked)),
         ("tracking_clients", 0),
-        ("pubsub_clients", 0),
+        ("pubsub_clients", sum(client.is_subscriber for client in clients)),
         ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
         ("clients_in_timeout_table", sum(waiting.deadline_ms is not None for _, waiting in blocked)),
         ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
@@ -345,9 +345,9 @@ def stats_fields(server: Source) -> Fields:
         *_zeros("evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"),
         ("keyspace_hits", sum(db.hits for db in server.store.databases)),
         ("keyspace_misses", sum(db.misses for db in server.store.databases)),
-        ("pubsub_channels", 0),
-        ("pubsub_patterns", 0),
-        ("pubsubshard_channels", 0),
+        ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),
+        ("pubsub_patterns", len(server.context.subscriptions.patterns.by_name)),
+        ("pubsubshard_channels", len(server.context.subscriptions.shard_channels.by_name)),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("migrate_cached_sockets", 0),

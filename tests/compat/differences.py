@@ -34,8 +34,6 @@ ABSENT = {
     "EVAL": "there is no scripting",
     "LATENCY": "INFO commandstats and latencystats tell what there is to tell",
     "MEMORY": "allocator specific",
-    "PUBLISH": "there is no pub/sub",
-    "PUBSUB": "there is no pub/sub",
     "ROLE": "there is no replication",
     "SLOWLOG": "there is no slow log",
     "ACL": "there is one user",

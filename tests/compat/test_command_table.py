@@ -123,10 +123,11 @@ NOT_COMPARABLE = {
     b"command|count", b"command|docs", b"command|help", b"command|info", b"command|list", b"config|get", b"config|help",
     b"config|resetstat", b"config|rewrite", b"config|set", b"debug", b"exec", b"hello", b"info", b"lastsave", b"multi",
     b"quit", b"randomkey", b"reset", b"shutdown", b"time", b"client|help", b"object|idletime", b"object|help",
-    b"bgrewriteaof", b"bgsave", b"save",
+    b"bgrewriteaof", b"bgsave", b"save", b"subscribe", b"psubscribe", b"ssubscribe", b"pubsub|help", b"unsubscribe",
+    b"punsubscribe", b"sunsubscribe",
 }  # fmt: skip
-"""What tells of the server itself or of work that goes on beside it, ends or silences the connection, or starts a
-transaction: in scripts instead."""
+"""What tells of the server itself or of work that goes on beside it, ends or silences the connection, answers with
+several messages, or starts a transaction: in scripts and dialogues instead."""
 
 TRAPS = [
     b"", b"0", b"1", b"-1", b"+1", b"01", b" 1", b"1.5", b"1e3", b"9223372036854775807", b"9223372036854775808", b"-",

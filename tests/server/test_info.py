@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from headrace.commands import info as info_command
 from headrace.commands.blocking import Blocked
 from headrace.commands.client import Client
 from headrace.commands.durations import Durations
+from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
 from headrace.server.config import Config
 from headrace.server.info import human_size, render
@@ -29,7 +31,7 @@ class FakeServer:
     store: Store = field(default_factory=Store)
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
-    context: Any = field(default_factory=lambda: SimpleNamespace(loading=False))
+    context: Any = field(default_factory=lambda: SimpleNamespace(loading=False, subscriptions=Subscriptions(Mock())))
     clients: dict[int, Client] = field(default_factory=dict)
     loading: Any = field(
         default_factory=lambda: SimpleNamespace(

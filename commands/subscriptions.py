@@ -1,0 +1,123 @@
+"""Who listens to what: channels, patterns of channels, and shard channels, seen from the name and from the client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Protocol
+
+from ..protocol.replies import Push
+from ..store.glob import compiled
+from .client import Client
+
+Names = dict[bytes, None]
+"""What one client listens to, in the order in which it asked."""
+
+
+def _expression(pattern: bytes) -> re.Pattern[bytes]:
+    """The pattern as it applies to channels: no number of stars matches the empty name, where KEYS lets one do so."""
+    return compiled(b"**" if pattern == b"*" else pattern)
+
+
+class Courier(Protocol):
+    """Whoever can reach clients: the server."""
+
+    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+        """Send a message that nobody asked for; a client that is running a command gets it behind the reply."""
+        ...
+
+
+class Listeners:
+    """One kind of names. The clients of a name and the names of a client are kept in step here."""
+
+    def __init__(self, names_of: Callable[[Client], Names]) -> None:
+        self.names_of = names_of
+        self.by_name: dict[bytes, dict[Client, None]] = {}
+        """Never an empty one."""
+
+    def add(self, client: Client, name: bytes) -> None:
+        """Let the client listen; again is no change."""
+        self.names_of(client)[name] = None
+        self.by_name.setdefault(name, {})[client] = None
+
+    def remove(self, client: Client, name: bytes) -> None:
+        """Let it listen no more; a name it does not listen to is no error."""
+        if name not in self.names_of(client):
+            return
+        del self.names_of(client)[name]
+        clients = self.by_name[name]
+        del clients[client]
+        if not clients:
+            del self.by_name[name]
+
+    def remove_client(self, client: Client) -> None:
+        """The client listens to nothing any more."""
+        for name in list(self.names_of(client)):
+            self.remove(client, name)
+
+    def names_matching(self, pattern: bytes | None) -> list[bytes]:
+        """Names that somebody listens to: all, or those that match."""
+        if pattern is None:
+            return list(self.by_name)
+        return list(filter(_expression(pattern).fullmatch, self.by_name))
+
+    def count(self, name: bytes) -> int:
+        """How many clients listen to this name."""
+        return len(self.by_name.get(name, ()))
+
+
+class Patterns(Listeners):
+    """Patterns, each compiled once: a message is tried on all of them."""
+
+    def __init__(self, names_of: Callable[[Client], Names]) -> None:
+        super().__init__(names_of)
+        self._expressions: dict[bytes, re.Pattern[bytes]] = {}
+
+    def add(self, client: Client, name: bytes) -> None:
+        """Let the client listen to what the pattern matches."""
+        super().add(client, name)
+        self._expressions.setdefault(name, _expression(name))
+
+    def remove(self, client: Client, name: bytes) -> None:
+        """Let it listen no more."""
+        super().remove(client, name)
+        if name not in self.by_name:
+            self._expressions.pop(name, None)
+
+    def matching(self, channel: bytes) -> list[bytes]:
+        """The patterns that match a channel, oldest first."""
+        return [name for name, expression in self._expressions.items() if expression.fullmatch(channel)]
+
+
+class Subscriptions:
+    """All subscriptions of a server."""
+
+    def __init__(self, courier: Courier) -> None:
+        self._courier = courier
+        self.channels = Listeners(attrgetter("channels"))
+        self.patterns = Patterns(attrgetter("patterns"))
+        self.shard_channels = Listeners(attrgetter("shard_channels"))
+
+    def publish(self, channel: bytes, payload: bytes) -> int:
+        """Send to the channel's listeners, then to those of each matching pattern; how many messages that made."""
+        sent = self._send(self.channels, channel, Push([b"message", channel, payload]))
+        for pattern in self.patterns.matching(channel):
+            sent += self._send(self.patterns, pattern, Push([b"pmessage", pattern, channel, payload]))
+        return sent
+
+    def publish_to_shard(self, channel: bytes, payload: bytes) -> int:
+        """Send to the listeners of a shard channel; how many there are."""
+        return self._send(self.shard_channels, channel, Push([b"smessage", channel, payload]))
+
+    def _send(self, listeners: Listeners, name: bytes, message: Push) -> int:
+        clients = listeners.by_name.get(name)
+        if clients is None:
+            return 0
+        self._courier.deliver(clients, message)
+        return len(clients)
+
+    def remove_client(self, client: Client) -> None:
+        """RESET, or the end of a connection."""
+        for listeners in (self.channels, self.patterns, self.shard_channels):
+            listeners.remove_client(client)
