@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from operator import sub
+from sys import getsizeof
 from typing import Final
 
 import zstandard
@@ -24,6 +25,13 @@ CHUNK_SIZE_MAX: Final = 64 * 1024
 CHUNK_ENTRIES_MAX: Final = 1024
 UNPACKED_CHUNKS_MAX: Final = 64
 """Unpacked chunks kept at hand, over all streams: 4 MiB at most beyond single huge entries."""
+
+BODY_SIZE: Final = 64
+"""Bytes of a body without what it holds."""
+CHUNK_SIZE: Final = 288
+"""Bytes of a chunk without what it holds: the object, the numbers of its slots, and its places in lists."""
+POSITION_SIZE: Final = 32
+"""Bytes of a position among the dead ones, its place in the set not counted."""
 
 
 class Body:
@@ -64,6 +72,11 @@ class Body:
         """The RESP bytes of the entries `low` to `high` (excluded)."""
         return bytes(self.data[self.ends[low - 1] if low else 0 : self.ends[high - 1]])
 
+    @property
+    def memory_size(self) -> int:
+        """Bytes held."""
+        return BODY_SIZE + getsizeof(self.data) + getsizeof(self.ms) + getsizeof(self.seq) + getsizeof(self.ends)
+
     def pack(self) -> bytes:
         """Everything as one compressed block: count, differences (they compress to almost nothing), then bytes."""
         count = len(self.ends)
@@ -72,7 +85,9 @@ class Body:
         head.extend(array("Q", map(sub, ms[1:], ms)))
         head.extend(seq)
         head.extend(array("Q", map(sub, ends, array("Q", (0,)) + ends[:-1])))
-        return _COMPRESSOR.compress(head.tobytes() + self.data)
+        packed = _COMPRESSOR.compress(head.tobytes() + self.data)
+        # A copy, since what the compressor returns keeps the room it had for incompressible data.
+        return bytes(memoryview(packed))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Body:
@@ -249,7 +264,12 @@ class Chunk:
 
     @property
     def memory_size(self) -> int:
-        """Bytes held for the entries at rest, unpacked copies at hand not counted."""
-        if self._open is None:
-            return len(self._packed)
-        return len(self._open.data) + 24 * self.count
+        """Bytes held for the entries at rest, an unpacked copy at hand not counted."""
+        body = self._open
+        size = getsizeof(self._packed) if body is None else body.memory_size
+        return size if self.dead is None else size + getsizeof(self.dead) + len(self.dead) * POSITION_SIZE
+
+
+def unpacked_size() -> int:
+    """Bytes of the unpacked copies at hand, over all streams."""
+    return sum(chunk._body.memory_size for chunk in _unpacked if chunk._body is not None)

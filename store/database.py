@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import islice
+from sys import getsizeof
 from typing import Final, Protocol
 
 from .errors import WrongType
+from .memory import NUMBER_SIZE, stream_size, text_size, value_size
 from .stream import Stream
 
 Value = Stream | bytes
@@ -47,11 +49,28 @@ class Database:
     `expired_keys` collects keys that lazy or active expiry removed, for the log.
     """
 
-    __slots__ = ("_slots", "expired_keys", "expires", "frozen", "hits", "index", "keys", "misses", "ready", "watchers")
+    __slots__ = (
+        "_slots",
+        "expired_keys",
+        "expires",
+        "frozen",
+        "hits",
+        "index",
+        "keys",
+        "misses",
+        "ready",
+        "size",
+        "streams",
+        "watchers",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.keys: dict[bytes, Value] = {}
+        self.streams: dict[bytes, Stream] = {}
+        """The keys that hold streams."""
+        self.size = 0
+        """Bytes of all keys and values; of streams what they had when last looked at, see `recount`."""
         self.expires: dict[bytes, int] = {}
         """Absolute expiry times in Unix ms, for the keys that have one."""
         self.watchers: dict[bytes, set[Watcher]] = {}
@@ -155,9 +174,19 @@ class Database:
 
     def put(self, key: bytes, value: Value, *, keep_expiry: bool = False) -> None:
         """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key."""
-        if key not in self.keys:
+        old = self.keys.get(key)
+        if old is None:
             self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
+            self.size += text_size(key)
+        else:
+            self._uncount(key, old)
         self.keys[key] = value
+        if type(value) is Stream:
+            self.streams[key] = value
+            value.counted_size = 0
+            self.recount(value)
+        else:
+            self.size += value_size(value)
         if not keep_expiry:
             self.expires.pop(key, None)
         self.touch(key)
@@ -172,9 +201,31 @@ class Database:
             if not self._slots[slot]:
                 del self._slots[slot]
             self.expires.pop(key, None)
+            self.size -= text_size(key)
+            self._uncount(key, value)
             self.touch(key)
             self.signal_ready(key)
         return value
+
+    def _uncount(self, key: bytes, value: Value) -> None:
+        """A value leaves its key."""
+        if type(value) is Stream:
+            del self.streams[key]
+            self.size -= value.counted_size
+        else:
+            self.size -= value_size(value)
+
+    def recount(self, stream: Stream) -> None:
+        """Bring `size` up to date with one of the streams, which do not tell when they grow."""
+        size = stream_size(stream)
+        self.size += size - stream.counted_size
+        stream.counted_size = size
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held for the whole database, its tables included."""
+        tables = getsizeof(self.keys) + getsizeof(self.streams) + getsizeof(self.expires) + getsizeof(self._slots)
+        return self.size + tables + sum(map(getsizeof, self._slots.values())) + len(self.expires) * NUMBER_SIZE
 
     def clear(self) -> int:
         """Remove every key and answer how many there were."""
@@ -183,6 +234,8 @@ class Database:
             self.touch(key)
         self.ready.update(dict.fromkeys(self.keys))
         self.keys = {}
+        self.streams = {}
+        self.size = 0
         self.expires = {}
         self._slots = defaultdict(set)
         return count
@@ -197,6 +250,8 @@ class Database:
                 db.touch(key)
             db.ready.update(dict.fromkeys(changed))
         self.keys, other.keys = other.keys, self.keys
+        self.streams, other.streams = other.streams, self.streams
+        self.size, other.size = other.size, self.size
         self.expires, other.expires = other.expires, self.expires
         self._slots, other._slots = other._slots, self._slots
 
@@ -205,6 +260,10 @@ class Database:
         assert all(self._slots.values())
         assert {key for slot in self._slots.values() for key in slot} == self.keys.keys()
         assert self.expires.keys() <= self.keys.keys()
+        assert self.streams == {key: value for key, value in self.keys.items() if type(value) is Stream}
+        for stream in self.streams.values():
+            self.recount(stream)
+        assert self.size == sum(text_size(key) + value_size(value) for key, value in self.keys.items())
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:
         """Remove `key` if its time has come; say whether it was removed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from .chunk import Chunk
+from .chunk import CHUNK_SIZE, Chunk
 from .ids import ID_MIN, StreamID
 
 
@@ -15,11 +15,13 @@ class EntryLog:
     `first_id` and `last_id` are those of live entries, 0-0 when there are none.
     """
 
-    __slots__ = ("_chunks", "_first_ids", "_tail", "first_id", "last_id", "length")
+    __slots__ = ("_chunks", "_first_ids", "_sealed_size", "_tail", "first_id", "last_id", "length")
 
     def __init__(self) -> None:
         self._chunks: list[Chunk] = []
         self._first_ids: list[StreamID] = []
+        self._sealed_size = 0
+        """Bytes held by the chunks that do not grow any more."""
         self._tail: Chunk | None = None
         """The chunk that grows, always the last one; None when the next entry opens a new chunk."""
         self.length = 0
@@ -34,8 +36,7 @@ class EntryLog:
             self._chunks.append(tail)
             self._first_ids.append(entry_id)
         if tail.append(entry_id, entry):
-            tail.seal()
-            self._tail = None
+            self._seal(tail)
         if not self.length:
             self.first_id = entry_id
         self.length += 1
@@ -45,8 +46,12 @@ class EntryLog:
         """The next ID is only known to be above this one: it may be below those of deleted entries of the open chunk,
         and must then go into a new one."""
         if self._tail is not None and last_id < self._tail.last_id:
-            self._tail.seal()
-            self._tail = None
+            self._seal(self._tail)
+
+    def _seal(self, tail: Chunk) -> None:
+        tail.seal()
+        self._sealed_size += tail.memory_size
+        self._tail = None
 
     def __contains__(self, entry_id: StreamID) -> bool:
         if not self.first_id <= entry_id <= self.last_id or not self.length:
@@ -142,10 +147,14 @@ class EntryLog:
         position = chunk.find(entry_id)
         if position < 0:
             return False
+        is_sealed = chunk is not self._tail
+        self._sealed_size -= chunk.memory_size if is_sealed else 0
         chunk.kill(position)
         self.length -= 1
         if not chunk.live:
             self._drop(index)
+        elif is_sealed:
+            self._sealed_size += chunk.memory_size
         self._refresh_edges(entry_id)
         return True
 
@@ -155,10 +164,14 @@ class EntryLog:
         self.length -= count
         dropped = 0
         for chunk in self._chunks:
+            is_sealed = chunk is not self._tail
             if count < chunk.live:
                 if count:
+                    size_before = chunk.memory_size
                     chunk.kill_head(count)
+                    self._sealed_size += chunk.memory_size - size_before if is_sealed else 0
                 break
+            self._sealed_size -= chunk.memory_size if is_sealed else 0
             count -= chunk.live
             dropped += 1
         if dropped:
@@ -178,14 +191,16 @@ class EntryLog:
         twin = EntryLog()
         twin._chunks = [chunk.copy() for chunk in self._chunks]
         twin._first_ids = list(self._first_ids)
+        twin._sealed_size = self._sealed_size
         twin._tail = twin._chunks[-1] if self._tail is not None else None
         twin.length, twin.first_id, twin.last_id = self.length, self.first_id, self.last_id
         return twin
 
     @property
     def memory_size(self) -> int:
-        """Bytes held for the entries."""
-        return sum(chunk.memory_size + 200 for chunk in self._chunks)
+        """Bytes held for the entries. O(1)."""
+        open_size = 0 if self._tail is None else self._tail.memory_size
+        return self._sealed_size + open_size + len(self._chunks) * CHUNK_SIZE
 
     def check(self) -> None:
         """Assert that counters and edges agree with the chunks."""
@@ -195,6 +210,7 @@ class EntryLog:
         assert (self.first_id, self.last_id) == ((ids[0], ids[-1]) if ids else (ID_MIN, ID_MIN))
         assert all(chunk.live > 0 for chunk in self._chunks)
         assert [chunk.first_id for chunk in self._chunks] == self._first_ids
+        assert self._sealed_size == sum(chunk.memory_size for chunk in self._chunks if chunk is not self._tail)
 
     def _chunk_index(self, entry_id: StreamID) -> int:
         """Index of the chunk that would hold the ID; 0 for IDs below all."""

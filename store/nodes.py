@@ -86,19 +86,18 @@ def signed_difference(number: int, base: int) -> int:
 class NodeLedger:
     """The nodes of one stream, settled up to `settled_id`; entries above it have not been counted yet."""
 
-    __slots__ = ("_reader", "first_ids", "nodes", "settled_id")
+    __slots__ = ("first_ids", "nodes", "settled_id")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.first_ids: list[StreamID] = []
         self.settled_id: StreamID = 0
-        self._reader = Reader()
 
     def settle(self, log: EntryLog, limits: StreamLimits) -> None:
         """Count the entries added since the last time. Must run before anything is deleted and before limits change."""
         if log.last_id <= self.settled_id:
             return
-        reader = self._reader
+        reader = Reader()
         for entry_id, entry in log.entries(self.settled_id + 1, ID_MAX):
             reader.feed(entry)
             self._add(entry_id, reader.gets()[1], limits)

@@ -125,6 +125,16 @@ class PendingEntries:
     def __contains__(self, entry_id: StreamID) -> bool:
         return entry_id in self.by_id
 
+    @property
+    def listed_count(self) -> int:
+        """IDs that are kept, those that have left and not been cleaned up among them."""
+        return len(self._ids.ids)
+
+    @property
+    def deliveries_count(self) -> int:
+        """Deliveries that are kept, in the same sense."""
+        return len(self._runs) + len(self.released)
+
     # -- changing --------------------------------------------------------------------------------
 
     def deliver(self, ids: list[StreamID], consumer: Consumer, *, time_ms: int, count: int) -> None:

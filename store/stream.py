@@ -34,6 +34,7 @@ class Stream:
     """One stream key."""
 
     __slots__ = (
+        "counted_size",
         "entries_added",
         "groups",
         "idempotence",
@@ -56,6 +57,8 @@ class Stream:
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
+        self.counted_size = 0
+        """Bytes that its database counts for it, as of the last `Database.recount`."""
         self.image_number = Stream.newest_image_number
         """The last `StoreImage` that has no need of this stream: it has a copy, or is older than the stream."""
 

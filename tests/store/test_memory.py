@@ -1,0 +1,187 @@
+"""The sizes of keys against what the process really gets back when they go, measured by tracemalloc.
+
+Unpacked copies of chunks belong to no key, so they are let go of before the first measurement.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from headrace.protocol.packing import pack_command
+from headrace.store import chunk
+from headrace.store.database import Database
+from headrace.store.group import Group
+from headrace.store.ids import StreamID, format_id
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+
+FIRST_MS = 1_700_000_000_000
+SEED = 20
+
+
+def make_id(number: int) -> StreamID:
+    return (FIRST_MS + number) << 64
+
+
+def make_stream(count: int, value_size: int) -> Stream:
+    """`count` entries of two fields with random values."""
+    random = Random(SEED)
+    stream = Stream(StreamLimits())
+    for number in range(count):
+        pairs = (b"first-field", random.randbytes(value_size), b"second-field", random.randbytes(value_size))
+        entry_id = make_id(number)
+        stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(pairs))
+    return stream
+
+
+def pend(stream: Stream, count: int, run_length: int) -> Group:
+    """A group of ten consumers that got the first `count` entries, `run_length` at a time."""
+    group = stream.groups[b"group"] = Group(b"group", 0)
+    consumers = [group.add_consumer(b"consumer-%d" % number, FIRST_MS) for number in range(10)]
+    for start in range(0, count, run_length):
+        ids = [make_id(number) for number in range(start, start + run_length)]
+        group.pending.deliver(ids, consumers[start // run_length % 10], time_ms=FIRST_MS + start, count=1)
+    return group
+
+
+def fill_short(db: Database) -> None:
+    db.put(b"key", make_stream(100_000, 8))
+
+
+def fill_long(db: Database) -> None:
+    db.put(b"key", make_stream(100_000, 300))
+
+
+def fill_many_streams(db: Database) -> None:
+    for number in range(2_000):
+        db.put(b"stream:%d" % number, make_stream(20, 8))
+
+
+def fill_runs(db: Database) -> None:
+    stream = make_stream(10, 8)
+    pend(stream, 100_000, 100)
+    db.put(b"key", stream)
+
+
+def fill_single_deliveries(db: Database) -> None:
+    stream = make_stream(10, 8)
+    pend(stream, 100_000, 1)
+    db.put(b"key", stream)
+
+
+def fill_strings(db: Database) -> None:
+    random = Random(SEED)
+    for number in range(100_000):
+        db.put(b"key:%07d" % number, random.randbytes(10))
+
+
+def fill_expiring_strings(db: Database) -> None:
+    for number in range(50_000):
+        key = b"key:%07d" % number
+        db.put(key, b"value:%d" % number)
+        db.expires[key] = FIRST_MS + number
+
+
+def fill_settled_nodes(db: Database) -> None:
+    stream = make_stream(50_000, 8)
+    stream.settle_nodes()
+    db.put(b"key", stream)
+
+
+def let_go_of_unpacked(db: Database) -> None:
+    chunk._unpacked.clear()
+    for stream in db.streams.values():
+        for each in stream.log._chunks:
+            if each._open is None:
+                each._body = None
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        fill_short, fill_long, fill_many_streams, fill_runs, fill_single_deliveries, fill_strings,
+        fill_expiring_strings, fill_settled_nodes,
+    ],
+)  # fmt: skip
+def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database], None]) -> None:
+    empty_size = Database(0).memory_size
+    db = Database(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        fill(db)
+        db.ready.clear()
+        let_go_of_unpacked(db)
+        for stream in db.streams.values():
+            db.recount(stream)
+            del stream
+        counted = db.memory_size - empty_size
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        db.clear()
+        db.ready.clear()
+        gc.collect()
+        freed = before - tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert freed * 0.9 <= counted <= freed * 1.1
+
+
+def test_size_follows_every_way_a_key_comes_and_goes() -> None:
+    db, other = Database(0), Database(1)
+    empty_size = db.size
+    db.put(b"a", b"text")
+    db.put(b"b", make_stream(50, 8))
+    db.put(b"a", make_stream(5, 8))
+    db.put(b"b", b"no longer a stream")
+    db.check()
+    moved = db.remove(b"a")
+    assert moved is not None
+    other.put(b"c", moved)
+    db.check()
+    other.check()
+    db.swap_with(other)
+    db.check()
+    other.check()
+    db.clear()
+    other.remove(b"b")
+    assert db.size == other.size == empty_size == 0
+
+
+def test_recount_notices_entries_and_pending_ones() -> None:
+    db = Database(0)
+    stream = make_stream(10, 8)
+    db.put(b"key", stream)
+    sizes = [db.size]
+    for number in range(10, 5_000):
+        stream.append(make_id(number), b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
+    db.recount(stream)
+    sizes.append(db.size)
+    pend(stream, 1_000, 10)
+    db.recount(stream)
+    sizes.append(db.size)
+    assert sizes == sorted(set(sizes))
+    for number in range(1_000):
+        stream.groups[b"group"].pending.drop(make_id(number))
+    stream.log.trim_head(4_990)
+    db.recount(stream)
+    assert db.size < sizes[2]
+    db.check()
+
+
+def test_deleted_entries_of_a_sealed_chunk_are_counted_until_it_goes() -> None:
+    stream = make_stream(5_000, 8)
+    before = stream.log.memory_size
+    for number in range(0, 2_000, 2):
+        stream.log.delete(make_id(number))
+    half_deleted = stream.log.memory_size
+    assert half_deleted > before
+    for number in range(1, 2_000, 2):
+        stream.log.delete(make_id(number))
+    assert stream.log.memory_size < half_deleted
+    stream.log.check()
