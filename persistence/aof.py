@@ -21,17 +21,18 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor
 from errno import ENOSPC
 from typing import Final
 
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
-from .errors import LoadError, LogError, LogFailure, explain
+from .errors import LogFailure
 from .files import DiskFiles, Files, LogFile
-from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy, run_through
-from .manifest import Manifest, Part
+from .folder import LogFolder, LogSettings
+from .loading import Apply, LoadResult, Progress, RdbTarget, run_through
+from .manifest import Manifest
 from .records import EXEC, MULTI, select_record, timestamp_line
+from .syncing import BackgroundSync
 
 logger = logging.getLogger(__name__)
 
@@ -62,25 +63,6 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """Where the log lives, and how much damage its end may have."""
-
-    folder: str
-    """`<dir>/<appenddirname>`."""
-    file_name: str
-    """`appendfilename`, which the names of all files begin with."""
-    load_truncated: bool = True
-    """`aof-load-truncated`."""
-    corrupt_tail_size_max: int = 0
-    """`aof-load-corrupt-tail-max-size`, in bytes."""
-
-    @property
-    def manifest_path(self) -> str:
-        """The manifest's path."""
-        return os.path.join(self.folder, self.file_name + ".manifest")
-
-
 class AppendOnlyLog:
     """One log. Before `open` or `start` it keeps nothing.
 
@@ -97,23 +79,16 @@ class AppendOnlyLog:
         clock: Callable[[], int] = wall_clock_ms,
         executor: Executor | None = None,
     ) -> None:
-        self._settings = settings
-        self.files: Files = DiskFiles() if files is None else files
+        self._folder = LogFolder(settings, DiskFiles() if files is None else files)
         self._clock = clock
-        self._executor = executor
-        self._owns_executor = executor is None
-        self._manifest = Manifest()
+        self._sync = BackgroundSync(executor)
         self._file: LogFile | None = None
         self._buffer: list[bytes] = []
         self._selected_db: int | None = None
         """Database of the last record in the file; None makes the next one begin with SELECT."""
         self._stamped_s = 0
         """Unix seconds of the last timestamp line."""
-        self._fsync_future: Future[None] | None = None
-        self._fsync_started_ms = 0
         self._unsynced_size = 0
-        self._syncing_size = 0
-        """Bytes that the background fsync covers."""
         self._error_logged_ms: int | None = None
         self.policy = policy
         self.keeps_history = False
@@ -135,13 +110,11 @@ class AppendOnlyLog:
         self.mark = 0
         """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
         self.synced_mark = 0
-        self._written_mark = self._syncing_mark = 0
+        self._written_mark = 0
         self.on_synced: Callable[[], None] = lambda: None
         """Called, by any thread, when a background fsync has ended."""
         self.delayed_fsyncs_count = 0
         """Writes that had to go on beside an fsync that took too long (INFO aof_delayed_fsync)."""
-        self._is_fsync_slow = False
-        """The background fsync that runs has been complained of."""
         self.current_size = 0
         """Bytes of all files that a start would read, written so far."""
         self.base_size = 0
@@ -156,9 +129,9 @@ class AppendOnlyLog:
     # -- what others ask -------------------------------------------------------------------------
 
     @property
-    def enabled(self) -> bool:
-        """Whether records are kept."""
-        return self._file is not None
+    def files(self) -> Files:
+        """The disk it is on."""
+        return self._folder.files
 
     @property
     def buffer_size(self) -> int:
@@ -168,7 +141,7 @@ class AppendOnlyLog:
     @property
     def is_fsync_pending(self) -> bool:
         """Whether the background fsync is running."""
-        return self._fsync_future is not None and not self._fsync_future.done()
+        return self._sync.is_running
 
     @property
     def needs_fsync_before_reply(self) -> bool:
@@ -179,15 +152,6 @@ class AppendOnlyLog:
     def write_error(self) -> bytes | None:
         """Why writes must be refused (MISCONF), None while the log works."""
         return None if self.last_write_ok and self.last_fsync_ok else self.last_error
-
-    def _path(self, part: Part) -> str:
-        return os.path.join(self._settings.folder, os.fsdecode(part.name))
-
-    def _new_part(self, kind: bytes, manifest: Manifest) -> Part:
-        """The next base or increment."""
-        sequence = manifest.next_sequence(kind)
-        ending = b"incr.aof" if kind == b"i" else b"base.rdb" if self.has_rdb_base else b"base.aof"
-        return Part(b"%b.%d.%b" % (os.fsencode(self._settings.file_name), sequence, ending), sequence, kind)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -208,61 +172,42 @@ class AppendOnlyLog:
         self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None = None
     ) -> Generator[None, None, LoadResult]:
         """The same bit by bit: between two steps others may do something."""
-        self._adopt_old_file()
-        self._require_access()
-        settings = self._settings
-        policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
-        loader = Loader(self.files, settings.folder, policy, apply, on_progress, rdb_target)
-        yield from loader.steps(self._read_manifest())
-        self.current_size, self.base_size = loader.result.size, loader.result.base_size
-        return loader.result
-
-    def _adopt_old_file(self) -> None:
-        """Make a log that is one file in the data folder, as Redis kept it before version 7, the base of one of parts.
-
-        The manifest comes first: after a crash behind it, this server and Redis go on where it was.
-        """
-        folder, name = self._settings.folder, self._settings.file_name
-        old_path = os.path.join(os.path.dirname(folder), name)
-        if self.files.size(old_path) is None:
-            return
-        base = Part(os.fsencode(name), 1, b"b")
-        manifest = self._read_manifest()
-        is_begun = manifest.readable == [base] and self.files.size(self._path(base)) is None
-        if manifest.readable and not is_begun:
-            return
-        if not is_begun:
-            self.files.make_folder(folder)
-            self.files.replace(self._settings.manifest_path, (Manifest((base,)).encode(),))
-        self.files.rename(old_path, self._path(base))
-        logger.info("Successfully migrated an old-style AOF: %s is now %s", old_path, self._path(base))
-
-    def _require_access(self) -> None:
-        """Find out before a long load whether the log can be gone on with. Raises OSError."""
-        self.files.make_folder(self._settings.folder)
-        for part in self._read_manifest().increments[-1:]:
-            if self.files.size(self._path(part)) is not None:
-                self.files.open_log(self._path(part)).close()
-
-    def _read_manifest(self) -> Manifest:
-        data = self.files.read(self._settings.manifest_path)
-        try:
-            return Manifest() if data is None else Manifest.decode(data)
-        except LoadError as error:
-            path = self._settings.manifest_path
-            raise LoadError(f"{path}: {error}; mend this list of the log's files, or take it from a backup") from error
+        result = yield from self._folder.load_steps(apply, on_progress, rdb_target)
+        self.current_size, self.base_size = result.size, result.base_size
+        return result
 
     def open(self) -> None:
         """Begin to keep records at the end of the log that is there, or in a new one. Raises LogError, OSError."""
-        self.files.make_folder(self._settings.folder)
-        before = self._read_manifest()
+        folder = self._folder
+        folder.make()
+        before = folder.read()
         manifest = before.reopened()
         if not manifest.increments:
-            part = self._new_part(b"i", manifest)
-            self._refuse_stray(part)
+            part = folder.next_part(b"i", manifest)
+            folder.refuse_stray(part)
             manifest = Manifest((*manifest.parts, part))
-        self._adopt(self._open_increment(manifest), manifest, is_new=manifest != before)
-        self.remove_history()
+        file = self.files.open_log(folder.path(manifest.increments[-1]))
+        try:
+            # What is read after a crash is made known before the first record.
+            if manifest != before:
+                folder.put(manifest)
+        except OSError:
+            file.close()
+            raise
+        self._go_on_with(file)
+        if self.has_block_checksums and file.size():
+            # What is there may end without a line: see `checksum`.
+            self._buffer.insert(0, EMPTY_BLOCK_LINE)
+            self._hashed_size = len(EMPTY_BLOCK_LINE)
+        self.base_size = folder.size(manifest.base) if manifest.base else 0
+        self.current_size = sum(map(folder.size, manifest.readable))
+        self._remove_history()
+
+    def _go_on_with(self, file: LogFile) -> None:
+        """What is appended from here on goes to the end of this file, of which all is on stable storage."""
+        self._file, self._selected_db, self._unsynced_size = file, None, 0
+        self._block.clear()
+        self._hashed_size = 0
 
     def begin_start(self) -> str:
         """CONFIG SET appendonly yes: keep records in a temporary file until the base that they continue is complete;
@@ -270,45 +215,44 @@ class AppendOnlyLog:
 
         Until `finish_start` nothing is promised, and the old files are the log.
         """
-        self.files.make_folder(self._settings.folder)
-        self._manifest = self._read_manifest()
-        file = self.files.open_log(self._temporary_path)
+        self._folder.make()
+        self._folder.read()
+        file = self.files.open_log(self._folder.temporary_path)
         if file.size():
             file.truncate(0)  # left by a start that did not come this far
-        self._file, self._selected_db, self._unsynced_size = file, None, 0
-        self._block.clear()
-        self._hashed_size = 0
+        self._go_on_with(file)
         self.is_starting = True
         self.current_size = self.base_size = 0
-        return self._path(self._new_part(b"b", self._manifest))
+        return self._next_base_path()
+
+    def _next_base_path(self) -> str:
+        folder = self._folder
+        return folder.path(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base))
 
     def finish_start(self, size: int) -> None:
-        """The base has been put in its place, `size` bytes long: it and the records since are the log from here on."""
+        """The base has been put in its place, `size` bytes long: it and the records since are the log from here on.
+
+        Raises OSError.
+        """
         assert self._file is not None
-        old = self._manifest
-        base, increment = self._new_part(b"b", old), self._new_part(b"i", old)
-        self.files.rename(self._temporary_path, self._path(increment))
-        manifest = Manifest((base, increment))
-        self.files.replace(self._settings.manifest_path, (manifest.encode(),))
-        self._manifest, self.is_starting = manifest, False
+        folder = self._folder
+        old = folder.manifest
+        base, increment = folder.next_part(b"b", old, is_rdb=self.has_rdb_base), folder.next_part(b"i", old)
+        self.files.rename(folder.temporary_path, folder.path(increment))
+        folder.put(Manifest((base, increment)))
+        self.is_starting = False
         self.base_size = size
         self.current_size += size
         self._unsynced_size += 1  # the next fsync must come, whether or not something is written before it
         for part in old.parts:
-            self.files.remove(self._path(part))
+            self.files.remove(folder.path(part))
 
     def abandon_start(self) -> None:
         """There will be no base: forget the records since."""
-        if self._file is not None:
-            self._file.close()
-            self._file, self._buffer = None, []
+        self._let_go()
         self.is_starting = False
         with contextlib.suppress(OSError):
-            self.files.remove(self._temporary_path)
-
-    @property
-    def _temporary_path(self) -> str:
-        return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
+            self.files.remove(self._folder.temporary_path)
 
     def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
         """The content of a base file in RESP."""
@@ -323,12 +267,12 @@ class AppendOnlyLog:
         The manifest names the increment from here on, after the old base and increments, which stay in force. Without
         an open log only a base is made. Raises OSError, LogFailure.
         """
-        self.files.make_folder(self._settings.folder)
+        self._folder.make()
         if self._file is None:
-            self._manifest = self._read_manifest()
+            self._folder.read()
         else:
             self._switch_increment()
-        return self._path(self._new_part(b"b", self._manifest))
+        return self._next_base_path()
 
     def _switch_increment(self) -> None:
         """Let the next record be the first of a new file.
@@ -339,18 +283,18 @@ class AppendOnlyLog:
         assert self._file is not None
         if not (self._write_rest() and self.fsync()):
             raise OSError(ENOSPC, self.last_error.decode())
-        part = self._new_part(b"i", self._manifest)
-        manifest = Manifest((*self._manifest.parts, part))
-        file = self.files.open_log(self._path(part))
+        folder = self._folder
+        part = folder.next_part(b"i", folder.manifest)
+        file = self.files.open_log(folder.path(part))
         try:
             if file.size():
                 file.truncate(0)  # left by a rewrite that did not come this far
-            self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+            folder.put(Manifest((*folder.manifest.parts, part)))
         except OSError:
             file.close()
             raise
         self._file.close()
-        self._manifest, self._file, self._selected_db = manifest, file, None
+        self._file, self._selected_db = file, None
 
     def finish_rewrite(self, size: int) -> None:
         """The base has been put in its place, `size` bytes long: from here on a start reads it and the increment.
@@ -358,37 +302,16 @@ class AppendOnlyLog:
         All other files are superseded, which the manifest says before they are deleted. Raises OSError, and then the
         old files are still in force.
         """
-        base = self._new_part(b"b", self._manifest)
-        current = self._manifest.increments[-1:] if self._file is not None else []
-        old = tuple(replace(part, kind=b"h") for part in self._manifest.parts if part not in current)
-        manifest = Manifest((base, *old, *current))
-        self.files.replace(self._settings.manifest_path, (manifest.encode(),))
-        self._manifest = manifest
+        folder = self._folder
+        current = folder.manifest.increments[-1:] if self._file is not None else []
+        folder.supersede(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base), current)
         self.base_size = size
-        self.current_size = size + sum(self.files.size(self._path(part)) or 0 for part in current)
-        self.remove_history()
+        self.current_size = size + sum(map(folder.size, current))
+        self._remove_history()
 
-    def remove_history(self) -> None:
-        """Delete superseded files, and forget them. A failure leaves them to the next start."""
-        history = [part for part in self._manifest.parts if part.kind == b"h"]
-        if not history or self.keeps_history:
-            return
-        manifest = Manifest(tuple(part for part in self._manifest.parts if part.kind != b"h"))
-        try:
-            for part in history:
-                self.files.remove(self._path(part))
-            self.files.replace(self._settings.manifest_path, (manifest.encode(),))
-        except OSError as error:
-            logger.warning("Cannot remove superseded AOF files: %s", explain(error))
-            return
-        self._manifest = manifest
-
-    @property
-    def _background(self) -> Executor:
-        """The thread for fsyncs."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
-        return self._executor
+    def _remove_history(self) -> None:
+        if not self.keeps_history:
+            self._folder.remove_history()
 
     # -- closing ---------------------------------------------------------------------------------
 
@@ -404,42 +327,14 @@ class AppendOnlyLog:
         try:
             return self._write_rest() and self.fsync()
         finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the file, once nobody syncs it any more."""
+        self._sync.stop()
+        if self._file is not None:
             self._file.close()
-            self._file = None
-            self._buffer = []
-            if self._owns_executor and self._executor is not None:
-                self._executor.shutdown()
-                self._executor = None
-
-    def _open_increment(self, manifest: Manifest) -> LogFile:
-        return self.files.open_log(self._path(manifest.increments[-1]))
-
-    def _refuse_stray(self, part: Part) -> None:
-        """A log without a manifest is not ours to append to, nor to overwrite: somebody lost the manifest."""
-        if self.files.size(self._path(part)):
-            raise LogError(
-                f"{self._path(part)} exists but {self._settings.manifest_path} does not name it: move it away first"
-            )
-
-    def _adopt(self, file: LogFile, manifest: Manifest, *, is_new: bool) -> None:
-        """Go on with `file`, the last increment of `manifest`, which is made known before the first record."""
-        if is_new:
-            try:
-                self.files.replace(self._settings.manifest_path, (manifest.encode(),))
-            except OSError:
-                file.close()
-                raise
-        self._manifest, self._file = manifest, file
-        self._selected_db = None
-        self._unsynced_size = 0
-        self._block.clear()
-        self._hashed_size = 0
-        if self.has_block_checksums and file.size():
-            # What is there may end without a line: see `checksum`.
-            self._buffer.insert(0, EMPTY_BLOCK_LINE)
-            self._hashed_size = len(EMPTY_BLOCK_LINE)
-        self.base_size = (self.files.size(self._path(manifest.base)) or 0) if manifest.base else 0
-        self.current_size = sum(self.files.size(self._path(part)) or 0 for part in manifest.readable)
+        self._file, self._buffer = None, []
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -486,10 +381,11 @@ class AppendOnlyLog:
 
     def _note_slow_fsync(self, now_ms: int) -> None:
         """Say so, once, when records are written beside an fsync that has been running for two seconds."""
-        if self._fsync_future is None or self._is_fsync_slow or self._fsync_future.done():
+        sync = self._sync
+        if not sync.is_running or sync.is_slow:
             return
-        if abs(now_ms - self._fsync_started_ms) >= SLOW_FSYNC_MS:
-            self._is_fsync_slow = True
+        if abs(now_ms - sync.started_ms) >= SLOW_FSYNC_MS:
+            sync.is_slow = True
             self.delayed_fsyncs_count += 1
             logger.warning(
                 "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for "
@@ -541,14 +437,13 @@ class AppendOnlyLog:
 
     def fsync(self) -> bool:
         """Bring everything to stable storage before returning. False, or LogFailure, if that failed."""
-        if self._fsync_future is not None:
-            self._collect_fsync(wait=True)
+        self._collect_fsync(wait=True)
         if self._buffer and self._file is not None and not self._write():
             return False
         if self._file is None or (not self._unsynced_size and self.last_fsync_ok):
             self._note_synced(self._written_mark)
             return True
-        self._fsync_started_ms = self._clock()
+        self._sync.started_ms = self._clock()
         try:
             self._file.fsync()
         except OSError as error:
@@ -582,46 +477,41 @@ class AppendOnlyLog:
 
     def _sync_in_background(self, now_ms: int) -> None:
         """Start the fsync of `everysec`, or one more after a failure, if it is due and the last one has ended."""
-        if self._fsync_future is not None:
-            self._collect_fsync(wait=False)
+        self._collect_fsync(wait=False)
         is_wanted = self.policy == b"everysec" or not self.last_fsync_ok
-        if not is_wanted or self._file is None or self._fsync_future is not None:
+        if not is_wanted or self._file is None or self._sync.current is not None:
             return
         # A clock that was set back must not put the fsync off.
-        is_due = abs(now_ms - self._fsync_started_ms) >= FSYNC_INTERVAL_MS
-        if not is_due or (not self._unsynced_size and self.last_fsync_ok):
-            return
-        self._fsync_started_ms, self._is_fsync_slow = now_ms, False
-        self._syncing_size, self._unsynced_size = self._unsynced_size, 0
-        self._start_fsync(self._file.fsync)
+        is_due = abs(now_ms - self._sync.started_ms) >= FSYNC_INTERVAL_MS
+        if is_due and (self._unsynced_size or not self.last_fsync_ok):
+            self._start_fsync(now_ms)
 
     def sync_soon(self, size_min: int) -> bool:
         """Whether the thread is syncing `size_min` bytes or more; if so many are unsynced, it begins to."""
-        if self._fsync_future is not None:
-            self._collect_fsync(wait=False)
-        if self._fsync_future is None:
-            self._syncing_size = self._unsynced_size
-            if self._file is not None and self._unsynced_size >= size_min:
-                self._fsync_started_ms, self._is_fsync_slow = self._clock(), False
-                self._unsynced_size = 0
-                self._start_fsync(self._file.fsync)
-        return self._fsync_future is not None and self._syncing_size >= size_min
+        self._collect_fsync(wait=False)
+        if self._sync.current is None and self._file is not None and self._unsynced_size >= size_min:
+            self._start_fsync(self._clock())
+        return self._sync.current is not None and self._sync.current.size >= size_min
 
-    def _start_fsync(self, fsync: Callable[[], None]) -> None:
-        self._syncing_mark = self._written_mark
-        self._fsync_future = self._background.submit(fsync)
-        self._fsync_future.add_done_callback(lambda _: self.on_synced())
+    def _start_fsync(self, now_ms: int) -> None:
+        assert self._file is not None
+        self._sync.start(
+            self._file.fsync,
+            size=self._unsynced_size,
+            mark=self._written_mark,
+            now_ms=now_ms,
+            on_ended=lambda: self.on_synced(),
+        )
+        self._unsynced_size = 0
 
     def _collect_fsync(self, *, wait: bool) -> None:
-        """Learn how the background fsync went."""
-        future = self._fsync_future
-        assert future is not None
-        if not wait and not future.done():
+        """Learn how the background fsync went, if there was one."""
+        sync = self._sync.collect(wait=wait)
+        if sync is None:
             return
-        self._fsync_future = None
-        error = future.exception()
+        error = sync.future.exception()
         if error is None:
-            self._note_synced(self._syncing_mark)
+            self._note_synced(sync.mark)
             self.last_fsync_ok = True
         elif isinstance(error, OSError):
             self.last_fsync_ok = False

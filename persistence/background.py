@@ -6,6 +6,7 @@ the clients should not. A queue of a few blocks stands between the two, so memor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
@@ -15,6 +16,8 @@ from .files import Files
 
 QUEUED_COUNT_MAX: Final = 16
 """Blocks that may wait for the disk."""
+DISK_TURN_S: Final = 0.0005
+"""How long the disk may take for a block before somebody who waits looks again."""
 
 
 class Abandoned(Exception):
@@ -48,10 +51,12 @@ class BackgroundFile:
             self._is_made = block is None
         return False
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether there is nothing to do but wait for the disk."""
-        return self._is_made or self._queue.qsize() >= QUEUED_COUNT_MAX
+    def wait(self) -> None:
+        """Return when `step` has something to do again: all is on disk, or there may be room for a block."""
+        if self._is_made:
+            self._future.exception()
+        elif self._queue.qsize() >= QUEUED_COUNT_MAX:
+            time.sleep(DISK_TURN_S)
 
     @property
     def size(self) -> int:

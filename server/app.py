@@ -15,20 +15,18 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..commands import registry
 from ..commands.client import Client
 from ..commands.context import Context
-from ..persistence.aof import AppendOnlyLog, LogSettings
 from ..persistence.errors import LogError, LogFailure
-from ..persistence.lock import FolderLock
 from ..protocol.replies import Push
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
-from .config import ChangeRefused, Config
+from .config import Config
 from .connection import Connection
 from .cron import ActiveExpiry, IdempotenceExpiry
 from .dispatch import Dispatcher
@@ -36,8 +34,12 @@ from .info import render
 from .lifecycle import run
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from .loading import Loading
+from .logkeeper import LogKeeper
 from .snapshots import Snapshots
 from .stats import Stats
+
+if TYPE_CHECKING:
+    from ..persistence.aof import AppendOnlyLog
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,6 @@ class Server:
         self.context = Context(self.store, self)
         self.context.logging = False
         self.dispatcher = Dispatcher(self.context, self.stats)
-        self.log: AppendOnlyLog | None = None
         self.stopped = asyncio.Event()
         """Set when the server has been asked to stop."""
         self._last_client_id = 0
@@ -97,15 +98,12 @@ class Server:
         self._expiry = ActiveExpiry(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
         self.loading = Loading(self)
-        self.lock = FolderLock(os.fsdecode(config.dir) or ".")
+        self.log_keeper = LogKeeper(self)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         for name in STREAM_DIRECTIVES:
             config.on_change(name, lambda value: self.apply_stream_directives())
         for name in READER_DIRECTIVES:
             config.on_change(name, lambda value: self._configure_readers())
-        config.on_change("appendfsync", self._change_log_policy)
-        config.on_change("appendonly", self._turn_log)
-        config.on_change("save", self._change_save_points)
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         self.apply_stream_directives()
@@ -178,6 +176,17 @@ class Server:
         self.stats.output_buffer_limit_disconnections += 1
         return True
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients have been let in."""
+        return self._loop is not None
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        """Let the loop's thread do something, while clients are served."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+
     # -- one turn --------------------------------------------------------------------------------
 
     def run(self, connection: Connection, requests: list[list[bytes]]) -> None:
@@ -233,53 +242,9 @@ class Server:
     def flush(self) -> None:
         """Give the log to the disk as `appendfsync` says, then send the replies that were waiting for it."""
         self._is_flush_scheduled = False
-        if self.dispatcher.log_has_news and not self._write_log():
+        if self.dispatcher.log_has_news and not self.log_keeper.write():
             return
         self._send_outgoing()
-
-    def _write_log(self) -> bool:
-        """One write for everything gathered; also an fsync where replies promise one. False if the server must end."""
-        log = self.log
-        assert log is not None
-        self.dispatcher.log_has_news = False
-        try:
-            log.flush()
-            if log.needs_fsync_before_reply:
-                log.fsync()
-        except LogFailure as failure:
-            self.die(failure)
-            return False
-        self._note_write_error()
-        return True
-
-    def _note_fsync(self) -> None:
-        """A background fsync has ended; told by its thread."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.collect_fsync)
-
-    def collect_fsync(self) -> None:
-        """Learn how the background fsync went, and answer WAITAOF."""
-        if self.log is None:
-            return
-        try:
-            self.log.cron(self.clock())
-        except LogFailure as failure:
-            self.die(failure)
-            return
-        self._note_write_error()
-        if self.dispatcher.waiters.by_client:
-            self.dispatcher.serve_synced()
-        if self.snapshots.awaits_sync:
-            self.snapshots.cron(self.clock())
-        self.finish_turn()
-
-    def _note_write_error(self) -> None:
-        """While the log cannot be written, writes are refused with MISCONF."""
-        error = None if self.log is None else self.log.write_error
-        if error != self.dispatcher.write_error:
-            self.dispatcher.write_error = error
-            self.dispatcher.refresh_clients()
 
     def die(self, failure: LogFailure) -> None:
         """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
@@ -290,14 +255,6 @@ class Server:
             connection.out.clear()
             connection.abort()
         self.stopped.set()
-
-    def _sync_log(self) -> bool:
-        """Bring everything to stable storage, whatever the policy; False if that fails."""
-        try:
-            return self.log is None or (self.log.flush() and self.log.fsync())
-        except LogFailure as failure:
-            logger.error("%s", failure)
-            return False
 
     def _send_outgoing(self) -> None:
         outgoing = self.dispatcher.outgoing
@@ -354,12 +311,7 @@ class Server:
             self._close_idle_clients(now_ms)
         self.stats.sample(now_ms)
         self.finish_turn()
-        if self.log is not None:
-            try:
-                self.log.cron(now_ms)
-            except LogFailure as failure:
-                self.die(failure)
-            self._note_write_error()
+        self.log_keeper.cron(now_ms)
         self.snapshots.cron(now_ms)
 
     def _close_idle_clients(self, now_ms: int) -> None:
@@ -373,22 +325,26 @@ class Server:
             if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
                 connection.abort()
 
-    # -- the log ---------------------------------------------------------------------------------
+    # -- the disk --------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> AppendOnlyLog | None:
+        """The log in force, None while effects are not kept."""
+        return self.log_keeper.log
 
     def load(self) -> Iterator[None]:
         """Load the dataset, then go on appending to the log if there is to be one. Between two steps of it clients may
         be served: they get LOADING. Raises LogError, OSError.
         """
+        keeper = self.log_keeper
         if self.config.appendonly or self.config.save:
-            self.lock.acquire()
+            keeper.lock.acquire()
         try:
             yield from self.loading.steps()
             if self.config.appendonly:
-                log = self.new_log()
-                log.open()
-                self.use_log(log)
+                keeper.open()
         except (LogError, OSError):
-            self.lock.release()
+            keeper.lock.release()
             raise
 
     def load_now(self) -> None:
@@ -396,86 +352,18 @@ class Server:
         for _ in self.load():
             continue
 
-    def new_log(self) -> AppendOnlyLog:
-        """A log as the directives say, not yet open."""
-        config = self.config
-        settings = LogSettings(
-            folder=os.path.join(os.fsdecode(config.dir), os.fsdecode(config.appenddirname)),
-            file_name=os.fsdecode(config.appendfilename),
-            load_truncated=config.aof_load_truncated,
-            corrupt_tail_size_max=config.aof_load_corrupt_tail_max_size,
-        )
-        log = AppendOnlyLog(settings, config.appendfsync, clock=self.clock)
-        log.has_timestamps = config.aof_timestamp_enabled
-        log.has_block_checksums = config.aof_block_checksums
-        log.has_rdb_base = config.aof_use_rdb_preamble
-        log.keeps_history = config.aof_disable_auto_gc
-        return log
-
     @property
     def dump_path(self) -> str:
         """`dir` and `dbfilename`."""
         return os.path.join(os.fsdecode(self.config.dir), os.fsdecode(self.config.dbfilename))
 
-    def use_log(self, log: AppendOnlyLog | None) -> None:
-        """From here on effects go to this log; None: nowhere."""
-        self.log = self.dispatcher.log = log
-        if log is not None:
-            log.on_synced = self._note_fsync
-        self.context.logging = log is not None
-
-    def _change_log_policy(self, policy: bytes) -> None:
-        if self.log is not None:
-            self.log.policy = policy
-
-    def _turn_log(self, is_wanted: bool) -> None:
-        """CONFIG SET appendonly: begin with a snapshot of the dataset, or end after everything is on stable storage.
-
-        Inside EXEC the snapshot would hold what the transaction is about to log: it is taken by the next turn of the
-        cron.
-        """
-        if is_wanted and self.log is None:
-            self._lock_folder()
-            if self.context.may_block:
-                self.snapshots.start_log()
-            else:
-                self.snapshots.is_log_wanted = True
-        elif not is_wanted:
-            self.snapshots.is_log_wanted = False
-        if not is_wanted and self.log is not None:
-            self.snapshots.stop()
-            if self.log.is_starting:
-                self.log.abandon_start()
-            self.log.stop()
-            self.dispatcher.log_has_news = False
-            self.use_log(None)
-            self._note_write_error()
-
-    def _lock_folder(self) -> None:
-        try:
-            self.lock.acquire()
-        except LogError as error:
-            raise ChangeRefused(str(error)) from error
-
-    def _change_save_points(self, value: bytes) -> None:
-        if value and self._loop is not None:
-            self._lock_folder()
-        self.snapshots.note_failing()
-
-    def _close_log(self) -> bool:
-        try:
-            return self.log is None or self.log.close()
-        except LogFailure as failure:
-            logger.error("%s", failure)
-            return False
-
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
         # What this batch has gathered so far belongs to the log that is about to be read.
         self.dispatcher.log_single_units()
-        if not self._sync_log():
+        if not self.log_keeper.sync():
             raise GenericError(b"Error trying to load the AOF files, check server logs.")
-        self.loading.reload_log(self.log or self.new_log())
+        self.loading.reload_log(self.log or self.log_keeper.new_log())
 
     def reload_dataset(self) -> None:
         """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
@@ -520,9 +408,8 @@ class Server:
             if handle is not None:
                 handle.cancel()
         self.snapshots.stop()
-        if not self._close_log():
+        if not self.log_keeper.close():
             self.exit_code = 1
-        self.lock.release()
         self._send_outgoing()
         for connection in self.connections:
             connection.close()
@@ -585,9 +472,7 @@ class Server:
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
         self.dispatcher.log_single_units()
-        if self.log is not None and self.log.is_starting:
-            self.snapshots.complete()  # before that the log holds nothing
-        is_synced = self._sync_log()
+        is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
         wants_snapshot = bool(self.snapshots.save_points) if save is None else save
         if not wants_snapshot or self.context.loading:
             return is_synced

@@ -36,12 +36,15 @@ class Source(Protocol):
     config: Config
     stats: Stats
     store: Store
-    log: Any
-    """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
     started_ms: int
     context: Any
     """Its `loading` says whether the log is being replayed, its `subscriptions` who listens."""
     clock: Callable[[], int]
+
+    @property
+    def log(self) -> Any:
+        """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
+        ...
 
     @property
     def loading(self) -> Loading:

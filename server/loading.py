@@ -75,9 +75,9 @@ class Loading:
     def _steps(self, replay: Replay) -> Iterator[None]:
         server = self._server
         if server.config.appendonly:
-            yield from self._log_steps(server.new_log(), replay)
+            yield from self._log_steps(server.log_keeper.new_log(), replay)
             return
-        size = server.snapshots.files.size(server.dump_path)
+        size = server.log_keeper.files.size(server.dump_path)
         if size is not None:
             self.total_size = size
             yield from self._dump_steps(server.dump_path, replay)
@@ -112,7 +112,7 @@ class Loading:
 
     def _blocks(self, path: str) -> Iterator[bytes]:
         read_size = 0
-        for block in self._server.snapshots.files.read_blocks(path, BLOCK_SIZE):
+        for block in self._server.log_keeper.files.read_blocks(path, BLOCK_SIZE):
             yield block
             read_size += len(block)
             self._note(read_size, self.total_size)

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import hiredis
-
 from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
@@ -53,15 +51,6 @@ class Replay:
                 reply.wire_text.decode("utf-8", "backslashreplace"),
                 row.name.lower(),
             )
-
-    def apply_records(self, records: Iterable[tuple[int, bytes]]) -> None:
-        """Run (database index, records) pairs. Raises LoadError, UnknownRecord."""
-        parser = hiredis.Reader()
-        for db_index, data in records:
-            self._context.db = self._client.db = self._context.store.databases[db_index]
-            parser.feed(data)
-            while argv := parser.gets():
-                self.apply(argv)
 
     def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
         """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""

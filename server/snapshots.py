@@ -19,7 +19,6 @@ from .. import __version__
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.background import BackgroundFile
 from ..persistence.errors import LogFailure, explain
-from ..persistence.files import DiskFiles, Files
 from ..persistence.rdb.file import redis_aux, write_file
 from ..persistence.snapshot import snapshot
 from ..store.errors import GenericError
@@ -121,8 +120,6 @@ class Snapshots:
         """A rewrite begins when the fsync that is running has ended."""
         self.is_log_wanted = False
         """A log should be started as soon as can be."""
-        self.files: Files = DiskFiles()
-        """Where dump.rdb goes."""
 
     # -- what others ask -------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ class Snapshots:
         server = self._server
         now_ms = server.clock()
         self.awaits_sync = False
-        log = server.log or server.new_log()
+        log = server.log or server.log_keeper.new_log()
         try:
             # The log must hold everything that the image will hold before the new increment begins.
             server.dispatcher.log_single_units()
@@ -182,19 +179,28 @@ class Snapshots:
         logger.info("Background append only file rewriting started")
         return True
 
-    def start_log(self) -> None:
-        """CONFIG SET appendonly yes: effects go to a new log from here on, and its base is written beside the work.
+    def want_log(self) -> None:
+        """CONFIG SET appendonly yes: start the log, now or as soon as can be.
+
+        The job that runs goes before it. Inside EXEC the snapshot would hold what the transaction is about to log: it
+        is taken by the next turn of the cron. Raises OSError if the log cannot even be opened.
+        """
+        if self._job is not None or self.awaits_sync or not self._server.context.may_block:
+            self.is_log_wanted = True
+        else:
+            self._start_log()
+
+    def _start_log(self) -> None:
+        """Effects go to a new log from here on, and its base is written beside the work.
 
         A failure is tried again by the cron. Raises OSError if the log cannot even be opened.
         """
         server = self._server
-        if self._job is not None:
-            self._give_up()
         server.dispatcher.log_single_units()
-        log = server.new_log()
+        log = server.log_keeper.new_log()
         path = log.begin_start()
         self.is_log_wanted = False
-        server.use_log(log)
+        server.log_keeper.use(log)
         self.rewrite.begin(server.clock())
         image = StoreImage(server.store)
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
@@ -207,10 +213,30 @@ class Snapshots:
         def fail(reason: str) -> None:
             self._fail_rewrite(reason)
             log.abandon_start()
-            server.use_log(None)
+            server.log_keeper.use(None)
             self.is_log_wanted = True
 
         self._begin(Job(image, file, finish, fail))
+
+    def complete_log(self) -> bool:
+        """Before the server ends: a log that is wanted or starting holds nothing until its base is complete.
+
+        False if that failed.
+        """
+        if self.is_log_wanted:
+            self._complete()  # whatever goes before it
+            self._try_to_start_log()
+        log = self._server.log
+        if log is not None and log.is_starting:
+            self._complete()
+        return not self.is_log_wanted
+
+    def _try_to_start_log(self) -> None:
+        try:
+            self._start_log()
+        except OSError as error:
+            self.rewrite.begin(self._server.clock())
+            self._fail_rewrite(explain(error))
 
     def _finish_rewrite(self, log: AppendOnlyLog, size: int) -> None:
         log.finish_rewrite(size)
@@ -237,11 +263,7 @@ class Snapshots:
             if self._server.log is None or not self._server.log.is_fsync_pending:
                 self._switch_log()
         elif self.is_log_wanted and now_ms >= self.rewrite.retry_ms:
-            try:
-                self.start_log()
-            except OSError as error:
-                self.rewrite.begin(now_ms)
-                self._fail_rewrite(explain(error))
+            self._try_to_start_log()
         elif self.rewrite.is_scheduled or self._has_grown(now_ms):
             self._start_rewrite()
         elif self.save.is_scheduled or self._has_changed(now_ms):
@@ -293,7 +315,7 @@ class Snapshots:
         self.save.begin(server.clock())
         image = StoreImage(server.store)
         changes_count = server.changes_count
-        file = BackgroundFile(self.files, server.dump_path, self._rdb_blocks(image), self._thread())
+        file = BackgroundFile(server.log_keeper.files, server.dump_path, self._rdb_blocks(image), self._thread())
 
         def finish(size: int) -> None:
             self._note_saved(changes_count)
@@ -309,7 +331,7 @@ class Snapshots:
             raise GenericError(SAVE_IN_PROGRESS)
         self.save.begin(server.clock())
         try:
-            self.files.replace(server.dump_path, self._rdb_blocks(keys_now(server.store)))
+            server.log_keeper.files.replace(server.dump_path, self._rdb_blocks(keys_now(server.store)))
         except OSError as error:
             self._fail_save(explain(error))
             return False
@@ -393,6 +415,13 @@ class Snapshots:
             self._end_job()
             job.fail(explain(error))
             return
+        except Exception:
+            # A fault of ours must not leave everybody with the price of an image for ever.
+            logger.exception("internal error while writing a snapshot")
+            self._end_job()
+            job.file.abandon()
+            job.fail("internal error")
+            return
         if is_complete:
             self._end_job()
             return
@@ -405,12 +434,13 @@ class Snapshots:
         self._server.context.image = None
         self._server.dispatcher.refresh_clients()
 
-    def complete(self) -> None:
+    def _complete(self) -> None:
         """Run the present job to its end while everybody waits."""
         job = self._job
         while self._job is not None and self._job is job:
             if self._handle is not None:
                 self._handle.cancel()
+            job.file.wait()
             self.step()
 
     def _give_up(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ...store.database import Store, Value
+from ...store.database import Value
 from ...store.image import KeyImage
 from ...store.nodes import StreamLimits
 from ..errors import RdbError
@@ -289,15 +289,3 @@ _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {
     EXPIRY_S: FileReader._read_expiry_s,
     SELECT_DB: FileReader._read_select,
 }
-
-
-def load_store(reader: FileReader, store: Store) -> None:
-    """Put every key of a file into a store. Raises RdbError; what came before it is there then."""
-    for db_index, key, value, expires_ms in reader:
-        db = store.databases[db_index]
-        if key in db.keys:
-            text = key.decode("utf-8", "backslashreplace")
-            raise RdbError(f"RDB has duplicated key '{text}' in DB {db_index}")
-        db.put(key, value)
-        if expires_ms is not None:
-            db.expires[key] = expires_ms

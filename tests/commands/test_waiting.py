@@ -22,7 +22,7 @@ class SyncedLog:
 def rig() -> Rig:
     rig = Rig()
     log = SyncedLog()
-    rig.server.log = rig.dispatcher.log = log  # type: ignore[assignment]
+    rig.server.log_keeper.log = rig.dispatcher.log = log  # type: ignore[assignment]
     return rig
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.persistence.aof import AppendOnlyLog, LogSettings
+from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.files import DiskFiles
+from headrace.persistence.folder import LogSettings
 from headrace.protocol.packing import pack_command
 
 

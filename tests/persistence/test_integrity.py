@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from headrace.persistence import records as records_module
-from headrace.persistence.aof import CHECKSUM_BLOCK_SIZE, IDLE_BLOCK_MS, AppendOnlyLog, LogSettings
+from headrace.persistence.aof import CHECKSUM_BLOCK_SIZE, IDLE_BLOCK_MS, AppendOnlyLog
 from headrace.persistence.checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line, with_checksums
 from headrace.persistence.errors import LoadError, LogFailure
+from headrace.persistence.folder import LogSettings
 from headrace.protocol.packing import pack_command
 from support.faulty_files import FaultyFiles, HandExecutor
 

@@ -8,12 +8,14 @@ import pytest
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.crc64 import crc64
-from headrace.persistence.rdb.file import FileKey, FileReader, load_store, redis_aux, write_file
+from headrace.persistence.rdb.file import FileKey, FileReader, redis_aux, write_file
 from headrace.persistence.rdb.lengths import encode_string
+from headrace.server.replay import loading
 from headrace.store.database import Store
 from headrace.store.image import KeyImage, StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
+from support.inprocess import Rig
 
 NOW_MS = 1_795_241_622_000
 HEADER = b"REDIS0015"
@@ -71,9 +73,16 @@ def test_a_file_of_redis_is_read_in_any_pieces(step: int) -> None:
     assert b"".join(reader.rest()) == b"rest"
 
 
+def put_all(reader: FileReader) -> Store:
+    server = Rig().server
+    with loading(server.context) as replay:
+        for key in reader:
+            replay.put(key)
+    return server.store
+
+
 def test_a_file_is_written_as_redis_writes_it() -> None:
-    store = Store()
-    load_store(reader_of(REDIS_FILE), store)
+    store = put_all(reader_of(REDIS_FILE))
     images = sorted(StoreImage(store), key=lambda image: (image.db_index, image.key != b"s1"))
     blocks = write_file(images, AUX, now_ms=NOW_MS, sizes={0: (2, 1), 2: (1, 0)})
     assert b"".join(blocks) == REDIS_FILE
@@ -206,7 +215,7 @@ def test_a_damaged_file_says_what_is_wrong(data: bytes, text: str) -> None:
 def test_a_key_that_is_there_twice_is_refused() -> None:
     data = sealed(b"\x00\x01k\x01v\x00\x01k\x01w")
     with pytest.raises(RdbError, match="RDB has duplicated key 'k' in DB 0"):
-        load_store(reader_of(data), Store())
+        put_all(reader_of(data))
 
 
 def test_every_changed_byte_is_refused() -> None:

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from conftest import StartServer
-from headrace.persistence.rdb.file import FileReader, load_store, redis_aux, write_file
+from headrace.persistence.rdb.file import FileReader, redis_aux, write_file
+from headrace.server.replay import loading
 from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
@@ -149,7 +150,9 @@ def test_a_file_of_redis_is_read(compression: str, start_server: StartServer) ->
         assert wire.call("SAVE") == b"+OK\r\n"
         data = (server.folder / "dump.rdb").read_bytes()
         reader = FileReader((data,), StreamLimits(), now_ms=ours.rig.clock())
-        load_store(reader, ours.rig.server.store)
+        with loading(ours.rig.server.context) as replay:
+            for key in reader:
+                replay.put(key)
         for db in ours.rig.server.store.databases:
             for value in db.keys.values():
                 if isinstance(value, Stream):

@@ -52,7 +52,7 @@ class LoadingServer:
         self.steps.close()  # type: ignore[attr-defined]
         if self.server.log is not None:
             assert self.server.log.close()
-        self.server.lock.release()
+        self.server.log_keeper.lock.release()
 
 
 @pytest.fixture

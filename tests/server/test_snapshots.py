@@ -73,7 +73,7 @@ class LoggingServer:
         self.server.snapshots.stop()
         if self.server.log is not None:
             assert self.server.log.close()
-        self.server.lock.release()
+        self.server.log_keeper.lock.release()
 
 
 def restarted(folder: Path) -> Digest:

@@ -14,8 +14,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import hiredis
+
 from headrace.commands.client import Client
 from headrace.persistence.aof import AppendOnlyLog, Effect
+from headrace.persistence.records import select_record
 from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
 from headrace.server.config import Config
@@ -64,16 +67,18 @@ class SimulatedServer(Server):
     """A server whose log is on a simulated disk."""
 
     def __init__(self, config: Config, clock: Clock, disk: SimulatedDisk, executor: SteppingExecutor) -> None:
-        self._disk, self._log_executor = disk, executor
         super().__init__(config, clock=clock)
-        self.lock.acquire = lambda: None  # type: ignore[method-assign]
+        keeper = self.log_keeper
+        keeper.files, keeper.executor = disk, executor
+        keeper.lock.acquire = lambda: None  # type: ignore[method-assign]
+        new_log = keeper.new_log
 
-    def new_log(self) -> AppendOnlyLog:
-        """See `Server`."""
-        log = super().new_log()
-        log.__class__ = WatchedLog
-        log.files, log._executor, log._owns_executor = self._disk, self._log_executor, False
-        return log
+        def new_watched_log() -> AppendOnlyLog:
+            log = new_log()
+            log.__class__ = WatchedLog
+            return log
+
+        keeper.new_log = new_watched_log  # type: ignore[method-assign]
 
 
 class Shadow:
@@ -89,7 +94,11 @@ class Shadow:
         """Replay a unit; the state after it."""
         self.context.now_ms = self._clock()
         with loading(self.context) as replay:
-            replay.apply_records(effects)
+            parser = hiredis.Reader()
+            for db_index, record in effects:
+                parser.feed(select_record(db_index) + record)
+                while argv := parser.gets():
+                    replay.apply(argv)
         return digest_of(self.server.store)
 
 

@@ -1,0 +1,159 @@
+"""The folder a log lives in: its manifest, and the names of the files that the manifest lists."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from .errors import LoadError, LogError, explain
+from .files import Files
+from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy
+from .manifest import Manifest, Part
+
+logger = logging.getLogger(__name__)
+
+ENDINGS: Final = {b"i": b"incr.aof", b"b": b"base.aof"}
+RDB_ENDING: Final = b"base.rdb"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Where the log lives, and how much damage its end may have."""
+
+    folder: str
+    """`<dir>/<appenddirname>`."""
+    file_name: str
+    """`appendfilename`, which the names of all files begin with."""
+    load_truncated: bool = True
+    """`aof-load-truncated`."""
+    corrupt_tail_size_max: int = 0
+    """`aof-load-corrupt-tail-max-size`, in bytes."""
+
+    @property
+    def manifest_path(self) -> str:
+        """The manifest's path."""
+        return os.path.join(self.folder, self.file_name + ".manifest")
+
+
+class LogFolder:
+    """`manifest` is what the disk has, once it has been read or put there. All methods may raise OSError."""
+
+    def __init__(self, settings: LogSettings, files: Files) -> None:
+        self._settings = settings
+        self.files = files
+        self.manifest = Manifest()
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def path(self, part: Part) -> str:
+        """Where a part is."""
+        return os.path.join(self._settings.folder, os.fsdecode(part.name))
+
+    @property
+    def temporary_path(self) -> str:
+        """Where the records of a log are kept whose base is not complete yet."""
+        return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
+
+    def next_part(self, kind: bytes, manifest: Manifest, *, is_rdb: bool = False) -> Part:
+        """The base (`b"b"`) or increment (`b"i"`) that comes after those of `manifest`."""
+        sequence = manifest.next_sequence(kind)
+        ending = RDB_ENDING if is_rdb else ENDINGS[kind]
+        return Part(b"%b.%d.%b" % (os.fsencode(self._settings.file_name), sequence, ending), sequence, kind)
+
+    def size(self, part: Part) -> int:
+        """Bytes of a part, 0 if it is not there."""
+        return self.files.size(self.path(part)) or 0
+
+    # -- manifest --------------------------------------------------------------------------------
+
+    def read(self) -> Manifest:
+        """The manifest as it is on disk, an empty one if there is none. Raises LoadError."""
+        path = self._settings.manifest_path
+        data = self.files.read(path)
+        try:
+            self.manifest = Manifest() if data is None else Manifest.decode(data)
+        except LoadError as error:
+            raise LoadError(f"{path}: {error}; mend this list of the log's files, or take it from a backup") from error
+        return self.manifest
+
+    def put(self, manifest: Manifest) -> None:
+        """Make another manifest the one in force."""
+        self.files.replace(self._settings.manifest_path, (manifest.encode(),))
+        self.manifest = manifest
+
+    def make(self) -> None:
+        """Create the folder if it is not there."""
+        self.files.make_folder(self._settings.folder)
+
+    def refuse_stray(self, part: Part) -> None:
+        """A log without a manifest is not ours to append to, nor to overwrite: somebody lost the manifest.
+
+        Raises LogError.
+        """
+        if self.size(part):
+            raise LogError(
+                f"{self.path(part)} exists but {self._settings.manifest_path} does not name it: move it away first"
+            )
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def load_steps(
+        self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None
+    ) -> Generator[None, None, LoadResult]:
+        """Replay the files bit by bit; see `AppendOnlyLog.load`. Raises LoadError."""
+        self._adopt_old_file()
+        self._require_access()
+        settings = self._settings
+        policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
+        loader = Loader(self.files, settings.folder, policy, apply, on_progress, rdb_target)
+        yield from loader.steps(self.read())
+        return loader.result
+
+    def _adopt_old_file(self) -> None:
+        """Make a log that is one file in the data folder, as Redis kept it before version 7, the base of one of parts.
+
+        The manifest comes first: after a crash behind it, this server and Redis go on where it was.
+        """
+        folder, name = self._settings.folder, self._settings.file_name
+        old_path = os.path.join(os.path.dirname(folder), name)
+        if self.files.size(old_path) is None:
+            return
+        base = Part(os.fsencode(name), 1, b"b")
+        manifest = self.read()
+        is_begun = manifest.readable == [base] and self.files.size(self.path(base)) is None
+        if manifest.readable and not is_begun:
+            return
+        if not is_begun:
+            self.make()
+            self.put(Manifest((base,)))
+        self.files.rename(old_path, self.path(base))
+        logger.info("Successfully migrated an old-style AOF: %s is now %s", old_path, self.path(base))
+
+    def _require_access(self) -> None:
+        """Find out before a long load whether the log can be gone on with."""
+        self.make()
+        for part in self.read().increments[-1:]:
+            if self.files.size(self.path(part)) is not None:
+                self.files.open_log(self.path(part)).close()
+
+    # -- superseded files ------------------------------------------------------------------------
+
+    def supersede(self, base: Part, current: list[Part]) -> None:
+        """Make `base` and the increments behind it the log; all other files are history from here on."""
+        old = tuple(replace(part, kind=b"h") for part in self.manifest.parts if part not in current)
+        self.put(Manifest((base, *old, *current)))
+
+    def remove_history(self) -> None:
+        """Delete superseded files, and forget them. A failure leaves them to the next start."""
+        history = [part for part in self.manifest.parts if part.kind == b"h"]
+        if not history:
+            return
+        try:
+            for part in history:
+                self.files.remove(self.path(part))
+            self.put(Manifest(tuple(part for part in self.manifest.parts if part.kind != b"h")))
+        except OSError as error:
+            logger.warning("Cannot remove superseded AOF files: %s", explain(error))
