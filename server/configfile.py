@@ -1,8 +1,8 @@
 """Configuration files: splitting lines into words, loading a file with its options, and writing one back.
 
 The grammar is Redis': one directive per line, `#` starts a comment only at the start of a line, words may be quoted
-with `"..."` (escapes `\\n \\r \\t \\a \\b \\xHH`) or `'...'`. `include` is expanded in place. Options of the command
-line become lines after the file, so they win.
+with `"..."` (escapes `\\n \\r \\t \\a \\b \\xHH`) or `'...'`. `include` is expanded in place. Variables of the
+environment and then options of the command line become lines after the file, so they win.
 Source: redis.conf of Redis 8.10.2, and its behaviour.
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from .directive_kinds import BadValue, quote
 from .directives import BY_NAME, REFUSED, Directive
+from .environment import environment_lines
 
 if TYPE_CHECKING:
     from .config import Config
@@ -167,6 +168,13 @@ class Loader:
     def load_file(self, path: bytes, *, depth: int = 0) -> None:
         """Everything in the file at `path`."""
         self.load(read_file(path), f"the configuration file {os.fsdecode(path)}", depth=depth)
+
+    def load_environment(self, environment: Mapping[bytes, bytes]) -> None:
+        """The variables that set directives. They replace what files say, and options replace what they say."""
+        before, self._seen = self._seen, set()
+        for variable, line in environment_lines(environment):
+            self._load_line(line, f"the environment variable {variable}", line, depth=0)
+        self._seen = before - self._seen
 
     def load_options(self, words: list[bytes]) -> None:
         """The options of a command line."""

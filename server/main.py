@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .. import REDIS_VERSION, __version__
@@ -31,11 +31,13 @@ Usage: headrace [/path/to/headrace.conf] [options] [-]
        headrace -v or --version
        headrace -h or --help
 
-Every directive of the configuration file is an option too, and wins over the file:
+Every directive of the configuration file is also an environment variable, which wins over the file, and an option,
+which wins over both:
        headrace (all defaults: port 6379, nothing kept on disk)
        headrace /etc/headrace.conf
        headrace --port 7000 --appendonly yes --dir /var/lib/headrace
        headrace /etc/headrace.conf --loglevel verbose
+       HEADRACE_PORT=7000 HEADRACE_APPENDONLY=yes headrace
        echo 'maxclients 128' | headrace -
 """
 
@@ -50,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE, end="")
         return EXIT_OK
     try:
-        config = read_configuration([os.fsencode(word) for word in words])
+        config = read_configuration([os.fsencode(word) for word in words], os.environb)
         enter_directory(config)
         open_log(config)
     except ConfigLineError as error:
@@ -73,10 +75,10 @@ def fail(text: str) -> int:
     return EXIT_FAILURE
 
 
-def read_configuration(words: list[bytes]) -> Config:
-    """The configuration that the command line asks for: file first, then standard input, then options.
+def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -> Config:
+    """What is asked for by a file, by standard input, by the environment and by options; the later wins.
 
-    `words` are those after the command's name. Raises ConfigError.
+    `words` are those of the command line after the command's name. Raises ConfigError.
     """
     config = Config()
     loader = Loader(config)
@@ -89,6 +91,7 @@ def read_configuration(words: list[bytes]) -> Config:
         # Standard input may stand where the file would, or at the very end.
         words.remove(b"-")
         loader.load(sys.stdin.buffer.read(), "standard input")
+    loader.load_environment(environment)
     loader.load_options(words)
     loader.finish()
     if not (config.port and config.bind) and not config.unixsocket:
