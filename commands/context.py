@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.packing import pack_command
+from ..protocol.reader import LastRequest
 from ..store.database import Database, Store
 from ..store.image import StoreImage
 from ..store.nodes import StreamLimits
@@ -30,6 +31,7 @@ class Context:
         "db",
         "effects",
         "image",
+        "last_request",
         "loading",
         "logging",
         "may_block",
@@ -39,8 +41,6 @@ class Context:
         "stream_limits",
         "subscriptions",
         "unlogged_count",
-        "wire",
-        "wire_request",
     )
 
     def __init__(self, store: Store, server: Services) -> None:
@@ -63,9 +63,8 @@ class Context:
         """The stream directives in force; shared with every stream."""
         self.image: StoreImage | None = None
         """The snapshot being read in the background, None if there is none."""
-        self.wire_request: list[bytes] | None = None
-        """A request whose packed form is at hand in `wire`; handlers ask `argv is context.wire_request`."""
-        self.wire = b""
+        self.last_request = LastRequest()
+        """Handlers ask `argv is context.last_request.request`."""
         self.may_block = True
         """False inside MULTI/EXEC."""
 

@@ -94,7 +94,8 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         raise wrong_number_of_arguments(b"xadd")
     db = context.db
     stream = db.get_stream(key, context.now_ms)
-    wire = context.wire if argv is context.wire_request else pack_command(tuple(argv))
+    last = context.last_request
+    wire = last.wire if argv is last.request else pack_command(tuple(argv))
     if len(wire) > ENTRY_SIZE_MAX:
         _require_entry_size(argv[3:])
     if stream is None:

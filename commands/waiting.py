@@ -13,7 +13,7 @@ from .table import Argument, Flag, command
 if TYPE_CHECKING:
     from .context import Context
 
-NEVER_MANY_REPLICAS: Final = 0
+REPLICAS_COUNT: Final = 0
 """Replicas that have acknowledged anything: there is no replication."""
 
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
@@ -49,8 +49,8 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     """
     replicas_wanted = integer(argv[1])
     deadline_ms = _deadline_ms(context, argv[2])
-    if replicas_wanted <= NEVER_MANY_REPLICAS or not context.may_block:
-        return NEVER_MANY_REPLICAS
+    if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
+        return REPLICAS_COUNT
     return Blocked([], argv, deadline_ms, for_sync=True)
 
 
@@ -83,5 +83,5 @@ def waitaof(context: Context, argv: list[bytes]) -> Reply:
     local = int(log is not None and log.synced_mark >= mark)
     is_fulfilled = local >= local_wanted and not replicas_wanted
     if is_fulfilled or not context.may_block:
-        return [local, NEVER_MANY_REPLICAS]
+        return [local, REPLICAS_COUNT]
     return Blocked([], argv, deadline_ms, for_sync=True)

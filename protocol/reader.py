@@ -79,14 +79,30 @@ class UnauthenticatedError(ProtocolError):
     """More than a client may send before it has authenticated. The header that says so is left unread."""
 
 
+class LastRequest:
+    """The last request that came alone in one read, and small: a handler may use its bytes instead of packing it."""
+
+    __slots__ = ("request", "wire")
+
+    def __init__(self) -> None:
+        self.request: Request | None = None
+        self.wire = b""
+        """What packing `request` would give."""
+
+
 class RequestReader:
     """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes.
 
     `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
-    `authenticated` may be changed at any time; they hold from the next header on.
+    `authenticated` may be changed at any time; they hold from the next header on. `last` may be shared by many readers.
     """
 
-    def __init__(self, bulk_size_max: int = 512 * 1024 * 1024, query_buffer_size_max: int = 1024**3) -> None:
+    def __init__(
+        self,
+        bulk_size_max: int = 512 * 1024 * 1024,
+        query_buffer_size_max: int = 1024**3,
+        last: LastRequest | None = None,
+    ) -> None:
         self.bulk_size_max = bulk_size_max
         self.query_buffer_size_max = query_buffer_size_max
         self.authenticated = True
@@ -107,10 +123,7 @@ class RequestReader:
         """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
         self._taken_size = 0
         """Bytes of the present request that have left `_buffer`."""
-        self.wire_request: Request | None = None
-        """The last request that came alone in one read, and small."""
-        self.wire = b""
-        """Its bytes, which are those that packing it would give."""
+        self.last = last or LastRequest()
         self.buffered_size = 0
         """Bytes received and not yet part of a complete request."""
         self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
@@ -204,7 +217,7 @@ class RequestReader:
                 text = b"".join(value)
                 is_plain = _CARRIAGE_RETURN not in text and value[0] not in _CROSS_PROTOCOL
                 if is_plain and data.count(b"\r\n") == 1 + 2 * len(value):
-                    self.wire_request, self.wire = value, data
+                    self.last.request, self.last.wire = value, data
                     return [value]
             reader.feed(_SENTINEL)
             while type(value) is list:

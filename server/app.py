@@ -75,7 +75,7 @@ class Server:
         self.started_ms = clock()
         self.stats = Stats(started_ms=self.started_ms)
         self.store = Store(config.databases)
-        self.context = Context(self.store, self)
+        self.context: Context = Context(self.store, self)
         self.context.logging = False
         self.dispatcher = Dispatcher(self.context, self.stats)
         self.stopped = asyncio.Event()
@@ -195,8 +195,6 @@ class Server:
             return
         now_ms = self.clock()
         connection.client.last_active_ms = now_ms
-        context, reader = self.context, connection.reader
-        context.wire_request, context.wire = reader.wire_request, reader.wire
         if len(requests) <= SLICE_COUNT:
             self.dispatcher.execute(connection, requests, now_ms)
         else:

@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol, Session):
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.reader = RequestReader()
+        self.reader = RequestReader(last=server.context.last_request)
         self.transport: asyncio.Transport
         self.is_closed = False
         self.is_write_paused = False

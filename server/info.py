@@ -13,16 +13,18 @@ import resource
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .. import REDIS_VERSION, __version__
 from ..commands.client import Client
 from ..commands.table import all_rows
 from ..store.database import Database, Store
 from .config import Config
-from .loading import Loading
-from .snapshots import Snapshots
 from .stats import Stats
+
+if TYPE_CHECKING:
+    from .loading import Loading
+    from .snapshots import Snapshots
 
 Fields = list[tuple[str, object]]
 

@@ -25,6 +25,7 @@ from ..store.errors import GenericError
 from ..store.image import KeyImage, StoreImage, keys_now
 from .directive_kinds import SavePoints
 from .directives import BY_NAME
+from .info import resident_size
 
 if TYPE_CHECKING:
     from .app import Server
@@ -376,7 +377,7 @@ class Snapshots:
 
     def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
         config, now_ms = self._server.config, self._server.clock()
-        aux = redis_aux(__version__, now_ms=now_ms, used_memory=0, is_aof_base=is_aof_base)
+        aux = redis_aux(__version__, now_ms=now_ms, used_memory=resident_size(), is_aof_base=is_aof_base)
         return write_file(
             keys,
             aux,

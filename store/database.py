@@ -96,9 +96,7 @@ class Database:
 
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """The stream at `key`, None if there is none. Raises WrongType."""
-        if self.expires and key in self.expires:
-            self.expire_if_due(key, now_ms)
-        value = self.keys.get(key)
+        value = self.get(key, now_ms)
         if value is not None and type(value) is not Stream:
             raise WrongType
         return value

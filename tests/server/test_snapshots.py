@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from errno import ENOSPC
 from pathlib import Path
 
@@ -420,6 +420,56 @@ def test_stop_while_the_log_starts_waits_for_its_base(tmp_path: Path) -> None:
     state = server.state()
     server.stop()
     assert restarted(tmp_path) == state
+
+
+def test_log_turned_on_during_a_save_begins_behind_it(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1", "BGSAVE", "CONFIG SET appendonly yes", "SET b 1")
+    assert server.server.log is None
+    server.run_slices()
+    assert (tmp_path / "dump.rdb").exists()
+    server.server.snapshots.cron(server.clock())
+    assert server.server.log is not None
+    server.run_slices()
+    server.call("SET c 1")
+    state = server.state()
+    server.stop()
+    assert restarted(tmp_path) == state
+
+
+def test_stop_behind_a_save_waits_for_the_log_that_is_wanted(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1", "BGSAVE", "CONFIG SET appendonly yes", "SET b 1")
+    assert server.server.prepare_stop()
+    state = server.state()
+    server.stop()
+    assert (tmp_path / "dump.rdb").exists()
+    assert restarted(tmp_path) == state
+
+
+def test_stop_is_refused_when_the_log_that_is_wanted_cannot_be_made(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("BGSAVE", "CONFIG SET appendonly yes")
+    (tmp_path / "appendonlydir").touch()
+    assert not server.server.prepare_stop()
+    server.stop()
+
+
+def test_fault_in_the_blocks_of_a_snapshot_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = LoggingServer(tmp_path)
+    server.call("SET a 1")
+
+    def faulty(*arguments: object, **options: object) -> Iterator[bytes]:
+        yield b"REDIS"
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(server.server.snapshots, "_rdb_blocks", faulty)
+    assert server.call("BGSAVE") == b"+Background saving started\r\n"
+    server.run_slices()
+    assert not server.server.snapshots.save.last_ok
+    assert server.server.context.image is None
+    assert not (tmp_path / "dump.rdb").exists()
+    server.stop()
 
 
 def test_rewrite_waits_for_a_thread_to_sync_what_much_has_been_written(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ class Findings:
         """All crash points."""
         return sum(self.points.values())
 
+    def add(self, other: Findings) -> None:
+        """Take another run's along."""
+        self.points += other.points
+        self.disks_count += other.disks_count
+        self.window_ms_max = max(self.window_ms_max, other.window_ms_max)
+        self.fsync_ms_max = max(self.fsync_ms_max, other.fsync_ms_max)
+        self.refused_count += other.refused_count
+
 
 class CrashChecker:
     """Checks one world; with `crash_at` the world ends there, by PowerLoss, and `survivor` is its disk.
