@@ -22,5 +22,7 @@ class Blocked:
     """Unix ms after which a pending entry may have become idle enough (XREADGROUP CLAIM)."""
     spent_ns: int = 0
     """Time the run took that ended in blocking; set by whoever ran it."""
+    sent: list[bytes] | None = None
+    """The command as the client sent it, where that is not `argv`."""
     for_sync: bool = False
     """WAITAOF: run again after each fsync of the log, and, for its answer, at the deadline."""

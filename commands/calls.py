@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, ReplyError
 from .blocking import Blocked
+from .table import Flag
 
 if TYPE_CHECKING:
     from .client import Client
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NEVER_NS: Final = 1 << 63
+"""No call takes as long."""
 
-def call(context: Context, row: Row, argv: list[bytes]) -> Reply:
-    """Run the handler of `row`; whatever it raises becomes the reply."""
+
+def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
+    """Run the handler of `row`; whatever it raises becomes the reply. `sent` is what the client sent, if not `argv`."""
     handler, client = row.handler, context.client
     assert handler is not None
     started_ns = perf_counter_ns()
@@ -37,9 +41,33 @@ def call(context: Context, row: Row, argv: list[bytes]) -> Reply:
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns
     else:
-        row.durations.add(duration_ns)
+        count_call(context, client, row, sent or argv, duration_ns)
         count_commands(context, client, 1)
     return reply
+
+
+def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:
+    """A call has ended; one that took long is a matter for the slow log and the latency monitor."""
+    row.durations.add(duration_ns)
+    if duration_ns < context.watched_ns:
+        return
+    config = context.server.config
+    threshold_us = config.slowlog_log_slower_than
+    duration_us = duration_ns // 1000
+    if 0 <= threshold_us <= duration_us and config.slowlog_max_len and not row.flags & Flag.SKIP_SLOWLOG:
+        context.slow_log.add(client, row, argv, duration_us, context.now_ms, config)
+    event = "fast-command" if row.flags & Flag.FAST else "command"
+    context.latency.note(event, duration_ns, context.now_ms)
+
+
+def watched_ns(config: Any) -> int:
+    """How long a call must take to be looked at by `count_call`, as the directives now say."""
+    thresholds_ns = [NEVER_NS]
+    if config.slowlog_log_slower_than >= 0 and config.slowlog_max_len:
+        thresholds_ns.append(config.slowlog_log_slower_than * 1000)
+    if config.latency_monitor_threshold:
+        thresholds_ns.append(config.latency_monitor_threshold * 1_000_000)
+    return min(thresholds_ns)
 
 
 def count_commands(context: Context, client: Client, count: int) -> None:

@@ -10,7 +10,10 @@ from ..store.database import Database, Store
 from ..store.image import StoreImage
 from ..store.nodes import StreamLimits
 from ..store.stream import Stream
+from .calls import NEVER_NS
 from .keys import find_keys
+from .latency import LatencyMonitor
+from .slow_log import SlowLog
 from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -32,15 +35,18 @@ class Context:
         "effects",
         "image",
         "last_request",
+        "latency",
         "loading",
         "logging",
         "may_block",
         "now_ms",
         "server",
+        "slow_log",
         "store",
         "stream_limits",
         "subscriptions",
         "unlogged_count",
+        "watched_ns",
     )
 
     def __init__(self, store: Store, server: Services) -> None:
@@ -67,6 +73,10 @@ class Context:
         """Handlers ask `argv is context.last_request.request`."""
         self.may_block = True
         """False inside MULTI/EXEC."""
+        self.slow_log = SlowLog()
+        self.latency = LatencyMonitor()
+        self.watched_ns = NEVER_NS
+        """Calls that take as long are shown to both."""
 
     def log(self, *arguments: bytes) -> None:
         """Record an effect of the running command, to be replayed in the current database."""

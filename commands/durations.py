@@ -22,6 +22,9 @@ SHORT_COUNT: Final = 512
 SIGNIFICANT_BITS: Final = 7
 """Of long calls: within a hundredth, as in Redis."""
 
+EDGE_NS_MAX: Final = 1 << 30
+"""Last power of two of LATENCY HISTOGRAM."""
+
 
 class Durations:
     """Counts of calls by duration in ns.
@@ -80,6 +83,24 @@ class Durations:
             if count:
                 yield (index + 1 << SHORT_SHIFT) - 1, count
         yield from sorted((longest_ns, count) for longest_ns, count in self._long.items() if count)
+
+    def cumulative_us(self) -> list[tuple[int, int]]:
+        """(longest duration in us, how many calls took no longer), for each power of two that adds calls.
+
+        The edges are those of LATENCY HISTOGRAM: powers of two from 1024 ns on, each with its 128th part; what took
+        longer than the last one, a second, is counted there.
+        """
+        found: list[tuple[int, int]] = []
+        total, edge_ns = 0, 1 << 10
+        for longest_ns, count in self._buckets():
+            while longest_ns >= edge_ns + (edge_ns >> 7) and edge_ns < EDGE_NS_MAX:
+                edge_ns <<= 1
+            total += count
+            shown_us = (edge_ns + (edge_ns >> 7) - 1) // 1000
+            if found and found[-1][0] == shown_us:
+                found.pop()
+            found.append((shown_us, total))
+        return found
 
     def percentiles_ns(self, percents: Iterable[float]) -> list[int]:
         """For each, the duration that so many percent of the calls did not exceed. Empty without calls."""

@@ -16,10 +16,12 @@ from . import (
     info,
     introspection,
     keyspace,
+    latency_commands,
     pending,
     pubsub,
     release,
     server_admin,
+    slow_log_commands,
     stream,
     stream_info,
     stream_read,
@@ -53,6 +55,8 @@ FAMILIES = (
     introspection,
     debug,
     server_admin,
+    slow_log_commands,
+    latency_commands,
     waiting,
 )
 """One module per command family, in the order in which the README shows them."""

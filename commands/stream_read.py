@@ -239,7 +239,7 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     for offset, (token, (_, _, after, _)) in enumerate(zip(request.id_tokens, sources, strict=True)):
         if token == b"$":
             again[request.ids_index + offset] = format_id(after)
-    return Blocked(request.keys, again, _deadline_ms(request.block_ms, context.now_ms))
+    return Blocked(request.keys, again, _deadline_ms(request.block_ms, context.now_ms), sent=argv)
 
 
 def _resolve_read_id(stream: Stream | None, token: bytes) -> StreamID:

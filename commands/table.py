@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.replies import Reply
 from .durations import Durations
+from .slow_log import SlowTally
 
 if TYPE_CHECKING:
     from .context import Context
@@ -121,6 +122,7 @@ class Row:
     """Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats."""
     rejected_calls: int = 0
     failed_calls: int = 0
+    slow_tally: SlowTally = field(default_factory=SlowTally)
 
     def __post_init__(self) -> None:
         self.name_lower = self.name.lower().encode()
@@ -140,6 +142,7 @@ class Row:
         """CONFIG RESETSTAT."""
         self.rejected_calls = self.failed_calls = 0
         self.durations.clear()
+        self.slow_tally = SlowTally()
 
 
 TABLE: dict[bytes, Row] = {}

@@ -15,9 +15,11 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from ..commands import registry
+from ..commands.calls import watched_ns
 from ..commands.client import Client
 from ..commands.context import Context
 from ..persistence.errors import LogError, LogFailure
@@ -51,6 +53,8 @@ STREAM_DIRECTIVES: Final = (
     "stream-idmp-duration",
     "stream-idmp-maxsize",
 )
+
+WATCHING_DIRECTIVES: Final = ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
 
 READER_DIRECTIVES: Final = ("proto-max-bulk-len", "client-query-buffer-limit")
 
@@ -104,9 +108,18 @@ class Server:
             config.on_change(name, lambda value: self.apply_stream_directives())
         for name in READER_DIRECTIVES:
             config.on_change(name, lambda value: self._configure_readers())
+        for name in WATCHING_DIRECTIVES:
+            config.on_change(name, lambda value: self.watch_calls())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         self.apply_stream_directives()
+        self.watch_calls()
+
+    def watch_calls(self) -> None:
+        """Bring the thresholds of the slow log and the latency monitor up to date."""
+        self.context.latency.threshold_ms = self.config.latency_monitor_threshold
+        self.context.watched_ns = watched_ns(self.config)
+        self.dispatcher.refresh_clients()
 
     def _configure_readers(self) -> None:
         for connection in self.connections:
@@ -302,7 +315,7 @@ class Server:
         now_ms = self.clock()
         self._cron_count += 1
         if self.active_expiry:
-            self._expiry.run(now_ms)
+            self.context.latency.run("expire-cycle", partial(self._expiry.run, now_ms), self.clock)
         self.dispatcher.serve_expired(now_ms)
         if self._cron_count % max(1, self.config.hz) == 0:
             self._idempotence.run(now_ms)
@@ -484,6 +497,7 @@ class Server:
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         self.stats.reset()
+        self.context.slow_log.reset_statistics()
         for db in self.store.databases:
             db.hits = db.misses = 0
 

@@ -181,11 +181,11 @@ PERSISTENCE = (
 )
 
 OBSERVABILITY = (
-    _row("slowlog-log-slower-than", Integer(-1), 10000, has_effect=False),
-    _row("slowlog-max-len", COUNT, 128, has_effect=False),
-    _row("slowlog-entry-max-argc", Integer(2, INT32_MAX), 32, has_effect=False),
-    _row("slowlog-entry-max-string-len", Integer(1), 128, has_effect=False),
-    _row("latency-monitor-threshold", COUNT, 0, has_effect=False),
+    _row("slowlog-log-slower-than", Integer(-1), 10000),
+    _row("slowlog-max-len", COUNT, 128),
+    _row("slowlog-entry-max-argc", Integer(2, INT32_MAX), 32),
+    _row("slowlog-entry-max-string-len", Integer(1), 128),
+    _row("latency-monitor-threshold", COUNT, 0),
     _row("latency-tracking", BOOL, True),
     _row(
         "latency-tracking-info-percentiles",

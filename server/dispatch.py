@@ -17,12 +17,12 @@ from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
 from ..commands.blocking import Blocked
-from ..commands.calls import broken, call, count_commands, failed
+from ..commands.calls import broken, call, count_call, count_commands, failed
 from ..commands.client import Client
 from ..commands.connection import NoAuthentication, must_authenticate
 from ..commands.context import Context
 from ..commands.debug import NOT_ALLOWED, is_allowed
-from ..commands.durations import SHORT_SHIFT
+from ..commands.durations import SHORT_COUNT, SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
 from ..commands.table import TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
@@ -220,7 +220,10 @@ class Dispatcher:
             try:
                 short_calls[duration_ns >> SHORT_SHIFT] += 1
             except IndexError:
-                row.durations.add(duration_ns)
+                if type(reply) is Blocked:
+                    row.durations.add(duration_ns)
+                else:
+                    count_call(context, client, row, argv, duration_ns)
             started_ns = ended_ns
             if len(effects) != units_end or db.expired_keys:
                 if len(effects) == units_end + 1 and not db.expired_keys:
@@ -365,6 +368,7 @@ class Dispatcher:
             and self.pause_end_ms is None
             and self.write_error is None
             and not self.is_save_failing
+            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
             and self.context.image is None
             and not self.context.loading
             and not must_authenticate(self.context, client)
@@ -377,11 +381,11 @@ class Dispatcher:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _run(self, row: Row, argv: list[bytes]) -> Reply:
+    def _run(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
         self.context.preserve(row, argv)
         self._running = self.context.client
-        reply = call(self.context, row, argv)
+        reply = call(self.context, row, argv, sent)
         self._log_units_and_group(0)
         return reply
 
@@ -508,7 +512,7 @@ class Dispatcher:
         client = waiter.client
         context = self.context
         context.client, context.db = client, context.store.databases[waiter.db_index]
-        reply = self._run(row, waiter.blocked.argv)
+        reply = self._run(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:
             self.waiters.requeue(waiter, reply.wake_ms)
         else:
@@ -549,7 +553,9 @@ class Dispatcher:
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
-        find_row(waiter.blocked.argv).durations.add(waiter.blocked.spent_ns)
+        blocked = waiter.blocked
+        row = find_row(blocked.argv)
+        count_call(self.context, waiter.client, row, blocked.sent or blocked.argv, blocked.spent_ns)
         count_commands(self.context, waiter.client, 1)
         self._end_wait(waiter, reply)
 

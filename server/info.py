@@ -40,7 +40,7 @@ class Source(Protocol):
     store: Store
     started_ms: int
     context: Any
-    """Its `loading` says whether the log is being replayed, its `subscriptions` who listens."""
+    """Its `loading` says whether the log is being replayed; its `subscriptions` and `slow_log` are counted."""
     clock: Callable[[], int]
 
     @property
@@ -326,6 +326,7 @@ def thread_fields(server: Source) -> Fields:
 def stats_fields(server: Source) -> Fields:
     """Counters since the start or the last CONFIG RESETSTAT, and the rates of the last 1.6 seconds."""
     stats = server.stats
+    slow = server.context.slow_log.tally
     return [
         ("total_connections_received", stats.connections_received),
         ("total_commands_processed", stats.commands_processed),
@@ -353,8 +354,8 @@ def stats_fields(server: Source) -> Fields:
         ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),
         ("pubsub_patterns", len(server.context.subscriptions.patterns.by_name)),
         ("pubsubshard_channels", len(server.context.subscriptions.shard_channels.by_name)),
-        ("latest_fork_usec", 0),
-        ("total_forks", 0),
+        ("latest_fork_usec", stats.latest_fork_us),
+        ("total_forks", stats.forks),
         ("migrate_cached_sockets", 0),
         *_zeros("slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
         *_zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
@@ -368,9 +369,9 @@ def stats_fields(server: Source) -> Fields:
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
         *_zeros("reply_buffer_shrinks", "reply_buffer_expands"),
-        ("slowlog_commands_count", stats.slowlog_commands_count),
-        ("slowlog_commands_time_ms_max", "0.00"),
-        ("slowlog_commands_time_ms_sum", "0.00"),
+        ("slowlog_commands_count", slow.count),
+        ("slowlog_commands_time_ms_max", f"{slow.longest_us / 1000:.2f}"),
+        ("slowlog_commands_time_ms_sum", f"{slow.total_us / 1000:.2f}"),
         *_zeros("hash_templates", "hash_template_keys"),
         ("acl_access_denied_auth", stats.acl_denied_auth),
         ("acl_access_denied_cmd", stats.acl_denied_command),
@@ -421,13 +422,17 @@ def command_fields(server: Source) -> Fields:
     for row in all_rows():
         if row.calls or row.rejected_calls or row.failed_calls:
             mean_us = row.duration_us / row.calls if row.calls else 0
-            fields.append(
-                (
-                    f"cmdstat_{row.name_lower.decode()}",
-                    f"calls={row.calls},usec={row.duration_us},usec_per_call={mean_us:.2f},"
-                    f"rejected_calls={row.rejected_calls},failed_calls={row.failed_calls}",
-                )
+            value = (
+                f"calls={row.calls},usec={row.duration_us},usec_per_call={mean_us:.2f},"
+                f"rejected_calls={row.rejected_calls},failed_calls={row.failed_calls}"
             )
+            slow = row.slow_tally
+            if slow.count:
+                value += (
+                    f",slowlog_count={slow.count},slowlog_time_ms_sum={slow.total_us / 1000:.2f},"
+                    f"slowlog_time_ms_max={slow.longest_us / 1000:.2f}"
+                )
+            fields.append((f"cmdstat_{row.name_lower.decode()}", value))
     return fields
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -122,14 +123,18 @@ class LogKeeper:
         assert log is not None
         self._server.dispatcher.log_has_news = False
         try:
-            log.flush()
+            self._timed("aof-write", log.flush)
             if log.needs_fsync_before_reply:
-                log.fsync()
+                self._timed("aof-fsync-always", log.fsync)
         except LogFailure as failure:
             self._server.die(failure)
             return False
         self._note_error()
         return True
+
+    def _timed(self, event: str, work: Callable[[], bool]) -> None:
+        server = self._server
+        server.context.latency.run(event, work, server.clock)
 
     def sync(self) -> bool:
         """Bring everything to stable storage, whatever the policy; False if that fails."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from .. import __version__
@@ -174,7 +174,7 @@ class Snapshots:
         except OSError as error:
             self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
             return False
-        image = StoreImage(server.store)
+        image = self._take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
         self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
@@ -203,7 +203,7 @@ class Snapshots:
         self.is_log_wanted = False
         server.log_keeper.use(log)
         self.rewrite.begin(server.clock())
-        image = StoreImage(server.store)
+        image = self._take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
 
         def finish(size: int) -> None:
@@ -314,7 +314,7 @@ class Snapshots:
     def _start_save(self) -> None:
         server = self._server
         self.save.begin(server.clock())
-        image = StoreImage(server.store)
+        image = self._take_image()
         changes_count = server.changes_count
         file = BackgroundFile(server.log_keeper.files, server.dump_path, self._rdb_blocks(image), self._thread())
 
@@ -370,6 +370,17 @@ class Snapshots:
                 logger.info("%d changes in %d seconds. Saving...", changes, seconds)
                 return True
         return False
+
+    def _take_image(self) -> StoreImage:
+        """The dataset as it is now. This is where all wait: what a fork is to Redis, and told as one."""
+        server = self._server
+        started_ns = perf_counter_ns()
+        image = StoreImage(server.store)
+        duration_ns = perf_counter_ns() - started_ns
+        server.stats.forks += 1
+        server.stats.latest_fork_us = duration_ns // 1000
+        server.context.latency.note("fork", duration_ns, server.clock())
+        return image
 
     def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
         """The base of a log in the form it wants."""

@@ -30,11 +30,12 @@ COUNTERS: Final = (
     "expired_keys",
     "expired_keys_active",
     "evicted_clients",
+    "forks",
+    "latest_fork_us",
     "error_replies",
     "unexpected_error_replies",
     "query_buffer_limit_disconnections",
     "output_buffer_limit_disconnections",
-    "slowlog_commands_count",
     "acl_denied_auth",
     "acl_denied_command",
     "acl_denied_key",
@@ -83,11 +84,12 @@ class Stats:
     expired_keys: int
     expired_keys_active: int
     evicted_clients: int
+    forks: int
+    latest_fork_us: int
     error_replies: int
     unexpected_error_replies: int
     query_buffer_limit_disconnections: int
     output_buffer_limit_disconnections: int
-    slowlog_commands_count: int
     acl_denied_auth: int
     acl_denied_command: int
     acl_denied_key: int

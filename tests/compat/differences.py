@@ -32,10 +32,8 @@ class LogDifference:
 
 ABSENT = {
     "EVAL": "there is no scripting",
-    "LATENCY": "INFO commandstats and latencystats tell what there is to tell",
     "MEMORY": "allocator specific",
     "ROLE": "there is no replication",
-    "SLOWLOG": "there is no slow log",
     "ACL": "there is one user",
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""

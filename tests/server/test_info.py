@@ -13,6 +13,7 @@ from headrace.commands import info as info_command
 from headrace.commands.blocking import Blocked
 from headrace.commands.client import Client
 from headrace.commands.durations import Durations
+from headrace.commands.slow_log import SlowLog, SlowTally
 from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
 from headrace.server.config import Config
@@ -31,7 +32,11 @@ class FakeServer:
     store: Store = field(default_factory=Store)
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
-    context: Any = field(default_factory=lambda: SimpleNamespace(loading=False, subscriptions=Subscriptions(Mock())))
+    context: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            loading=False, subscriptions=Subscriptions(Mock()), slow_log=SlowLog()
+        )
+    )
     clients: dict[int, Client] = field(default_factory=dict)
     loading: Any = field(
         default_factory=lambda: SimpleNamespace(
@@ -156,7 +161,11 @@ def test_commandstats_come_from_the_table(server: FakeServer, monkeypatch: pytes
         row.durations.add(duration_ns)
     monkeypatch.setattr(row, "failed_calls", 1)
     found = fields(server, b"commandstats")
-    assert found["cmdstat_info"] == "calls=2,usec=4000,usec_per_call=2000.00,rejected_calls=0,failed_calls=1"
+    plain = "calls=2,usec=4000,usec_per_call=2000.00,rejected_calls=0,failed_calls=1"
+    assert found["cmdstat_info"] == plain
+    monkeypatch.setattr(row, "slow_tally", SlowTally(count=2, total_us=4000, longest_us=3000))
+    found = fields(server, b"commandstats")
+    assert found["cmdstat_info"] == f"{plain},slowlog_count=2,slowlog_time_ms_sum=4.00,slowlog_time_ms_max=3.00"
 
 
 @pytest.mark.parametrize(
