@@ -20,15 +20,15 @@ ADVICE: Final = {
         "Fast commands are slow when the machine is: look for other work on it, for swapping, and for a hypervisor "
         "that gives its processors to others (`redis-cli --intrinsic-latency 100`).",
     ),
-    "aof-write": (
-        "The system was slow to take the log's records: the disk has other work, or too little bandwidth.",
-    ),
+    "aof-write": ("The system was slow to take the log's records: the disk has other work, or too little bandwidth.",),
     "aof-fsync-always": (
         "Every reply waits for the disk under `appendfsync always`: use a faster disk, or `appendfsync everysec` if "
         "the last second may be lost.",
     ),
     "expire-cycle": ("Many keys end at the same time: spread their times.",),
-    "fork": ("A picture of the dataset takes the longer the more keys and pending entries there are: space out saves.",),
+    "fork": (
+        "A picture of the dataset takes the longer the more keys and pending entries there are: space out saves.",
+    ),
 }
 """By event, in the order of the report."""
 

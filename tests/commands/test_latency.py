@@ -65,7 +65,7 @@ def test_drawing_has_twelve_heights_and_ages_below() -> None:
 
 def test_drawing_of_many_samples_is_cut_into_lines() -> None:
     latency = monitor(command=[(100 - number, 5) for number in range(100)])
-    head, dashes, *rows = graph("command", latency.histories["command"], NOW_S).split("\n")
+    _, _, *rows = graph("command", latency.histories["command"], NOW_S).split("\n")
     assert max(map(len, rows)) == 80
     assert sum(row.count("_") for row in rows) == 100
 
@@ -154,7 +154,8 @@ def test_server_notes_what_it_does_besides_commands(tmp_path: Path) -> None:
     server.snapshots._call_later = lambda _, call: None
     server.load_now()
     rig.connect().call("SET k v")
-    server.flush()
+    server.dispatcher.outgoing.clear()
+    server.log_keeper.write()
     server.run_cron()
     server.rewrite_log(may_start=True)
     server.snapshots.stop()

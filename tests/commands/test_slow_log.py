@@ -1,4 +1,4 @@
-"""The slow log: which calls it takes, how it cuts them, and what it keeps to itself; the same script on both servers."""
+"""The slow log: which calls it takes, how it cuts them, and what it keeps to itself; on both servers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def test_cutting_leaves_what_fits() -> None:
     assert cut([b"ab", b"cd"], 2, 2) == [b"ab", b"cd"]
 
 
-@pytest.mark.parametrize(("threshold_us", "is_plain"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)])
+@pytest.mark.parametrize(
+    ("threshold_us", "is_plain"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)]
+)
 def test_only_thresholds_below_the_usual_take_the_longer_way(threshold_us: int, is_plain: bool) -> None:
     rig = Rig(slowlog_log_slower_than=threshold_us)
     assert rig.connect().client.is_plain is is_plain

@@ -33,9 +33,7 @@ class FakeServer:
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
     context: Any = field(
-        default_factory=lambda: SimpleNamespace(
-            loading=False, subscriptions=Subscriptions(Mock()), slow_log=SlowLog()
-        )
+        default_factory=lambda: SimpleNamespace(loading=False, subscriptions=Subscriptions(Mock()), slow_log=SlowLog())
     )
     clients: dict[int, Client] = field(default_factory=dict)
     loading: Any = field(
