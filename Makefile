@@ -1,4 +1,4 @@
-# Headrace: `make serve`, `make test`, `make lint`, `make bench`, `make oracle`, `make crash`.
+# Headrace: `make serve`, `make test`, `make test-clients`, `make lint`, `make bench`, `make oracle`, `make crash`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
@@ -16,7 +16,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server
 
-.PHONY: serve test lint bench oracle crash
+.PHONY: serve test test-clients lint bench oracle crash
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -38,6 +38,15 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
 	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
 	@touch $@ $(VENV)/.installed
 
+# The clients of other hands, and a Node of their own, in the same environment: pinned in tests/clients.
+$(VENV)/.installed-clients: tests/clients/requirements.txt $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement tests/clients/requirements.txt
+	@touch $@
+
+$(VENV)/.installed-node: tests/clients/node/package-lock.json $(VENV)/.installed-clients
+	$(BIN)/npm ci --silent --prefix tests/clients/node
+	@touch $@
+
 serve: $(VENV)/.installed
 	@mkdir -p data
 	$(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
@@ -49,6 +58,9 @@ lint: $(VENV)/.installed-dev
 
 test: lint
 	$(BIN)/pytest $(ARGS)
+
+test-clients: $(VENV)/.installed-node
+	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
