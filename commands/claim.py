@@ -8,6 +8,7 @@ from typing import Final
 
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, syntax_error
+from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
 from ..store.ids import StreamID, format_id, parse_id, parse_range_start
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
@@ -152,12 +153,13 @@ def _read_claim_value(word: bytes, token: bytes, request: ClaimRequest, now_ms: 
     request.time_ms = time_ms if 0 <= time_ms <= now_ms else now_ms
 
 
-def _seen_consumer(group: Group, name: bytes, now_ms: int) -> tuple[Consumer, bool]:
+def _seen_consumer(context: Context, key: bytes, group: Group, name: bytes) -> tuple[Consumer, bool]:
     """The consumer, made if need be and seen now; and whether it was made."""
     consumer = group.consumers.get(name)
     if consumer is None:
-        return group.add_consumer(name, now_ms), True
-    consumer.seen_ms = now_ms
+        context.db.announce(XGROUP_CREATECONSUMER, key)
+        return group.add_consumer(name, context.now_ms), True
+    consumer.seen_ms = context.now_ms
     return consumer, False
 
 
@@ -209,7 +211,7 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     moved = request.last_id is not None and request.last_id > group.last_id
     if moved and request.last_id is not None:
         group.last_id = request.last_id
-    consumer, is_created = _seen_consumer(group, argv[3], now_ms)
+    consumer, is_created = _seen_consumer(context, key, group, argv[3])
     claiming = Claiming(context, key, stream, group, consumer, just_ids=request.just_ids)
     claiming.time_ms = request.time_ms
     claiming.one_by_one = len(set(request.ids)) < len(request.ids)
@@ -283,7 +285,7 @@ def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
     start = parse_range_start(argv[5])
     count, just_ids = _parse_autoclaim_options(argv)
     stream, group = require_group(context, key, argv[2])
-    consumer, is_created = _seen_consumer(group, argv[3], now_ms)
+    consumer, is_created = _seen_consumer(context, key, group, argv[3])
     claiming = Claiming(context, key, stream, group, consumer, just_ids=just_ids)
     looks = count * AUTOCLAIM_LOOKS_PER_COUNT
     cursor: StreamID = 0

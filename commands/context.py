@@ -13,6 +13,7 @@ from ..store.stream import Stream
 from .calls import NEVER_NS
 from .keys import find_keys
 from .latency import LatencyMonitor
+from .notifications import Notifications
 from .slow_log import SlowLog
 from .subscriptions import Subscriptions
 
@@ -39,6 +40,7 @@ class Context:
         "loading",
         "logging",
         "may_block",
+        "notifications",
         "now_ms",
         "server",
         "slow_log",
@@ -53,6 +55,7 @@ class Context:
         self.store = store
         self.server = server
         self.subscriptions = Subscriptions(server)
+        self.notifications = Notifications(self.subscriptions)
         self.client: Client
         self.db: Database = store.databases[0]
         self.now_ms = 0
@@ -77,6 +80,13 @@ class Context:
         self.latency = LatencyMonitor()
         self.watched_ns = NEVER_NS
         """Calls that take as long are shown to both."""
+
+    def refresh_listeners(self) -> None:
+        """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one
+        of them, or `loading`, has changed."""
+        is_told = self.notifications.is_on and not self.loading
+        for db in self.store.databases:
+            db.listen(on_change=None, on_event=self.notifications.publish if is_told else None)
 
     def log(self, *arguments: bytes) -> None:
         """Record an effect of the running command, to be replayed in the current database."""

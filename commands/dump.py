@@ -8,6 +8,7 @@ from ..persistence.errors import RdbError
 from ..persistence.rdb import payload
 from ..protocol.replies import OK, Reply
 from ..store.errors import GenericError, ReplyError, syntax_error
+from ..store.events import DEL, RESTORE
 from .context import Context
 from .keyspace import KEY_ARGUMENT
 from .numbers import INT64_MAX, integer
@@ -132,12 +133,14 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
             due_ms -= 2**64  # Redis' own arithmetic: such a time has passed
     if due_ms and due_ms <= now_ms and not context.loading:
         if is_there:
-            db.remove(key)
+            db.remove(key, DEL)
             context.log(b"DEL", key)
         return OK
-    db.put(key, value)
+    old = db.replace(key, value)
     if due_ms:
         db.expires[key] = due_ms
+    db.announce(RESTORE, key)
+    db.announce_overwritten(key, old, value)
     absolute = () if options.is_absolute or not due_ms else (b"ABSTTL",)
     context.log(argv[0], key, b"%d" % due_ms, *argv[3:], *absolute)
     return OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..protocol.replies import Reply
+from ..store import events
 from ..store.errors import GenericError
 from .context import Context
 from .numbers import integer
@@ -69,11 +70,11 @@ def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relativ
     if db.get(key, context.now_ms) is None or not _holds(conditions, db.expires.get(key), due_ms):
         return 0
     if due_ms <= context.now_ms and not context.loading:
-        db.remove(key)
+        db.remove(key, events.DEL)
         context.log(b"DEL", key)
         return 1
     db.expires[key] = due_ms
-    db.touch(key)
+    db.touch(key, events.EXPIRE)
     context.log(b"PEXPIREAT", key, b"%d" % due_ms, *argv[3:])
     return 1
 
@@ -206,6 +207,6 @@ def persist(context: Context, argv: list[bytes]) -> Reply:
     if db.get(key, context.now_ms) is None or key not in db.expires:
         return 0
     del db.expires[key]
-    db.touch(key)
+    db.touch(key, events.PERSIST)
     context.log(b"PERSIST", key)
     return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..protocol.replies import OK, Reply, SimpleString
+from ..store import events
 from ..store.errors import BusyGroup, GenericError, NoGroup
 from ..store.group import ENTRIES_READ_UNKNOWN, Group
 from ..store.ids import StreamID, parse_edge, parse_id
@@ -110,6 +111,7 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     stream.groups[name] = Group(name, last_id, _capped(entries_read, stream))
     if is_new:
         context.db.put(key, stream)
+    context.db.announce(events.XGROUP_CREATE, key)
     context.log(*argv)
     return OK
 
@@ -145,6 +147,7 @@ def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
     last_id: StreamID = stream.last_id if token == b"$" else parse_edge(token)
     group.last_id = last_id
     group.entries_read = _capped(entries_read, stream)
+    context.db.announce(events.XGROUP_SETID, key)
     context.log(*argv)
     return OK
 
@@ -170,6 +173,7 @@ def xgroup_destroy(context: Context, argv: list[bytes]) -> Reply:
     if stream.groups.pop(argv[3], None) is None:
         return 0
     context.db.signal_ready(argv[2])
+    context.db.announce(events.XGROUP_DESTROY, argv[2])
     context.log(*argv)
     return 1
 
@@ -195,6 +199,7 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
     if argv[4] in group.consumers:
         return 0
     group.add_consumer(argv[4], context.now_ms)
+    context.db.announce(events.XGROUP_CREATECONSUMER, argv[2])
     context.log(*argv)
     return 1
 
@@ -220,6 +225,7 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     dropped = group.remove_consumer(argv[4])
     if dropped is None:
         return 0
+    context.db.announce(events.XGROUP_DELCONSUMER, argv[2])
     context.log(*argv)
     return dropped
 

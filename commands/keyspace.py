@@ -8,6 +8,7 @@ from typing import Final
 from ..protocol.replies import OK, Reply, SimpleString
 from ..store.database import Database, Value
 from ..store.errors import GenericError, no_such_key, syntax_error
+from ..store.events import COPY_TO, DEL, MOVE_FROM, MOVE_TO, RENAME_FROM, RENAME_TO, Event
 from ..store.glob import compiled
 from ..store.ids import loose_number
 from ..store.stream import Stream
@@ -34,7 +35,7 @@ def type_name(value: Value | None) -> bytes:
 
 def _remove_keys(context: Context, argv: list[bytes]) -> int:
     db, now_ms = context.db, context.now_ms
-    removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.remove(key) is not None]
+    removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.remove(key, DEL) is not None]
     if removed:
         context.log(argv[0], *removed)
     return len(removed)
@@ -221,13 +222,18 @@ def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
     return pattern, count, wanted_type
 
 
-def _move_value(source: Database, key: bytes, target: Database, new_key: bytes, value: Value) -> None:
-    """Take a value with its expiry time to another name or database."""
+def _move_value(
+    source: Database, key: bytes, target: Database, new_key: bytes, value: Value, leaving: Event, arriving: Event
+) -> None:
+    """Take a value with its expiry time to another name or database, and announce either side's event."""
     due_ms = source.expires.get(key)
     source.remove(key)
-    target.put(new_key, value)
+    old = target.replace(new_key, value)
     if due_ms is not None:
         target.expires[new_key] = due_ms
+    source.announce(leaving, key)
+    target.announce(arriving, new_key)
+    target.announce_overwritten(new_key, old, value)
 
 
 @command(
@@ -249,7 +255,7 @@ def rename(context: Context, argv: list[bytes]) -> Reply:
         raise no_such_key()
     if key != new_key:
         db.get(new_key, context.now_ms)
-        _move_value(db, key, db, new_key, value)
+        _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
         context.log(*argv)
     return OK
 
@@ -274,7 +280,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
         raise no_such_key()
     if db.get(new_key, context.now_ms) is not None:
         return 0
-    _move_value(db, key, db, new_key, value)
+    _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
     context.log(*argv)
     return 1
 
@@ -302,7 +308,7 @@ def move(context: Context, argv: list[bytes]) -> Reply:
     value = db.get(key, context.now_ms)
     if value is None or target.get(key, context.now_ms) is not None:
         return 0
-    _move_value(db, key, target, key, value)
+    _move_value(db, key, target, key, value, MOVE_FROM, MOVE_TO)
     context.log(*argv)
     return 1
 
@@ -347,9 +353,12 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
-    target.put(new_key, value.copy() if isinstance(value, Stream) else value)
+    twin = value.copy() if isinstance(value, Stream) else value
+    old = target.replace(new_key, twin)
     if due_ms is not None:
         target.expires[new_key] = due_ms
+    target.announce(COPY_TO, new_key)
+    target.announce_overwritten(new_key, old, twin)
     context.log(*argv)
     return 1
 
@@ -467,7 +476,7 @@ NO_LFU: Final = (
 )
 def object_encoding(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null without key. Source: Redis 2.2.3."""
-    value = context.db.read(argv[2], context.now_ms)
+    value = context.db.inspect(argv[2], context.now_ms)
     if value is None:
         return None
     if isinstance(value, Stream):
@@ -491,7 +500,7 @@ def object_encoding(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT REFCOUNT key. Returns 1, as no value is shared; null without key. Source: Redis 2.2.3."""
-    return None if context.db.read(argv[2], context.now_ms) is None else 1
+    return None if context.db.inspect(argv[2], context.now_ms) is None else 1
 
 
 @command(
@@ -509,7 +518,7 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT IDLETIME key. Returns 0; null without key. Source: Redis 2.2.3."""
-    return None if context.db.read(argv[2], context.now_ms) is None else 0
+    return None if context.db.inspect(argv[2], context.now_ms) is None else 0
 
 
 @command(
@@ -526,7 +535,7 @@ def object_idletime(context: Context, argv: list[bytes]) -> Reply:
 )
 def object_freq(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT FREQ key. Null without key; else the error of a server without LFU policy. Source: Redis 4.0."""
-    if context.db.read(argv[2], context.now_ms) is None:
+    if context.db.inspect(argv[2], context.now_ms) is None:
         return None
     raise GenericError(NO_LFU)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..protocol.replies import NULL_ARRAY, Reply
+from ..store import events
 from ..store.errors import NoGroup, syntax_error
 from ..store.group import Group
 from ..store.ids import StreamID, format_id, parse_id, parse_range_end, parse_range_start
@@ -104,7 +105,7 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         deleted |= stream.delete(entry_id)
         results.append(1)
     if deleted:
-        context.db.touch(argv[1])
+        context.db.touch(argv[1], events.XDEL)
     if any(result > 0 for result in results):
         context.log(*argv)
     return results

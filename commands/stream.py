@@ -6,6 +6,7 @@ from typing import Final
 
 from ..protocol.packing import ARRAY_HEADERS, BULK_HEADERS, HEADERS_COUNT, pack_command
 from ..protocol.replies import NULL_ARRAY, Reply
+from ..store import events
 from ..store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
 from ..store.ids import StreamID, format_id, parse_id, parse_range_end, parse_range_start
@@ -110,8 +111,8 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     stream.append(entry_id, b"*2\r\n" + id_bulk + ARRAY_HEADERS[len(argv) - 3] + pairs)
     record = wire[:id_start] + id_bulk + pairs
     context.effects.append((db.index, record))
-    if db.watchers:
-        db.touch(key)
+    if db.is_observed:
+        db.touch(key, events.XADD)
     db.ready[key] = None
     return (id_bulk,)
 
@@ -148,8 +149,10 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(tuple(pairs)))
     if options.producer_id is not None:
         stream.idempotence.record(options.producer_id, iid, entry_id)
-    trimmed_to = trim(stream, options.trim)[1] if options.trim is not None else 0
-    context.db.touch(key)
+    removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)
+    context.db.touch(key, events.XADD)
+    if removed:
+        context.db.announce(events.XTRIM, key)
     context.db.signal_ready(key)
     _log_add(context, argv, options, stream, id_text, iid, trimmed_to)
     return id_text
@@ -316,7 +319,7 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     ids = [parse_id(token) for token in argv[2:]]
     deleted = sum(stream.delete(entry_id) for entry_id in ids)
     if deleted:
-        context.db.touch(argv[1])
+        context.db.touch(argv[1], events.XDEL)
         context.log(*argv)
     return deleted
 
@@ -389,7 +392,7 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
         else:
             results.append(1 if stream.delete(entry_id) else -1)
     if 1 in results:
-        context.db.touch(argv[1])
+        context.db.touch(argv[1], events.XDEL)
     if 1 in results or dropped:
         context.log(*argv)
     return results
@@ -434,6 +437,7 @@ def xsetid(context: Context, argv: list[bytes]) -> Reply:
         stream.entries_added = entries_added
     if max_deleted_id:
         stream.max_deleted_id = max_deleted_id
+    context.db.announce(events.XSETID, argv[1])
     context.log(*argv)
     return (b"+OK\r\n",)
 

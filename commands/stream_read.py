@@ -9,6 +9,7 @@ from typing import Final
 
 from ..protocol.replies import NULL_ARRAY, PairList, Reply
 from ..store.errors import GenericError, NoGroup, syntax_error
+from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
 from ..store.ids import ID_MAX, StreamID, format_id, parse_id
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer
@@ -227,7 +228,7 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     for key, stream, after, only_last in sources:
         if not budget.may_visit():
             break
-        context.db.count_read(stream is not None)
+        context.db.count_read(key, stream is not None)
         if stream is not None and len(stream) and stream.log.last_id > after:
             budget.open_stream(key)
             _read_stream(stream, key, after, budget, 1 if only_last else budget.stream_count())
@@ -374,13 +375,14 @@ class _GroupRead:
     def visit(self, source: GroupSource) -> None:
         """Serve one stream, in the order: claims, then history or new entries."""
         stream, group, now_ms = source.stream, source.group, self.context.now_ms
-        self.context.db.count_read(True)
+        self.context.db.count_read(source.key, True)
         claims = [] if source.after is not None else self._claimable(source)
         has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
         consumer = group.consumers.get(self.request.consumer)
         is_created = consumer is None
         if consumer is None:
             consumer = group.add_consumer(self.request.consumer, now_ms)
+            self.context.db.announce(XGROUP_CREATECONSUMER, source.key)
         consumer.seen_ms = now_ms
         log = ClaimLog(self.context, source.key, group, group.last_id)
         position = (group.last_id, group.entries_read)

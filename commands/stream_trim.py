@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol.replies import Reply
+from ..store import events
 from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ..store.ids import ID_MAX, StreamID, format_id, parse_id
 from ..store.stream import References, Stream
@@ -238,7 +239,7 @@ def xtrim(context: Context, argv: list[bytes]) -> Reply:
         return 0
     removed, trimmed_to = trim(stream, options.trim)
     if removed:
-        context.db.touch(key)
+        context.db.touch(key, events.XTRIM)
         if options.trim.references is References.ACKED:
             log_acked_trim(context, key, trimmed_to)
         else:

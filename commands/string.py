@@ -10,6 +10,7 @@ import xxhash
 from ..protocol.replies import OK, Reply
 from ..store.database import Value
 from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
+from ..store.events import APPEND, DEL, EXPIRE, INCRBY, PERSIST, SET
 from .context import Context
 from .expiry import TIME_MS_MAX, invalid_expire_time
 from .numbers import integer
@@ -57,14 +58,15 @@ def store_string(context: Context, key: bytes, value: bytes, due_ms: int | None)
     """Set a string with an expiry time, or without one; a time already past leaves no key. Logs it."""
     db = context.db
     if due_ms is not None and due_ms <= context.now_ms and not context.loading:
-        db.remove(key)
+        db.remove(key, DEL)
         context.log(b"DEL", key)
         return
-    db.put(key, value)
+    db.overwrite(key, value, SET, context.now_ms)
     if due_ms is None:
         context.log(b"SET", key, value)
     else:
         db.expires[key] = due_ms
+        db.announce(EXPIRE, key)
         context.log(b"SET", key, value, b"PXAT", b"%d" % due_ms)
 
 
@@ -159,7 +161,7 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     """
     key, value = argv[1], argv[2]
     if len(argv) == 3:
-        context.db.put(key, value)
+        context.db.overwrite(key, value, SET, context.now_ms)
         context.log(b"SET", key, value)
         return OK
     request = _parse_set(argv)
@@ -174,7 +176,7 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     if not _condition_holds(request, old):
         return old if request.get else None
     if request.keep_expiry:
-        db.put(key, value, keep_expiry=True)
+        db.overwrite(key, value, SET, context.now_ms, keep_expiry=True)
         context.log(b"SET", key, value, b"KEEPTTL")
     else:
         store_string(context, key, value, due_ms)
@@ -228,7 +230,7 @@ def getdel(context: Context, argv: list[bytes]) -> Reply:
     """GETDEL key. Returns the value, null if the key is missing. Raises WrongType. Source: Redis 6.2."""
     value = context.db.read_string(argv[1], context.now_ms)
     if value is not None:
-        context.db.remove(argv[1])
+        context.db.remove(argv[1], DEL)
         context.log(b"DEL", argv[1])
     return value
 
@@ -285,14 +287,14 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
     if word in UNITS_MS:
         due_ms = due_time_ms(context, word, token, b"getex")
         if due_ms <= context.now_ms and not context.loading:
-            db.remove(key)
+            db.remove(key, DEL)
             context.log(b"DEL", key)
         else:
             db.expires[key] = due_ms
-            db.touch(key)
+            db.touch(key, EXPIRE)
             context.log(b"PEXPIREAT", key, b"%d" % due_ms)
     elif word == b"PERSIST" and db.expires.pop(key, None) is not None:
-        db.touch(key)
+        db.touch(key, PERSIST)
         context.log(b"PERSIST", key)
     return value
 
@@ -381,7 +383,7 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2 == 0:
         raise wrong_number_of_arguments(b"mset")
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        context.db.put(key, value)
+        context.db.overwrite(key, value, SET, context.now_ms)
     context.log(*argv)
     return OK
 
@@ -411,7 +413,7 @@ def add_to_counter(context: Context, key: bytes, increment: int) -> int:
     result = (0 if value is None else integer(value)) + increment
     if not INT64_MIN <= result <= INT64_MAX:
         raise GenericError(b"increment or decrement would overflow")
-    context.db.put(key, b"%d" % result, keep_expiry=True)
+    context.db.put(key, b"%d" % result, INCRBY, keep_expiry=True)
     return result
 
 
@@ -462,7 +464,7 @@ _declare_counter("DECRBY", -1, takes_number=True, summary="Takes from a number."
 def append(context: Context, argv: list[bytes]) -> Reply:
     """APPEND key value. Returns the new length in bytes. Raises WrongType. Source: Redis 2.0."""
     value = (context.db.get_string(argv[1], context.now_ms) or b"") + argv[2]
-    context.db.put(argv[1], value, keep_expiry=True)
+    context.db.put(argv[1], value, APPEND, keep_expiry=True)
     context.log(*argv)
     return len(value)
 

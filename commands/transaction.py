@@ -35,12 +35,7 @@ def unwatch_all(store: Store, client: Client) -> None:
     """Forget every watched key and the verdict over them."""
     transaction = client.transaction
     for db_index, key in transaction.watched:
-        watchers = store.databases[db_index].watchers
-        of_key = watchers.get(key)
-        if of_key is not None:
-            of_key.discard(transaction)
-            if not of_key:
-                del watchers[key]
+        store.databases[db_index].unwatch(key, transaction)
     transaction.watched = []
     transaction.dirty = False
 
@@ -189,7 +184,7 @@ def watch(context: Context, argv: list[bytes]) -> Reply:
         if (db.index, key) in transaction.watched:
             continue
         db.get(key, context.now_ms)
-        db.watchers.setdefault(key, set()).add(transaction)
+        db.watch(key, transaction)
         transaction.watched.append((db.index, key))
     return OK
 

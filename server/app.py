@@ -112,6 +112,8 @@ class Server:
             config.on_change(name, lambda value: self.watch_calls())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
+        config.on_change("notify-keyspace-events", self._choose_events)
+        self._choose_events(config.notify_keyspace_events)
         self.apply_stream_directives()
         self.watch_calls()
 
@@ -120,6 +122,10 @@ class Server:
         self.context.latency.threshold_ms = self.config.latency_monitor_threshold
         self.context.watched_ns = watched_ns(self.config)
         self.dispatcher.refresh_clients()
+
+    def _choose_events(self, letters: bytes) -> None:
+        self.context.notifications.configure(letters)
+        self.context.refresh_listeners()
 
     def _configure_readers(self) -> None:
         for connection in self.connections:

@@ -193,7 +193,7 @@ OBSERVABILITY = (
         b"50 99 99.9",
         is_always_written=True,
     ),
-    _row("notify-keyspace-events", EventClasses(), b"", has_effect=False),
+    _row("notify-keyspace-events", EventClasses(), b""),
     _row("tracking-table-max-keys", COUNT, 1000000, has_effect=False),
 )
 

@@ -85,6 +85,7 @@ def loading(context: Context) -> Iterator[Replay]:
     databases = context.store.databases
     was_frozen = databases[0].frozen
     context.loading, context.logging, context.may_block = True, False, False
+    context.refresh_listeners()
     for db in databases:
         db.frozen = True
     replay = Replay(context)
@@ -93,6 +94,7 @@ def loading(context: Context) -> Iterator[Replay]:
         yield replay
     finally:
         context.loading, context.logging, context.may_block = False, was_logging, could_block
+        context.refresh_listeners()
         if client_before is not None:
             context.client, context.db = client_before, db_before
         for db in databases:

@@ -7,12 +7,13 @@ plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in mil
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from sys import getsizeof
 from typing import Final, Protocol
 
 from .errors import WrongType
+from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .memory import NUMBER_SIZE, stream_size, text_size, value_size
 from .stream import Stream
 
@@ -44,25 +45,16 @@ class Watcher(Protocol):
 class Database:
     """One keyspace.
 
-    Three kinds of listener hear of a change, and each has its own channel:
-    `touch` marks WATCHing transactions, `signal_ready` names keys that may feed blocked readers,
-    `expired_keys` collects keys that lazy or active expiry removed, for the log.
+    Who must hear of a change does so by one of these ways: `touch` says that a key is not what it was, to transactions
+    that WATCH it and to clients that cache it, and `announce` names what happened to it, to whoever subscribed to such
+    events; both cost one look at `is_observed` where nobody listens. `signal_ready` names keys that may feed blocked
+    readers, `expired_keys` collects keys that lazy or active expiry removed, for the log.
     """
 
     __slots__ = (
-        "_slots",
-        "expired_keys",
-        "expires",
-        "frozen",
-        "hits",
-        "index",
-        "keys",
-        "misses",
-        "ready",
-        "size",
-        "streams",
-        "watchers",
-    )
+        "_slots", "expired_keys", "expires", "frozen", "hits", "index", "is_observed", "keys", "misses", "on_change",
+        "on_event", "ready", "size", "streams", "watchers",
+    )  # fmt: skip
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -85,6 +77,12 @@ class Database:
         self.hits = 0
         """Reads of keys that were there (INFO keyspace_hits); reads of those that were not are `misses`."""
         self.misses = 0
+        self.on_change: Callable[[bytes], None] | None = None
+        """Called with each key that is touched."""
+        self.on_event: Callable[[int, Event, bytes], None] | None = None
+        """Called with database index, event and key."""
+        self.is_observed = False
+        """Whether anybody watches or listens; kept by `watch`, `unwatch` and `listen`."""
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -109,17 +107,27 @@ class Database:
         return value
 
     def read(self, key: bytes, now_ms: int) -> Value | None:
-        """Like `get`, for the commands whose reads Redis counts as hits and misses."""
+        """Like `get`, for the commands whose reads Redis counts as hits and misses. A miss is announced."""
         value = self.get(key, now_ms)
-        self.count_read(value is not None)
+        self.count_read(key, value is not None)
         return value
 
-    def count_read(self, was_there: bool) -> None:
-        """Count one read of a key."""
+    def inspect(self, key: bytes, now_ms: int) -> Value | None:
+        """Like `read`, for OBJECT: a miss is counted but not announced."""
+        value = self.get(key, now_ms)
+        if value is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return value
+
+    def count_read(self, key: bytes, was_there: bool) -> None:
+        """Count one read of a key, and announce a miss."""
         if was_there:
             self.hits += 1
         else:
             self.misses += 1
+            self.announce(KEY_MISS, key)
 
     def read_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """Like `get_stream`, counted as a hit or a miss. Raises WrongType."""
@@ -170,8 +178,9 @@ class Database:
 
     # -- changing --------------------------------------------------------------------------------
 
-    def put(self, key: bytes, value: Value, *, keep_expiry: bool = False) -> None:
-        """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key."""
+    def put(self, key: bytes, value: Value, event: Event | None = None, *, keep_expiry: bool = False) -> None:
+        """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key, and announces that it
+        is new, if so, and the event."""
         old = self.keys.get(key)
         if old is None:
             self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
@@ -187,11 +196,36 @@ class Database:
             self.size += value_size(value)
         if not keep_expiry:
             self.expires.pop(key, None)
-        self.touch(key)
+        if self.is_observed:
+            if old is None:
+                self.announce(NEW, key)
+            self.touch(key, event)
         self.signal_ready(key)
 
-    def remove(self, key: bytes) -> Value | None:
-        """Take `key` out, with its expiry. Touches it if it was there."""
+    def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
+        """`put` over whatever is there, as SET does: an expired key is removed first, and what is overwritten is
+        announced before the event."""
+        self.announce_overwritten(key, self.get(key, now_ms), value)
+        self.put(key, value, event, keep_expiry=keep_expiry)
+
+    def replace(self, key: bytes, value: Value) -> Value | None:
+        """`put` where Redis first deletes what is there: the key is announced as new in any case. The caller announces
+        its event, and then what has been overwritten: the value returned."""
+        old = self.keys.get(key)
+        if old is not None:
+            self.announce(NEW, key)
+        self.put(key, value)
+        return old
+
+    def announce_overwritten(self, key: bytes, old: Value | None, new: Value) -> None:
+        """One value, if there was one, gives way to another."""
+        if old is not None:
+            self.announce(OVERWRITTEN, key)
+            if type(old) is not type(new):
+                self.announce(TYPE_CHANGED, key)
+
+    def remove(self, key: bytes, event: Event | None = None) -> Value | None:
+        """Take `key` out, with its expiry. Touches it if it was there, and announces the event."""
         value = self.keys.pop(key, None)
         if value is not None:
             slot = hash(key) & (SLOT_COUNT - 1)
@@ -201,7 +235,7 @@ class Database:
             self.expires.pop(key, None)
             self.size -= text_size(key)
             self._uncount(key, value)
-            self.touch(key)
+            self.touch(key, event)
             self.signal_ready(key)
         return value
 
@@ -268,17 +302,52 @@ class Database:
         due_ms = self.expires.get(key)
         if due_ms is None or due_ms > now_ms or self.frozen:
             return False
-        self.remove(key)
+        self.remove(key, EXPIRED)
         self.expired_keys.append(key)
         return True
 
     # -- telling others --------------------------------------------------------------------------
 
-    def touch(self, key: bytes) -> None:
-        """Mark the transactions that WATCH `key` as failed."""
-        if self.watchers:
-            for watcher in self.watchers.get(key, ()):
-                watcher.dirty = True
+    def watch(self, key: bytes, watcher: Watcher) -> None:
+        """From now on a change of `key` makes the watcher dirty."""
+        self.watchers.setdefault(key, set()).add(watcher)
+        self.is_observed = True
+
+    def unwatch(self, key: bytes, watcher: Watcher) -> None:
+        """No more; a key that is not watched is no error."""
+        of_key = self.watchers.get(key)
+        if of_key is not None:
+            of_key.discard(watcher)
+            if not of_key:
+                del self.watchers[key]
+        self._observe()
+
+    def listen(
+        self, *, on_change: Callable[[bytes], None] | None, on_event: Callable[[int, Event, bytes], None] | None
+    ) -> None:
+        """Whom to call from now on: with keys that change, and with events. None is nobody."""
+        self.on_change, self.on_event = on_change, on_event
+        self._observe()
+
+    def _observe(self) -> None:
+        self.is_observed = bool(self.watchers) or self.on_change is not None or self.on_event is not None
+
+    def touch(self, key: bytes, event: Event | None = None) -> None:
+        """`key` is not what it was: mark the transactions that WATCH it as failed, tell who caches it, and announce the
+        event."""
+        if not self.is_observed:
+            return
+        for watcher in self.watchers.get(key, ()):
+            watcher.dirty = True
+        if self.on_change is not None:
+            self.on_change(key)
+        if event is not None:
+            self.announce(event, key)
+
+    def announce(self, event: Event, key: bytes) -> None:
+        """Name what happened to `key`."""
+        if self.on_event is not None:
+            self.on_event(self.index, event, key)
 
     def signal_ready(self, key: bytes) -> None:
         """Remember that readers blocked on `key` should be looked at after this command."""

@@ -186,7 +186,8 @@ def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
         lambda: (db.put(b"key:0", b"w"), db.expires.update({b"key:0": NOW_MS}), db.get(b"key:0", NOW_MS)),
     ):
         watchers = {key: Watcher() for key in (b"key:0", b"key:1")}
-        db.watchers = {key: {watcher} for key, watcher in watchers.items()}
+        for key, watcher in watchers.items():
+            db.watch(key, watcher)
         change()
         assert [watcher.dirty for watcher in watchers.values()] == [True, False]
 
@@ -194,7 +195,7 @@ def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
 def test_removing_a_missing_key_tells_nobody() -> None:
     db = Database(0)
     watcher = Watcher()
-    db.watchers = {b"no": {watcher}}
+    db.watch(b"no", watcher)
     assert db.remove(b"no") is None
     assert not watcher.dirty
     assert not db.ready
@@ -203,7 +204,8 @@ def test_removing_a_missing_key_tells_nobody() -> None:
 def test_clear_tells_only_of_keys_that_were_there() -> None:
     db = filled(1)
     present, missing = Watcher(), Watcher()
-    db.watchers = {b"key:0": {present}, b"no": {missing}}
+    db.watch(b"key:0", present)
+    db.watch(b"no", missing)
     db.ready.clear()
     assert db.clear() == 1
     assert (present.dirty, missing.dirty) == (True, False)
@@ -218,7 +220,7 @@ def test_swap_exchanges_keys_and_tells_both_sides() -> None:
     second.put(b"b", b"2")
     watchers = {(db.index, key): Watcher() for db in (first, second) for key in (b"a", b"b", b"no")}
     for (index, key), watcher in watchers.items():
-        (first, second)[index].watchers.setdefault(key, set()).add(watcher)
+        (first, second)[index].watch(key, watcher)
     first.ready.clear()
     second.ready.clear()
     first.swap_with(second)
@@ -234,7 +236,7 @@ def test_swap_exchanges_keys_and_tells_both_sides() -> None:
 def test_swap_with_itself_changes_nothing() -> None:
     db = filled(1)
     watcher = Watcher()
-    db.watchers = {b"key:0": {watcher}}
+    db.watch(b"key:0", watcher)
     db.ready.clear()
     db.swap_with(db)
     assert not watcher.dirty

@@ -146,6 +146,7 @@ class Stage:
         if frame[4:].startswith(b"$6\r\nserver\r\n") or frame[5:].startswith(b"$6\r\nserver\r\n"):
             return b"<hello>\r\n"
         frame = re.sub(rb"\+\d+\.\d{6} \[(\d+) [\d.]+:\d+\]", rb"+<time> [\1 <address>]", frame)
+        frame = re.sub(rb"\b1[0-9]{12}-[0-9]+\b", b"<generated>", frame)
         if frame.startswith((b":", b"*", b"%", b">")):
             for who, client_id in self.ids.items():
                 if client_id > 9 or b"redir" in frame:

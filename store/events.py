@@ -1,0 +1,48 @@
+"""What may happen to a key, as notify-keyspace-events names it: the event, and the letter of its class.
+
+Source: Redis 8.10.2, as observed.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Event(NamedTuple):
+    """One kind of event."""
+
+    letter: bytes
+    """Of its class, in `notify-keyspace-events`."""
+    name: bytes
+
+
+DEL: Final = Event(b"g", b"del")
+EXPIRE: Final = Event(b"g", b"expire")
+PERSIST: Final = Event(b"g", b"persist")
+RENAME_FROM: Final = Event(b"g", b"rename_from")
+RENAME_TO: Final = Event(b"g", b"rename_to")
+COPY_TO: Final = Event(b"g", b"copy_to")
+MOVE_FROM: Final = Event(b"g", b"move_from")
+MOVE_TO: Final = Event(b"g", b"move_to")
+RESTORE: Final = Event(b"g", b"restore")
+
+SET: Final = Event(b"$", b"set")
+INCRBY: Final = Event(b"$", b"incrby")
+APPEND: Final = Event(b"$", b"append")
+
+XADD: Final = Event(b"t", b"xadd")
+XTRIM: Final = Event(b"t", b"xtrim")
+XDEL: Final = Event(b"t", b"xdel")
+XSETID: Final = Event(b"t", b"xsetid")
+XGROUP_CREATE: Final = Event(b"t", b"xgroup-create")
+XGROUP_SETID: Final = Event(b"t", b"xgroup-setid")
+XGROUP_DESTROY: Final = Event(b"t", b"xgroup-destroy")
+XGROUP_CREATECONSUMER: Final = Event(b"t", b"xgroup-createconsumer")
+XGROUP_DELCONSUMER: Final = Event(b"t", b"xgroup-delconsumer")
+
+EXPIRED: Final = Event(b"x", b"expired")
+KEY_MISS: Final = Event(b"m", b"keymiss")
+NEW: Final = Event(b"n", b"new")
+"""The key was not there; told before what made it."""
+OVERWRITTEN: Final = Event(b"o", b"overwritten")
+TYPE_CHANGED: Final = Event(b"c", b"type_changed")
