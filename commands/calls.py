@@ -38,6 +38,8 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     except Exception:
         reply = broken(context, row, argv)
     duration_ns = perf_counter_ns() - started_ns
+    if context.is_counting and row.is_write:
+        context.recount(row, argv)
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns
     else:

@@ -43,7 +43,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         bool(output_size),
         output_size,
         output_size,
-        client.query_buffer_size + arguments_size + transaction.queue_size + output_size,
+        client.memory_size + arguments_size,
         b"rw" if output_size else b"r",
         client.last_command,
         client.user,

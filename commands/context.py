@@ -35,6 +35,7 @@ class Context:
         "db",
         "effects",
         "image",
+        "is_counting",
         "last_request",
         "latency",
         "loading",
@@ -74,6 +75,8 @@ class Context:
         """The snapshot being read in the background, None if there is none."""
         self.last_request = LastRequest()
         """Handlers ask `argv is context.last_request.request`."""
+        self.is_counting = False
+        """Whether memory is so short that every write must be accounted for at once."""
         self.may_block = True
         """False inside MULTI/EXEC."""
         self.slow_log = SlowLog()
@@ -103,6 +106,13 @@ class Context:
             value = self.db.keys.get(key)
             if type(value) is Stream:
                 self.image.preserve(value)
+
+    def recount(self, row: Row, argv: list[bytes]) -> None:
+        """To be called after a write while `is_counting`: what its streams take now."""
+        for key, _ in find_keys(row, argv):
+            stream = self.db.streams.get(key)
+            if stream is not None:
+                self.db.recount(stream)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
         """Records that delete the keys which expiry has removed since this was last asked."""

@@ -36,6 +36,11 @@ class Services(Protocol):
         ...
 
     @property
+    def memory(self) -> Any:
+        """server.memory.Memory: the account of the dataset and the clients."""
+        ...
+
+    @property
     def clients(self) -> dict[int, Client]:
         """Connected clients by ID."""
         ...

@@ -37,6 +37,7 @@ from .lifecycle import run
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from .loading import Loading
 from .logkeeper import LogKeeper
+from .memory import Memory
 from .snapshots import Snapshots
 from .stats import Stats
 
@@ -110,12 +111,15 @@ class Server:
             config.on_change(name, lambda value: self._configure_readers())
         for name in WATCHING_DIRECTIVES:
             config.on_change(name, lambda value: self.watch_calls())
+        self.memory = Memory(self, self.dispatcher.refresh_clients)
+        config.on_change("maxmemory", lambda value: self.memory.count_all())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
         config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
         config.on_change("notify-keyspace-events", self._choose_events)
         self._choose_events(config.notify_keyspace_events)
         self.apply_stream_directives()
         self.watch_calls()
+        self.memory.measure()
 
     def watch_calls(self) -> None:
         """Bring the thresholds of the slow log and the latency monitor up to date."""
@@ -323,7 +327,10 @@ class Server:
         if self.active_expiry:
             self.context.latency.run("expire-cycle", partial(self._expiry.run, now_ms), self.clock)
         self.dispatcher.serve_expired(now_ms)
-        if self._cron_count % max(1, self.config.hz) == 0:
+        is_new_second = self._cron_count % max(1, self.config.hz) == 0
+        if is_new_second or self.config.maxmemory:
+            self.memory.cron()
+        if is_new_second:
             self._idempotence.run(now_ms)
             self._close_idle_clients(now_ms)
         self.stats.sample(now_ms)
@@ -358,6 +365,7 @@ class Server:
             keeper.lock.acquire()
         try:
             yield from self.loading.steps()
+            self.memory.count_all()
             if self.config.appendonly:
                 keeper.open()
         except (LogError, OSError):

@@ -199,6 +199,9 @@ class Choice(Kind):
 
     choices: tuple[bytes, ...]
     combine: bool = False
+    only: bytes | None = None
+    """The one choice that is honoured, if the others are refused `because`."""
+    because: str = ""
 
     @property
     def several_words(self) -> bool:  # type: ignore[override]
@@ -211,6 +214,8 @@ class Choice(Kind):
         if not chosen or not chosen <= set(self.choices):
             names = ", ".join(choice.decode() for choice in self.choices)
             raise BadValue(f"argument(s) must be one of the following: {names}")
+        if self.only is not None and chosen != {self.only}:
+            raise BadValue(self.because)
         if {b"save", b"nosave"} <= chosen:
             raise BadValue("shutdown options SAVE and NOSAVE can't be used simultaneously")
         return b" ".join(choice for choice in self.choices if choice in chosen)

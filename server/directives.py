@@ -81,7 +81,9 @@ EVICTION_POLICIES = Choice(
     (
         b"volatile-lru", b"volatile-lfu", b"volatile-random", b"volatile-ttl", b"volatile-lrm",
         b"allkeys-lru", b"allkeys-lfu", b"allkeys-random", b"allkeys-lrm", b"noeviction",
-    )
+    ),
+    only=b"noeviction",
+    because="Headrace evicts no keys: the only maxmemory-policy is noeviction",
 )  # fmt: skip
 FACILITIES = Choice((b"user", *(b"local%d" % number for number in range(8))))
 
@@ -134,8 +136,8 @@ LIMITS = (
         BufferLimits(),
         b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     ),
-    _row("maxmemory", Memory(0, UINT64_MAX), 0, has_effect=False),
-    _row("maxmemory-policy", EVICTION_POLICIES, b"noeviction", has_effect=False),
+    _row("maxmemory", Memory(0, UINT64_MAX), 0),
+    _row("maxmemory-policy", EVICTION_POLICIES, b"noeviction"),
     _row("maxmemory-clients", MemoryOrPercent(), 0, has_effect=False),
 )
 

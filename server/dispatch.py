@@ -317,6 +317,8 @@ class Dispatcher:
         transaction = client.transaction
         if row.flags & Flag.NO_MULTI and transaction.queue is not None:
             raise GenericError(b"Command not allowed inside a transaction")
+        if context.is_counting and self._may_need_memory(client, row):
+            context.server.memory.require()
         if self.write_error is not None and (row.name == "PING" or self._may_write(client, row)):
             raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
         if self.is_save_failing and (row.name == "PING" or self._may_write(client, row)):
@@ -328,6 +330,10 @@ class Dispatcher:
             )
         if context.loading and not row.flags & Flag.LOADING:
             raise StillLoading
+
+    def _may_need_memory(self, client: Client, row: Row) -> bool:
+        """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
+        return bool(row.flags & Flag.DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
 
     def _may_write(self, client: Client, row: Row) -> bool:
         """Whether the command writes; EXEC does if one of its queue does."""
@@ -357,6 +363,7 @@ class Dispatcher:
         transaction.queue.append(argv)
         transaction.queue_size += sum(map(len, argv))
         transaction.has_write = transaction.has_write or row.is_write
+        transaction.has_denyoom = transaction.has_denyoom or bool(row.flags & Flag.DENYOOM)
 
     def is_plain(self, client: Client) -> bool:
         """Whether ordinary commands of this client need no check beyond their arity."""
@@ -370,6 +377,7 @@ class Dispatcher:
             and not self.is_save_failing
             and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
             and self.context.image is None
+            and not self.context.is_counting
             and not self.context.loading
             and not must_authenticate(self.context, client)
         )

@@ -24,6 +24,7 @@ from .stats import Stats
 
 if TYPE_CHECKING:
     from .loading import Loading
+    from .memory import Memory
     from .snapshots import Snapshots
 
 Fields = list[tuple[str, object]]
@@ -51,6 +52,11 @@ class Source(Protocol):
     @property
     def loading(self) -> Loading:
         """How far the load is."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """The account of dataset and clients."""
         ...
 
     @property
@@ -104,10 +110,6 @@ def peak_size() -> int:
     # Linux counts in KiB, macOS in bytes.
     unit_size = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_size
-
-
-SIZE_AT_START: Final = resident_size()
-"""Taken when this module is imported, before any data is there."""
 
 
 # -- sections ------------------------------------------------------------------------------------
@@ -189,20 +191,21 @@ def client_fields(server: Source) -> Fields:
 
 
 def memory_fields(server: Source) -> Fields:
-    """Memory as the system sees this process: what is used and what is resident are one number here."""
-    used = resident_size()
-    peak = max(used, peak_size())
-    dataset = max(0, used - SIZE_AT_START)
+    """What dataset and clients take, and beside it what is resident: the whole process, interpreter included."""
+    used = server.memory.measure()
+    peak = server.memory.peak_size
+    dataset = server.memory.dataset_size
+    resident = resident_size()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    clients = sum(client.query_buffer_size + client.output_buffer_size for client in server.clients.values())
+    clients = server.memory.clients_size
     log_buffer = _log_value(server, "buffer_size", 0)
     return [
         *_sized("used_memory", used),
-        *_sized("used_memory_rss", used),
+        *_sized("used_memory_rss", resident),
         *_sized("used_memory_peak", peak),
         ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
         ("used_memory_overhead", used - dataset),
-        ("used_memory_startup", SIZE_AT_START),
+        ("used_memory_startup", 0),
         ("used_memory_dataset", dataset),
         ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
         *_sized("total_system_memory", total),
@@ -215,8 +218,8 @@ def memory_fields(server: Source) -> Fields:
         *_sized("used_memory_scripts", 0),
         *_sized("maxmemory", server.config.maxmemory),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
-        ("mem_fragmentation_ratio", "1.00"),
-        ("mem_fragmentation_bytes", 0),
+        ("mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"),
+        ("mem_fragmentation_bytes", resident - used),
         ("mem_not_counted_for_evict", log_buffer),
         ("mem_replication_backlog", 0),
         *_zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),

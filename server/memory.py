@@ -1,0 +1,122 @@
+"""How much memory the dataset and the clients take, and what `maxmemory` says to that.
+
+    used = databases (keys, values, tables) + clients' buffers + unpacked chunks at hand + the log's buffer
+
+That is `used_memory`, and what `maxmemory` is compared with. The interpreter itself, some tens of megabytes, is not in
+it: `used_memory_rss` has everything. Sizes are bytes.
+
+Strings are counted as they come and go. Streams do not tell when they grow: while memory is plenty they are looked at
+in turn, ten times a second, and commands pay nothing. Within `margin` of the limit the clients stop being plain, every
+write recounts the streams it names, and commands that may need memory are refused once there is none: exactly then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ..store.chunk import unpacked_size
+from ..store.database import Database
+from ..store.errors import ReplyError
+
+if TYPE_CHECKING:
+    from .app import Server
+
+STREAM_COUNT_PER_TURN: Final = 500
+"""Streams looked at in one turn of the periodic work: about a millisecond."""
+
+STREAM_COUNT_AT_ONCE_MAX: Final = 10_000
+"""With more streams than this, somebody who asks for the figure gets what the last turns have found."""
+
+MARGIN_MIN: Final = 16 << 20
+"""Free memory that nobody can fill between two turns of the periodic work, at full speed of writing."""
+
+MARGIN_SHIFT: Final = 3
+"""The margin is at least this power of two's share of maxmemory: an eighth."""
+
+
+class OutOfMemory(ReplyError):
+    """A command that may need memory while there is none."""
+
+    prefix = b"OOM"
+
+    def __init__(self) -> None:
+        super().__init__(b"command not allowed when used memory > 'maxmemory'.")
+
+
+class Memory:
+    """The account of one server. `on_tight` is called whenever `is_tight` has changed."""
+
+    def __init__(self, server: Server, on_tight: Callable[[], None]) -> None:
+        self._server = server
+        self._on_tight = on_tight
+        self._round: list[tuple[Database, bytes]] = []
+        """Streams still to be looked at in this round."""
+        self._rest_size = 0
+        """All but keys and values, as of the last turn."""
+        self.is_tight = False
+        """The limit is near: commands must be looked at one by one."""
+        self.peak_size = 0
+        self.peak_ms = server.started_ms
+
+    @property
+    def dataset_size(self) -> int:
+        """Keys, values and their tables; streams as of when they were last looked at."""
+        return sum(db.memory_size for db in self._server.store.databases if db.keys or db.size)
+
+    @property
+    def clients_size(self) -> int:
+        """What clients have sent and not run, and got and not read."""
+        return sum(client.memory_size for client in self._server.clients.values())
+
+    @property
+    def used_size(self) -> int:
+        """The figure of this moment, as cheap as it can be had: one command after a turn."""
+        return self._rest_size + sum(db.size for db in self._server.store.databases)
+
+    def measure(self) -> int:
+        """The figure for somebody who asks, with all streams looked at unless they are too many."""
+        databases = self._server.store.databases
+        if sum(len(db.streams) for db in databases) <= STREAM_COUNT_AT_ONCE_MAX:
+            self.count_all()
+        return self._refresh()
+
+    def count_all(self) -> None:
+        """Look at every stream."""
+        for db in self._server.store.databases:
+            for stream in db.streams.values():
+                db.recount(stream)
+        self._refresh()
+
+    def cron(self) -> None:
+        """Look at the next streams, and at how near the limit is."""
+        databases = self._server.store.databases
+        if not self._round:
+            self._round = [(db, key) for db in databases for key in db.streams]
+        for db, key in self._round[-STREAM_COUNT_PER_TURN:]:
+            stream = db.streams.get(key)
+            if stream is not None:
+                db.recount(stream)
+        del self._round[-STREAM_COUNT_PER_TURN:]
+        self._refresh()
+
+    def _refresh(self) -> int:
+        server = self._server
+        log_size = 0 if server.log is None else server.log.buffer_size
+        keys_size = sum(db.size for db in server.store.databases)
+        self._rest_size = self.dataset_size - keys_size + self.clients_size + unpacked_size() + log_size
+        used_size = self._rest_size + keys_size
+        if used_size > self.peak_size:
+            self.peak_size, self.peak_ms = used_size, server.clock()
+        limit: int = server.config.maxmemory
+        is_tight = bool(limit) and limit - used_size < max(MARGIN_MIN, limit >> MARGIN_SHIFT)
+        if is_tight != self.is_tight:
+            self.is_tight = server.context.is_counting = is_tight
+            self._on_tight()
+        return used_size
+
+    def require(self) -> None:
+        """Raise OutOfMemory if there is none left."""
+        limit: int = self._server.config.maxmemory
+        if limit and self.used_size > limit:
+            raise OutOfMemory
