@@ -8,6 +8,7 @@ from typing import Final
 
 from ..store.database import Database
 from .blocking import Blocked
+from .permissions.user import User
 
 CLIENT_SIZE: Final = 6 << 10
 """Bytes of a connection at rest, as measured over a thousand of them."""
@@ -47,7 +48,8 @@ class Client:
     name: bytes = b""
     library_name: bytes = b""
     library_version: bytes = b""
-    user: bytes = b"default"
+    user: User = field(default=None)  # type: ignore[assignment]
+    """Set by the dispatcher when the client is let in."""
     authenticated: bool = True
     protocol: int = 2
     db: Database = field(default=None)  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol.replies import OK, Reply, SimpleString, Verbatim
 from ..store.errors import GenericError, syntax_error
 from .client_line import describe
-from .connection import DEFAULT_USER, bad_client_name, is_plain_name
+from .connection import bad_client_name, is_plain_name
 from .lookup import subcommand_syntax_error
 from .numbers import INT64_MAX, integer, integer_between, integer_or
 from .table import Argument, Flag, command, container
@@ -372,9 +372,10 @@ def _kill_filter(context: Context, option: bytes, value: bytes) -> Callable[[Cli
         wanted_type = _client_type(value)
         return lambda client: _type_of(client) == wanted_type
     if option == b"USER":
-        if value != DEFAULT_USER:
+        user = context.server.users.by_name.get(value)
+        if user is None:
             raise GenericError(b"No such user '%b'" % value)
-        return lambda client: client.user == value
+        return lambda client: client.user is user
     if option == b"MAXAGE":
         age_s = integer_or(value, b"maxage is not an integer or out of range")
         if age_s < 1:

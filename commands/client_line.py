@@ -46,7 +46,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         client.memory_size + arguments_size,
         b"rw" if output_size else b"r",
         client.last_command,
-        client.user,
+        client.user.name,
         client.protocol,
         client.library_name,
         client.library_version,

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import TYPE_CHECKING, Final
 
 from .. import REDIS_VERSION
 from ..protocol.replies import OK, PONG, Reply
 from ..store.errors import GenericError, ReplyError, wrong_number_of_arguments
 from .numbers import integer_or
+from .permissions.enforcement import authenticate, log_out, must_authenticate
+from .permissions.users import DEFAULT_NAME
 from .table import Argument, Flag, command
 from .transaction import discard
 
 if TYPE_CHECKING:
-    from .client import Client
     from .context import Context
 from .databases import database_at
-
-DEFAULT_USER: Final = b"default"
-"""The only user."""
 
 RESET_REPLY: Final = (b"+RESET\r\n",)
 
@@ -33,15 +30,6 @@ class NoProtocol(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"unsupported protocol version")
-
-
-class WrongPassword(ReplyError):
-    """Unknown user and wrong password look the same, so that names cannot be probed."""
-
-    prefix = b"WRONGPASS"
-
-    def __init__(self) -> None:
-        super().__init__(b"invalid username-password pair or user is disabled.")
 
 
 class NoAuthentication(ReplyError):
@@ -67,21 +55,6 @@ def is_plain_name(name: bytes) -> bool:
 def bad_client_name() -> GenericError:
     """Of CLIENT SETNAME and HELLO SETNAME."""
     return GenericError(b"Client names cannot contain spaces, newlines or special characters.")
-
-
-def must_authenticate(context: Context, client: Client) -> bool:
-    """Whether `client` still owes the password of `requirepass`."""
-    return not client.authenticated and bool(context.server.config.requirepass)
-
-
-def log_in(context: Context, user: bytes, password: bytes) -> None:
-    """Make the client authenticated. Raises WrongPassword; the state before stays in force then."""
-    required: bytes = context.server.config.requirepass
-    if user != DEFAULT_USER or (required and not hmac.compare_digest(required, password)):
-        context.server.stats.acl_denied_auth += 1
-        raise WrongPassword
-    context.client.user = DEFAULT_USER
-    context.client.authenticated = True
 
 
 @command(
@@ -167,8 +140,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     context.subscriptions.remove_client(client)
     client.db = context.db = context.store.databases[0]
     client.protocol = 2
-    client.user = DEFAULT_USER
-    client.authenticated = not context.server.config.requirepass
+    log_out(context, client)
     client.name = b""
     client.reply_mode = "on"
     client.no_touch = client.no_evict = False
@@ -215,7 +187,7 @@ def hello(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     protocol, credentials, name = _parse_hello(argv)
     if credentials is not None:
-        log_in(context, *credentials)
+        authenticate(context, argv, *credentials)
     if must_authenticate(context, client):
         raise NoAuthentication(HELLO_NEEDS_AUTH)
     if name is not None:
@@ -269,7 +241,6 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
     complexity="O(N) where N is the number of passwords defined for the user",
     arguments=(Argument("username", optional=True, since="6.0.0"), Argument("password")),
     history=(("6.0.0", "Takes a user name."),),
-    differs="There is one user, `default`, whose password is `requirepass`.",
 )
 def auth(context: Context, argv: list[bytes]) -> Reply:
     """AUTH [user] password
@@ -278,12 +249,12 @@ def auth(context: Context, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 3:
         raise GenericError(b"syntax error")
-    if len(argv) == 2 and not context.server.config.requirepass:
+    if len(argv) == 2 and context.server.users.default.nopass:
         raise GenericError(
             b"AUTH <password> called without any password configured for the default user. "
             b"Are you sure your configuration is correct?"
         )
-    log_in(context, DEFAULT_USER if len(argv) == 2 else argv[1], argv[-1])
+    authenticate(context, argv, DEFAULT_NAME if len(argv) == 2 else argv[1], argv[-1])
     return OK
 
 

@@ -7,16 +7,11 @@ from typing import Any, Final
 from ..protocol.replies import Reply, SetReply, SimpleString
 from ..store.errors import GenericError, syntax_error
 from ..store.glob import matches
+from .categories import acl_categories
 from .context import Context
 from .keys import NOT_KEY, access_names, access_of, find_keys, key_range
 from .lookup import named_row
 from .table import TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
-
-CATEGORIES: Final = (
-    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "array", "bitmap", "hyperloglog", "geo",
-    "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
-)  # fmt: skip
-"""All ACL categories, in the order in which Redis lists them."""
 
 KEY_SPEC_NOTES: Final = {
     "GETEX": b"RW and UPDATE because it changes the TTL",
@@ -34,24 +29,6 @@ KEY_SPEC_NOTES: Final = {
 """Remarks that Redis makes in COMMAND INFO where flags or positions do not tell the whole truth; part of its reply."""
 
 COMMAND_ARGUMENT: Final = Argument("command-name", "string", optional=True, multiple=True)
-
-
-def acl_categories(row: Row) -> list[str]:
-    """A command's ACL categories: those of its row, and those that follow from its flags."""
-    found = set(row.categories)
-    flags = row.flags
-    if Flag.WRITE in flags:
-        found.add("write")
-    if Flag.READONLY in flags and "scripting" not in found:
-        found.add("read")
-    if Flag.ADMIN in flags:
-        found |= {"admin", "dangerous"}
-    if Flag.PUBSUB in flags:
-        found.add("pubsub")
-    if Flag.BLOCKING in flags:
-        found.add("blocking")
-    found.add("fast" if Flag.FAST in flags else "slow")
-    return [category for category in CATEGORIES if category in found]
 
 
 def flag_names(row: Row) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ..store.errors import GenericError, wrong_number_of_arguments
@@ -11,9 +12,9 @@ ECHOED_SIZE_MAX: Final = 128
 """How much of a client's own words an error text repeats, in bytes; more would let a client fill our log."""
 
 
-def find_row(argv: list[bytes]) -> Row:
+def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
     """The row that answers `argv`, arity checked. Raises GenericError with Redis' text."""
-    row = TABLE.get(argv[0].upper())
+    row = table.get(argv[0].upper())
     if row is None:
         raise unknown_command(argv)
     if row.subcommands and len(argv) > 1:

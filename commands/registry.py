@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    acl,
     claim,
     client_commands,
     client_tracking,
@@ -53,6 +54,7 @@ FAMILIES = (
     config,
     info,
     introspection,
+    acl,
     debug,
     server_admin,
     slow_log_commands,

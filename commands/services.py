@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from ..protocol.replies import Push
     from .client import Client
+    from .permissions.log import AclLog
+    from .permissions.users import Users
 
 
 class Services(Protocol):
@@ -47,6 +49,28 @@ class Services(Protocol):
 
     def deliver(self, clients: Iterable[Client], message: Push) -> None:
         """Send clients what they did not ask for; whoever is running a command gets it behind the reply."""
+        ...
+
+    @property
+    def users(self) -> Users:
+        """Who may log in, and what they may do."""
+        ...
+
+    @property
+    def acl_log(self) -> AclLog:
+        """What was refused lately."""
+        ...
+
+    def apply_users(self) -> None:
+        """Put changed users in force: connections of users that are gone are closed, others go on as they now are."""
+        ...
+
+    def load_users(self) -> None:
+        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
+        ...
+
+    def save_users(self) -> None:
+        """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
         ...
 
     def kill_client(self, client: Client) -> None:

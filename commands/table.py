@@ -146,7 +146,10 @@ class Row:
 
 
 TABLE: dict[bytes, Row] = {}
-"""Top-level commands by upper-case name."""
+"""Top-level commands by the upper-case name under which clients may call them."""
+
+DECLARED: dict[bytes, Row] = {}
+"""The same by the names they were declared with: what ACL rules and our own files call them."""
 
 
 def command(
@@ -202,9 +205,23 @@ def register(row: Row) -> None:
     """Put a row into the table, under its container if its name has one."""
     parent, _, sub = row.name.partition("|")
     if sub:
-        TABLE[parent.encode()].subcommands[sub.encode()] = row
+        DECLARED[parent.encode()].subcommands[sub.encode()] = row
     else:
-        TABLE[parent.encode()] = row
+        TABLE[parent.encode()] = DECLARED[parent.encode()] = row
+
+
+def rename(name: bytes, new_name: bytes) -> None:
+    """Have clients call a command by another name; by none if that is empty. Raises ValueError, KeyError.
+
+    It is for the start, before there is a dispatcher: `rename-command`.
+    """
+    if name.upper() not in TABLE:
+        raise KeyError(name)
+    if new_name and new_name.upper() in TABLE:
+        raise ValueError(new_name)
+    row = TABLE.pop(name.upper())
+    if new_name:
+        TABLE[new_name.upper()] = row
 
 
 def all_rows() -> Iterator[Row]:

@@ -10,6 +10,7 @@ from ..store.errors import GenericError, ReplyError
 from .calls import call
 from .client import Transaction
 from .lookup import find_row
+from .permissions.enforcement import refusal_at_exec
 from .table import Argument, Flag, KeySpec, command
 
 if TYPE_CHECKING:
@@ -124,6 +125,10 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
 def _run_one(context: Context, argv: list[bytes]) -> Reply:
     """One queued command, counted like any other; whatever it raises becomes its element of the reply."""
     row = find_row(argv)
+    refusal = refusal_at_exec(context, row, argv)
+    if refusal is not None:
+        context.server.stats.count_error(refusal.wire_text)
+        return refusal
     context.preserve(row, argv)
     return call(context, row, argv)
 

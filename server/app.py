@@ -22,6 +22,7 @@ from ..commands import registry
 from ..commands.calls import watched_ns
 from ..commands.client import Client
 from ..commands.context import Context
+from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Push
 from ..store.database import Store
@@ -40,6 +41,7 @@ from .logkeeper import LogKeeper
 from .memory import Memory
 from .snapshots import Snapshots
 from .stats import Stats
+from .users import load_users, reload_users, save_users
 
 if TYPE_CHECKING:
     from ..persistence.aof import AppendOnlyLog
@@ -82,6 +84,8 @@ class Server:
         self.store = Store(config.databases)
         self.context: Context = Context(self.store, self)
         self.context.logging = False
+        self.users = load_users(config)
+        self.acl_log = AclLog()
         self.dispatcher = Dispatcher(self.context, self.stats)
         self.stopped = asyncio.Event()
         """Set when the server has been asked to stop."""
@@ -114,7 +118,8 @@ class Server:
         self.memory = Memory(self, self.dispatcher.refresh_clients)
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
-        config.on_change("requirepass", lambda value: self.dispatcher.refresh_clients())
+        config.on_change("requirepass", self._change_default_password)
+        config.on_change("acl-pubsub-default", self._change_channels_default)
         config.on_change("notify-keyspace-events", self._choose_events)
         self._choose_events(config.notify_keyspace_events)
         self.apply_stream_directives()
@@ -178,12 +183,11 @@ class Server:
             return TOO_MANY_CLIENTS
         self.stats.connections_received += 1
         peer = connection.transport.get_extra_info("peername")
-        if config.protected_mode and not config.requirepass and not is_loopback(peer):
+        if config.protected_mode and self.users.default.nopass and not is_loopback(peer):
             return PROTECTED_MODE
         client = connection.client
         client.db = self.store.databases[0]
         client.created_ms = client.last_active_ms = self.clock()
-        client.authenticated = not config.requirepass
         self.dispatcher.attach(connection)
         return None
 
@@ -441,6 +445,31 @@ class Server:
         # One turn, so that the transports can hand over what they were just given.
         await asyncio.sleep(0)
         return self.exit_code
+
+    # -- users -----------------------------------------------------------------------------------
+
+    def _change_default_password(self, password: bytes) -> None:
+        self.users.set_default_password(password)
+        self.apply_users()
+
+    def _change_channels_default(self, value: bytes) -> None:
+        self.users.all_channels = value == b"allchannels"
+
+    def apply_users(self) -> None:
+        """Put changed users in force: connections of users that are gone are closed, others go on as they now are."""
+        for client in self.clients.values():
+            if self.users.by_name.get(client.user.name) is not client.user:
+                client.user, client.authenticated = self.users.default, False
+                self.kill_client(client)
+        self.dispatcher.refresh_clients()
+
+    def load_users(self) -> None:
+        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
+        reload_users(self.config, self.users)
+
+    def save_users(self) -> None:
+        """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
+        save_users(self.config, self.users)
 
     # -- Services: what handlers may ask for -----------------------------------------------------
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..store.errors import GenericError
-from .configfile import replace_file, rewrite_text
+from .configfile import DeclaredUser, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
@@ -38,6 +38,10 @@ class Config:
     def __init__(self) -> None:
         self.file_path: bytes | None = None
         """Absolute path of the configuration file, None without one."""
+        self.declared_users: list[DeclaredUser] = []
+        """The `user` lines of the file."""
+        self.list_users: Callable[[], list[bytes]] = list
+        """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
         self._callbacks: dict[bytes, list[Callback]] = {}
         self._any_callbacks: list[Callable[[], None]] = []
         for directive in DIRECTIVES:
@@ -189,6 +193,8 @@ class Config:
             value = self.value(directive)
             lines = directive.kind.lines(directive.name, value, directive.default)
             wanted[directive.name] = (lines, directive.is_always_written or value != directive.default)
+        if not self.aclfile:
+            wanted[b"user"] = (self.list_users(), True)
         return wanted
 
 

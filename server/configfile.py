@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .directive_kinds import BadValue, quote
@@ -42,6 +42,15 @@ class ConfigLineError(ConfigError):
     def __init__(self, place: str, line: bytes, reason: str) -> None:
         shown = line.decode("utf-8", "backslashreplace")
         super().__init__(f"Reading {place}\n>>> '{shown}'\n{reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredUser:
+    """A `user` line: the words behind that one, name first, and where the line stands, for a person."""
+
+    place: str
+    shown: bytes
+    words: list[bytes]
 
 
 def split_words(line: bytes) -> list[bytes]:
@@ -144,7 +153,6 @@ def load_text(config: Config, text: bytes) -> None:
     """Put every line of `text` into `config`. Raises ConfigError; `config` is then half filled and not to be used."""
     loader = Loader(config)
     loader.load(text, "the configuration file")
-    loader.finish()
 
 
 class Loader:
@@ -157,13 +165,6 @@ class Loader:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._seen: set[bytes] = set()
-        self._password_digests: list[bytes] = []
-
-    def finish(self) -> None:
-        """To be called last: a rewritten file names the user's password by digest, which must fit requirepass."""
-        digest = hashlib.sha256(self._config.requirepass).hexdigest().encode()
-        if any(each != digest for each in self._password_digests):
-            raise ConfigError("The password of 'user default' is not that of requirepass: " + REFUSED[b"user"])
 
     def load_file(self, path: bytes, *, depth: int = 0) -> None:
         """Everything in the file at `path`."""
@@ -197,7 +198,10 @@ class Loader:
         if not words:
             return
         try:
-            self._take(words, depth)
+            if words[0].lower() == b"user":
+                self._declare_user(DeclaredUser(place, shown, words[1:]))
+            else:
+                self._take(words, depth)
         except BadValue as bad:
             raise ConfigLineError(place, shown, str(bad)) from None
 
@@ -208,14 +212,25 @@ class Loader:
             raise BadValue(REFUSED[name])
         if name == b"include" and len(words) == 2:
             self._include(words[1], depth)
-        elif name == b"user":
-            self._password_digests += [word[1:].lower() for word in words[2:] if word.startswith(b"#")]
         elif name in (b"replicaof", b"slaveof"):
             pass
         elif directive is None:
             raise BadValue("Bad directive or wrong number of arguments")
         else:
             self._assign(directive, words[1:])
+
+    def _declare_user(self, declared: DeclaredUser) -> None:
+        """The rules are applied when the server knows its commands."""
+        if not declared.words:
+            raise BadValue("Bad directive or wrong number of arguments")
+        name = declared.words[0]
+        if any(earlier.words[0] == name for earlier in self._config.declared_users):
+            shown = os.fsdecode(name)
+            raise BadValue(
+                f"Error in user declaration '{shown}': Duplicate user found. A user can only be defined once in config "
+                "files"
+            )
+        self._config.declared_users.append(declared)
 
     def _assign(self, directive: Directive, values: list[bytes]) -> None:
         self._config.assign(directive, values, adding=directive.name in self._seen)
@@ -234,16 +249,9 @@ def asks_for_nothing(name: bytes, values: list[bytes]) -> bool:
     """Whether a refused directive is set to the value that means "off"."""
     if name in (b"replicaof", b"slaveof"):
         return [value.lower() for value in values] == [b"no", b"one"]
-    if name == b"user":
-        return values[:1] == [b"default"] and b"on" in values and all(map(_is_usual_rule, values[1:]))
     if name == b"cluster-enabled":
         return [value.lower() for value in values] == [b"no"]
-    return (name, values) in ((b"tls-port", [b"0"]), (b"aclfile", [b""]))
-
-
-def _is_usual_rule(rule: bytes) -> bool:
-    """Whether an ACL rule is one that CONFIG REWRITE writes for a default user with all rights."""
-    return rule in (b"on", b"nopass", b"sanitize-payload", b"~*", b"&*", b"+@all") or rule.startswith(b"#")
+    return (name, values) == (b"tls-port", [b"0"])
 
 
 # -- writing back --------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol, Session):
         config = self.server.config
         self.reader.bulk_size_max = config.proto_max_bulk_len
         self.reader.query_buffer_size_max = config.client_query_buffer_limit
-        self.reader.authenticated = self.client.authenticated or not config.requirepass
+        self.reader.authenticated = self.client.authenticated or not self.server.users.default.needs_login
 
     def data_received(self, data: bytes) -> None:
         """Run what is complete, or put it behind what is already waiting."""

@@ -120,9 +120,9 @@ PROCESS = (
 
 SECURITY = (
     _row("requirepass", TEXT, b""),
-    _row("aclfile", TEXT, b"", change=IMMUTABLE, has_effect=False),
-    _row("acl-pubsub-default", Choice((b"allchannels", b"resetchannels")), b"resetchannels", has_effect=False),
-    _row("acllog-max-len", COUNT, 128, has_effect=False),
+    _row("aclfile", TEXT, b"", change=IMMUTABLE),
+    _row("acl-pubsub-default", Choice((b"allchannels", b"resetchannels")), b"resetchannels"),
+    _row("acllog-max-len", COUNT, 128),
     _row("enable-debug-command", YES_NO_LOCAL, b"no", change=IMMUTABLE),
     _row("enable-protected-configs", YES_NO_LOCAL, b"no", change=IMMUTABLE),
     _row("enable-module-command", YES_NO_LOCAL, b"no", change=IMMUTABLE, has_effect=False),
@@ -345,12 +345,10 @@ REFUSED: dict[bytes, str] = {
     b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
     b"tls-port": "Headrace has no TLS listener",
     b"rename-command": "Headrace does not rename commands",
-    b"aclfile": "Headrace has no ACL file",
-    b"user": "Headrace has one user, default, with all rights: see requirepass",
 }
 """Directives whose silent loss would leave a server less safe or less durable than its file says.
 
 A configuration file that asks for one stops the start, with this reason. The values that ask for nothing
-(`replicaof no one`, `cluster-enabled no`, `tls-port 0`, a `user default` line with all rights) are accepted: see
+(`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see
 `configfile`.
 """

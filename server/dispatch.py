@@ -19,12 +19,13 @@ from typing import Any, Final, Protocol
 from ..commands.blocking import Blocked
 from ..commands.calls import broken, call, count_call, count_commands, failed
 from ..commands.client import Client
-from ..commands.connection import NoAuthentication, must_authenticate
+from ..commands.connection import NoAuthentication
 from ..commands.context import Context
 from ..commands.debug import NOT_ALLOWED, is_allowed
 from ..commands.durations import SHORT_COUNT, SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
-from ..commands.table import TABLE, Flag, Handler, Row
+from ..commands.permissions.enforcement import log_out, must_authenticate, refusal_of
+from ..commands.table import DECLARED, TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, QUEUED, Push, Pushed, Reply
@@ -278,7 +279,8 @@ class Dispatcher:
             client.reply_mode = "skip"
         try:
             row = find_row(argv)
-            self._admit(client, row)
+            client.last_command = row.name_lower
+            self._admit(client, row, argv)
         except ReplyError as error:
             self._answer(session, self._rejected(client, argv, error), mode_before)
             return Next.GO_ON
@@ -286,7 +288,6 @@ class Dispatcher:
             client.reply_mode = mode_before
             client.is_held = True
             return Next.HOLD
-        client.last_command = row.name_lower
         if client.transaction.queue is not None and row.name not in NOT_QUEUED:
             self._queue(client, row, argv)
             self._answer(session, QUEUED, mode_before)
@@ -307,7 +308,7 @@ class Dispatcher:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
 
-    def _admit(self, client: Client, row: Row) -> None:
+    def _admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Raise what stands against running or queueing this command now."""
         context = self.context
         if row.name == "DEBUG" and not is_allowed(context):
@@ -317,6 +318,8 @@ class Dispatcher:
         transaction = client.transaction
         if row.flags & Flag.NO_MULTI and transaction.queue is not None:
             raise GenericError(b"Command not allowed inside a transaction")
+        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
+            raise refusal
         if context.is_counting and self._may_need_memory(client, row):
             context.server.memory.require()
         if self.write_error is not None and (row.name == "PING" or self._may_write(client, row)):
@@ -341,9 +344,10 @@ class Dispatcher:
 
     def _rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
         """Refusing a command spoils an open transaction; refusing EXEC ends it."""
-        if (row := named_row(argv)) is not None:
+        row = named_row(argv)
+        if row is not None:
             row.rejected_calls += 1
-        if argv[0].upper() == b"EXEC":
+        if row is not None and row.name == "EXEC":
             discard(self.context.store, client)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
@@ -370,6 +374,7 @@ class Dispatcher:
         return (
             client.transaction.queue is None
             and client.reply_mode == "on"
+            and client.user.is_unrestricted
             and not client.close_after_reply
             and not client.is_subscriber
             and self.pause_end_ms is None
@@ -520,6 +525,9 @@ class Dispatcher:
         client = waiter.client
         context = self.context
         context.client, context.db = client, context.store.databases[waiter.db_index]
+        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
+            self._end_wait(waiter, self._rejected(client, waiter.blocked.argv, refusal))
+            return
         reply = self._run(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:
             self.waiters.requeue(waiter, reply.wake_ms)
@@ -591,7 +599,7 @@ class Dispatcher:
         if with_error:
             self._give_up(waiter, failed(self.context, find_row(waiter.blocked.argv), Unblocked()))
             # Redis blames whoever ran while the error was made, too.
-            TABLE[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
+            DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:
             self._end_at_deadline(waiter)
         return True
@@ -601,6 +609,7 @@ class Dispatcher:
     def attach(self, session: Session) -> None:
         """Let a new connection in."""
         self.sessions[session.client.id] = session
+        log_out(self.context, session.client)
         session.client.is_plain = self.is_plain(session.client)
 
     def detach(self, session: Session) -> None:

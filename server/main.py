@@ -93,7 +93,6 @@ def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -
         loader.load(sys.stdin.buffer.read(), "standard input")
     loader.load_environment(environment)
     loader.load_options(words)
-    loader.finish()
     if not (config.port and config.bind) and not config.unixsocket:
         raise ConfigError("Configured to not listen anywhere, exiting.")
     return config
@@ -144,7 +143,7 @@ def run(config: Config) -> int:
 
     try:
         return serve(config)
-    except ListenError as error:
+    except (ConfigError, ListenError) as error:
         logger.error("%s", error)
         return fail(str(error)) if config.logfile else EXIT_FAILURE
     except KeyboardInterrupt:

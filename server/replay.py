@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
-from ..commands.table import TABLE
+from ..commands.table import DECLARED
 from ..persistence.errors import LoadError, RdbError, UnknownRecord
 from ..persistence.rdb.file import FileKey, FileReader
 from ..store.errors import ReplyError
@@ -34,9 +34,9 @@ class Replay:
         Raises UnknownRecord for a command that does not exist, LoadError for one with too few or too many words.
         """
         try:
-            row = find_row(argv)
+            row = find_row(argv, DECLARED)
         except ReplyError as error:
-            if argv[0].upper() not in TABLE:
+            if argv[0].upper() not in DECLARED:
                 raise UnknownRecord(argv[0].decode("utf-8", "replace")) from error
             raise LoadError(f"Bad record in the append only file: {error}") from error
         assert row.handler is not None

@@ -34,7 +34,6 @@ ABSENT = {
     "EVAL": "there is no scripting",
     "MEMORY": "allocator specific",
     "ROLE": "there is no replication",
-    "ACL": "there is one user",
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""
 

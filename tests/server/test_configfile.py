@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -86,8 +85,12 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"tls-port 6380", "no TLS"),
         (b"cluster-enabled YES", "no cluster"),
         (b'rename-command FLUSHALL ""', "does not rename commands"),
-        (b"user alice on >pw ~* +@all", "one user"),
-        (b"aclfile /etc/users.acl", "no ACL file"),
+        (b"user", "Bad directive or wrong number of arguments"),
+        (
+            b"user alice on\nuser alice off",
+            "at line 2\n>>> 'user alice off'\nError in user declaration 'alice': Duplicate "
+            "user found. A user can only be defined once in config files",
+        ),
     ],
 )
 def test_bad_line_is_named_with_its_number_and_reason(text: bytes, message: str) -> None:
@@ -98,15 +101,6 @@ def test_bad_line_is_named_with_its_number_and_reason(text: bytes, message: str)
 
 def test_values_that_ask_for_nothing_are_accepted() -> None:
     loaded(b'replicaof no one\ntls-port 0\ncluster-enabled No\naclfile ""\n')
-    loaded(b"user default on nopass sanitize-payload ~* &* +@all\n")
-
-
-def test_password_of_a_rewritten_file_must_be_that_of_requirepass() -> None:
-    digest = hashlib.sha256(b"pw").hexdigest().encode()
-    line = b"user default on sanitize-payload #" + digest + b" ~* &* +@all\n"
-    assert loaded(line + b"requirepass pw\n").requirepass == b"pw"
-    with pytest.raises(ConfigError, match="requirepass"):
-        loaded(line)
 
 
 def test_includes_are_expanded_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

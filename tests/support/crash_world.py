@@ -108,7 +108,6 @@ class Peer(Session):
     def __init__(self, world: World, number: int) -> None:
         client = Client(number, created_ms=world.clock(), last_active_ms=world.clock())
         client.db = world.server.store.databases[0]
-        client.authenticated = True
         super().__init__(client)
         self.world = world
         self.reader = RequestReader()

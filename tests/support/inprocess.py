@@ -92,7 +92,6 @@ class Rig:
         """A new client."""
         client = Client(next(self._ids), created_ms=self.clock(), last_active_ms=self.clock())
         client.db = self.server.store.databases[0]
-        client.authenticated = not self.config.requirepass
         client.address = b"127.0.0.1:%d" % (50000 + client.id)
         session = Session(client)
         self.dispatcher.attach(session)

@@ -1,0 +1,31 @@
+"""ACL categories: which there are, and which ones a command is in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .table import Flag, Row
+
+CATEGORIES: Final = (
+    "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "array", "bitmap", "hyperloglog", "geo",
+    "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
+)  # fmt: skip
+"""All ACL categories, in the order in which Redis lists them."""
+
+
+def acl_categories(row: Row) -> list[str]:
+    """A command's ACL categories: those of its row, and those that follow from its flags."""
+    found = set(row.categories)
+    flags = row.flags
+    if Flag.WRITE in flags:
+        found.add("write")
+    if Flag.READONLY in flags and "scripting" not in found:
+        found.add("read")
+    if Flag.ADMIN in flags:
+        found |= {"admin", "dangerous"}
+    if Flag.PUBSUB in flags:
+        found.add("pubsub")
+    if Flag.BLOCKING in flags:
+        found.add("blocking")
+    found.add("fast" if Flag.FAST in flags else "slow")
+    return [category for category in CATEGORIES if category in found]

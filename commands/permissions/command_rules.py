@@ -1,0 +1,128 @@
+"""Which commands a selector allows: `+get -config|set +@stream -@dangerous`, worked out into a set of rows' names.
+
+The rules themselves are kept as well, each once and in the order of their effect, for that is how Redis shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..categories import CATEGORIES, acl_categories
+from ..table import DECLARED, Flag, Row
+from .known import REDIS_COMMANDS, REDIS_CONTAINERS
+from .rules import FIRST_ARGUMENT, SYNTAX, UNKNOWN_COMMAND, BadRule
+
+ALL: Final = b"@all"
+
+
+class CommandRules:
+    """Commands allowed so far. A new one allows none."""
+
+    __slots__ = ("_first_arguments", "_is_open", "_rules", "allowed")
+
+    def __init__(self) -> None:
+        self._is_open = False
+        """The last of `+@all` and `-@all`."""
+        self._rules: list[bytes] = []
+        """What came after it, such as `+get`."""
+        self.allowed: set[str] = set()
+        """Names of rows."""
+        self._first_arguments: dict[str, set[bytes]] = {}
+        """By row's name: first arguments (in small letters) with which it is allowed although it is not otherwise."""
+
+    def copy(self) -> CommandRules:
+        """An equal one that can be changed apart."""
+        twin = CommandRules()
+        twin._is_open, twin._rules, twin.allowed = self._is_open, self._rules.copy(), self.allowed.copy()
+        twin._first_arguments = {name: words.copy() for name, words in self._first_arguments.items()}
+        return twin
+
+    @property
+    def allows_everything(self) -> bool:
+        """Whether no command is refused."""
+        return self._is_open and all(row.name in self.allowed for row in _rows())
+
+    def allows(self, row: Row, argv: list[bytes]) -> bool:
+        """Whether this request's command may be run."""
+        if row.name in self.allowed or Flag.NO_AUTH in row.flags:
+            return True
+        words = self._first_arguments.get(row.name)
+        index = 2 if "|" in row.name else 1
+        return words is not None and len(argv) > index and argv[index].lower() in words
+
+    def describe(self) -> bytes:
+        """The rules as ACL GETUSER and ACL LIST show them."""
+        return b" ".join([b"+@all" if self._is_open else b"-@all", *self._rules])
+
+    def apply(self, rule: bytes) -> None:
+        """`+...` or `-...`. Raises BadRule; nothing is changed then."""
+        is_allowing, name = rule.startswith(b"+"), rule[1:].lower()
+        if name == ALL:
+            self._set_all(is_open=is_allowing)
+            return
+        if name.startswith(b"@"):
+            self._set_category(name, is_allowing=is_allowing)
+        elif b"|" in name and is_allowing:
+            self._allow_part(name)
+        else:
+            if name not in REDIS_COMMANDS and _find(name) is None:
+                raise BadRule(UNKNOWN_COMMAND)
+            self._set_row(_find(name), is_allowing=is_allowing)
+        self._note(b"+" if is_allowing else b"-", name)
+
+    def _set_all(self, *, is_open: bool) -> None:
+        self._is_open = is_open
+        self._rules.clear()
+        self._first_arguments.clear()
+        self.allowed = {row.name for row in _rows()} if is_open else set()
+
+    def _set_category(self, name: bytes, *, is_allowing: bool) -> None:
+        """A container that is in the category takes all its subcommands with it: most are in `slow`."""
+        category = name[1:].decode("utf-8", "replace")
+        if category not in CATEGORIES:
+            raise BadRule(UNKNOWN_COMMAND)
+        for row in _rows():
+            if category in acl_categories(row):
+                self._set_row(row, is_allowing=is_allowing)
+
+    def _allow_part(self, name: bytes) -> None:
+        """`+config|get`, or the older `+select|0` that allows one first argument."""
+        container, _, part = name.partition(b"|")
+        row = _find(container)
+        if row is None and container not in REDIS_COMMANDS:
+            raise BadRule(UNKNOWN_COMMAND)
+        if b"|" in part:
+            raise BadRule(FIRST_ARGUMENT)
+        if not part:
+            raise BadRule(SYNTAX)
+        if (row is not None and row.subcommands) or container in REDIS_CONTAINERS:
+            if name not in REDIS_COMMANDS and _find(name) is None:
+                raise BadRule(UNKNOWN_COMMAND)
+            self._set_row(_find(name), is_allowing=True)
+        elif row is not None:
+            self._first_arguments.setdefault(row.name, set()).add(part)
+
+    def _set_row(self, row: Row | None, *, is_allowing: bool) -> None:
+        for each in () if row is None else (row, *row.subcommands.values()):
+            if is_allowing:
+                self.allowed.add(each.name)
+            else:
+                self.allowed.discard(each.name)
+            self._first_arguments.pop(each.name, None)
+
+    def _note(self, sign: bytes, name: bytes) -> None:
+        """The latest word on a command or category, and on its subcommands, is the only one that counts."""
+        part = name + b"|"
+        self._rules = [rule for rule in self._rules if rule[1:] != name and not rule[1:].startswith(part)]
+        self._rules.append(sign + name)
+
+
+def _rows() -> list[Row]:
+    return [each for row in DECLARED.values() for each in (row, *row.subcommands.values())]
+
+
+def _find(name: bytes) -> Row | None:
+    """The row of `xinfo` or `xinfo|stream`; None if there is none here."""
+    container, bar, part = name.upper().partition(b"|")
+    row = DECLARED.get(container)
+    return row.subcommands.get(part) if row is not None and bar else row

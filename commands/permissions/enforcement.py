@@ -1,0 +1,86 @@
+"""Where requests meet the rules: refusals are counted, put on record, and become the error a client gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..client_line import describe
+from ..table import Row
+from .denial import Denial, NoPermission
+from .log import Refusal
+from .user import User
+from .users import WrongPassword
+
+if TYPE_CHECKING:
+    from ..client import Client
+    from ..context import Context
+
+COUNTERS: Final = {
+    "auth": "acl_denied_auth",
+    "command": "acl_denied_command",
+    "key": "acl_denied_key",
+    "channel": "acl_denied_channel",
+}
+"""On the server's statistics, by reason."""
+
+
+def must_authenticate(context: Context, client: Client) -> bool:
+    """Whether `client` still owes a password."""
+    return not client.authenticated and context.server.users.default.needs_login
+
+
+def log_in(context: Context, client: Client, user: User) -> None:
+    """From here on the client is this user."""
+    client.user = user
+    client.authenticated = True
+
+
+def log_out(context: Context, client: Client) -> None:
+    """Back to the default user, which may need a password."""
+    client.user = context.server.users.default
+    client.authenticated = not client.user.needs_login
+
+
+def authenticate(context: Context, argv: list[bytes], name: bytes, password: bytes) -> None:
+    """Log the client in; `argv` is the request that says so. Raises WrongPassword, and nothing has changed then."""
+    try:
+        user = context.server.users.authenticate(name, password)
+    except WrongPassword:
+        _record(context, "auth", argv[0], name, argv)
+        raise
+    log_in(context, context.client, user)
+
+
+def refusal_of(context: Context, row: Row, argv: list[bytes]) -> NoPermission | None:
+    """The error that the client's rules have for this request; None if it may be run."""
+    denial = context.client.user.check(row, argv)
+    return None if denial is None else _noted(context, denial, argv).error(context.client.user.name)
+
+
+def refusal_at_exec(context: Context, row: Row, argv: list[bytes]) -> NoPermission | None:
+    """The same for a command that was allowed when it was queued."""
+    user = context.client.user
+    if user.is_unrestricted:
+        return None
+    denial = user.check(row, argv)
+    return None if denial is None else _noted(context, denial, argv).error_at_exec()
+
+
+def _noted(context: Context, denial: Denial, argv: list[bytes]) -> Denial:
+    _record(context, denial.reason, denial.object, context.client.user.name, argv)
+    return denial
+
+
+def _record(context: Context, reason: str, what: bytes, user: bytes, argv: list[bytes]) -> None:
+    client, server = context.client, context.server
+    setattr(server.stats, COUNTERS[reason], getattr(server.stats, COUNTERS[reason]) + 1)
+    refusal = Refusal(
+        reason,
+        "toplevel" if client.transaction.queue is None else "multi",
+        what,
+        user,
+        describe(client, context.now_ms, argv),
+        context.now_ms,
+        context.now_ms,
+    )
+    server.acl_log.add(refusal, count_max=server.config.acllog_max_len)

@@ -1,0 +1,77 @@
+"""ACL LOG: the latest refusals, newest first. Equal ones within a minute are one entry that counts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+GROUPING_MS: Final = 60_000
+
+
+@dataclass(slots=True)
+class Refusal:
+    """One entry. Times are Unix ms."""
+
+    reason: str
+    """auth, command, key or channel."""
+    context: str
+    """toplevel, or multi inside a transaction."""
+    object: bytes
+    """The command, key or channel; for auth the command that carried the password."""
+    user: bytes
+    """By name; for auth the one that was tried."""
+    client_line: bytes
+    """As CLIENT LIST showed the client at the time."""
+    created_ms: int
+    updated_ms: int
+    id: int = 0
+    count: int = 1
+
+    def is_like(self, other: Refusal) -> bool:
+        """Whether both are the same event, told within a minute."""
+        return (
+            (self.reason, self.context, self.object, self.user)
+            == (other.reason, other.context, other.object, other.user)
+            and abs(other.updated_ms - self.updated_ms) <= GROUPING_MS
+        )  # fmt: skip
+
+    def reply(self, now_ms: int) -> dict[bytes, Any]:
+        """As ACL LOG shows it."""
+        return {
+            b"count": self.count,
+            b"reason": self.reason.encode(),
+            b"context": self.context.encode(),
+            b"object": self.object,
+            b"username": self.user,
+            b"age-seconds": (now_ms - self.updated_ms) / 1000,
+            b"client-info": self.client_line,
+            b"entry-id": self.id,
+            b"timestamp-created": self.created_ms,
+            b"timestamp-last-updated": self.updated_ms,
+        }
+
+
+class AclLog:
+    """The entries of one server."""
+
+    def __init__(self) -> None:
+        self.entries: list[Refusal] = []
+        self._next_id = 0
+
+    def add(self, refusal: Refusal, *, count_max: int) -> None:
+        """Put an event at the front, and keep no more than `count_max`."""
+        known = next((each for each in self.entries if each.is_like(refusal)), None)
+        if known is not None:
+            self.entries.remove(known)
+            known.count += 1
+            known.client_line, known.updated_ms = refusal.client_line, refusal.updated_ms
+            refusal = known
+        else:
+            refusal.id = self._next_id
+            self._next_id += 1
+        self.entries.insert(0, refusal)
+        del self.entries[count_max:]
+
+    def clear(self) -> None:
+        """ACL LOG RESET. Entry IDs go on."""
+        self.entries.clear()

@@ -1,0 +1,164 @@
+"""A selector: commands, keys and channels that are allowed together. Each user has one, and may have more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from ...store.glob import compiled
+from ..keys import VARIABLE, access_of, find_keys
+from ..table import KeySpec, Row
+from .command_rules import CommandRules
+from .denial import Denial
+from .rules import CHANNELS_ALREADY_OPEN, KEYS_ALREADY_OPEN, SYNTAX, BadRule, has_blanks
+
+READ: Final = 1
+WRITE: Final = 2
+ACCESS_LETTERS: Final = {ord("R"): READ, ord("W"): WRITE}
+
+CHANNEL_COMMANDS: Final = {
+    "PUBLISH": (slice(1, 2), False),
+    "SPUBLISH": (slice(1, 2), False),
+    "SUBSCRIBE": (slice(1, None), False),
+    "SSUBSCRIBE": (slice(1, None), False),
+    "PSUBSCRIBE": (slice(1, None), True),
+}
+"""Which words of a request are channels, and whether they are patterns. Whoever may not listen may still stop to."""
+
+
+@dataclass(slots=True)
+class Pattern:
+    """A glob over keys or channels. `access` is READ, WRITE or both; it means nothing for channels."""
+
+    matches: Callable[[bytes], Any]
+    access: int = READ | WRITE
+
+
+class Selector:
+    """Rules that hold together: a request is allowed if its command, all its keys and all its channels are."""
+
+    __slots__ = ("all_channels", "all_keys", "channels", "commands", "keys")
+
+    def __init__(self, *, all_channels: bool = False) -> None:
+        self.commands = CommandRules()
+        self.all_keys = False
+        self.keys: dict[bytes, Pattern] = {}
+        self.all_channels = all_channels
+        self.channels: dict[bytes, Pattern] = {}
+
+    def copy(self) -> Selector:
+        """An equal one that can be changed apart."""
+        twin = Selector(all_channels=self.all_channels)
+        twin.commands, twin.all_keys = self.commands.copy(), self.all_keys
+        twin.keys = {glob: Pattern(pattern.matches, pattern.access) for glob, pattern in self.keys.items()}
+        twin.channels = self.channels.copy()
+        return twin
+
+    @property
+    def allows_everything(self) -> bool:
+        """Whether no request can be refused."""
+        return self.all_keys and self.all_channels and self.commands.allows_everything
+
+    # -- rules -----------------------------------------------------------------------------------
+
+    def apply(self, rule: bytes) -> None:
+        """One rule about commands, keys or channels. Raises BadRule."""
+        word = rule.lower()
+        if word in (b"allcommands", b"nocommands"):
+            self.commands.apply(b"+@all" if word == b"allcommands" else b"-@all")
+        elif word in (b"allkeys", b"~*", b"resetkeys"):
+            self.all_keys = word != b"resetkeys"
+            self.keys.clear()
+        elif word in (b"allchannels", b"&*", b"resetchannels"):
+            self.all_channels = word != b"resetchannels"
+            self.channels.clear()
+        elif word[:1] in (b"+", b"-"):
+            self.commands.apply(rule)
+        elif word[:1] in (b"~", b"%"):
+            self._add_keys(rule)
+        elif word[:1] == b"&":
+            self._add_channels(rule[1:])
+        else:
+            raise BadRule(SYNTAX)
+
+    def _add_keys(self, rule: bytes) -> None:
+        """`~glob`, or `%R~glob` and `%W~glob` for one kind of access."""
+        if self.all_keys:
+            raise BadRule(KEYS_ALREADY_OPEN)
+        letters, tilde, glob = rule.partition(b"~")
+        access = 0
+        for letter in letters[1:].upper():
+            if not ACCESS_LETTERS.get(letter, 0) & ~access:
+                raise BadRule(SYNTAX)
+            access |= ACCESS_LETTERS[letter]
+        if not tilde or has_blanks(glob) or bool(letters) != bool(access):
+            raise BadRule(SYNTAX)
+        known = self.keys.setdefault(glob, Pattern(compiled(glob).fullmatch, 0))
+        known.access |= access or READ | WRITE
+
+    def _add_channels(self, glob: bytes) -> None:
+        if self.all_channels:
+            raise BadRule(CHANNELS_ALREADY_OPEN)
+        if has_blanks(glob):
+            raise BadRule(SYNTAX)
+        self.channels.setdefault(glob, Pattern(compiled(glob).fullmatch))
+
+    def describe_keys(self) -> bytes:
+        """The key rules as ACL GETUSER shows them."""
+        return b"~*" if self.all_keys else b" ".join(_PREFIXES[each.access] + glob for glob, each in self.keys.items())
+
+    def describe_channels(self) -> bytes:
+        """The channel rules as ACL GETUSER shows them."""
+        return b"&*" if self.all_channels else b" ".join(b"&" + glob for glob in self.channels)
+
+    def describe(self) -> bytes:
+        """All rules in one line, as ACL LIST shows them."""
+        channels = self.describe_channels()
+        if not self.all_channels:
+            channels = b"resetchannels " + channels
+        return b" ".join(part for part in (self.describe_keys(), channels.strip(), self.commands.describe()) if part)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def check(self, row: Row, argv: list[bytes]) -> Denial | None:
+        """What stands against a request whose arity holds; None if nothing does."""
+        if not self.commands.allows(row, argv):
+            return Denial("command", row.name_lower)
+        if row.keys and not self.all_keys:
+            for position, (key, spec) in enumerate(find_keys(row, argv)):
+                if not self._allows_key(key, needed_access(spec, argv)):
+                    return Denial("key", key, position)
+        if row.name in CHANNEL_COMMANDS and not self.all_channels:
+            words, are_patterns = CHANNEL_COMMANDS[row.name]
+            for position, channel in enumerate(argv[words]):
+                if not self.allows_channel(channel, is_pattern=are_patterns):
+                    return Denial("channel", channel, position)
+        return None
+
+    def _allows_key(self, key: bytes, access: int) -> bool:
+        """`access` 0 is a look at the key's name or existence: any pattern will do."""
+        return any(each.access & access == access and each.matches(key) for each in self.keys.values())
+
+    def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
+        """Whether this channel may be listened to; a pattern only if it is one of the rules, letter by letter."""
+        if self.all_channels or is_pattern:
+            return self.all_channels or channel in self.channels
+        return any(each.matches(channel) for each in self.channels.values())
+
+
+_PREFIXES: Final = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
+
+
+def needed_access(spec: KeySpec, argv: list[bytes]) -> int:
+    """READ if the request looks at what its keys hold, WRITE if it changes it."""
+    if VARIABLE in spec.access:
+        return _access(tuple(access_of(spec, argv)))
+    return _access(spec.access)
+
+
+@lru_cache(maxsize=256)
+def _access(names: tuple[str, ...]) -> int:
+    kinds = {name.lower() for name in names}
+    return (READ if "access" in kinds else 0) | (WRITE if kinds & {"insert", "update", "delete"} else 0)

@@ -1,0 +1,148 @@
+"""A user: whether it may come in, by which passwords, and what its selectors allow."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Final
+
+from ..table import Row
+from .denial import Denial
+from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule
+from .selector import Selector
+
+_DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
+
+
+def digest_of(password: bytes) -> bytes:
+    """SHA-256 in hexadecimal: all that is kept of a password."""
+    return hashlib.sha256(password).hexdigest().encode()
+
+
+class User:
+    """Made disabled, without passwords and without rights."""
+
+    __slots__ = ("enabled", "is_unrestricted", "name", "nopass", "passwords", "sanitizes_payload", "selectors")
+
+    def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
+        self.name = name
+        self.enabled = False
+        self.nopass = False
+        """Any password will do."""
+        self.sanitizes_payload = True
+        """Only shown: RESTORE checks every payload."""
+        self.passwords: list[bytes] = []
+        """Digests, each once."""
+        self.selectors = [Selector(all_channels=all_channels)]
+        """The first is the user's own, the others were added in parentheses."""
+        self.is_unrestricted = False
+        """Nothing can be refused to it: its requests need no look."""
+
+    def copy(self) -> User:
+        """An equal one that can be changed apart."""
+        twin = User(self.name)
+        twin.become(self)
+        return twin
+
+    def become(self, other: User) -> None:
+        """Take over everything but the name: clients that are logged in go on under the new rules."""
+        self.enabled, self.nopass, self.sanitizes_payload = other.enabled, other.nopass, other.sanitizes_payload
+        self.passwords = other.passwords.copy()
+        self.selectors = [selector.copy() for selector in other.selectors]
+        self.is_unrestricted = other.is_unrestricted
+
+    # -- rules -----------------------------------------------------------------------------------
+
+    def apply_all(self, rules: list[bytes], *, all_channels: bool) -> None:
+        """Apply rules in order; `all_channels` is what a selector begins with. Raises BadRule in the middle of it."""
+        for rule in rules:
+            try:
+                self._apply(rule, all_channels)
+            except BadRule as bad:
+                bad.rule = rule
+                raise
+        self.is_unrestricted = self.selectors[0].allows_everything
+
+    def _apply(self, rule: bytes, all_channels: bool) -> None:
+        word = rule.lower()
+        if word in (b"on", b"off"):
+            self.enabled = word == b"on"
+        elif word in (b"nopass", b"resetpass"):
+            self.nopass = word == b"nopass"
+            self.passwords.clear()
+        elif word in (b"sanitize-payload", b"skip-sanitize-payload"):
+            self.sanitizes_payload = word == b"sanitize-payload"
+        elif word == b"reset":
+            self.become(User(self.name, all_channels=all_channels))
+        elif word == b"clearselectors":
+            del self.selectors[1:]
+        elif rule[:1] in (b">", b"#"):
+            self._add_password(digest_of(rule[1:]) if rule[:1] == b">" else _checked(rule[1:]))
+        elif rule[:1] in (b"<", b"!"):
+            self._remove_password(digest_of(rule[1:]) if rule[:1] == b"<" else _checked(rule[1:]))
+        elif rule.startswith(b"(") and rule.endswith(b")"):
+            selector = Selector(all_channels=all_channels)
+            for each in rule[1:-1].split():
+                selector.apply(each)
+            self.selectors.append(selector)
+        elif rule:
+            self.selectors[0].apply(rule)
+
+    def _add_password(self, digest: bytes) -> None:
+        self.nopass = False
+        if digest not in self.passwords:
+            self.passwords.append(digest)
+
+    def _remove_password(self, digest: bytes) -> None:
+        if digest not in self.passwords:
+            raise BadRule(NO_SUCH_PASSWORD)
+        self.passwords.remove(digest)
+
+    def flags(self) -> list[bytes]:
+        """As ACL GETUSER shows them."""
+        return [
+            b"on" if self.enabled else b"off",
+            *([b"nopass"] if self.nopass else []),
+            b"sanitize-payload" if self.sanitizes_payload else b"skip-sanitize-payload",
+        ]
+
+    def describe(self) -> bytes:
+        """The line that makes this user, in a file or in ACL LIST."""
+        own, *others = self.selectors
+        words = [b"user", self.name, *self.flags(), *(b"#" + digest for digest in self.passwords), own.describe()]
+        return b" ".join([*words, *(b"(%b)" % selector.describe() for selector in others)])
+
+    # -- requests --------------------------------------------------------------------------------
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether a connection is not this user's before it has said a password; asked of the default user."""
+        return not (self.nopass and self.enabled)
+
+    def accepts(self, password: bytes) -> bool:
+        """Whether it may come in with this password. Takes the same time whichever of its passwords it is."""
+        digest = digest_of(password)
+        fits = [hmac.compare_digest(digest, each) for each in self.passwords]
+        return self.enabled and (self.nopass or any(fits))
+
+    def check(self, row: Row, argv: list[bytes]) -> Denial | None:
+        """What stands against a request whose arity holds: one selector must allow all of it."""
+        nearest: Denial | None = None
+        for selector in self.selectors:
+            denial = selector.check(row, argv)
+            if denial is None:
+                return None
+            if nearest is None or denial.rank > nearest.rank:
+                nearest = denial
+        return nearest
+
+    def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
+        """Whether some selector lets it listen to this channel or pattern."""
+        return any(selector.allows_channel(channel, is_pattern=is_pattern) for selector in self.selectors)
+
+
+def _checked(digest: bytes) -> bytes:
+    if not _DIGEST.fullmatch(digest):
+        raise BadRule(BAD_HASH)
+    return digest

@@ -1,0 +1,96 @@
+"""All users by name. `default` is always there: connections begin as it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...store.errors import GenericError, ReplyError
+from .rules import has_blanks
+from .user import User
+
+DEFAULT_NAME: Final = b"default"
+EVERYTHING: Final = [b"on", b"nopass", b"~*", b"&*", b"+@all"]
+"""The rules of a default user about whom nothing has been said."""
+
+_NOBODY: Final = User(b"")
+_NOBODY.passwords = [b"0" * 64]
+"""Stands in for unknown names, so that they take as long to refuse as known ones."""
+
+
+class WrongPassword(ReplyError):
+    """Unknown user, disabled user and wrong password look the same, so that names cannot be probed."""
+
+    prefix = b"WRONGPASS"
+
+    def __init__(self) -> None:
+        super().__init__(b"invalid username-password pair or user is disabled.")
+
+
+class Users:
+    """The users of one server."""
+
+    def __init__(self) -> None:
+        self.all_channels = False
+        """Whether new users and selectors begin with all channels: `acl-pubsub-default allchannels`."""
+        self.default = self._open_default()
+        self.by_name: dict[bytes, User] = {DEFAULT_NAME: self.default}
+
+    def _open_default(self) -> User:
+        user = User(DEFAULT_NAME)
+        user.apply_all(EVERYTHING, all_channels=True)
+        return user
+
+    def in_order(self) -> list[User]:
+        """By name, as Redis lists them."""
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def modified(self, name: bytes, rules: list[bytes]) -> User:
+        """The user of that name, or a new one, as it would be with these rules; nothing is changed yet.
+
+        Raises BadRule.
+        """
+        known = self.by_name.get(name)
+        user = User(name, all_channels=self.all_channels) if known is None else known.copy()
+        user.apply_all(rules, all_channels=self.all_channels)
+        return user
+
+    def put(self, user: User) -> None:
+        """Take over a user, new or changed."""
+        known = self.by_name.get(user.name)
+        if known is None:
+            self.by_name[user.name] = user
+        else:
+            known.become(user)
+
+    def set(self, name: bytes, rules: list[bytes]) -> None:
+        """ACL SETUSER: all of these rules, or none. Raises GenericError, BadRule."""
+        if has_blanks(name):
+            raise GenericError(b"Usernames can't contain spaces or null characters")
+        self.put(self.modified(name, rules))
+
+    def set_default_password(self, password: bytes) -> None:
+        """`requirepass`: the default user's only password; the empty one means that none is needed."""
+        self.set(DEFAULT_NAME, [b"resetpass", b">" + password if password else b"nopass"])
+
+    def delete(self, name: bytes) -> bool:
+        """False if there is no such user. Raises GenericError for the default user."""
+        if name == DEFAULT_NAME:
+            raise GenericError(b"The 'default' user cannot be removed")
+        return self.by_name.pop(name, None) is not None
+
+    def replace_all(self, users: list[User]) -> None:
+        """These users and no others; without a default user among them there is one with all rights, as in Redis."""
+        names = {user.name for user in users}
+        for name in set(self.by_name) - names - {DEFAULT_NAME}:
+            del self.by_name[name]
+        if DEFAULT_NAME not in names:
+            self.default.become(self._open_default())
+        for user in users:
+            self.put(user)
+
+    def authenticate(self, name: bytes, password: bytes) -> User:
+        """The user who comes in by this name and password. Raises WrongPassword."""
+        user = self.by_name.get(name, _NOBODY)
+        if not user.accepts(password):
+            raise WrongPassword
+        return user
