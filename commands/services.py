@@ -62,7 +62,9 @@ class Services(Protocol):
         ...
 
     def apply_users(self) -> None:
-        """Put changed users in force: connections of users that are gone are closed, others go on as they now are."""
+        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
+        no longer may; others go on under the new rules.
+        """
         ...
 
     def load_users(self) -> None:

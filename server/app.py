@@ -22,6 +22,7 @@ from ..commands import registry
 from ..commands.calls import watched_ns
 from ..commands.client import Client
 from ..commands.context import Context
+from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Push
@@ -456,9 +457,11 @@ class Server:
         self.users.all_channels = value == b"allchannels"
 
     def apply_users(self) -> None:
-        """Put changed users in force: connections of users that are gone are closed, others go on as they now are."""
+        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
+        no longer may; others go on under the new rules.
+        """
         for client in self.clients.values():
-            if self.users.by_name.get(client.user.name) is not client.user:
+            if not may_stay(self.context, client):
                 client.user, client.authenticated = self.users.default, False
                 self.kill_client(client)
         self.dispatcher.refresh_clients()

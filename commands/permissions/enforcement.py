@@ -66,6 +66,17 @@ def refusal_at_exec(context: Context, row: Row, argv: list[bytes]) -> NoPermissi
     return None if denial is None else _noted(context, denial, argv).error_at_exec()
 
 
+def may_stay(context: Context, client: Client) -> bool:
+    """Whether a connection outlives a change of users: its own is still there, and lets it hear what it listens to."""
+    user = client.user
+    if context.server.users.by_name.get(user.name) is not user:
+        return False
+    return user.is_unrestricted or (
+        all(map(user.allows_channel, (*client.channels, *client.shard_channels)))
+        and all(user.allows_channel(pattern, is_pattern=True) for pattern in client.patterns)
+    )
+
+
 def _noted(context: Context, denial: Denial, argv: list[bytes]) -> Denial:
     _record(context, denial.reason, denial.object, context.client.user.name, argv)
     return denial
