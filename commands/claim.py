@@ -86,6 +86,7 @@ class Claiming:
         """Apply and log what is left; answers how many records' worth of entries were logged."""
         self._settle()
         self._log.flush()
+        self.group.claims_count += len(self.pieces)
         return self._log.count
 
     def _settle(self) -> None:

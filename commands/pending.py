@@ -57,13 +57,15 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     found = find_group(context, argv[1], argv[2])
     if found is None:
         return 0
-    drop = found[1].pending.drop
+    group = found[1]
+    drop = group.pending.drop
     ids = [parse_id(token) for token in argv[3:]]
     acknowledged = 0
     for entry_id in ids:
         if drop(entry_id):
             acknowledged += 1
     if acknowledged:
+        group.acks_count += acknowledged
         context.log(*argv)
     return acknowledged
 
@@ -97,6 +99,7 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         if not group.pending.drop(entry_id):
             results.append(-1)
             continue
+        group.acks_count += 1
         if references is References.DELETE:
             stream.drop_references(entry_id)
         if references is References.ACKED and stream.is_referenced(entry_id):

@@ -131,6 +131,9 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
         group.pending.release(entry_id, count=_released_count(mode, request, delivery))
         released += 1
     if released:
+        group.releases_count += released
+        if mode == b"FATAL":
+            group.fatal_releases_count += released
         context.db.signal_ready(key)
         context.log(*argv)
     return released

@@ -456,6 +456,7 @@ class _GroupRead:
         if run:
             pending.deliver(run, consumer, time_ms=now_ms, count=run_count)
             consumer.active_ms = now_ms
+            source.group.claims_count += len(pieces)
         return pieces
 
     def _give(self, source: GroupSource, consumer: Consumer, ids: list[StreamID], log: ClaimLog) -> None:
@@ -464,6 +465,7 @@ class _GroupRead:
             return
         now_ms = self.context.now_ms
         source.stream.advance(source.group, ids)
+        source.group.deliveries_count += len(ids)
         if not self.request.no_ack:
             source.group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
             consumer.active_ms = now_ms

@@ -195,6 +195,15 @@ OBSERVABILITY = (
         b"50 99 99.9",
         is_always_written=True,
     ),
+    _row("metrics-port", PORT, 0, change=IMMUTABLE, is_hidden=True),
+    _row(
+        "metrics-bind",
+        Words(16, "Too many bind addresses specified."),
+        b"127.0.0.1 -::1",
+        change=IMMUTABLE,
+        is_hidden=True,
+    ),
+    _row("metrics-streams-max", COUNT_32, 500, is_hidden=True),
     _row("notify-keyspace-events", EventClasses(), b""),
     _row("tracking-table-max-keys", COUNT, 1000000, has_effect=False),
 )

@@ -25,6 +25,7 @@ from .connection import format_address
 from .directives import BY_NAME
 from .listener import ListenError, open_tcp_sockets, open_unix_socket
 from .logs import banner
+from .metrics_endpoint import MetricsEndpoint
 
 if TYPE_CHECKING:
     from .app import Server
@@ -56,6 +57,8 @@ async def run(server: Server) -> int:
     """
     limit_clients(server.config)
     addresses = listen(server)
+    metrics = MetricsEndpoint(server)
+    await metrics.start()
     catch_stop_signals(server)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     await server.start_accepting()
@@ -74,6 +77,7 @@ async def run(server: Server) -> int:
     logger.info("%s", banner(server.config, addresses))
     logger.info("Ready to accept connections")
     await server.stopped.wait()
+    metrics.stop()
     code = await server.stop()
     if pid_path is not None:
         pid_path.unlink(missing_ok=True)

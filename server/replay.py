@@ -13,6 +13,7 @@ from ..commands.table import DECLARED
 from ..persistence.errors import LoadError, RdbError, UnknownRecord
 from ..persistence.rdb.file import FileKey, FileReader
 from ..store.errors import ReplyError
+from ..store.stream import Stream
 
 logger = logging.getLogger(__name__)
 
@@ -100,5 +101,9 @@ def loading(context: Context) -> Iterator[Replay]:
         for db in databases:
             db.frozen = was_frozen
             db.expired_keys.clear()
+            for value in db.keys.values():
+                if type(value) is Stream:
+                    for group in value.groups.values():
+                        group.forget_counts()
         context.effects.clear()
         context.unlogged_count = unlogged_count

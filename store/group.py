@@ -13,7 +13,18 @@ ENTRIES_READ_UNKNOWN: Final = -1
 class Group:
     """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown."""
 
-    __slots__ = ("consumers", "entries_read", "last_id", "name", "pending")
+    __slots__ = (
+        "acks_count",
+        "claims_count",
+        "consumers",
+        "deliveries_count",
+        "entries_read",
+        "fatal_releases_count",
+        "last_id",
+        "name",
+        "pending",
+        "releases_count",
+    )
 
     def __init__(self, name: bytes, last_id: StreamID, entries_read: int = ENTRIES_READ_UNKNOWN) -> None:
         self.name = name
@@ -21,6 +32,18 @@ class Group:
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pending = PendingEntries()
+        self.forget_counts()
+
+    def forget_counts(self) -> None:
+        """What the server's metrics show is counted from here: entries, since the server started."""
+        self.deliveries_count = 0
+        """Handed out as new."""
+        self.claims_count = 0
+        """Taken over, from their owner or released."""
+        self.acks_count = 0
+        self.releases_count = 0
+        self.fatal_releases_count = 0
+        """Releases that gave an entry up."""
 
     def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
         """Create a consumer; its name is free."""

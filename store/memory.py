@@ -45,7 +45,7 @@ STREAM_SIZE: Final = 780
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 """A node of the ledger, its field names not counted: those of neighbours are mostly shared."""
 
-GROUP_SIZE: Final = 360
+GROUP_SIZE: Final = 400
 """A group without consumers and pending entries."""
 
 CONSUMER_SIZE: Final = 224

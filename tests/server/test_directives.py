@@ -22,7 +22,7 @@ SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"ap
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
 """Set otherwise than by Redis, as the README says."""
 
-OUR_OWN = {b"rdb-skip-foreign-types", b"aof-block-checksums"}
+OUR_OWN = {b"rdb-skip-foreign-types", b"aof-block-checksums", b"metrics-port", b"metrics-bind", b"metrics-streams-max"}
 """Directives that Redis does not have: shown only to those who ask for them by name."""
 
 DIFFERENT = {b"activedefrag", b"key-memory-histograms", b"cluster-slot-stats-enabled", b"proc-title-template"}
