@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, ReplyError
 from .blocking import Blocked
+from .keys import find_keys
 from .table import Flag
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     duration_ns = perf_counter_ns() - started_ns
     if context.is_counting and row.is_write:
         context.recount(row, argv)
+    if client.tracking is not None and row.flags & Flag.READONLY and client.tracking.remembers:
+        context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns
     else:

@@ -9,6 +9,7 @@ from typing import Final
 from ..store.database import Database
 from .blocking import Blocked
 from .permissions.user import User
+from .tracking import TrackingMode
 
 CLIENT_SIZE: Final = 6 << 10
 """Bytes of a connection at rest, as measured over a thousand of them."""
@@ -65,6 +66,8 @@ class Client:
     """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
     patterns: dict[bytes, None] = field(default_factory=dict)
     shard_channels: dict[bytes, None] = field(default_factory=dict)
+    tracking: TrackingMode | None = None
+    """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
     no_evict: bool = False
     no_touch: bool = False
     close_after_reply: bool = False

@@ -9,7 +9,7 @@ from .client import Client
 LINE = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
     b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
-    b"tot-mem=%d events=%b cmd=%b user=%b redir=-1 resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d "
+    b"tot-mem=%d events=%b cmd=%b user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d "
     b"tot-net-out=%d tot-cmds=%d read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
 """Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept
@@ -47,6 +47,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         b"rw" if output_size else b"r",
         client.last_command,
         client.user.name,
+        -1 if client.tracking is None else client.tracking.redirect_id,
         client.protocol,
         client.library_name,
         client.library_version,
@@ -68,6 +69,8 @@ def client_flags(client: Client) -> bytes:
         flags += b"x"
     if client.blocked is not None or client.is_held:
         flags += b"b"
+    if client.tracking is not None:
+        flags += b"t" + b"R" * client.tracking.is_redirect_broken + b"B" * client.tracking.is_broadcast
     if client.transaction.dirty:
         flags += b"d"
     if client.close_after_reply:

@@ -1,4 +1,4 @@
-"""CLIENT TRACKING and its kin, for clients that ask about them: Headrace sends no invalidation messages."""
+"""CLIENT TRACKING and its kin: which keys a client wants to be told of."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Final
 from ..protocol.replies import OK, Reply, SetReply
 from ..store.errors import GenericError, syntax_error
 from .client_commands import CONNECTION, OWN
+from .numbers import integer
 from .table import Argument, command
+from .tracking import TrackingMode
 
 if TYPE_CHECKING:
     from .context import Context
 
-NOT_SUPPORTED: Final = b"client side caching is not supported by this server"
+SWITCH_FIRST: Final = (
+    b"You can't switch %b mode%b before disabling tracking for this client, and then re-enabling it with a different "
+    b"mode."
+)
 
 
 def _token(word: str) -> Argument:
@@ -41,19 +46,83 @@ def _flag(word: str) -> Argument:
         _flag("OPTOUT"),
         _flag("NOLOOP"),
     ),
-    differs="There is no client side caching: ON is refused, OFF is what it is.",
 )
 def client_tracking(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT TRACKING <ON | OFF>
+    """CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]
 
-    Raises GenericError for ON.
+    ON sends `invalidate` once for each key that was read and has changed since; with BCAST for every key that changes
+    and has one of the prefixes (none given: every key). OPTIN and OPTOUT leave it to CLIENT CACHING what is remembered,
+    NOLOOP leaves out the client's own changes, REDIRECT sends to another client. Raises GenericError.
     """
-    word = argv[2].upper()
+    mode, prefixes = _parse_mode(context, argv)
+    client, word = context.client, argv[2].upper()
     if word == b"ON":
-        raise GenericError(NOT_SUPPORTED)
-    if word != b"OFF":
+        _require_compatible(mode, prefixes, client.tracking)
+        mode.prefixes = dict.fromkeys(prefixes or ([b""] if mode.is_broadcast else []))
+        context.tracking.start(client, mode)
+    elif word == b"OFF":
+        context.tracking.stop(client)
+    else:
         raise syntax_error()
     return OK
+
+
+def _parse_mode(context: Context, argv: list[bytes]) -> tuple[TrackingMode, list[bytes]]:
+    """Everything behind ON or OFF; the prefixes as they were given."""
+    mode = TrackingMode()
+    prefixes: list[bytes] = []
+    index = 3
+    while index < len(argv):
+        option, has_value = argv[index].upper(), index + 1 < len(argv)
+        if option == b"REDIRECT" and has_value:
+            index += 1
+            if mode.redirect_id:
+                raise GenericError(b"A client can only redirect to a single other client")
+            mode.redirect_id = integer(argv[index])
+            if context.server.find_client(mode.redirect_id) is None:
+                raise GenericError(b"The client ID you want redirect to does not exist")
+        elif option == b"PREFIX" and has_value:
+            index += 1
+            prefixes.append(argv[index])
+        elif option == b"BCAST":
+            mode.is_broadcast = True
+        elif option == b"OPTIN":
+            mode.opt_in = True
+        elif option == b"OPTOUT":
+            mode.opt_out = True
+        elif option == b"NOLOOP":
+            mode.no_loop = True
+        else:
+            raise syntax_error()
+        index += 1
+    return mode, prefixes
+
+
+def _require_compatible(mode: TrackingMode, prefixes: list[bytes], present: TrackingMode | None) -> None:
+    """The options must fit together, and with the mode that is on. Raises GenericError."""
+    if prefixes and not mode.is_broadcast:
+        raise GenericError(b"PREFIX option requires BCAST mode to be enabled")
+    if present is not None and present.is_broadcast != mode.is_broadcast:
+        raise GenericError(SWITCH_FIRST % (b"BCAST", b" on/off"))
+    if mode.is_broadcast and (mode.opt_in or mode.opt_out):
+        raise GenericError(b"OPTIN and OPTOUT are not compatible with BCAST")
+    if mode.opt_in and mode.opt_out:
+        raise GenericError(b"You can't specify both OPTIN mode and OPTOUT mode")
+    if present is not None and ((mode.opt_in and present.opt_out) or (mode.opt_out and present.opt_in)):
+        raise GenericError(SWITCH_FIRST % (b"OPTIN/OPTOUT", b""))
+    _require_apart(prefixes, sorted(present.prefixes) if present is not None else [])
+
+
+def _require_apart(given: list[bytes], present: list[bytes]) -> None:
+    """No prefix of a client may begin with another one: a key would be told twice. Raises GenericError."""
+    for index, prefix in enumerate(given):
+        for others, which in ((present, b"an existing"), (given[index + 1 :], b"another provided")):
+            for other in others:
+                if prefix.startswith(other) or other.startswith(prefix):
+                    raise GenericError(
+                        b"Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
+                        % (prefix, which, other)
+                    )
 
 
 @command(
@@ -66,13 +135,25 @@ def client_tracking(context: Context, argv: list[bytes]) -> Reply:
     summary="Says whether keys of the next command are tracked.",
     complexity="O(1)",
     arguments=(Argument("mode", "oneof", arguments=(_token("YES"), _token("NO"))),),
-    differs="Always refused, as nothing is ever tracked.",
 )
 def client_caching(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT CACHING <YES | NO>"""
-    raise GenericError(
-        b"CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-    )
+    """CLIENT CACHING <YES | NO>
+
+    For the next command, or the next transaction. Raises GenericError outside of OPTIN and OPTOUT.
+    """
+    mode, word = context.client.tracking, argv[2].upper()
+    if mode is None or not (mode.opt_in or mode.opt_out):
+        raise GenericError(
+            b"CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+        )
+    if word == b"YES" and not mode.opt_in:
+        raise GenericError(b"CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+    if word == b"NO" and not mode.opt_out:
+        raise GenericError(b"CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+    if word not in (b"YES", b"NO"):
+        raise syntax_error()
+    mode.has_caching_word = True
+    return OK
 
 
 @command(
@@ -88,9 +169,10 @@ def client_caching(context: Context, argv: list[bytes]) -> Reply:
 def client_getredir(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT GETREDIR
 
-    Returns -1: nothing is tracked.
+    Returns a client ID, 0 without redirection, -1 without tracking.
     """
-    return -1
+    mode = context.client.tracking
+    return -1 if mode is None else mode.redirect_id
 
 
 @command(
@@ -105,4 +187,18 @@ def client_getredir(context: Context, argv: list[bytes]) -> Reply:
 )
 def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT TRACKINGINFO"""
-    return {b"flags": SetReply([b"off"]), b"redirect": -1, b"prefixes": []}
+    mode = context.client.tracking
+    if mode is None:
+        return {b"flags": SetReply([b"off"]), b"redirect": -1, b"prefixes": []}
+    flags = {
+        b"on": True,
+        b"bcast": mode.is_broadcast,
+        b"optin": mode.opt_in,
+        b"caching-yes": mode.opt_in and mode.has_caching_word,
+        b"optout": mode.opt_out,
+        b"caching-no": mode.opt_out and mode.has_caching_word,
+        b"noloop": mode.no_loop,
+        b"broken_redirect": mode.is_redirect_broken,
+    }
+    shown = SetReply([name for name, is_set in flags.items() if is_set])
+    return {b"flags": shown, b"redirect": mode.redirect_id, b"prefixes": sorted(mode.prefixes)}

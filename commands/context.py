@@ -16,6 +16,7 @@ from .latency import LatencyMonitor
 from .notifications import Notifications
 from .slow_log import SlowLog
 from .subscriptions import Subscriptions
+from .tracking import Tracking
 
 if TYPE_CHECKING:
     from .client import Client
@@ -43,11 +44,13 @@ class Context:
         "may_block",
         "notifications",
         "now_ms",
+        "running",
         "server",
         "slow_log",
         "store",
         "stream_limits",
         "subscriptions",
+        "tracking",
         "unlogged_count",
         "watched_ns",
     )
@@ -57,6 +60,9 @@ class Context:
         self.server = server
         self.subscriptions = Subscriptions(server)
         self.notifications = Notifications(self.subscriptions)
+        self.tracking = Tracking(self)
+        self.running: Client | None = None
+        """Whose command is being run, with its reply still to be written; None while a plain client's is."""
         self.client: Client
         self.db: Database = store.databases[0]
         self.now_ms = 0
@@ -87,9 +93,10 @@ class Context:
     def refresh_listeners(self) -> None:
         """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one
         of them, or `loading`, has changed."""
-        is_told = self.notifications.is_on and not self.loading
+        on_change = self.tracking.note_change if self.tracking.clients and not self.loading else None
+        on_event = self.notifications.publish if self.notifications.is_on and not self.loading else None
         for db in self.store.databases:
-            db.listen(on_change=None, on_event=self.notifications.publish if is_told else None)
+            db.listen(on_change=on_change, on_event=on_event)
 
     def log(self, *arguments: bytes) -> None:
         """Record an effect of the running command, to be replayed in the current database."""

@@ -401,6 +401,7 @@ def flushdb(context: Context, argv: list[bytes]) -> Reply:
     """FLUSHDB [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
     _require_flush_word(argv)
     context.db.clear()
+    context.tracking.note_flush()
     context.log(*argv)
     return OK
 
@@ -423,6 +424,7 @@ def flushall(context: Context, argv: list[bytes]) -> Reply:
     _require_flush_word(argv)
     for db in context.store.databases:
         db.clear()
+    context.tracking.note_flush()
     context.log(*argv)
     return OK
 

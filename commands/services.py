@@ -73,6 +73,13 @@ class Services(Protocol):
 
     def save_users(self) -> None:
         """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
+
+    def find_client(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
+        ...
+
+    def broadcast_soon(self) -> None:
+        """Let `Tracking.tell_broadcasts` be called at the end of this turn of the loop."""
         ...
 
     def kill_client(self, client: Client) -> None:

@@ -480,6 +480,21 @@ class Server:
         """Send clients what they did not ask for."""
         self.dispatcher.deliver(clients, message)
 
+    def find_client(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
+        session = self.dispatcher.sessions.get(client_id)
+        return None if session is None else session.client
+
+    def broadcast_soon(self) -> None:
+        """At the end of this turn of the loop, tell the keys that have changed in it."""
+        if self._loop is not None:
+            self._loop.call_soon(self.broadcast)
+
+    def broadcast(self) -> None:
+        """Tell them now."""
+        self.context.tracking.tell_broadcasts()
+        self.finish_turn()
+
     def kill_client(self, client: Client) -> None:
         """Close a connection; one's own closes after its reply."""
         if client is self.context.client:

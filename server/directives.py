@@ -205,7 +205,7 @@ OBSERVABILITY = (
     ),
     _row("metrics-streams-max", COUNT_32, 500, is_hidden=True),
     _row("notify-keyspace-events", EventClasses(), b""),
-    _row("tracking-table-max-keys", COUNT, 1000000, has_effect=False),
+    _row("tracking-table-max-keys", COUNT, 1000000),
 )
 
 # What follows is accepted and shown only. Grouped by kind of value: the table then reads as a list of names.

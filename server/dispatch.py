@@ -151,10 +151,8 @@ class Dispatcher:
         """Why the log cannot be written, as MISCONF says it; None while it can."""
         self.pause_end_ms: int | None = None
         self.pause_writes_only = False
-        self._running: Client | None = None
-        """Whose command is being run, with its reply still to be written."""
         self._own_pushes: list[bytes] = []
-        """What that client is to hear behind the reply."""
+        """What the running client is to hear behind its reply."""
         self._held: dict[Session, None] = {}
         """Sessions that CLIENT PAUSE keeps waiting, in order of arrival."""
         self._fast: dict[bytes, FastRow] = {}
@@ -283,6 +281,7 @@ class Dispatcher:
             self._admit(client, row, argv)
         except ReplyError as error:
             self._answer(session, self._rejected(client, argv, error), mode_before)
+            self._spend_caching_word(client, argv)
             return Next.GO_ON
         if self._must_hold(client, row):
             client.reply_mode = mode_before
@@ -298,6 +297,7 @@ class Dispatcher:
         else:
             self._answer(session, reply, mode_before)
         self._end_run(session)
+        self._spend_caching_word(client, argv)
         if self.waiters.by_client:
             self._serve_ready()
         else:
@@ -377,6 +377,7 @@ class Dispatcher:
             and client.user.is_unrestricted
             and not client.close_after_reply
             and not client.is_subscriber
+            and client.tracking is None
             and self.pause_end_ms is None
             and self.write_error is None
             and not self.is_save_failing
@@ -397,7 +398,7 @@ class Dispatcher:
     def _run(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
         self.context.preserve(row, argv)
-        self._running = self.context.client
+        self.context.running = self.context.client
         reply = call(self.context, row, argv, sent)
         self._log_units_and_group(0)
         return reply
@@ -420,7 +421,7 @@ class Dispatcher:
             if pieces is None:
                 pieces = encoded[client.protocol] = []
                 ENCODERS[client.protocol](message, pieces)
-            if client is self._running:
+            if client is self.context.running:
                 self._own_pushes += pieces
             else:
                 session = self.sessions[client.id]
@@ -429,11 +430,22 @@ class Dispatcher:
 
     def _end_run(self, session: Session) -> None:
         """The reply of the running command is written: now its client hears what the command brought about."""
-        self._running = None
+        context = self.context
+        if context.tracking.own_changes:
+            context.tracking.tell_own(session.client)
+        context.running = None
         if self._own_pushes:
             session.out += self._own_pushes
             self._own_pushes.clear()
             self.outgoing[session] = None
+
+    @staticmethod
+    def _spend_caching_word(client: Client, argv: list[bytes]) -> None:
+        """CLIENT CACHING holds for the next command or transaction; further CLIENT commands do not count."""
+        mode = client.tracking
+        if mode is None or not mode.has_caching_word or client.blocked is not None:
+            return
+        mode.has_caching_word = client.transaction.queue is not None or argv[0].upper() == b"CLIENT"
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -534,6 +546,7 @@ class Dispatcher:
         else:
             self._end_wait(waiter, reply)
         self._end_run(self.sessions[client.id])
+        self._spend_caching_word(client, waiter.blocked.argv)
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
         client = waiter.client
@@ -623,6 +636,7 @@ class Dispatcher:
             client.blocked = None
         discard(self.context.store, client)
         self.context.subscriptions.remove_client(client)
+        self.context.tracking.stop(client)
         self.outgoing.pop(session, None)
         self._held.pop(session, None)
         session.backlog.clear()

@@ -77,8 +77,8 @@ class Database:
         self.hits = 0
         """Reads of keys that were there (INFO keyspace_hits); reads of those that were not are `misses`."""
         self.misses = 0
-        self.on_change: Callable[[bytes], None] | None = None
-        """Called with each key that is touched."""
+        self.on_change: Callable[[bytes, Event | None], None] | None = None
+        """Called with each key that is touched, and the event that did it."""
         self.on_event: Callable[[int, Event, bytes], None] | None = None
         """Called with database index, event and key."""
         self.is_observed = False
@@ -263,7 +263,7 @@ class Database:
         """Remove every key and answer how many there were."""
         count = len(self.keys)
         for key in self.watchers.keys() & self.keys.keys():
-            self.touch(key)
+            self._fail_watchers(key)
         self.ready.update(dict.fromkeys(self.keys))
         self.keys = {}
         self.streams = {}
@@ -279,7 +279,7 @@ class Database:
         changed = self.keys.keys() | other.keys.keys()
         for db in (self, other):
             for key in db.watchers.keys() & changed:
-                db.touch(key)
+                db._fail_watchers(key)
             db.ready.update(dict.fromkeys(changed))
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
@@ -323,7 +323,10 @@ class Database:
         self._observe()
 
     def listen(
-        self, *, on_change: Callable[[bytes], None] | None, on_event: Callable[[int, Event, bytes], None] | None
+        self,
+        *,
+        on_change: Callable[[bytes, Event | None], None] | None,
+        on_event: Callable[[int, Event, bytes], None] | None,
     ) -> None:
         """Whom to call from now on: with keys that change, and with events. None is nobody."""
         self.on_change, self.on_event = on_change, on_event
@@ -337,12 +340,15 @@ class Database:
         event."""
         if not self.is_observed:
             return
-        for watcher in self.watchers.get(key, ()):
-            watcher.dirty = True
+        self._fail_watchers(key)
         if self.on_change is not None:
-            self.on_change(key)
+            self.on_change(key, event)
         if event is not None:
             self.announce(event, key)
+
+    def _fail_watchers(self, key: bytes) -> None:
+        for watcher in self.watchers.get(key, ()):
+            watcher.dirty = True
 
     def announce(self, event: Event, key: bytes) -> None:
         """Name what happened to `key`."""

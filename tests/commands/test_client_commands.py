@@ -53,7 +53,6 @@ CASES = (
     ("CLIENT GETREDIR", b":-1\r\n"),
     ("CLIENT TRACKING x", SYNTAX),
     ("CLIENT TRACKING off", b"+OK\r\n"),
-    ("CLIENT TRACKING on", b"-ERR client side caching is not supported by this server\r\n"),
     (
         "CLIENT TRACKINGINFO",
         b"*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n*0\r\n",

@@ -39,7 +39,6 @@ ABSENT = {
 
 REPLIES = [
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown command") for name, reason in ABSENT.items()),
-    ReplyDifference(r"CLIENT TRACKING on\b.*", "there is no client-side caching", "-ERR client side caching"),
     ReplyDifference(r"SCAN (?!0 |0$).*", "a cursor that no call gave stands anywhere in the order of the keys", "*2"),
     ReplyDifference(
         r"XAUTOCLAIM .* COUNT 576460752303423487\b.*",

@@ -16,6 +16,7 @@ from headrace.commands.durations import Durations
 from headrace.commands.slow_log import SlowLog, SlowTally
 from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
+from headrace.commands.tracking import Tracking
 from headrace.server.config import Config
 from headrace.server.info import human_size, render
 from headrace.server.snapshots import Record
@@ -33,7 +34,9 @@ class FakeServer:
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
     context: Any = field(
-        default_factory=lambda: SimpleNamespace(loading=False, subscriptions=Subscriptions(Mock()), slow_log=SlowLog())
+        default_factory=lambda: SimpleNamespace(
+            loading=False, subscriptions=Subscriptions(Mock()), tracking=Tracking(Mock()), slow_log=SlowLog()
+        )
     )
     clients: dict[int, Client] = field(default_factory=dict)
     loading: Any = field(

@@ -24,6 +24,8 @@ from support.replies import frame_end
 from support.servers import Server
 from support.wire import Wire
 
+ID_MIN = 100
+"""Client IDs are not smaller, so that no other number in a reply is taken for one."""
 DATA = Path(__file__).parent.parent / "compat" / "data" / "dialogues"
 
 
@@ -78,6 +80,9 @@ class Stage:
         """Everything that was heard."""
         self.server.reset()
         self.control = self.server.connect()
+        while self.control.ask("CLIENT", "ID") < ID_MIN:
+            self.control.close()
+            self.control = self.server.connect()
         try:
             for number, step in dialogue.steps:
                 self._step(number, step)
@@ -95,7 +100,7 @@ class Stage:
             time.sleep(int(step[3:]) / 1000)
         elif match := re.fullmatch(r"([a-z]+3?)\.", step):
             self.wires.pop(match[1]).close()
-            self._wait_until_gone(self.ids.pop(match[1]))
+            self._wait_until_gone(self.ids[match[1]])
         else:
             who, mode, command = re.fullmatch(r"([a-z]+3?)([>~]) (.*)", step).groups()  # type: ignore[union-attr]
             is_ordered = mode == ">"
@@ -104,6 +109,7 @@ class Stage:
 
     def _wire(self, who: str) -> Wire:
         if who not in self.wires:
+            assert who not in self.ids, "a name that is closed is not used again"
             wire = self.wires[who] = self.server.connect(3 if who.endswith("3") else 2)
             self.ids[who] = wire.ask("CLIENT", "ID")
         return self.wires[who]
@@ -149,6 +155,5 @@ class Stage:
         frame = re.sub(rb"\b1[0-9]{12}-[0-9]+\b", b"<generated>", frame)
         if frame.startswith((b":", b"*", b"%", b">")):
             for who, client_id in self.ids.items():
-                if client_id > 9 or b"redir" in frame:
-                    frame = frame.replace(b":%d\r\n" % client_id, b":<id:%b>\r\n" % who.encode())
+                frame = frame.replace(b":%d\r\n" % client_id, b":<id:%b>\r\n" % who.encode())
         return frame

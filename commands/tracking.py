@@ -1,0 +1,193 @@
+"""Client side caching: who may hold a copy of which key, and telling them when it is no good any more.
+
+In the default mode the table remembers each key that a tracking client reads, until the key changes once. In
+broadcasting mode nothing is remembered: a client hears of every key with one of its prefixes, the keys that change in
+one turn of the loop together. Keys are told without their database, as in Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.replies import Push
+from ..store.events import EXPIRED, Event
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .context import Context
+
+CHANNEL: Final = b"__redis__:invalidate"
+"""Where a RESP2 client hears of the keys of others that redirect to it."""
+
+
+@dataclass(slots=True)
+class TrackingMode:
+    """How one client is tracked."""
+
+    redirect_id: int = 0
+    """The client to tell instead; 0 is the client itself."""
+    is_broadcast: bool = False
+    opt_in: bool = False
+    """Only what is read right after CLIENT CACHING YES is remembered."""
+    opt_out: bool = False
+    """All is, but what is read right after CLIENT CACHING NO."""
+    no_loop: bool = False
+    """The client does not hear of its own changes."""
+    prefixes: dict[bytes, None] = field(default_factory=dict)
+    """Of a broadcast, in the order in which they were given."""
+    has_caching_word: bool = False
+    """CLIENT CACHING was given for the next command, or for the transaction that is open."""
+    is_redirect_broken: bool = False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what the client reads now goes into the table."""
+        if self.is_broadcast:
+            return False
+        return self.has_caching_word if self.opt_in else not (self.opt_out and self.has_caching_word)
+
+
+@dataclass(slots=True)
+class Broadcast:
+    """The clients of one prefix, and what they are to hear at the end of this turn."""
+
+    clients: dict[Client, None] = field(default_factory=dict)
+    changes: dict[bytes, Client | None] = field(default_factory=dict)
+    """Who changed each key last; None where nobody did it himself (it expired)."""
+
+
+class Tracking:
+    """The table of all tracking clients."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.clients: dict[int, Client] = {}
+        """Those that are tracked, by ID."""
+        self.table: dict[bytes, set[int]] = {}
+        """Who read which key; clients that are gone stay until the key changes."""
+        self.items_count = 0
+        """Sum of all sets of the table."""
+        self.broadcasts: dict[bytes, Broadcast] = {}
+        """By prefix; none is without clients."""
+        self.own_changes: list[bytes | None] = []
+        """Keys that the running client is to hear of behind its reply; None is all keys."""
+
+    # -- who is tracked --------------------------------------------------------------------------
+
+    def start(self, client: Client, mode: TrackingMode) -> None:
+        """Track a client, or track it differently; it keeps the prefixes that it has."""
+        if client.tracking is not None:
+            mode.prefixes = client.tracking.prefixes | mode.prefixes
+            mode.has_caching_word = client.tracking.has_caching_word
+        client.tracking = mode
+        for prefix in mode.prefixes:
+            self.broadcasts.setdefault(prefix, Broadcast()).clients[client] = None
+        self.clients[client.id] = client
+        self._context.refresh_listeners()
+
+    def stop(self, client: Client) -> None:
+        """Track it no more."""
+        if client.tracking is None:
+            return
+        for prefix in client.tracking.prefixes:
+            del self.broadcasts[prefix].clients[client]
+            if not self.broadcasts[prefix].clients:
+                del self.broadcasts[prefix]
+        client.tracking = None
+        del self.clients[client.id]
+        if not self.clients:
+            self.table.clear()
+            self.items_count = 0
+        self._context.refresh_listeners()
+
+    # -- what they hold --------------------------------------------------------------------------
+
+    def remember(self, client: Client, keys: Iterable[bytes]) -> None:
+        """The client has read these keys. Beyond `tracking-table-max-keys` the oldest are given up as if changed."""
+        table = self.table
+        for key in keys:
+            readers = table.setdefault(key, set())
+            if client.id not in readers:
+                readers.add(client.id)
+                self.items_count += 1
+        keys_max = self._context.server.config.tracking_table_max_keys
+        while keys_max and len(table) > keys_max:
+            self._tell_readers(next(iter(table)))
+
+    def note_change(self, key: bytes, event: Event | None) -> None:
+        """A key is not what it was: who holds it is told, broadcasts at the end of the turn."""
+        if self.broadcasts:
+            self._note_broadcasts(key, None if event is EXPIRED else self._context.running)
+        if key in self.table:
+            self._tell_readers(key)
+
+    def note_flush(self) -> None:
+        """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
+        self.table.clear()
+        self.items_count = 0
+        for client in list(self.clients.values()):
+            self._tell_now_or_later(client, None)
+
+    def _tell_readers(self, key: bytes) -> None:
+        readers = self.table.pop(key)
+        self.items_count -= len(readers)
+        for client_id in sorted(readers):
+            client = self.clients.get(client_id)
+            mode = client.tracking if client is not None else None
+            if client is None or mode is None or mode.is_broadcast:
+                continue
+            if not (mode.no_loop and client is self._context.running):
+                self._tell_now_or_later(client, key)
+
+    def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
+        is_first = not any(broadcast.changes for broadcast in self.broadcasts.values())
+        is_noted = False
+        for prefix, broadcast in self.broadcasts.items():
+            if key.startswith(prefix):
+                broadcast.changes[key] = writer
+                is_noted = True
+        if is_first and is_noted:
+            self._context.server.broadcast_soon()
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def tell_own(self, client: Client) -> None:
+        """The running command is through: its client hears of its own changes."""
+        changes, self.own_changes = self.own_changes, []
+        for key in changes:
+            self._tell(client, None if key is None else [key])
+
+    def tell_broadcasts(self) -> None:
+        """The turn is over: one message for each prefix, keys in order."""
+        for _, broadcast in sorted(self.broadcasts.items()):
+            changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
+            for client in list(broadcast.clients) if changes else ():
+                is_deaf = client.tracking is not None and client.tracking.no_loop
+                keys = [key for key, writer in changes if not (is_deaf and writer is client)]
+                if keys:
+                    self._tell(client, keys)
+
+    def _tell_now_or_later(self, client: Client, key: bytes | None) -> None:
+        if client is self._context.running:
+            self.own_changes.append(key)
+        else:
+            self._tell(client, None if key is None else [key])
+
+    def _tell(self, client: Client, keys: list[bytes] | None) -> None:
+        """Send the keys (None: all) to the client or to whom it redirects; a redirection may turn out to be broken."""
+        mode, server = client.tracking, self._context.server
+        if mode is None:
+            return
+        receiver: Client | None = client
+        if mode.redirect_id:
+            receiver = server.find_client(mode.redirect_id)
+        if receiver is None:
+            mode.is_redirect_broken = True
+            if client.protocol == 3:
+                server.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
+        elif receiver.protocol == 3:
+            server.deliver((receiver,), Push([b"invalidate", keys]))
+        elif mode.redirect_id and receiver.is_subscriber:
+            server.deliver((receiver,), Push([b"message", CHANNEL, keys]))

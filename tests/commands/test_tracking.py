@@ -1,0 +1,123 @@
+"""Client side caching: what the server remembers, for whom, and how much of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.server.config import Config
+from support.inprocess import Caller, Rig, running_server
+
+
+def invalidate(*keys: bytes) -> bytes:
+    """The RESP3 message that names these keys."""
+    named = b"".join(b"$%d\r\n%b\r\n" % (len(key), key) for key in keys)
+    return b">2\r\n$10\r\ninvalidate\r\n*%d\r\n%b" % (len(keys), named)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def tracked(rig: Rig, options: str = "") -> Caller:
+    """A RESP3 client that is tracked."""
+    caller = rig.connect()
+    caller.call("HELLO 3", f"CLIENT TRACKING ON {options}")
+    return caller
+
+
+def test_a_key_that_was_read_is_told_once(rig: Rig) -> None:
+    cache, writer = tracked(rig), rig.connect()
+    cache.call("GET k")
+    writer.call("SET k 1", "SET k 2")
+    assert cache.output() == invalidate(b"k")
+
+
+def test_expiry_is_a_change(rig: Rig) -> None:
+    cache, writer = tracked(rig), rig.connect()
+    writer.call("SET k 1 PX 10")
+    cache.call("GET k")
+    rig.clock.advance(20)
+    rig.server._expiry.run(rig.clock())
+    assert cache.output() == invalidate(b"k")
+
+
+def test_a_flush_makes_everything_void(rig: Rig) -> None:
+    cache, writer = tracked(rig), rig.connect()
+    cache.call("GET k")
+    writer.call("FLUSHALL")
+    assert cache.output() == b">2\r\n$10\r\ninvalidate\r\n_\r\n"
+    assert not rig.server.context.tracking.table
+
+
+def test_own_changes_are_told_behind_the_reply_unless_noloop_says_otherwise(rig: Rig) -> None:
+    cache, deaf = tracked(rig), tracked(rig, "NOLOOP")
+    assert cache.call("GET k", "SET k 1") == b"_\r\n+OK\r\n" + invalidate(b"k")
+    assert deaf.call("GET k", "SET k 1") == b"$1\r\n1\r\n+OK\r\n"
+
+
+def test_beyond_the_limit_the_oldest_key_is_given_up(rig: Rig) -> None:
+    rig.config.tracking_table_max_keys = 2
+    cache = tracked(rig)
+    cache.call("MGET a b c")
+    tracking = rig.server.context.tracking
+    assert list(tracking.table) == [b"b", b"c"]
+    assert tracking.items_count == 2
+
+
+def test_nothing_is_remembered_once_nobody_is_tracked(rig: Rig) -> None:
+    first, second = tracked(rig), tracked(rig, "BCAST PREFIX a")
+    first.call("MGET a b")
+    second.call("RESET")
+    rig.dispatcher.detach(first.session)
+    tracking = rig.server.context.tracking
+    assert (tracking.clients, tracking.table, tracking.items_count, tracking.broadcasts) == ({}, {}, 0, {})
+    assert not any(db.is_observed for db in rig.server.store.databases)
+    assert second.client.is_plain
+
+
+def test_a_reader_that_is_gone_is_told_nothing(rig: Rig) -> None:
+    gone, cache, writer = tracked(rig), tracked(rig), rig.connect()
+    gone.call("GET k")
+    cache.call("GET k")
+    rig.dispatcher.detach(gone.session)
+    writer.call("SET k 1")
+    assert cache.output() == invalidate(b"k")
+    assert gone.output() == b""
+
+
+def test_it_is_counted_and_shown(rig: Rig) -> None:
+    cache, other = tracked(rig), tracked(rig, "BCAST PREFIX a PREFIX b")
+    cache.call("MGET a b")
+    lines = other.call("INFO everything").split(b"\r\n")
+    assert b"tracking_clients:2" in lines
+    assert b"tracking_total_keys:2" in lines
+    assert b"tracking_total_items:2" in lines
+    assert b"tracking_total_prefixes:2" in lines
+    shown = other.call("CLIENT LIST").split(b"\n")
+    assert b" flags=t " in shown[1]
+    assert b" redir=0 " in shown[1]
+    assert b" flags=tB " in shown[2]
+
+
+def test_a_broken_redirection_shows(rig: Rig) -> None:
+    target, cache, writer = rig.connect(), rig.connect(), rig.connect()
+    cache.call("HELLO 3", f"CLIENT TRACKING ON REDIRECT {target.client.id}", "GET k")
+    rig.dispatcher.detach(target.session)
+    writer.call("SET k 1")
+    assert cache.output() == b">2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n" % target.client.id
+    assert b" flags=tR " in writer.call("CLIENT LIST")
+
+
+async def test_keys_that_change_in_one_turn_are_broadcast_together() -> None:
+    async with running_server(Config()) as running:
+        cache, writer = await running.connect(), await running.connect()
+        cache.send("HELLO", 3)
+        cache.send("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "k")
+        while await cache.line() != b"+OK\r\n":
+            continue
+        writer.send("SET", "k2", "v")
+        writer.send("SET", "other", "v")
+        writer.send("SET", "k1", "v")
+        await writer.expect(b"+OK\r\n" * 3)
+        await cache.expect(invalidate(b"k1", b"k2"))
