@@ -1,4 +1,5 @@
-# Headrace: `make serve`, `make test`, `make test-clients`, `make lint`, `make bench`, `make oracle`, `make crash`.
+# Headrace: `make serve`, `make test`, `make test-clients`, `make test-pipeline`, `make lint`, `make bench`,
+# `make oracle`, `make crash`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
@@ -14,9 +15,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
-PACKAGES := store protocol commands persistence server
+PACKAGES := store protocol commands persistence server pipeline
 
-.PHONY: serve test test-clients lint bench oracle crash
+.PHONY: serve test test-clients test-pipeline lint bench oracle crash
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -61,6 +62,14 @@ test: lint
 
 test-clients: $(VENV)/.installed-node
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
+
+$(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	@touch $@
+
+# `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.
+test-pipeline: $(VENV)/.installed-spark
+	HEADRACE_REQUIRE_SPARK=1 $(BIN)/pytest tests/pipeline $(ARGS)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)

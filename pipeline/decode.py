@@ -1,0 +1,301 @@
+"""Pages to Arrow: entries become the columns of a schema.
+
+A column is a meta column (its name begins with `_`, see META) or the field of its name, cast to its type. The schema is
+Arrow's, so this module knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..store.ids import parse_id
+from .errors import Malformed
+from .page import Page
+
+PERMISSIVE, DROPMALFORMED, FAILFAST = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
+MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999: `_ts` of later IDs is null."""
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """What queue mode knows of the entries of a page, in their order."""
+
+    consumer: str
+    counts: list[int]
+    idle_ms: list[int]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """A page on its way: columns that were asked for more than once are made once."""
+
+    stream: str
+    page: Page
+    deliveries: Deliveries | None
+    malformed: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    """By row: values that did not fit, by field."""
+    _halves: Any = None
+
+    def id_halves(self) -> Any:
+        """The two numbers of each ID, as a struct of uint64 columns `ms` and `seq`."""
+        if self._halves is None:
+            ids = pa.array(self.page.ids, pa.binary()).cast(pa.string())
+            halves = pc.extract_regex(ids, r"^(?P<ms>[0-9]+)-(?P<seq>[0-9]+)$")
+            self._halves = [pc.struct_field(halves, index).cast(pa.uint64()) for index in (0, 1)]
+        return self._halves
+
+
+def _stream(rows: _Rows, kind: Any) -> Any:
+    return pa.repeat(pa.scalar(rows.stream, pa.string()), len(rows.page)).cast(kind)
+
+
+def _id(rows: _Rows, kind: Any) -> Any:
+    return pa.array(rows.page.ids, pa.binary()).cast(kind)
+
+
+def _ts(rows: _Rows, kind: Any) -> Any:
+    ms = rows.id_halves()[0]
+    if len(ms) and pc.max(ms).as_py() > MS_MAX:
+        ms = pc.if_else(pc.greater(ms, pa.scalar(MS_MAX, pa.uint64())), None, ms)
+    return ms.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(kind)
+
+
+def _half(index: int) -> Callable[[_Rows, Any], Any]:
+    def column(rows: _Rows, kind: Any) -> Any:
+        half = rows.id_halves()[index]
+        if len(half) and pc.max(half).as_py() > INT64_MAX:
+            half = pc.if_else(pc.greater(half, pa.scalar(INT64_MAX, pa.uint64())), None, half)
+        return half.cast(kind)
+
+    return column
+
+
+def _fields(rows: _Rows, kind: Any) -> Any:
+    """All fields as a map; of a repeated field the last value stays, for a map of Spark has each key once."""
+    page = rows.page
+    if page.names is not None and page.columns is not None and len(set(page.names)) == len(page.names):
+        width = len(page.names)
+        offsets = pa.array(range(0, width * len(page) + 1, width), pa.int32())
+        keys = pa.array(page.names * len(page), pa.binary())
+        values = pa.array([value for row in zip(*page.columns, strict=True) for value in row], pa.binary())
+    else:
+        unique = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in page.pairs()]
+        offsets = _offsets([len(pairs) for pairs in unique])
+        keys = pa.array([key for pairs in unique for key in pairs], pa.binary())
+        values = pa.array([value for pairs in unique for value in pairs.values()], pa.binary())
+    return pa.MapArray.from_arrays(offsets, _text(keys, kind.key_type), _text(values, kind.item_type)).cast(kind)
+
+
+def _pairs(rows: _Rows, kind: Any) -> Any:
+    """All fields and values in their order, as they are."""
+    entries = rows.page.pairs()
+    flat = [item for pairs in entries for item in pairs]
+    struct = kind.value_type
+    columns = [_text(pa.array(flat[index::2], pa.binary()), struct.field(index).type) for index in (0, 1)]
+    items = pa.StructArray.from_arrays(columns, fields=[struct.field(0), struct.field(1)])
+    return pa.ListArray.from_arrays(_offsets([len(pairs) // 2 for pairs in entries]), items).cast(kind)
+
+
+def _offsets(sizes: Sequence[int]) -> Any:
+    total, offsets = 0, [0]
+    for size in sizes:
+        total += size
+        offsets.append(total)
+    return pa.array(offsets, pa.int32())
+
+
+def _text(values: Any, kind: Any) -> Any:
+    """Bytes as they are, or as text in which what is no UTF-8 is replaced."""
+    if not pa.types.is_string(kind):
+        return values.cast(kind)
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], kind)
+
+
+def _delivery(read: Callable[[Deliveries, int], list[Any]]) -> Callable[[_Rows, Any], Any]:
+    def column(rows: _Rows, kind: Any) -> Any:
+        count = len(rows.page)
+        return pa.nulls(count, kind) if rows.deliveries is None else pa.array(read(rows.deliveries, count), kind)
+
+    return column
+
+
+@dataclass(frozen=True, slots=True)
+class MetaColumn:
+    """A column that is not a field: its types in Spark's words, its meaning, and how it is made."""
+
+    types: tuple[str, ...]
+    meaning: str
+    make: Callable[[_Rows, Any], Any] | None
+
+
+META = {
+    "_stream": MetaColumn(("string",), "Key of the stream.", _stream),
+    "_id": MetaColumn(("string", "binary"), "Entry ID, `ms-seq`.", _id),
+    "_ts": MetaColumn(("timestamp",), "Time of the ID; what watermarks want.", _ts),
+    "_ms": MetaColumn(("bigint",), "First half of the ID.", _half(0)),
+    "_seq": MetaColumn(("bigint",), "Second half of the ID.", _half(1)),
+    "_fields": MetaColumn(
+        ("map<string,string>", "map<binary,binary>"), "All fields; of a repeated one the last value.", _fields
+    ),
+    "_pairs": MetaColumn(
+        ("array<struct<field:binary,value:binary>>",), "All fields and values in order, exactly.", _pairs
+    ),
+    "_deliveries": MetaColumn(
+        ("bigint",),
+        "How often the entry was delivered, this time included (queue mode; FATAL is 9223372036854775807).",
+        _delivery(lambda deliveries, _: deliveries.counts),
+    ),
+    "_consumer": MetaColumn(
+        ("string",),
+        "Consumer that holds the entry (queue mode).",
+        _delivery(lambda deliveries, count: [deliveries.consumer] * count),
+    ),
+    "_idle_ms": MetaColumn(
+        ("bigint",),
+        "Milliseconds since it was delivered (queue mode).",
+        _delivery(lambda deliveries, _: deliveries.idle_ms),
+    ),
+    "_corrupt": MetaColumn(("map<string,binary>",), "Values that did not fit their column, by field; else null.", None),
+}
+"""All meta columns by name."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Turns pages into batches of `schema` (Arrow, exactly as Spark expects it)."""
+
+    schema: Any
+    parse_mode: str = PERMISSIVE
+
+    def decode(self, stream: str, page: Page, deliveries: Deliveries | None = None) -> Any:
+        """A RecordBatch. Raises Malformed with FAILFAST; rows are left out with DROPMALFORMED."""
+        rows = _Rows(stream, page, deliveries)
+        arrays: list[Any] = []
+        for column in self.schema:
+            meta = META.get(column.name)
+            if meta is None:
+                arrays.append(self._field(rows, column.name, column.type))
+            else:
+                arrays.append(None if meta.make is None else meta.make(rows, column.type))
+        if rows.malformed:
+            self._complain(rows)
+        arrays = [
+            self._corrupt(rows, column.type) if array is None else array
+            for array, column in zip(arrays, self.schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if rows.malformed and self.parse_mode == DROPMALFORMED:
+            batch = batch.filter(pa.array([row not in rows.malformed for row in range(len(page))]))
+        return batch
+
+    def _complain(self, rows: _Rows) -> None:
+        if self.parse_mode == FAILFAST:
+            row = min(rows.malformed)
+            entry_id = rows.page.ids[row].decode()
+            names = ", ".join(name.decode("utf-8", "replace") for name in rows.malformed[row])
+            raise Malformed(
+                f"entry {entry_id} of stream {rows.stream} does not fit the schema in {names} (option parseMode: "
+                "PERMISSIVE keeps such values in _corrupt, DROPMALFORMED drops the row)"
+            )
+
+    @staticmethod
+    def _corrupt(rows: _Rows, kind: Any) -> Any:
+        return (
+            pa.array(
+                [
+                    [(name.decode("utf-8", "replace"), value) for name, value in bad.items()] if bad else None
+                    for bad in (rows.malformed.get(row) for row in range(len(rows.page)))
+                ],
+                kind,
+            )
+            if rows.malformed
+            else pa.nulls(len(rows.page), kind)
+        )
+
+    def _field(self, rows: _Rows, name: str, kind: Any) -> Any:
+        """The values of a field, cast; those that do not fit are null and noted."""
+        values = _values_of(rows.page, name.encode())
+        if values is None:
+            return pa.nulls(len(rows.page), kind)
+        raw = pa.array(values, pa.binary())
+        try:
+            return cast_column(raw, kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
+            pass
+        cast, bad = _cast_tolerant(raw, kind)
+        for row in bad:
+            rows.malformed.setdefault(row, {})[name.encode()] = raw[row].as_py()
+        return cast
+
+
+def _values_of(page: Page, name: bytes) -> Sequence[bytes | None] | None:
+    """The last value of a field by entry; None if no entry can have it."""
+    if page.names is not None and page.columns is not None:
+        for index in range(len(page.names) - 1, -1, -1):
+            if page.names[index] == name:
+                return page.columns[index]
+        return None
+    return [dict(zip(pairs[::2], pairs[1::2], strict=True)).get(name) for pairs in page.pairs()]
+
+
+def cast_column(raw: Any, kind: Any) -> Any:
+    """Bytes as values of a type, all of them. Raises ArrowInvalid or ValueError if one does not fit."""
+    if pa.types.is_binary(kind):
+        return raw
+    text = raw.cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        return _timestamps(text, kind)
+    return text.cast(kind)
+
+
+def _timestamps(text: Any, kind: Any) -> Any:
+    """Unix milliseconds or ISO 8601, UTC where no zone is given."""
+    try:
+        return text.cast(pa.int64()).cast(pa.timestamp("ms", tz=kind.tz)).cast(kind)
+    except pa.ArrowInvalid:
+        moments = [None if value is None else _moment(value) for value in text.to_pylist()]
+        if kind.tz is None:
+            moments = [moment and moment.astimezone(UTC).replace(tzinfo=None) for moment in moments]
+        return pa.array(moments, kind)
+
+
+def _moment(text: str) -> datetime:
+    if text.lstrip("-").isdigit():
+        return datetime.fromtimestamp(int(text) / 1000, UTC)
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _cast_tolerant(raw: Any, kind: Any) -> tuple[Any, list[int]]:
+    """The cast column with nulls for what does not fit, and the rows of these: halves are tried until one is alone."""
+    done: list[Any] = []
+    bad: list[int] = []
+    todo = [(0, len(raw))]
+    while todo:
+        start, end = todo.pop()
+        try:
+            done.append(cast_column(raw.slice(start, end - start), kind))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
+            if end - start == 1:
+                bad.append(start)
+                done.append(pa.nulls(1, kind))
+            else:
+                middle = (start + end) // 2
+                todo += [(middle, end), (start, middle)]
+    return pa.concat_arrays(done), bad
+
+
+def last_id(page: Page) -> int:
+    """The greatest ID of a page that is not empty."""
+    return parse_id(page.ids[-1])

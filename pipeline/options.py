@@ -1,0 +1,385 @@
+"""The options of the data source: each is declared once, as a field with its default and its meaning.
+
+Spark hands options over with lower-cased names; `parse` matches them without regard to case and answers an unknown one
+with the nearest that exists. The tables of docs/pipeline.md are made from these fields (`python -m
+headrace.pipeline.options`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ..store.ids import ID_MAX, U64_MAX, StreamID, make_id, parse_id
+from .errors import OptionError
+
+T = TypeVar("T")
+IGNORED = frozenset({"path", "checkpointlocation", "queryname", "mode", "outputmode"})
+"""What Spark adds to the options by itself, or what chose the class of options."""
+
+
+def option(default: Any, meaning: str, parse: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
+    """A field of a class of options. `parse` raises ValueError with what would have been right."""
+    return field(default=default, repr=not secret, metadata={"meaning": meaning, "parse": parse})
+
+
+# -- kinds of values --------------------------------------------------------------------------------
+
+
+def boolean(text: str) -> bool:
+    """true or false."""
+    words = {"true": True, "false": False}
+    if text.lower() not in words:
+        raise ValueError("true or false")
+    return words[text.lower()]
+
+
+def number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+    """A whole number within bounds."""
+
+    def parse(text: str) -> int:
+        if not text.strip().lstrip("-").isdigit() or not low <= int(text) <= high:
+            raise ValueError(f"a whole number from {low}" + (f" to {high}" if high < 2**63 - 1 else ""))
+        return int(text)
+
+    return parse
+
+
+def seconds(text: str) -> float:
+    """`5`, `0.5`, `5s`, `200ms`, `15m`, `2h`."""
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    digits = text.strip().rstrip("hms")
+    unit = text.strip()[len(digits) :] or "s"
+    try:
+        value = float(digits) * units[unit]
+    except (ValueError, KeyError):
+        raise ValueError("a time such as 500ms, 5s or 15m") from None
+    if value < 0:
+        raise ValueError("a time that is not negative")
+    return value
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """One of some words, in any case."""
+
+    def parse(text: str) -> str:
+        for word in words:
+            if text.lower() == word.lower():
+                return word
+        raise ValueError(f"one of {', '.join(words)}")
+
+    return parse
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Keys separated by commas; `\\,` stands for a comma in a key."""
+    parts = text.replace("\\,", "\0").split(",")
+    keys = tuple(dict.fromkeys(part.strip().replace("\0", ",") for part in parts))
+    if not all(keys):
+        raise ValueError("keys separated by commas")
+    return keys
+
+
+def entry_id(text: str) -> StreamID:
+    """`ms-seq` or `ms`."""
+    try:
+        return parse_id(text.encode())
+    except Exception:
+        raise ValueError("an entry ID such as 1700000000000-0") from None
+
+
+def timestamp_ms(text: str) -> int:
+    """Unix time in milliseconds, or ISO 8601; without a zone it is UTC."""
+    if text.isdigit():
+        return min(int(text), U64_MAX)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a time such as 1700000000000 or 2026-01-31T12:00:00Z") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def position(*words: str) -> Callable[[str], str | dict[str, StreamID]]:
+    """One of some words, or JSON that maps keys to the ID after which reading begins or with which it ends."""
+
+    def parse(text: str) -> str | dict[str, StreamID]:
+        if text.lower() in words:
+            return text.lower()
+        try:
+            pairs = json.loads(text)
+            return {str(key): entry_id(str(value)) for key, value in pairs.items()}
+        except (ValueError, AttributeError):
+            raise ValueError(f'{", ".join(words)} or JSON such as {{"orders": "1700000000000-0"}}') from None
+
+    return parse
+
+
+# -- the options ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the server is."""
+
+    host: str = option("127.0.0.1", "Name or address of the server.")
+    port: int = option(6379, "Its port.", number(1, 65535))
+    socket_path: str | None = option(None, "Path of a Unix socket, instead of host and port.")
+    db: int = option(0, "Number of the database.", number(0))
+    tls: bool = option(False, "Whether the server speaks TLS.", boolean)
+    tls_ca_file: str | None = option(None, "Certificates to trust (PEM), instead of those of the system.")
+    username: str | None = option(None, "User to authenticate as.")
+    password: str | None = option(
+        None, "Password; `passwordFile` and `passwordEnv` keep it out of the program.", secret=True
+    )
+    password_file: str | None = option(None, "File that holds the password, on driver and executors.")
+    password_env: str | None = option(None, "Environment variable that holds the password, on driver and executors.")
+    connect_timeout: float = option(5.0, "How long a connection may take to open.", seconds)
+    read_timeout: float = option(60.0, "How long a reply may take.", seconds)
+    retry_for: float = option(60.0, "How long a lost connection is tried again before the query fails.", seconds)
+
+    @property
+    def address(self) -> str:
+        """For messages."""
+        return self.socket_path or f"{self.host}:{self.port}"
+
+    def resolve_password(self) -> str | None:
+        """The password from wherever it is kept; resolved in each process. Raises OptionError."""
+        if self.password_file is not None:
+            try:
+                return Path(self.password_file).read_text("utf-8").rstrip("\n")
+            except OSError as error:
+                raise OptionError(f"option passwordFile: cannot read {self.password_file}: {error.strerror}") from None
+        if self.password_env is not None:
+            if self.password_env not in os.environ:
+                raise OptionError(f"option passwordEnv: the environment has no {self.password_env}")
+            return os.environ[self.password_env]
+        return self.password
+
+
+def cores() -> int:
+    """Processors of this machine, the default number of partitions."""
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class ReadOptions(Endpoint):
+    """What every reader knows."""
+
+    stream: tuple[str, ...] = option((), "Key of the stream, or keys separated by commas (`\\,` for a comma).", names)
+    fields: str | None = option(None, "Columns for fields, e.g. `n bigint, user string`; see Schemas.")
+    parse_mode: str = option(
+        "PERMISSIVE",
+        "Values that do not fit their column: PERMISSIVE (null, kept in `_corrupt`), DROPMALFORMED or FAILFAST.",
+        choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    )
+    page_size: int = option(2000, "Entries per range read.", number(1, 1_000_000))
+    min_partitions: int | None = option(None, "Parts to read at once; the cores of this machine.", number(1, 10_000))
+
+
+@dataclass(frozen=True)
+class RangeOptions(ReadOptions):
+    """What readers of ranges know."""
+
+    stream_pattern: str | None = option(None, "Glob pattern of keys, instead of `stream`.")
+    fail_on_data_loss: bool = option(
+        True, "Whether entries that were trimmed unread fail the query, or are counted in a warning.", boolean
+    )
+
+
+@dataclass(frozen=True)
+class BatchOptions(RangeOptions):
+    """spark.read."""
+
+    starting_offsets: str | dict[str, StreamID] = option(
+        "earliest",
+        "`earliest`, or JSON with the ID after which reading begins, by key.",
+        position("earliest"),
+    )
+    starting_timestamp: int | None = option(None, "Reading begins with this time (ISO, or Unix ms).", timestamp_ms)
+    ending_offsets: str | dict[str, StreamID] = option(
+        "latest", "`latest`, or JSON with the last ID to read, by key.", position("latest")
+    )
+    ending_timestamp: int | None = option(None, "Reading ends with this time, it included.", timestamp_ms)
+    push_down_filters: bool = option(
+        False,
+        "Read only what comparisons of `_id`, `_ts`, `_ms` and `_stream` ask for; needs "
+        "`spark.sql.python.filterPushdown.enabled=true`.",
+        boolean,
+    )
+
+
+@dataclass(frozen=True)
+class StreamOptions(RangeOptions):
+    """spark.readStream, mode=log."""
+
+    starting_offsets: str | dict[str, StreamID] = option(
+        "latest",
+        "`earliest`, `latest`, `group` (where `group` stands), or JSON with the ID after which reading begins, by key.",
+        position("earliest", "latest", "group"),
+    )
+    starting_timestamp: int | None = option(None, "Reading begins with this time (ISO, or Unix ms).", timestamp_ms)
+    group: str | None = option(None, "Consumer group that is told the position, for monitoring; made if missing.")
+    max_entries_per_trigger: int | None = option(None, "Entries per batch at most, exactly.", number(1))
+    min_entries_per_trigger: int | None = option(None, "Wait until this many entries are there.", number(1))
+    max_trigger_delay: float = option(900.0, "How long to wait for `minEntriesPerTrigger`.", seconds)
+
+
+@dataclass(frozen=True)
+class QueueOptions(ReadOptions):
+    """spark.readStream, mode=queue."""
+
+    group: str = option("", "Consumer group to read as part of. It must exist.")
+    consumer: str = option(
+        "spark",
+        "Prefix of the consumers that hold batches; keep it over restarts, and one per query.",
+    )
+    max_entries_per_trigger: int = option(10_000, "Entries per batch at most.", number(1))
+    min_idle: float | None = option(
+        60.0,
+        "Also take entries of others that have been idle this long, and released ones; `off`: only new ones.",
+        lambda text: None if text.lower() == "off" else seconds(text),
+    )
+    ack_mode: str = option(
+        "batch",
+        "`batch`: acknowledged when Spark has committed the batch; `delete`: and deleted; `manual`: by a settle sink.",
+        choice("batch", "delete", "manual"),
+    )
+    max_deliveries: int | None = option(
+        None, "Entries delivered more often, or released as FATAL, go to `deadLetterStream` instead.", number(1)
+    )
+    dead_letter_stream: str | None = option(None, "Stream for these.")
+
+
+@dataclass(frozen=True)
+class WriteOptions(Endpoint):
+    """df.write and df.writeStream."""
+
+    stream: str | None = option(None, "Key to write to; rows with a `_stream` column choose their own.")
+    idempotency: str = option(
+        "idmp",
+        "`idmp`: rows are known by their place in the batch; `column`: by `_iid`; `content`: by their fields; `none`.",
+        choice("idmp", "column", "content", "none"),
+    )
+    producer: str | None = option(
+        None, "Name under which rows are known; the ID of the query, or a random one. Set it to repeat a batch job."
+    )
+    idmp_duration: int = option(86400, "Seconds for which the stream should remember rows.", number(1, 86400))
+    idmp_max_size: int = option(10_000, "Rows of a producer that the stream should remember.", number(2, 10_000))
+    id_mode: str = option("auto", "`explicit`: entries get the ID in `_id`.", choice("auto", "explicit"))
+    maxlen: int | None = option(None, "Trim to about this many entries.", number(0))
+    minid: str | None = option(None, "Trim entries with IDs below this one.", lambda text: str(entry_id(text)) and text)
+    trim_exact: bool = option(False, "Trim exactly instead of about.", boolean)
+    trim_limit: int | None = option(None, "Entries to trim at once at most.", number(0))
+    pipeline: int = option(500, "Rows per round trip.", number(1, 100_000))
+    ack_group: str | None = option(
+        None, "Acknowledge the entries named by `_ack_id` in this group once their rows are written."
+    )
+    ack_stream: str | None = option(None, "Stream of those entries; rows with `_ack_stream` name their own.")
+    truncate: bool = option(False, 'Whether `mode("overwrite")` may empty the stream.', boolean)
+
+
+@dataclass(frozen=True)
+class SettleOptions(Endpoint):
+    """df.writeStream, mode=settle."""
+
+    group: str = option("", "Consumer group whose entries are settled.")
+    pipeline: int = option(500, "Rows per round trip.", number(1, 100_000))
+
+
+def option_name(name: str) -> str:
+    """`max_entries_per_trigger` -> `maxEntriesPerTrigger`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _fields_of(kind: Any) -> dict[str, Field[Any]]:
+    return {option_name(row.name).lower(): row for row in fields(kind)}
+
+
+def parse(kind: type[T], given: Mapping[str, str]) -> T:
+    """The options of a kind from those a user gave. Raises OptionError, which never shows a value."""
+    rows = _fields_of(kind)
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        row = rows.get(name.lower())
+        if row is None:
+            if name.lower() in IGNORED:
+                continue
+            raise OptionError(_unknown(name, kind))
+        try:
+            values[row.name] = row.metadata["parse"](text)
+        except ValueError as error:
+            raise OptionError(f"option {option_name(row.name)} must be {error}") from None
+    return kind(**values)
+
+
+def _unknown(name: str, kind: type) -> str:
+    known = {key: option_name(row.name) for key, row in _fields_of(kind).items()}
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    advice = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(known.values())}"
+    return f"unknown option {name} for {(kind.__doc__ or '').rstrip('.')}: {advice}"
+
+
+def required(name: str, value: T | None) -> T:
+    """A value that must be there. Raises OptionError."""
+    if not value:
+        raise OptionError(f"option {name} is missing")
+    return value
+
+
+def last_before(ms: int) -> StreamID:
+    """The greatest ID before a time, -1 for none: reading after it begins with that time."""
+    return make_id(ms, 0) - 1
+
+
+def last_within(ms: int) -> StreamID:
+    """The greatest ID of a millisecond."""
+    return min(make_id(ms, U64_MAX), ID_MAX)
+
+
+# -- documentation ----------------------------------------------------------------------------------
+
+GROUPS: dict[str, tuple[type, type | None]] = {
+    "connection": (Endpoint, None),
+    "reading": (ReadOptions, Endpoint),
+    "ranges": (RangeOptions, ReadOptions),
+    "batch": (BatchOptions, RangeOptions),
+    "log": (StreamOptions, RangeOptions),
+    "queue": (QueueOptions, ReadOptions),
+    "write": (WriteOptions, Endpoint),
+    "settle": (SettleOptions, Endpoint),
+}
+"""Kinds of options, each with the kind whose options it shares and does not repeat."""
+
+
+def table(name: str) -> list[str]:
+    """The lines of an option table, in Markdown."""
+    kind, parent = GROUPS[name]
+    shared = {row.name for row in fields(cast(Any, parent))} if parent else set()
+    lines = ["| option | default | meaning |", "|---|---|---|"]
+    for row in fields(cast(Any, kind)):
+        if row.name not in shared:
+            lines.append(f"| `{option_name(row.name)}` | {_shown(row)} | {row.metadata['meaning']} |")
+    return lines
+
+
+def _shown(row: Field[Any]) -> str:
+    if row.default is MISSING or row.default is None or row.default in ((), ""):
+        return ""
+    if isinstance(row.default, bool):
+        return str(row.default).lower()
+    if isinstance(row.default, float):
+        return f"{row.default:g}s"
+    return str(row.default)
+
+
+if __name__ == "__main__":
+    for group in GROUPS:
+        print(f"{group}\n\n" + "\n".join(table(group)) + "\n")

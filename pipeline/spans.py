@@ -1,0 +1,188 @@
+"""Where reading starts and ends: arithmetic on entry IDs and on what the server says of a stream. No I/O.
+
+A position is the last ID taken (0 for none) and `n`, how many entries were ever added up to it, -1 where that is not
+known. `n` is what consumer groups call entries-read: it makes lag a subtraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..store.ids import StreamID, format_id, parse_id
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a stream: entries with IDs from `first` to `last`, both included."""
+
+    stream: str
+    first: StreamID
+    last: StreamID
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no ID is in it."""
+        return self.first > self.last
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What XINFO STREAM says; all zero for a key that is not there."""
+
+    length: int = 0
+    last_id: StreamID = 0
+    first_id: StreamID = 0
+    """ID of the first entry there is, 0 if there is none."""
+    max_deleted_id: StreamID = 0
+    entries_added: int = 0
+
+    @classmethod
+    def from_reply(cls, reply: Sequence[Any]) -> StreamState:
+        """From the reply as flat pairs (RESP2)."""
+        known = dict(zip(reply[::2], reply[1::2], strict=True))
+        first = known.get(b"first-entry")
+        return cls(
+            known[b"length"],
+            parse_id(known[b"last-generated-id"]),
+            parse_id(first[0]) if first else 0,
+            parse_id(known[b"max-deleted-entry-id"]),
+            known[b"entries-added"],
+        )
+
+    @property
+    def end(self) -> Position:
+        """After everything there is."""
+        return Position(self.last_id, self.entries_added, deleted=self.max_deleted_id)
+
+    @property
+    def beginning(self) -> Position:
+        """Before the first entry there is."""
+        if not self.length:
+            return self.end
+        # Entries deleted from the middle are counted as added and are not there, so the count is exact only without.
+        is_exact = self.max_deleted_id < self.first_id
+        n = self.entries_added - self.length if is_exact else UNKNOWN
+        return Position(self.first_id - 1, n, deleted=self.max_deleted_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last ID taken, and the number of entries added up to it.
+
+    `cuts` are IDs between the position before and this one that split the entries evenly: they are kept with it, so
+    that a repeated batch has the same partitions. `deleted` is the greatest ID that had been deleted by then.
+    """
+
+    last: StreamID
+    n: int = UNKNOWN
+    cuts: tuple[StreamID, ...] = ()
+    deleted: StreamID = 0
+
+    def to_json(self, *, with_cuts: bool = True) -> dict[str, Any]:
+        """For Spark's checkpoint."""
+        found: dict[str, Any] = {"id": format_id(self.last).decode(), "n": self.n}
+        if self.cuts and with_cuts:
+            found["cuts"] = [format_id(cut).decode() for cut in self.cuts]
+        if self.deleted:
+            found["deleted"] = format_id(self.deleted).decode()
+        return found
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Position:
+        """From Spark's checkpoint."""
+        cuts = tuple(parse_id(cut.encode()) for cut in found.get("cuts", ()))
+        deleted = parse_id(found.get("deleted", "0-0").encode())
+        return cls(parse_id(found["id"].encode()), int(found.get("n", UNKNOWN)), cuts, deleted)
+
+
+Offsets = dict[str, Position]
+"""By key."""
+
+
+def offsets_to_json(offsets: Offsets, *, with_cuts: bool = True) -> dict[str, Any]:
+    """As Spark keeps it."""
+    return {key: position.to_json(with_cuts=with_cuts) for key, position in sorted(offsets.items())}
+
+
+def offsets_from_json(found: Mapping[str, Any]) -> Offsets:
+    """As Spark gives it back."""
+    return {key: Position.from_json(position) for key, position in found.items()}
+
+
+def split(stream: str, after: StreamID, through: StreamID, cuts: Iterable[StreamID]) -> list[Span]:
+    """The span (after, through] in pieces that end with the cuts; none is empty."""
+    spans = []
+    start = after
+    for cut in sorted({cut for cut in cuts if after < cut < through} | {through}):
+        if cut > start:
+            spans.append(Span(stream, start + 1, cut))
+            start = cut
+    return spans
+
+
+def choose_cuts(fine: Sequence[StreamID], parts: int) -> list[StreamID]:
+    """Of cuts that are evenly apart, those that make `parts` pieces that are about even."""
+    if parts <= 1:
+        return []
+    return sorted({fine[len(fine) * part // parts] for part in range(1, parts)}) if fine else []
+
+
+def backlog(state: StreamState, start: Position) -> int:
+    """How many entries are beyond a position: exact where nothing was deleted, else an upper bound."""
+    if state.last_id <= start.last:
+        return 0
+    if start.n != UNKNOWN:
+        return min(max(state.entries_added - start.n, 0), state.length)
+    return state.length
+
+
+def share(backlogs: Mapping[str, int], limit: int) -> dict[str, int]:
+    """How many entries each stream may give when all together give `limit`: in proportion, the rest to the fullest."""
+    total = sum(backlogs.values())
+    if total <= limit:
+        return dict(backlogs)
+    shares = {key: count * limit // total for key, count in backlogs.items()}
+    rest = limit - sum(shares.values())
+    for key in sorted(backlogs, key=lambda key: (shares[key] - backlogs[key], key)):
+        extra = min(rest, backlogs[key] - shares[key])
+        shares[key] += extra
+        rest -= extra
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Entries beyond a position that can no longer be read."""
+
+    stream: str
+    reason: str
+    resume: Position
+    """Where reading may go on, nothing more being lost."""
+
+    def __str__(self) -> str:
+        return f"stream {self.stream}: {self.reason}"
+
+
+def find_loss(stream: str, start: Position, state: StreamState) -> Loss | None:
+    """Whether entries after `start` are gone, judged by what the stream remembers of itself."""
+    if state.last_id < start.last:
+        reason = (
+            f"it ends at {format_id(state.last_id).decode()}, before {format_id(start.last).decode()} which was read: "
+            "it was deleted and made anew, or its server lost its last writes"
+        )
+        return Loss(stream, reason, Position(0, 0))
+    if start.n != UNKNOWN:
+        trimmed = state.entries_added - state.length - start.n
+        if trimmed > 0 and (not state.first_id or state.first_id > start.last):
+            return Loss(
+                stream,
+                f"{trimmed} entries after {format_id(start.last).decode()} were trimmed or deleted unread",
+                start,
+            )
+    if state.max_deleted_id > max(start.last, start.deleted):
+        return Loss(stream, f"{format_id(state.max_deleted_id).decode()} was deleted, maybe unread", start)
+    return None

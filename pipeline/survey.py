@@ -1,0 +1,182 @@
+"""Asking the server about streams: which there are, what state they are in, and where n entries further on is.
+
+Streams have no rank: nothing answers "the ID of the millionth entry from here". Reading the entries to count them costs
+as much as reading them. `measure` lets the server count instead: a consumer group of its own, read with NOACK and with
+the replies suppressed, tells after each step where it stands and how many entries it has passed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from ..store.ids import StreamID, format_id, parse_id
+from .connection import Argument, Connection, ReplyError, pack
+from .errors import OptionError, refused
+from .page import parse_page
+from .spans import UNKNOWN, Position, StreamState
+
+RULER_PREFIX: Final = "headrace:ruler:"
+"""Names of groups that measure. One that a crash left behind is removed when the stream is measured again."""
+STEPS_PER_TRIP: Final = 64
+SCAN_COUNT: Final = 1000
+PAGE_COUNT: Final = 5000
+"""Entries per range read where the server may not be written to."""
+
+
+def find_streams(connection: Connection, pattern: str) -> list[str]:
+    """Keys of streams that match a glob pattern, in order."""
+    found: set[str] = set()
+    cursor = b"0"
+    while True:
+        cursor, keys = connection.call(
+            "SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT, "TYPE", "stream", doing="option streamPattern"
+        )
+        found.update(key.decode("utf-8", "surrogateescape") for key in keys)
+        if cursor == b"0":
+            return sorted(found)
+
+
+def resolve_streams(connection: Connection, keys: Sequence[str], pattern: str | None) -> list[str]:
+    """The keys that the options `stream` and `streamPattern` name now. Raises OptionError if neither is given."""
+    if bool(keys) == (pattern is not None):
+        raise OptionError("one of the options stream and streamPattern is needed, and not both")
+    return list(keys) if pattern is None else find_streams(connection, pattern)
+
+
+def key_bytes(key: str) -> bytes:
+    """A key as the server knows it."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def states(connection: Connection, keys: Iterable[str]) -> dict[str, StreamState]:
+    """The state of each stream; that of a key which is not there is all zero."""
+    keys = list(keys)
+    replies = connection.call_all([("XINFO", "STREAM", key_bytes(key)) for key in keys])
+    return {key: _state(key, reply) for key, reply in zip(keys, replies, strict=True)}
+
+
+def _state(key: str, reply: Any) -> StreamState:
+    if isinstance(reply, ReplyError):
+        if str(reply) == "ERR no such key":
+            return StreamState()
+        raise refused(f"stream {key}", str(reply))
+    return StreamState.from_reply(reply)
+
+
+def measure(
+    connection: Connection, key: str, start: Position, step: int, steps_max: int, until: StreamID
+) -> list[Position]:
+    """The positions `step`, 2 * `step`, .. entries after `start`, up to `steps_max` of them or the first at or beyond
+    `until`. The last may be less than a step further on, at the end of the stream.
+    """
+    positions: list[Position] = []
+    while len(positions) < steps_max:
+        count = min(steps_max - len(positions), STEPS_PER_TRIP)
+        found = _measure_by_group(connection, key, start, step, count)
+        if found is None:
+            found = _measure_by_reading(connection, key, start, step, count, until)
+        for position in found:
+            if position.last <= start.last:
+                return positions
+            positions.append(position)
+            start = position
+            if position.last >= until:
+                return positions
+        if len(found) < count:
+            return positions
+    return positions
+
+
+def _measure_by_group(
+    connection: Connection, key: str, start: Position, step: int, count: int
+) -> list[Position] | None:
+    """None if the server does not let us: it must be writable, and know CLIENT REPLY."""
+    name = RULER_PREFIX + os.urandom(8).hex()
+    stream = key_bytes(key)
+    entries_read = ("ENTRIESREAD", start.n) if start.n != UNKNOWN else ()
+    requests: list[tuple[Argument, ...]] = [
+        ("XGROUP", "CREATE", stream, name, format_id(start.last), *entries_read),
+        ("XGROUP", "CREATECONSUMER", stream, name, "ruler"),
+    ]
+    step_requests: list[tuple[Argument, ...]] = [
+        ("CLIENT", "REPLY", "SKIP"),
+        ("XREADGROUP", "GROUP", name, "ruler", "COUNT", step, "NOACK", "STREAMS", stream, ">"),
+        ("XINFO", "GROUPS", stream),
+    ]
+    sent = [*requests, *step_requests * count, ("XGROUP", "DESTROY", stream, name)]
+
+    def ask() -> list[Any]:
+        connection.send_all(sent)
+        made = connection.receive(2)
+        if isinstance(made[0], ReplyError):
+            # Nothing is skipped then: an XREADGROUP without a group answers an error, which SKIP swallows as well.
+            connection.receive(count + 1)
+            return made[:1]
+        return connection.receive(count + 1)
+
+    replies = connection.retry(ask)
+    if isinstance(replies[0], ReplyError):
+        if replies[0].code in ("NOPERM", "READONLY", "MISCONF", "OOM"):
+            return None
+        raise refused(f"stream {key}", str(replies[0]))
+    groups = [_group_row(reply, name) for reply in replies[:-1] if not isinstance(reply, ReplyError)]
+    _remove_leftovers(connection, stream, replies[0])
+    return [Position(parse_id(row[b"last-delivered-id"]), _count_of(row)) for row in groups if row is not None]
+
+
+def _group_row(reply: Any, name: str) -> dict[bytes, Any] | None:
+    for row in reply:
+        known = dict(zip(row[::2], row[1::2], strict=True))
+        if known[b"name"] == name.encode():
+            return known
+    return None
+
+
+def _count_of(row: dict[bytes, Any]) -> int:
+    count = row[b"entries-read"]
+    return UNKNOWN if count is None else int(count)
+
+
+def _remove_leftovers(connection: Connection, stream: bytes, reply: Any) -> None:
+    """Destroy rulers that crashes left behind, but none that another reader may be using: these have just been used."""
+    if isinstance(reply, ReplyError) or len(reply) < 2:
+        return
+    names = [dict(zip(row[::2], row[1::2], strict=True))[b"name"] for row in reply]
+    rulers = [name for name in names if name.startswith(RULER_PREFIX.encode())]
+    if len(rulers) < 2:
+        return
+    consumers = connection.call_all([("XINFO", "CONSUMERS", stream, name) for name in rulers])
+    stale = []
+    for name, rows in zip(rulers, consumers, strict=True):
+        if not isinstance(rows, ReplyError) and all(
+            dict(zip(row[::2], row[1::2], strict=True))[b"idle"] > LEFTOVER_IDLE_MS for row in rows
+        ):
+            stale.append(("XGROUP", "DESTROY", stream, name))
+    if stale:
+        connection.call_all(stale)
+
+
+LEFTOVER_IDLE_MS: Final = 600_000
+
+
+def _measure_by_reading(
+    connection: Connection, key: str, start: Position, step: int, count: int, until: StreamID
+) -> list[Position]:
+    """The same by reading the entries: slow, but asks for no right to write."""
+    positions: list[Position] = []
+    last, passed = start.last, 0
+    while len(positions) < count:
+        wanted = min(step - passed % step, PAGE_COUNT)
+        request = ("XRANGE", key_bytes(key), b"(" + format_id(last), b"+", "COUNT", wanted)
+        page = parse_page(connection.fetch(pack(request)))
+        if len(page):
+            last = parse_id(page.ids[-1])
+            passed += len(page)
+        is_end = len(page) < wanted
+        if (passed % step == 0 or is_end) and (not positions or positions[-1].last < last) and last > start.last:
+            positions.append(Position(last, UNKNOWN if start.n == UNKNOWN else start.n + passed))
+        if is_end or last >= until:
+            break
+    return positions

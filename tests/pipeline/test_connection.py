@@ -1,0 +1,118 @@
+"""The connection: what it makes of refusals, and of a server that goes away."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from headrace.pipeline.connection import Connection, ReplyError, pack
+from headrace.pipeline.errors import PipelineError, Refused, ServerGone
+from headrace.pipeline.options import Endpoint
+from support.servers import Server, free_port
+
+StartServer = Callable[..., Server]
+REPLY = b"+PONG\r\n"
+
+
+def endpoint(port: int, **options: object) -> Endpoint:
+    return Endpoint(port=port, retry_for=0.2, **options)  # type: ignore[arg-type]
+
+
+@contextmanager
+def scripted(*answers: bytes) -> Iterator[int]:
+    """A server that answers the first read of each connection with the next of `answers` and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for answer in answers:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            # One that does not like the answer resets the connection.
+            with client, contextlib.suppress(ConnectionResetError):
+                client.recv(65536)
+                client.sendall(answer)
+                client.shutdown(socket.SHUT_WR)
+                client.recv(65536)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+
+
+def test_pipeline_gives_errors_as_values(server: Server) -> None:
+    with Connection(endpoint(server.port)) as connection:
+        replies = connection.call_all([("SET", "k", "v"), ("XLEN", "k"), ("GET", "k")])
+    assert replies[0] == b"OK"
+    assert isinstance(replies[1], ReplyError)
+    assert replies[1].code == "WRONGTYPE"
+    assert replies[2] == b"v"
+
+
+def test_error_reply_is_raised_with_the_option_to_check(server: Server) -> None:
+    with Connection(endpoint(server.port)) as connection:
+        connection.call("SET", "k", "v")
+        with pytest.raises(Refused, match="stream k: the key holds no stream: check the option stream"):
+            connection.call("XLEN", "k", doing="stream k")
+
+
+def test_raw_reply_is_whole_whatever_its_size(server: Server) -> None:
+    value = b"\r\n$32\r\n" + b"x" * 3_000_000
+    with Connection(endpoint(server.port)) as connection:
+        connection.call("SET", "k", value)
+        assert connection.fetch(pack(("GET", "k"))) == b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def test_database_is_selected_and_password_given(start_server: StartServer) -> None:
+    started = start_server("headrace")
+    port = started.port
+    with started.connect() as wire:
+        wire.call("CONFIG", "SET", "requirepass", "sesame")
+    with Connection(endpoint(port, password="sesame", db=3)) as connection:
+        connection.call("SET", "k", "v")
+    with Connection(endpoint(port, password="sesame")) as connection:
+        assert connection.call("EXISTS", "k") == 0
+    with pytest.raises(Refused, match="the server wants a password: set passwordFile or passwordEnv"):
+        Connection(endpoint(port)).call("PING")
+    with pytest.raises(Refused, match="refused the password") as caught:
+        Connection(endpoint(port, password="wrong-one")).call("PING")
+    assert "wrong-one" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_named_with_its_options() -> None:
+    port = free_port()
+    with pytest.raises(
+        ServerGone, match=rf"127.0.0.1:{port} did not answer for 0.2 s \(options host, port, retryFor\)"
+    ):
+        Connection(endpoint(port)).call("PING")
+
+
+def test_a_lost_connection_is_opened_again_and_the_request_repeated(server: Server) -> None:
+    with Connection(endpoint(server.port)) as connection, Connection(endpoint(server.port)) as other:
+        connection.call("PING")
+        other.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert connection.call("ECHO", "again") == b"again"
+        other.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert connection.fetch(pack(("ECHO", "again"))) == b"$5\r\nagain\r\n"
+
+
+def test_loading_is_waited_for() -> None:
+    with scripted(b"-LOADING wait\r\n", REPLY + b"$2\r\nok\r\n") as port:
+        assert Connection(endpoint(port)).call("ECHO", "ok") == b"ok"
+
+
+def test_tls_where_there_is_none_and_none_where_it_is_are_told() -> None:
+    with scripted(b"-ERR what\r\n") as port, pytest.raises(PipelineError, match=r"does not speak TLS \(option tls\)"):
+        Connection(endpoint(port, tls=True)).call("PING")
+    alert = b"\x15\x03\x01\x00\x02\x02\x0a"
+    with scripted(alert) as port, pytest.raises(PipelineError, match="if it speaks TLS, set tls=true"):
+        Connection(endpoint(port)).call("PING")

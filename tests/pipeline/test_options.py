@@ -1,0 +1,100 @@
+"""Options: found whatever their case, checked, explained, and silent about secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.errors import OptionError, PipelineError, message_of
+from headrace.pipeline.options import (
+    GROUPS,
+    BatchOptions,
+    Endpoint,
+    QueueOptions,
+    StreamOptions,
+    WriteOptions,
+    parse,
+    seconds,
+    table,
+)
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
+
+
+def test_names_are_found_in_any_case_and_typed() -> None:
+    options = parse(StreamOptions, {"STREAM": "a,b\\,c", "maxentriespertrigger": "7", "failOnDataLoss": "FALSE"})
+    assert options.stream == ("a", "b,c")
+    assert options.max_entries_per_trigger == 7
+    assert options.fail_on_data_loss is False
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"streem": "x"}, "did you mean stream?"),
+        ({"stream": ""}, "option stream must be keys separated by commas"),
+        ({"port": "70000"}, "option port must be a whole number from 1 to 65535"),
+        ({"tls": "perhaps"}, "option tls must be true or false"),
+        ({"parseMode": "maybe"}, "option parseMode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ({"startingOffsets": "sometimes"}, "option startingOffsets must be earliest or JSON"),
+        ({"startingTimestamp": "noon"}, "option startingTimestamp must be a time such as"),
+        ({"retryFor": "-1s"}, "option retryFor must be a time that is not negative"),
+    ],
+)
+def test_bad_option_is_answered_in_one_line(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse(BatchOptions, given)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_password_is_in_no_representation_and_no_error() -> None:
+    options = parse(Endpoint, {"password": "sesame"})
+    assert options.resolve_password() == "sesame"
+    assert "sesame" not in repr(options)
+    with pytest.raises(OptionError) as caught:
+        parse(Endpoint, {"passwrd": "sesame"})
+    assert "sesame" not in str(caught.value)
+
+
+def test_password_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("sesame\n")
+    assert Endpoint(password_file=str(tmp_path / "secret")).resolve_password() == "sesame"
+    monkeypatch.setenv("STREAM_PASSWORD", "open")
+    assert Endpoint(password_env="STREAM_PASSWORD").resolve_password() == "open"
+    with pytest.raises(OptionError, match="option passwordFile: cannot read"):
+        Endpoint(password_file=str(tmp_path / "none")).resolve_password()
+    with pytest.raises(OptionError, match="the environment has no NOTHING"):
+        Endpoint(password_env="NOTHING").resolve_password()
+
+
+def test_times_have_units() -> None:
+    assert [seconds(text) for text in ("5", "0.5", "200ms", "15m", "2h")] == [5, 0.5, 0.2, 900, 7200]
+    assert parse(QueueOptions, {"minIdle": "off"}).min_idle is None
+
+
+def test_positions_are_ids_by_key() -> None:
+    options = parse(StreamOptions, {"startingOffsets": '{"orders": "5-1"}'})
+    assert options.starting_offsets == {"orders": 5 << 64 | 1}
+    assert parse(BatchOptions, {"endingTimestamp": "1970-01-01T00:00:01"}).ending_timestamp == 1000
+
+
+def test_what_spark_adds_by_itself_is_no_option() -> None:
+    assert parse(WriteOptions, {"checkpointlocation": "/x", "queryname": "q", "stream": "s"}).stream == "s"
+
+
+@pytest.mark.parametrize("name", list(GROUPS))
+def test_option_tables_of_the_documentation_are_made_from_the_declarations(name: str) -> None:
+    text = DOCUMENT.read_text("utf-8")
+    begin, end = f"<!-- options {name} -->\n", "<!-- end -->"
+    assert text.split(begin, 1)[1].split(end, 1)[0].strip().splitlines() == table(name)
+
+
+def test_the_line_for_the_user_is_found_in_what_spark_makes_of_an_error() -> None:
+    wrapped = RuntimeError(
+        "[PYTHON]\nTraceback\n  File x\nheadrace.pipeline.errors.OptionError: option stream\n SQLSTATE"
+    )
+    assert message_of(wrapped) == "option stream"
+    assert message_of(PipelineError("plain")) == "plain"
+    assert message_of(ValueError("first\nsecond")) == "first"
