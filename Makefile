@@ -15,7 +15,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
-PACKAGES := store protocol commands persistence server pipeline
+PACKAGES := store protocol commands persistence server pipeline testing
 
 .PHONY: serve test test-clients test-pipeline lint bench oracle crash
 .DEFAULT_GOAL := test

@@ -1,0 +1,181 @@
+"""A server for the length of a test run: a process of its own, on a free port of this machine.
+
+    with ServerProcess(folder) as server:
+        client = redis.Redis.from_url(server.url)
+
+A process and not a thread, because a server owns its process: it takes the signals, configures the logging and tunes
+the garbage collector, and a thread of it would compete with the code under test for the interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import quote
+
+from ..protocol.packing import pack_command
+
+HOST: Final = "127.0.0.1"
+
+START_TIMEOUT_S: Final = 30.0
+"""How long a start may take, on a busy machine."""
+
+STOP_TIMEOUT_S: Final = 10.0
+"""How long an ordered stop may take before the process is killed."""
+
+RETRY_S: Final = 0.01
+
+REPLY_TIMEOUT_S: Final = 10.0
+
+ATTEMPTS_COUNT: Final = 5
+"""How many ports are tried: between finding one free and listening on it, another process may take it."""
+
+DEFAULTS: Final = ("--save", "", "--appendonly", "no")
+"""Nothing is kept: what a test wants written, it asks for."""
+
+PORT_IS_TAKEN: Final = "another process has the port"
+"""What the log says of that: see `headrace.server.listener`."""
+
+LOG_TAIL_LENGTH: Final = 2000
+
+
+class ServerError(Exception):
+    """The server did not start, or is gone; the text says so, and ends with the last lines of its log."""
+
+
+class ServerProcess:
+    """One Headrace process. `arguments` are words of its command line, e.g. `("--maxmemory", "1mb")`.
+
+    The first may be a configuration file. Address, port and data folder are chosen here and cannot be given.
+    """
+
+    def __init__(self, folder: Path, arguments: Sequence[str] = ()) -> None:
+        self.host = HOST
+        self.port = 0
+        """The port it listens on; 0 until it is started."""
+        self.folder = folder
+        """Data and log of the server."""
+        self.arguments = tuple(arguments)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<ServerProcess {self.host}:{self.port}>"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
+
+    @property
+    def password(self) -> str:
+        """What `--requirepass` among the arguments says; empty if nothing."""
+        pairs = zip(self.arguments, self.arguments[1:], strict=False)
+        return next((value for name, value in reversed(list(pairs)) if name == "--requirepass"), "")
+
+    @property
+    def url(self) -> str:
+        """The address in the form that clients read, e.g. `redis://127.0.0.1:40123/0`."""
+        credentials = f":{quote(self.password, safe='')}@" if self.password else ""
+        return f"redis://{credentials}{self.host}:{self.port}/0"
+
+    @property
+    def log(self) -> str:
+        """The last lines that the server wrote."""
+        return self._log_path.read_text("utf-8", "replace")[-LOG_TAIL_LENGTH:]
+
+    @property
+    def _log_path(self) -> Path:
+        return self.folder / "headrace.log"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers. Raises ServerError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for _ in range(ATTEMPTS_COUNT):
+            self.port = find_free_port()
+            self._spawn()
+            if self._wait_until_ready():
+                return
+            if PORT_IS_TAKEN not in self.log:
+                break
+        raise ServerError(f"Headrace did not start:\n{self.log}")
+
+    def _spawn(self) -> None:
+        arguments = list(self.arguments)
+        file = arguments[:1] if arguments and not arguments[0].startswith("-") else []
+        options = [*DEFAULTS, *arguments[len(file) :]]
+        place = ["--bind", HOST, "--port", str(self.port), "--dir", str(self.folder)]
+        # Variables that configure another Headrace, say that of a container, are not meant for this one.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+        words = [sys.executable, "-m", __package__.partition(".")[0], *file, *options, *place]
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def _wait_until_ready(self) -> bool:
+        """Whether the server answers in time; one that does not is ended."""
+        assert self._process is not None
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while self._process.poll() is None and time.monotonic() < deadline_s:
+            try:
+                if not self._ask("PING").startswith("-LOADING"):
+                    return True
+            except OSError:
+                time.sleep(RETRY_S)
+        self.stop()
+        return False
+
+    def flush(self) -> None:
+        """Delete every key of every database. Raises ServerError if the server is gone or refuses."""
+        try:
+            reply = self._ask("FLUSHALL")
+        except OSError as error:
+            raise ServerError(f"Headrace is gone ({error}):\n{self.log}") from error
+        if reply != "+OK":
+            raise ServerError(f"Headrace cannot be emptied: {reply[1:]}")
+
+    def _ask(self, command: str) -> str:
+        """The first line of the reply. Raises OSError."""
+        with socket.create_connection(self.address, REPLY_TIMEOUT_S) as connection:
+            replies = connection.makefile("rb")
+            if self.password:
+                connection.sendall(pack_command((b"AUTH", os.fsencode(self.password))))
+                replies.readline()
+            connection.sendall(pack_command((command.encode(),)))
+            line = replies.readline()
+        if not line:
+            raise ConnectionResetError("it closed the connection")
+        return line.decode().rstrip()
+
+    def stop(self) -> None:
+        """End the server in good order, or by force if that takes too long. One that has ended stays so."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def find_free_port() -> int:
+    """A port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
