@@ -222,6 +222,13 @@ def rename(name: bytes, new_name: bytes) -> None:
     row = TABLE.pop(name.upper())
     if new_name:
         TABLE[new_name.upper()] = row
+        if row.handler is not None:
+            row.handler = _under_its_own_name(row.name.encode(), row.handler)
+
+
+def _under_its_own_name(name: bytes, handler: Handler) -> Handler:
+    """Handlers log requests as they came, and may count on the length of their name."""
+    return lambda context, argv: handler(context, [name, *argv[1:]])
 
 
 def all_rows() -> Iterator[Row]:

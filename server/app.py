@@ -40,6 +40,7 @@ from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from .loading import Loading
 from .logkeeper import LogKeeper
 from .memory import Memory
+from .renaming import rename_commands
 from .snapshots import Snapshots
 from .stats import Stats
 from .users import load_users, reload_users, save_users
@@ -564,7 +565,8 @@ class Server:
 
 
 def serve(config: Config) -> int:
-    """Run a server until it is asked to stop; the exit code. Raises ListenError."""
+    """Run a server until it is asked to stop; the exit code. Raises ListenError, ConfigError."""
+    rename_commands(config.renamings)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(config))
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..store.errors import GenericError
-from .configfile import DeclaredUser, replace_file, rewrite_text
+from .configfile import LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
@@ -38,8 +38,10 @@ class Config:
     def __init__(self) -> None:
         self.file_path: bytes | None = None
         """Absolute path of the configuration file, None without one."""
-        self.declared_users: list[DeclaredUser] = []
-        """The `user` lines of the file."""
+        self.declared_users: list[LateLine] = []
+        """The `user` lines."""
+        self.renamings: list[LateLine] = []
+        """The `rename-command` lines: old name and new one."""
         self.list_users: Callable[[], list[bytes]] = list
         """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
         self._callbacks: dict[bytes, list[Callback]] = {}

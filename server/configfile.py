@@ -45,8 +45,8 @@ class ConfigLineError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredUser:
-    """A `user` line: the words behind that one, name first, and where the line stands, for a person."""
+class LateLine:
+    """A line that is judged when the server knows its commands: the words behind the first, and where it stands."""
 
     place: str
     shown: bytes
@@ -198,8 +198,11 @@ class Loader:
         if not words:
             return
         try:
-            if words[0].lower() == b"user":
-                self._declare_user(DeclaredUser(place, shown, words[1:]))
+            name = words[0].lower()
+            if name == b"user":
+                self._declare_user(LateLine(place, shown, words[1:]))
+            elif name == b"rename-command" and len(words) == 3:
+                self._config.renamings.append(LateLine(place, shown, words[1:]))
             else:
                 self._take(words, depth)
         except BadValue as bad:
@@ -219,8 +222,7 @@ class Loader:
         else:
             self._assign(directive, words[1:])
 
-    def _declare_user(self, declared: DeclaredUser) -> None:
-        """The rules are applied when the server knows its commands."""
+    def _declare_user(self, declared: LateLine) -> None:
         if not declared.words:
             raise BadValue("Bad directive or wrong number of arguments")
         name = declared.words[0]

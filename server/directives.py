@@ -353,11 +353,9 @@ REFUSED: dict[bytes, str] = {
     b"slaveof": "Headrace is a standalone server: it has no replication",
     b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
     b"tls-port": "Headrace has no TLS listener",
-    b"rename-command": "Headrace does not rename commands",
 }
 """Directives whose silent loss would leave a server less safe or less durable than its file says.
 
 A configuration file that asks for one stops the start, with this reason. The values that ask for nothing
-(`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see
-`configfile`.
+(`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see `configfile`.
 """

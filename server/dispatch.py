@@ -531,7 +531,7 @@ class Dispatcher:
         A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
         XREAD waits for a stream to come.
         """
-        row = find_row(waiter.blocked.argv)
+        row = find_row(waiter.blocked.argv, DECLARED)
         if not is_stream and not row.is_write:
             return
         client = waiter.client
@@ -575,7 +575,7 @@ class Dispatcher:
             return
         self.context.client = waiter.client
         self.context.may_block = False
-        reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+        reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
         self.context.may_block = True
         self._end_wait(waiter, reply)
         self._end_run(self.sessions[waiter.client.id])
@@ -583,7 +583,7 @@ class Dispatcher:
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
         blocked = waiter.blocked
-        row = find_row(blocked.argv)
+        row = find_row(blocked.argv, DECLARED)
         count_call(self.context, waiter.client, row, blocked.sent or blocked.argv, blocked.spent_ns)
         count_commands(self.context, waiter.client, 1)
         self._end_wait(waiter, reply)
@@ -592,7 +592,7 @@ class Dispatcher:
         """After an fsync of the log: answer the WAITAOF that it fulfils."""
         for waiter in [each for each in self.waiters.by_client.values() if each.blocked.for_sync]:
             self.context.client = waiter.client
-            reply = self._run(find_row(waiter.blocked.argv), waiter.blocked.argv)
+            reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
             if type(reply) is not Blocked:
                 self._end_wait(waiter, reply)
             self._end_run(self.sessions[waiter.client.id])
@@ -610,7 +610,7 @@ class Dispatcher:
         if waiter is None:
             return False
         if with_error:
-            self._give_up(waiter, failed(self.context, find_row(waiter.blocked.argv), Unblocked()))
+            self._give_up(waiter, failed(self.context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
             # Redis blames whoever ran while the error was made, too.
             DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:

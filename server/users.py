@@ -14,7 +14,7 @@ from ..commands.permissions.user import User
 from ..commands.permissions.users import DEFAULT_NAME, Users
 from ..store.errors import GenericError
 from .config import Config
-from .configfile import ConfigError, ConfigLineError, DeclaredUser, replace_file
+from .configfile import ConfigError, ConfigLineError, LateLine, replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def load_users(config: Config) -> Users:
     return users
 
 
-def _declared(users: Users, declared: DeclaredUser) -> User:
+def _declared(users: Users, declared: LateLine) -> User:
     """The user of a `user` line; nothing of an earlier default user stays. Raises ConfigLineError."""
 
     def wrong(subject: bytes, why: str) -> ConfigLineError:

@@ -84,7 +84,6 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"replicaof 127.0.0.1 7000", "no replication"),
         (b"tls-port 6380", "no TLS"),
         (b"cluster-enabled YES", "no cluster"),
-        (b'rename-command FLUSHALL ""', "does not rename commands"),
         (b"user", "Bad directive or wrong number of arguments"),
         (
             b"user alice on\nuser alice off",
