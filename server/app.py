@@ -183,10 +183,11 @@ class Server:
         if len(self.dispatcher.sessions) >= config.maxclients:
             self.stats.connections_rejected += 1
             return TOO_MANY_CLIENTS
-        self.stats.connections_received += 1
         peer = connection.transport.get_extra_info("peername")
         if config.protected_mode and self.users.default.nopass and not is_loopback(peer):
+            self.stats.connections_rejected += 1
             return PROTECTED_MODE
+        self.stats.connections_received += 1
         client = connection.client
         client.db = self.store.databases[0]
         client.created_ms = client.last_active_ms = self.clock()

@@ -247,6 +247,23 @@ def test_refusal_of_protected_mode_is_one_line() -> None:
     assert PROTECTED_MODE.count(b"\r\n") == 1
 
 
+async def test_protected_mode_turns_strangers_away_until_there_is_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.server.app.is_loopback", lambda peer: False)
+    async with running_server() as running:
+        stranger = await running.connect()
+        await stranger.expect(PROTECTED_MODE)
+        await stranger.expect_end()
+        assert (running.server.stats.connections_rejected, running.server.stats.connections_received) == (1, 0)
+        running.server.config.set_many([(b"requirepass", b"pw")])
+        stranger = await running.connect()
+        stranger.send("PING")
+        await stranger.expect(b"-NOAUTH Authentication required.\r\n")
+        running.server.config.set_many([(b"requirepass", b""), (b"protected-mode", b"no")])
+        stranger = await running.connect()
+        stranger.send("PING")
+        await stranger.expect(b"+PONG\r\n")
+
+
 def test_addresses_are_shown_as_in_client_list() -> None:
     assert format_address(("127.0.0.1", 80), b"") == b"127.0.0.1:80"
     assert format_address(("::1", 80, 0, 0), b"") == b"[::1]:80"
