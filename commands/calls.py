@@ -41,6 +41,8 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     duration_ns = perf_counter_ns() - started_ns
     if context.is_counting and row.is_write:
         context.recount(row, argv)
+    if context.monitors.clients and client.blocked is None:
+        context.monitors.show(client, row, argv)
     if client.tracking is not None and row.flags & Flag.READONLY and client.tracking.remembers:
         context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:

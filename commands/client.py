@@ -66,6 +66,8 @@ class Client:
     """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
     patterns: dict[bytes, None] = field(default_factory=dict)
     shard_channels: dict[bytes, None] = field(default_factory=dict)
+    is_monitor: bool = False
+    """It sees every command that is run; kept by `monitors.Monitors`."""
     tracking: TrackingMode | None = None
     """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
     no_evict: bool = False

@@ -132,13 +132,14 @@ def quit_connection(context: Context, argv: list[bytes]) -> Reply:
 def reset(context: Context, argv: list[bytes]) -> Reply:
     """RESET
 
-    Leaves MULTI, WATCH, tracking and all subscriptions, selects database 0 and protocol 2, forgets the name and the
-    reply mode, and logs out where a password is required. The ID and the library name stay.
+    Leaves MULTI, WATCH, MONITOR, tracking and all subscriptions, selects database 0 and protocol 2, forgets the name
+    and the reply mode, and logs out where a password is required. The ID and the library name stay.
     """
     client = context.client
     discard(context.store, client)
     context.subscriptions.remove_client(client)
     context.tracking.stop(client)
+    context.monitors.remove(client)
     client.db = context.db = context.store.databases[0]
     client.protocol = 2
     log_out(context, client)

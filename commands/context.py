@@ -13,6 +13,7 @@ from ..store.stream import Stream
 from .calls import NEVER_NS
 from .keys import find_keys
 from .latency import LatencyMonitor
+from .monitors import Monitors
 from .notifications import Notifications
 from .slow_log import SlowLog
 from .subscriptions import Subscriptions
@@ -42,6 +43,7 @@ class Context:
         "loading",
         "logging",
         "may_block",
+        "monitors",
         "notifications",
         "now_ms",
         "running",
@@ -61,6 +63,7 @@ class Context:
         self.subscriptions = Subscriptions(server)
         self.notifications = Notifications(self.subscriptions)
         self.tracking = Tracking(self)
+        self.monitors = Monitors(self)
         self.running: Client | None = None
         """Whose command is being run, with its reply still to be written; None while a plain client's is."""
         self.client: Client

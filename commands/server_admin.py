@@ -1,4 +1,4 @@
-"""Stopping the server: SHUTDOWN; and LASTSAVE, which monitoring tools ask for."""
+"""What operators ask for: SHUTDOWN, LASTSAVE, MONITOR."""
 
 from __future__ import annotations
 
@@ -130,3 +130,28 @@ def bgsave(context: Context, argv: list[bytes]) -> Reply:
     if context.server.save_in_background(may_wait=may_wait, may_start=context.may_block):
         return SimpleString(b"Background saving started")
     return SimpleString(b"Background saving scheduled")
+
+
+@command(
+    "MONITOR",
+    arity=1,
+    flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE,
+    group="server",
+    since="1.0.0",
+    summary="Shows every command that the server runs, until RESET or the end of the connection.",
+    complexity="O(1) for each command that is run.",
+    differs="The microseconds are those of the last whole millisecond.",
+)
+def monitor(context: Context, argv: list[bytes]) -> Reply:
+    """MONITOR
+
+    One line a command: Unix time, database, who sent it, its words. Returns OK, and nothing the second time.
+    Raises GenericError inside EXEC.
+    """
+    client = context.client
+    if not context.may_block:
+        raise GenericError(b"MONITOR isn't allowed for DENY BLOCKING client")
+    if client.is_monitor:
+        return ()
+    context.monitors.add(client)
+    return OK

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..protocol.replies import Push
+    from ..protocol.replies import Reply
     from .client import Client
     from .permissions.log import AclLog
     from .permissions.users import Users
@@ -47,7 +47,7 @@ class Services(Protocol):
         """Connected clients by ID."""
         ...
 
-    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send clients what they did not ask for; whoever is running a command gets it behind the reply."""
         ...
 
@@ -73,6 +73,10 @@ class Services(Protocol):
 
     def save_users(self) -> None:
         """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
+
+    def refresh_clients(self) -> None:
+        """Look anew at who may take the dispatcher's fast path."""
+        ...
 
     def find_client(self, client_id: int) -> Client | None:
         """The connected client of that ID."""

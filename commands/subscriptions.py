@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Protocol
 
-from ..protocol.replies import Push
+from ..protocol.replies import Push, Reply
 from ..store.glob import compiled
 from .client import Client
 
@@ -23,7 +23,7 @@ def _expression(pattern: bytes) -> re.Pattern[bytes]:
 class Courier(Protocol):
     """Whoever can reach clients: the server."""
 
-    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send a message that nobody asked for; a client that is running a command gets it behind the reply."""
         ...
 

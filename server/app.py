@@ -25,7 +25,7 @@ from ..commands.context import Context
 from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
-from ..protocol.replies import Push
+from ..protocol.replies import Reply
 from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
@@ -352,7 +352,7 @@ class Server:
             return
         for connection in self.connections:
             client = connection.client
-            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber
+            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber or client.is_monitor
             if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
                 connection.abort()
 
@@ -478,9 +478,13 @@ class Server:
 
     # -- Services: what handlers may ask for -----------------------------------------------------
 
-    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send clients what they did not ask for."""
         self.dispatcher.deliver(clients, message)
+
+    def refresh_clients(self) -> None:
+        """Look anew at who may take the dispatcher's fast path."""
+        self.dispatcher.refresh_clients()
 
     def find_client(self, client_id: int) -> Client | None:
         """The connected client of that ID."""

@@ -28,7 +28,7 @@ from ..commands.permissions.enforcement import log_out, must_authenticate, refus
 from ..commands.table import DECLARED, TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
-from ..protocol.replies import NULL_ARRAY, QUEUED, Push, Pushed, Reply
+from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
 from ..store.database import Database
 from ..store.errors import GenericError, ReplyError
 from ..store.stream import Stream
@@ -97,6 +97,10 @@ class Unblocked(ReplyError):
     def __init__(self) -> None:
         super().__init__(b"client unblocked via CLIENT UNBLOCK")
 
+
+READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
+ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH"}
+"""What a monitor may not do besides reading and writing: to Redis it is a kind of replica."""
 
 SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
@@ -280,7 +284,9 @@ class Dispatcher:
             client.last_command = row.name_lower
             self._admit(client, row, argv)
         except ReplyError as error:
+            self.context.running = client
             self._answer(session, self._rejected(client, argv, error), mode_before)
+            self._end_run(session)
             self._spend_caching_word(client, argv)
             return Next.GO_ON
         if self._must_hold(client, row):
@@ -333,6 +339,8 @@ class Dispatcher:
             )
         if context.loading and not row.flags & Flag.LOADING:
             raise StillLoading
+        if client.is_monitor and (row.flags & READS_OR_WRITES or row.name in ALSO_REPLICATED):
+            raise GenericError(b"Replica can't interact with the keyspace")
 
     def _may_need_memory(self, client: Client, row: Row) -> bool:
         """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
@@ -349,6 +357,7 @@ class Dispatcher:
             row.rejected_calls += 1
         if row is not None and row.name == "EXEC":
             discard(self.context.store, client)
+            self.context.monitors.show(client, row, argv)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
             client.transaction.aborted = True
@@ -357,7 +366,7 @@ class Dispatcher:
 
     def _must_hold(self, client: Client, row: Row) -> bool:
         """Whether CLIENT PAUSE keeps this command waiting."""
-        if self.pause_end_ms is None or self.context.now_ms >= self.pause_end_ms:
+        if self.pause_end_ms is None or self.context.now_ms >= self.pause_end_ms or client.is_monitor:
             return False
         return not self.pause_writes_only or self._may_write(client, row)
 
@@ -378,6 +387,7 @@ class Dispatcher:
             and not client.close_after_reply
             and not client.is_subscriber
             and client.tracking is None
+            and not self.context.monitors.clients
             and self.pause_end_ms is None
             and self.write_error is None
             and not self.is_save_failing
@@ -413,10 +423,12 @@ class Dispatcher:
 
     # -- pushes ----------------------------------------------------------------------------------
 
-    def deliver(self, clients: Iterable[Client], message: Push) -> None:
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send clients what they did not ask for. It is encoded once for each protocol."""
         encoded: dict[int, list[bytes]] = {}
         for client in clients:
+            if client.close_after_reply:
+                continue
             pieces = encoded.get(client.protocol)
             if pieces is None:
                 pieces = encoded[client.protocol] = []
@@ -637,6 +649,7 @@ class Dispatcher:
         discard(self.context.store, client)
         self.context.subscriptions.remove_client(client)
         self.context.tracking.stop(client)
+        self.context.monitors.remove(client)
         self.outgoing.pop(session, None)
         self._held.pop(session, None)
         session.backlog.clear()

@@ -132,10 +132,11 @@ class Stage:
                 lines = b"".join(frames).split(b"\r\n")
                 self.heard.append(Heard(number, step, who, b"\r\n".join(lines if is_ordered else sorted(lines))))
 
-    @staticmethod
-    def _arrived(wire: Wire) -> list[bytes]:
-        """Every whole frame that is there, and whether the server has closed."""
+    def _arrived(self, wire: Wire) -> list[bytes]:
+        """Every whole frame that is there, and whether the server has closed. What monitors see of the collecting
+        itself is left out."""
         frames: list[bytes] = []
+        control = b" 127.0.0.1:%d] " % self.control.socket.getsockname()[1]
         try:
             while (frame := wire.receive_if_arrived()) is not None:
                 frames.append(frame)
@@ -145,7 +146,7 @@ class Stage:
                 frames.append(bytes(wire.buffer[:end]))
                 del wire.buffer[:end]
             frames.append(b"<closed>")
-        return frames
+        return [frame for frame in frames if control not in frame[:60]]
 
     def _without_ids(self, frame: bytes) -> bytes:
         """The frame without what differs from server to server: client IDs, addresses, times, a build's modules."""
