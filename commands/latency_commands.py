@@ -111,7 +111,7 @@ def latency_graph(context: Context, argv: list[bytes]) -> Reply:
     summary="Reports what took long, and what may be done about it.",
     complexity="O(1)",
     tips=TIPS,
-    differs="its words are our own",
+    differs="Its words are our own.",
 )
 def latency_doctor(context: Context, argv: list[bytes]) -> Reply:
     """LATENCY DOCTOR"""
@@ -148,7 +148,7 @@ def latency_reset(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(N) where N is the number of commands with latency information being retrieved.",
     arguments=(Argument("command", optional=True, multiple=True),),
     tips=TIPS,
-    differs="calls made while `latency-tracking` is off are counted, too",
+    differs="Calls made while `latency-tracking` is off are counted, too.",
 )
 def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
     """LATENCY HISTOGRAM [command [command ...]]

@@ -18,6 +18,7 @@ from . import (
     introspection,
     keyspace,
     latency_commands,
+    memory,
     pending,
     pubsub,
     release,
@@ -59,6 +60,7 @@ FAMILIES = (
     server_admin,
     slow_log_commands,
     latency_commands,
+    memory,
     waiting,
 )
 """One module per command family, in the order in which the README shows them."""

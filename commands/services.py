@@ -86,6 +86,18 @@ class Services(Protocol):
         """Let `Tracking.tell_broadcasts` be called at the end of this turn of the loop."""
         ...
 
+    def memory_stats(self) -> dict[bytes, object]:
+        """MEMORY STATS."""
+        ...
+
+    def memory_report(self) -> str:
+        """MEMORY DOCTOR."""
+        ...
+
+    def purge_memory(self) -> None:
+        """Give free memory back to the system, as far as that can be done."""
+        ...
+
     def kill_client(self, client: Client) -> None:
         """Close a connection; one's own closes after its reply."""
         ...

@@ -40,6 +40,7 @@ from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from .loading import Loading
 from .logkeeper import LogKeeper
 from .memory import Memory
+from .memory_report import memory_report, memory_stats, purge_memory
 from .renaming import rename_commands
 from .snapshots import Snapshots
 from .stats import Stats
@@ -556,6 +557,18 @@ class Server:
             return is_synced
         self.snapshots.stop()
         return self.snapshots.save_now() and is_synced
+
+    def memory_stats(self) -> dict[bytes, object]:
+        """MEMORY STATS."""
+        return memory_stats(self)
+
+    def memory_report(self) -> str:
+        """MEMORY DOCTOR."""
+        return memory_report(self)
+
+    def purge_memory(self) -> None:
+        """MEMORY PURGE."""
+        purge_memory()
 
     def info(self, sections: list[bytes]) -> bytes:
         """The text of INFO."""

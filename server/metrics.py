@@ -21,9 +21,6 @@ from .series import CAP_SERIES, GROUP_SERIES, SERVER_SERIES, STREAM_SERIES, Grou
 if TYPE_CHECKING:
     from .app import Server
 
-KEY_COUNT_PER_STEP: Final = 10_000
-"""Keys looked at in one step, for streams among them."""
-
 STREAM_COUNT_PER_STEP: Final = 50
 
 GROUP_COUNT_MAX: Final = 100
@@ -50,21 +47,16 @@ class Harvest:
         self.groups_left_out = 0
 
     def steps(self) -> Generator[None, None, None]:
-        """Walk over all keys. Those that come or go meanwhile are seen or not."""
+        """Walk over the streams, oldest key first. Those that come or go meanwhile are seen or not."""
         for db in self._server.store.databases:
-            keys = list(db.keys)
-            for start in range(0, len(keys), KEY_COUNT_PER_STEP):
+            shown = list(islice(db.streams, self._streams_max - len(self.streams)))
+            self.streams_left_out += len(db.streams) - len(shown)
+            for start in range(0, len(shown), STREAM_COUNT_PER_STEP):
                 now_ms = self._server.clock()
-                for key in keys[start : start + KEY_COUNT_PER_STEP]:
-                    value = db.keys.get(key)
-                    if type(value) is not Stream:
-                        continue
-                    if len(self.streams) >= self._streams_max:
-                        self.streams_left_out += 1
-                        continue
-                    self._add(value, (str(db.index), _shown(key)), now_ms)
-                    if len(self.streams) % STREAM_COUNT_PER_STEP == 0:
-                        yield
+                for key in shown[start : start + STREAM_COUNT_PER_STEP]:
+                    stream = db.streams.get(key)
+                    if stream is not None:
+                        self._add(stream, (str(db.index), _shown(key)), now_ms)
                 yield
 
     def _add(self, stream: Stream, labels: tuple[str, str], now_ms: int) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
-from .memory import NUMBER_SIZE, stream_size, text_size, value_size
+from .memory import NUMBER_SIZE, stream_size, table_share, text_size, value_size
 from .stream import Stream
 
 Value = Stream | bytes
@@ -253,11 +253,27 @@ class Database:
         self.size += size - stream.counted_size
         stream.counted_size = size
 
+    def key_size(self, key: bytes) -> int:
+        """Bytes that one key, which is there, holds: name, value, expiry time, and its share of the tables."""
+        slot = self._slots[hash(key) & (SLOT_COUNT - 1)]
+        size = text_size(key) + value_size(self.keys[key]) + table_share(self.keys) + getsizeof(slot) // len(slot)
+        size += table_share(self._slots) // len(slot)
+        if key in self.streams:
+            size += table_share(self.streams)
+        if key in self.expires:
+            size += table_share(self.expires) + NUMBER_SIZE
+        return size
+
     @property
     def memory_size(self) -> int:
         """Bytes held for the whole database, its tables included."""
-        tables = getsizeof(self.keys) + getsizeof(self.streams) + getsizeof(self.expires) + getsizeof(self._slots)
-        return self.size + tables + sum(map(getsizeof, self._slots.values())) + len(self.expires) * NUMBER_SIZE
+        return self.size + self.table_size + getsizeof(self.expires) + len(self.expires) * NUMBER_SIZE
+
+    @property
+    def table_size(self) -> int:
+        """Bytes of the tables that find keys, expiry times not among them."""
+        tables = getsizeof(self.keys) + getsizeof(self.streams) + getsizeof(self._slots)
+        return tables + sum(map(getsizeof, self._slots.values()))
 
     def clear(self) -> int:
         """Remove every key and answer how many there were."""

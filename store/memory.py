@@ -9,7 +9,7 @@ Unpacked copies of chunks at hand belong to no key: see `chunk.unpacked_size`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
@@ -60,10 +60,18 @@ PRODUCER_SIZE: Final = 48 + 624
 PAIR_SIZE: Final = ID_SIZE + REFERENCE_SIZE
 """A pair of an idempotent producer, its idempotent ID and its place in the table not counted."""
 
+TABLE_SHARE_MAX: Final = 110
+"""What a member adds to a table that has just grown."""
+
 
 def text_size(text: bytes) -> int:
     """A byte string."""
     return len(text) + 33 + BLOCK_SIZE - 1 & -BLOCK_SIZE
+
+
+def table_share(table: Sized) -> int:
+    """What one member adds to a table, which is not empty; a table of few is larger than they need."""
+    return min(TABLE_SHARE_MAX, getsizeof(table) // len(table))
 
 
 def value_size(value: Value) -> int:

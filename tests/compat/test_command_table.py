@@ -127,6 +127,7 @@ NOT_COMPARABLE = {
     b"bgrewriteaof", b"bgsave", b"save", b"subscribe", b"psubscribe", b"ssubscribe", b"pubsub|help", b"unsubscribe",
     b"monitor", b"punsubscribe", b"sunsubscribe", b"slowlog|get", b"slowlog|help", b"slowlog|len", b"latency|doctor",
     b"latency|help", b"latency|histogram", b"acl|genpass", b"acl|log",
+    b"memory|doctor", b"memory|help", b"memory|stats", b"memory|usage",
 }  # fmt: skip
 """What tells of the server itself or of work that goes on beside it, ends or silences the connection, answers with
 several messages, or starts a transaction: in scripts and dialogues instead."""

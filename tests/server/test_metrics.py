@@ -139,11 +139,11 @@ def test_names_that_are_no_text_are_shown_escaped() -> None:
     assert values(ask(rig)[0])["headrace_stream_entries", "0", '\\xff\n"'.join(("s", ""))] == 1
 
 
-def test_walk_over_many_keys_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "KEY_COUNT_PER_STEP", 10)
+def test_walk_over_many_streams_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "STREAM_COUNT_PER_STEP", 10)
     rig = Rig()
-    rig.connect().call(*(f"SET k{number} v" for number in range(100)))
-    assert sum(1 for _ in metrics.Harvest(rig.server, 5).steps()) == 10
+    rig.connect().call(*(f"XADD s{number} * f v" for number in range(100)))
+    assert sum(1 for _ in metrics.Harvest(rig.server, 60).steps()) == 6
 
 
 def test_every_series_is_documented_and_shown(rig: Rig) -> None:

@@ -121,6 +121,7 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
             db.recount(stream)
             del stream
         counted = db.memory_size - empty_size
+        by_key = sum(map(db.key_size, db.keys))
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         db.clear()
@@ -130,6 +131,7 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
     finally:
         tracemalloc.stop()
     assert freed * 0.9 <= counted <= freed * 1.1
+    assert freed * 0.9 <= by_key <= freed * 1.1
 
 
 def test_size_follows_every_way_a_key_comes_and_goes() -> None:
