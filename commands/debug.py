@@ -13,8 +13,9 @@ from ..store.errors import GenericError, no_such_key
 from ..store.stream import Stream
 from .context import Context
 from .digest import EMPTY, digest_dataset, digest_value
+from .encoding import string_encoding
 from .lookup import subcommand_syntax_error
-from .numbers import INT64_MAX, integer, integer_between, is_canonical_integer
+from .numbers import INT64_MAX, integer, integer_between
 from .table import Argument, Flag, command
 
 logger = logging.getLogger(__name__)
@@ -25,8 +26,6 @@ NOT_ALLOWED: Final = (
 )
 LOCAL_ADDRESSES: Final = (b"127.", b"[::1]:")
 
-EMBEDDED_SIZE_MAX: Final = 44
-"""Longer strings are `raw` in Redis, shorter ones `embstr`."""
 
 PACKED_THRESHOLD_MAX: Final = 4 * 1024**3
 POSITIVE: Final = b"value is out of range, must be positive"
@@ -171,17 +170,11 @@ def _object(context: Context, argv: list[bytes]) -> Reply:
         value.settle_nodes()
         encoding, size = b"stream", sum(node.size for node in value.nodes.nodes)
     else:
-        encoding, size = _string_encoding(value), len(value) + 1
+        encoding, size = string_encoding(argv[2], value), len(value) + 1
     return SimpleString(
         b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:0 lru_seconds_idle:0"
         % (id(value), encoding, size)
     )
-
-
-def _string_encoding(value: bytes) -> bytes:
-    if is_canonical_integer(value):
-        return b"int"
-    return b"embstr" if len(value) <= EMBEDDED_SIZE_MAX else b"raw"
 
 
 def _check(context: Context, argv: list[bytes]) -> Reply:

@@ -42,8 +42,13 @@ def _simple_set(names: list[str]) -> SetReply:
 
 def _describe_key_spec(name: str, spec: KeySpec) -> dict[bytes, Any]:
     names = access_names(spec)
-    if spec.keyword is None:
-        search: dict[bytes, Any] = {b"type": b"index", b"spec": {b"index": spec.first}}
+    search: dict[bytes, Any]
+    kind = b"range"
+    if spec.count_at is not None:
+        search, kind = {b"type": b"index", b"spec": {b"index": spec.count_at}}, b"keynum"
+        found = {b"keynumidx": 0, b"firstkey": spec.first - spec.count_at, b"keystep": spec.step}
+    elif spec.keyword is None:
+        search = {b"type": b"index", b"spec": {b"index": spec.first}}
         last = spec.last if spec.last < 0 else spec.last - spec.first
         found = {b"lastkey": last, b"keystep": spec.step, b"limit": 0}
     else:
@@ -54,7 +59,7 @@ def _describe_key_spec(name: str, spec: KeySpec) -> dict[bytes, Any]:
         fields[b"notes"] = KEY_SPEC_NOTES[name]
     fields[b"flags"] = _simple_set(names)
     fields[b"begin_search"] = search
-    fields[b"find_keys"] = {b"type": b"range", b"spec": found}
+    fields[b"find_keys"] = {b"type": kind, b"spec": found}
     return fields
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .numbers import parse_integer
 from .table import KeySpec, Row
 
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
@@ -16,10 +17,10 @@ NOT_KEY: Final = "not_key"
 """A spec that finds shard channels, for cluster clients that look for them as for keys."""
 
 VARIABLE: Final = "variable_flags"
-"""The access depends on the request. Only SET is so: with GET it reads as well, with a condition it looks."""
+"""The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition."""
 
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
-"""Options of SET that compare the value there is."""
+"""Options of SET and DELEX that compare the value there is."""
 
 
 def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
@@ -34,6 +35,10 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
 def _positions(spec: KeySpec, argv: list[bytes]) -> range:
     if spec.keyword is not None:
         return _positions_after(spec.keyword, argv)
+    if spec.count_at is not None:
+        count = parse_integer(argv[spec.count_at]) or 0
+        end = spec.first + count * spec.step
+        return range(spec.first, end, spec.step) if count > 0 and end <= len(argv) else range(0)
     last = spec.last if spec.last >= 0 else len(argv) + spec.last
     return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
 
@@ -66,6 +71,8 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
     names = [name for name in access_names(spec) if name != "incomplete"]
     if VARIABLE not in names:
         return names
+    if "delete" in names:
+        return ["RW" if set(map(bytes.upper, argv[2:3])) <= CONDITIONS and len(argv) > 2 else "RM", "delete"]
     options = {word.upper() for word in argv[3:]}
     if b"GET" in options:
         return ["RW", "access", "update"]
@@ -74,7 +81,7 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
 
 def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:
     """First key, last key and step as old clients know them: one range over all specs; 0 0 0 if none is fixed."""
-    fixed = [spec for spec in specs if spec.keyword is None]
+    fixed = [spec for spec in specs if spec.keyword is None and spec.count_at is None]
     if not fixed:
         return 0, 0, 0
     first, last = min(spec.first for spec in fixed), fixed[-1].last

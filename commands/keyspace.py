@@ -14,11 +14,10 @@ from ..store.ids import loose_number
 from ..store.stream import Stream
 from .context import Context
 from .databases import INT32_MAX, INT32_MIN, database_at
-from .numbers import integer, integer_between, is_canonical_integer
+from .encoding import as_kept_under, string_encoding
+from .numbers import integer, integer_between
 from .table import Argument, Flag, KeySpec, command, container
 
-EMBEDDED_SIZE_MAX: Final = 41
-"""Strings that have at most this many bytes together with their key are `embstr` in Redis, longer ones `raw`."""
 SCAN_COUNT_DEFAULT: Final = 10
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
@@ -228,7 +227,7 @@ def _move_value(
     """Take a value with its expiry time to another name or database, and announce either side's event."""
     due_ms = source.expires.get(key)
     source.remove(key)
-    old = target.replace(new_key, value)
+    old = target.replace(new_key, as_kept_under(key, value))
     if due_ms is not None:
         target.expires[new_key] = due_ms
     source.announce(leaving, key)
@@ -353,7 +352,7 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
-    twin = value.copy() if isinstance(value, Stream) else value
+    twin = value.copy() if isinstance(value, Stream) else as_kept_under(key, value)
     old = target.replace(new_key, twin)
     if due_ms is not None:
         target.expires[new_key] = due_ms
@@ -474,7 +473,6 @@ NO_LFU: Final = (
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Depends on key and value alone: a string does not become `raw` by being appended to.",
 )
 def object_encoding(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null without key. Source: Redis 2.2.3."""
@@ -483,9 +481,7 @@ def object_encoding(context: Context, argv: list[bytes]) -> Reply:
         return None
     if isinstance(value, Stream):
         return b"stream"
-    if is_canonical_integer(value):
-        return b"int"
-    return b"embstr" if len(argv[2]) + len(value) <= EMBEDDED_SIZE_MAX else b"raw"
+    return string_encoding(argv[2], value)
 
 
 @command(

@@ -1,4 +1,4 @@
-"""Plain strings: values, counters and locks that live beside streams."""
+"""Plain strings: values and locks that live beside streams. What changes or compares them is in `string_*`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import xxhash
 
 from ..protocol.replies import OK, Reply
 from ..store.database import Value
-from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
-from ..store.events import APPEND, DEL, EXPIRE, INCRBY, PERSIST, SET
+from ..store.errors import GenericError, syntax_error
+from ..store.events import DEL, EXPIRE, PERSIST, SET
 from .context import Context
 from .expiry import TIME_MS_MAX, invalid_expire_time
 from .numbers import integer
 from .table import Argument, Flag, KeySpec, command
-
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 EXPIRY_ARGUMENTS: Final = (
@@ -34,6 +31,12 @@ SET_EXPIRY_ARGUMENTS: Final = (
 UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
 COMPARISONS: Final = (b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE")
 """Conditions that take an argument."""
+COMPARISON_ARGUMENTS: Final = (
+    Argument("ifeq-value", token="IFEQ"),
+    Argument("ifne-value", token="IFNE"),
+    Argument("ifdeq-digest", token="IFDEQ"),
+    Argument("ifdne-digest", token="IFDNE"),
+)
 DIGEST_SIZE: Final = 16
 """Hexadecimal digits of an XXH3 digest."""
 
@@ -129,10 +132,7 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
             arguments=(
                 Argument("nx", "pure-token", token="NX"),
                 Argument("xx", "pure-token", token="XX"),
-                Argument("ifeq-value", "string", token="IFEQ", since="8.4.0"),
-                Argument("ifne-value", "string", token="IFNE", since="8.4.0"),
-                Argument("ifdeq-digest", "string", token="IFDEQ", since="8.4.0"),
-                Argument("ifdne-digest", "string", token="IFDNE", since="8.4.0"),
+                *(replace(argument, since="8.4.0") for argument in COMPARISON_ARGUMENTS),
             ),
         ),
         Argument("get", "pure-token", token="GET", optional=True, since="6.2.0"),
@@ -184,17 +184,24 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _condition_holds(request: SetRequest, old: Value | None) -> bool:
-    """Whether SET may go on. Raises GenericError for a digest of another size, if there is something to compare."""
+    """Whether SET may go on. Raises GenericError as `comparison_holds` does."""
     condition, compared = request.condition, request.compared
     if condition is None:
         return True
     if condition == b"XX" or condition == b"NX":
         return (old is not None) == (condition == b"XX")
-    if condition in (b"IFDEQ", b"IFDNE") and isinstance(old, bytes):
+    if isinstance(old, bytes):
+        return comparison_holds(condition, compared, old)
+    return condition in (b"IFNE", b"IFDNE")
+
+
+def comparison_holds(condition: bytes, compared: bytes, text: bytes) -> bool:
+    """Whether a string is as IFEQ, IFNE, IFDEQ or IFDNE wants it. Raises GenericError for a digest of another size."""
+    if condition in (b"IFDEQ", b"IFDNE"):
         if len(compared) != DIGEST_SIZE:
             raise GenericError(b"must be exactly 16 hexadecimal characters")
-        old, compared = xxhash.xxh3_64_hexdigest(old).encode(), compared.lower()
-    return (old == compared) == (condition in (b"IFEQ", b"IFDEQ"))
+        text, compared = xxhash.xxh3_64_hexdigest(text).encode(), compared.lower()
+    return (text == compared) == (condition in (b"IFEQ", b"IFDEQ"))
 
 
 @command(
@@ -363,124 +370,3 @@ def _declare_timed_set(name: str, word: bytes, time_name: str, since: str, summa
 
 _declare_timed_set("SETEX", b"EX", "seconds", "2.0.0", "Sets a string that ends after some seconds.")
 _declare_timed_set("PSETEX", b"PX", "milliseconds", "2.6.0", "Sets a string that ends after some milliseconds.")
-
-
-@command(
-    "MSET",
-    arity=-3,
-    flags=WRITE,
-    keys=(KeySpec(1, -1, 2, ("OW", "update")),),
-    categories=("string",),
-    group="string",
-    since="1.0.1",
-    summary="Sets several strings at once.",
-    complexity="O(N) in the number of keys.",
-    arguments=(Argument("data", "block", multiple=True, arguments=(KEY_ARGUMENT, Argument("value"))),),
-    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
-)
-def mset(context: Context, argv: list[bytes]) -> Reply:
-    """MSET key value [key value ...]. Returns OK. Raises GenericError. Source: Redis 1.0."""
-    if len(argv) % 2 == 0:
-        raise wrong_number_of_arguments(b"mset")
-    for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        context.db.overwrite(key, value, SET, context.now_ms)
-    context.log(*argv)
-    return OK
-
-
-@command(
-    "MGET",
-    arity=-2,
-    flags=Flag.READONLY | Flag.FAST,
-    keys=(KeySpec(1, -1, 1, ("RO", "access")),),
-    categories=("string",),
-    group="string",
-    since="1.0.0",
-    summary="Returns several strings.",
-    complexity="O(N) in the number of keys.",
-    arguments=(Argument("key", "key", key_spec_index=0, multiple=True),),
-    tips=("request_policy:multi_shard",),
-)
-def mget(context: Context, argv: list[bytes]) -> Reply:
-    """MGET key [key ...]. Returns values; null for a missing key or another type. Source: Redis 1.0."""
-    values = [context.db.read(key, context.now_ms) for key in argv[1:]]
-    return [value if type(value) is bytes else None for value in values]
-
-
-def add_to_counter(context: Context, key: bytes, increment: int) -> int:
-    """Add to the number a string holds, 0 if the key is missing. Raises WrongType, GenericError."""
-    value = context.db.get_string(key, context.now_ms)
-    result = (0 if value is None else integer(value)) + increment
-    if not INT64_MIN <= result <= INT64_MAX:
-        raise GenericError(b"increment or decrement would overflow")
-    context.db.put(key, b"%d" % result, INCRBY, keep_expiry=True)
-    return result
-
-
-def _declare_counter(name: str, sign: int, *, takes_number: bool, summary: str) -> None:
-    def count(context: Context, argv: list[bytes]) -> Reply:
-        number = integer(argv[2]) if takes_number else 1
-        if sign < 0 and number == INT64_MIN:
-            raise GenericError(b"decrement would overflow")
-        result = add_to_counter(context, argv[1], sign * number)
-        context.log(*argv)
-        return result
-
-    number_name = "increment" if sign > 0 else "decrement"
-    grammar = f"{name} key {number_name}" if takes_number else f"{name} key"
-    count.__doc__ = f"{grammar}. Returns the new number. Raises WrongType, GenericError. Source: Redis 1.0."
-    command(
-        name,
-        arity=3 if takes_number else 2,
-        flags=WRITE | Flag.FAST,
-        keys=(KeySpec(1, 1, 1, ("RW", "access", "update")),),
-        categories=("string",),
-        group="string",
-        since="1.0.0",
-        summary=summary,
-        complexity="O(1)",
-        arguments=(KEY_ARGUMENT, Argument(number_name, "integer")) if takes_number else (KEY_ARGUMENT,),
-    )(count)
-
-
-_declare_counter("INCR", 1, takes_number=False, summary="Adds one to a number.")
-_declare_counter("DECR", -1, takes_number=False, summary="Takes one from a number.")
-_declare_counter("INCRBY", 1, takes_number=True, summary="Adds to a number.")
-_declare_counter("DECRBY", -1, takes_number=True, summary="Takes from a number.")
-
-
-@command(
-    "APPEND",
-    arity=3,
-    flags=WRITE | Flag.FAST,
-    keys=(KeySpec(1, 1, 1, ("RW", "insert")),),
-    categories=("string",),
-    group="string",
-    since="2.0.0",
-    summary="Appends to a string, creating it if need be.",
-    complexity="O(N) in the length of the string.",
-    arguments=(KEY_ARGUMENT, Argument("value")),
-)
-def append(context: Context, argv: list[bytes]) -> Reply:
-    """APPEND key value. Returns the new length in bytes. Raises WrongType. Source: Redis 2.0."""
-    value = (context.db.get_string(argv[1], context.now_ms) or b"") + argv[2]
-    context.db.put(argv[1], value, APPEND, keep_expiry=True)
-    context.log(*argv)
-    return len(value)
-
-
-@command(
-    "STRLEN",
-    arity=2,
-    flags=Flag.READONLY | Flag.FAST,
-    keys=(KeySpec(1, 1, 1, ("RO",)),),
-    categories=("string",),
-    group="string",
-    since="2.2.0",
-    summary="Returns a string's length in bytes.",
-    complexity="O(1)",
-    arguments=(KEY_ARGUMENT,),
-)
-def strlen(context: Context, argv: list[bytes]) -> Reply:
-    """STRLEN key. Returns the length, 0 if the key is missing. Raises WrongType. Source: Redis 2.2."""
-    return len(context.db.read_string(argv[1], context.now_ms) or b"")

@@ -59,7 +59,8 @@ class KeySpec:
     """Where the keys are. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
 
     With `keyword` set (XREAD, XREADGROUP) the keys are the first half of what follows that word, searched
-    from argument `start` on; first, last and step are then 0. `access` holds the key-spec flags COMMAND INFO prints.
+    from argument `start` on; first, last and step are then 0. With `count_at` set (MSETEX) the argument there tells how
+    many keys there are, from `first` on. `access` holds the key-spec flags COMMAND INFO prints.
     """
 
     first: int
@@ -68,6 +69,7 @@ class KeySpec:
     access: tuple[str, ...] = ()
     keyword: bytes | None = None
     start: int = 0
+    count_at: int | None = None
 
 
 NO_KEYS: tuple[KeySpec, ...] = ()

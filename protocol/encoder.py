@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from ..store.errors import ReplyError
-from .replies import NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
+from .replies import DoubleText, NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
 
 INTEGERS_MAX: Final = 1024
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
@@ -126,8 +126,8 @@ def _make_encoder(protocol: int) -> Encoder:
     def verbatim(value: Verbatim, out: list[bytes]) -> None:
         out.append(b"=%d\r\ntxt:%b\r\n" % (len(value) + 4, value) if is_resp3 else bulk(value))
 
-    def double(value: float, out: list[bytes]) -> None:
-        text = double_text(value)
+    def double(value: float | DoubleText, out: list[bytes]) -> None:
+        text = value if isinstance(value, DoubleText) else double_text(value)
         out.append(b",%b\r\n" % text if is_resp3 else bulk(text))
 
     def boolean(value: bool, out: list[bytes]) -> None:
@@ -150,6 +150,7 @@ def _make_encoder(protocol: int) -> Encoder:
             PairList: pair_list,
             Verbatim: verbatim,
             float: double,
+            DoubleText: double,
             bool: boolean,
         }
     )

@@ -13,7 +13,7 @@
 | `PairList` (list of pairs)| array of 2-arrays    | map, keys may repeat  |
 | `Push` (list)             | array                | push                  |
 | `bool`                    | integer 1 / 0        | boolean               |
-| `float`                   | bulk string          | double                |
+| `float`, `DoubleText`     | bulk string          | double                |
 | `SimpleString`            | simple string        | same                  |
 | `Verbatim`                | bulk string          | verbatim `txt`        |
 | `ReplyError`              | error                | same                  |
@@ -37,6 +37,12 @@ class SimpleString(bytes):
 
 class Verbatim(bytes):
     """Text for people, e.g. INFO."""
+
+    __slots__ = ()
+
+
+class DoubleText(bytes):
+    """A double that is already printed, with more digits than a `float` holds."""
 
     __slots__ = ()
 

@@ -18,6 +18,7 @@ from .memory import NUMBER_SIZE, stream_size, table_share, text_size, value_size
 from .stream import Stream
 
 Value = Stream | bytes
+"""A string that Redis would keep otherwise than its bytes suggest is of a class of `text`."""
 
 SLOT_BITS: Final = 12
 SLOT_COUNT: Final = 1 << SLOT_BITS
@@ -34,6 +35,15 @@ def place_of(key: bytes) -> int:
     """Where SCAN meets the key: its slot and, below that, its place there. It depends on nothing but the key's hash."""
     code = hash(key)
     return (code & (SLOT_COUNT - 1)) << PLACE_BITS | code >> SLOT_BITS & ((1 << PLACE_BITS) - 1)
+
+
+def plain_text(value: Value | None) -> bytes | None:
+    """A string as plain bytes; None if there is none. Raises WrongType."""
+    if type(value) is bytes or value is None:
+        return value
+    if type(value) is Stream:
+        raise WrongType
+    return bytes(value)  # type: ignore[arg-type]
 
 
 class Watcher(Protocol):
@@ -101,10 +111,7 @@ class Database:
 
     def get_string(self, key: bytes, now_ms: int) -> bytes | None:
         """The string at `key`, None if there is none. Raises WrongType."""
-        value = self.get(key, now_ms)
-        if value is not None and type(value) is not bytes:
-            raise WrongType
-        return value
+        return plain_text(self.get(key, now_ms))
 
     def read(self, key: bytes, now_ms: int) -> Value | None:
         """Like `get`, for the commands whose reads Redis counts as hits and misses. A miss is announced."""
@@ -138,10 +145,7 @@ class Database:
 
     def read_string(self, key: bytes, now_ms: int) -> bytes | None:
         """Like `get_string`, counted as a hit or a miss. Raises WrongType."""
-        value = self.read(key, now_ms)
-        if value is not None and type(value) is not bytes:
-            raise WrongType
-        return value
+        return plain_text(self.read(key, now_ms))
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """About `count` keys from `cursor` on, and the cursor to go on with; 0 begins, and ends.
@@ -221,7 +225,7 @@ class Database:
         """One value, if there was one, gives way to another."""
         if old is not None:
             self.announce(OVERWRITTEN, key)
-            if type(old) is not type(new):
+            if isinstance(old, Stream) is not isinstance(new, Stream):
                 self.announce(TYPE_CHANGED, key)
 
     def remove(self, key: bytes, event: Event | None = None) -> Value | None:

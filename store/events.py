@@ -28,6 +28,8 @@ RESTORE: Final = Event(b"g", b"restore")
 
 SET: Final = Event(b"$", b"set")
 INCRBY: Final = Event(b"$", b"incrby")
+INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
+SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 
 XADD: Final = Event(b"t", b"xadd")

@@ -76,7 +76,7 @@ def table_share(table: Sized) -> int:
 
 def value_size(value: Value) -> int:
     """A key's value."""
-    return text_size(value) if type(value) is bytes else stream_size(value)  # type: ignore[arg-type]
+    return text_size(value) if isinstance(value, bytes) else stream_size(value)
 
 
 def stream_size(stream: Stream) -> int:

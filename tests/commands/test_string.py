@@ -208,3 +208,99 @@ def test_changing_a_string_keeps_its_expiry_and_setting_it_does_not() -> None:
     for line in ("SET k 1", "GETSET k 1", "MSET k 1"):
         caller.call("PEXPIRE k 10000", line)
         assert caller.call("PTTL k") == b":-1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "record"),
+    [
+        (["SET k 1", "INCRBYFLOAT k 1.5"], b"SET k 2.5 KEEPTTL"),
+        (["INCREX k"], b"SET k 1 KEEPTTL"),
+        (["INCREX k BYFLOAT 1.5"], b"SET k 1.5 KEEPTTL"),
+        (["INCREX k EX 10"], b"SET k 1 PXAT %d" % (START_MS + 10_000)),
+        (["SET k 1 EX 10", "INCREX k EX 20 ENX"], b"SET k 2 KEEPTTL"),
+        (["SET k 1 EX 10", "INCREX k PERSIST"], b"SET k 2"),
+        (["SET k 1", "INCREX k PXAT 1"], b"DEL k"),
+        (["SETRANGE k 1 v"], b"SETRANGE k 1 v"),
+        (["MSETNX a 1 b 2"], b"MSETNX a 1 b 2"),
+        (["MSETEX 2 a 1 b 2 NX"], b"MSETEX 2 a 1 b 2"),
+        (["MSETEX 1 a 1 EX 10"], b"MSETEX 1 a 1 PXAT %d" % (START_MS + 10_000)),
+        (["SET a 1", "MSETEX 1 a 1 XX KEEPTTL"], b"MSETEX 1 a 1 KEEPTTL"),
+        (["SET k v", "DELEX k IFEQ v"], b"DEL k"),
+        (["SET k v", "DELEX k"], b"DEL k"),
+    ],
+)
+def test_log_of_conditional_and_numeric_commands_holds_their_outcome(lines: list[str], record: bytes) -> None:
+    rig = Rig()
+    rig.connect().call(*lines)
+    assert rig.log.units[-1] == [record]
+    assert len(rig.log.units) == len(lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INCREX n UBOUND 5", "INCREX k", "INCRBYFLOAT k 1", "SETRANGE k 3 \"\"", "MSETNX new 1 k 2", "DELEX k IFEQ x",
+        "MSETEX 2 new 1 k 2 NX", "MSETEX 2 new 1 k 2 XX", "DELEX no", "GETRANGE k 0 1", "LCS k n", "DIGEST k",
+    ],
+)  # fmt: skip
+def test_command_that_changes_nothing_logs_nothing(line: str) -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("SET k v", "SET n 5")
+    rig.log.units.clear()
+    caller.call(line)
+    assert rig.log.units == []
+
+
+def test_string_set_with_a_past_time_is_gone_at_the_next_look() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    assert caller.call("MSETEX 1 k v PXAT 1", "GET k") == b":1\r\n" + NULL
+    assert rig.log.units[-1] == [b"DEL k"]
+
+
+@pytest.mark.parametrize("line", ['APPEND k ""', "SETRANGE k 0 1"])
+def test_string_changed_in_place_stays_raw_under_another_name(line: str) -> None:
+    caller = Rig().connect()
+    caller.call("SET k 1", line, "RENAME k n", "COPY n m")
+    assert caller.call("OBJECT ENCODING n", "OBJECT ENCODING m") == b"$3\r\nraw\r\n" * 2
+    assert caller.call("TYPE n", "GET m") == b"+string\r\n$1\r\n1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "events"),
+    [
+        ("INCRBYFLOAT n 1", "incrbyfloat:n"),
+        ("INCRBYFLOAT new 1", "new:new incrbyfloat:new"),
+        ("SETRANGE n 0 x", "setrange:n"),
+        ('SETRANGE n 0 ""', ""),
+        ("MSETNX new 1 other 2", "new:new set:new new:other set:other"),
+        ("MSETEX 2 n 1 new 2 EX 100", "overwritten:n expire:n set:n new:new expire:new set:new"),
+        ("MSETEX 1 s 1 XX", "overwritten:s type_changed:s set:s"),
+        ("DELEX n IFEQ 5", "del:n"),
+        ("DELEX n IFEQ x", ""),
+        ("DELEX no IFEQ x", "keymiss:no"),
+        ("DELEX no", ""),
+        ("INCREX n EX 100", "incrby:n expire:n"),
+        ("INCREX n PERSIST", "incrby:n"),
+        ("INCREX t PERSIST", "incrby:t persist:t"),
+        ("INCREX t EX 100 ENX", "incrby:t"),
+        ("INCREX n UBOUND 1", ""),
+        ("INCREX n PXAT 1", "del:n"),
+        ("INCREX new PXAT 1", ""),
+        ("INCREX n EX 10 BYFLOAT 1", "incrbyfloat:n expire:n"),
+        ("GETRANGE no 0 1", "keymiss:no"),
+        ("DIGEST no", "keymiss:no"),
+        ("LCS no n", "keymiss:no"),
+        ('APPEND n ""', "append:n"),
+    ],
+)
+def test_string_commands_announce_what_redis_announces(line: str, events: str) -> None:
+    rig = Rig()
+    caller, listener = rig.connect(), rig.connect()
+    caller.call("SET n 5", "SET t 5 EX 100", "XADD s 1-1 f v", "CONFIG SET notify-keyspace-events AEmnoc")
+    listener.call("PSUBSCRIBE __keyevent@0__:*")
+    caller.call(line)
+    words = listener.output().split(b"\r\n")
+    heard = [(words[start + 6].partition(b":")[2], words[start + 8]) for start in range(0, len(words) - 1, 9)]
+    assert b" ".join(name + b":" + key for name, key in heard).decode() == events

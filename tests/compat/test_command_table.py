@@ -68,6 +68,7 @@ def test_command_info_is_the_same(protocol: int, headrace: Server, oracle: Serve
 DOCUMENTED_OTHERWISE = {
     b"debug": "has arguments, which Redis leaves out, and is not marked as a system command",
     b"monitor": "has a complexity, which Redis leaves out",
+    b"increx": "does not describe its arguments in prose",
     b"xread": "has a complexity, which Redis leaves out",
 }
 """Commands whose COMMAND DOCS differ in more than their wording."""
