@@ -16,7 +16,7 @@ from ..store.stream import Stream
 from .claim_log import ClaimLog, log_consumer, log_position
 from .context import Context
 from .numbers import integer
-from .pending import GROUP_ARGUMENT, WRITE_KEY, require_group
+from .pending import GROUP_ARGUMENT, WRITE_KEY, group_of, require_group
 from .stream import KEY_ARGUMENT
 from .table import Argument, Flag, KeySpec, command
 
@@ -282,10 +282,12 @@ def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
     Raises WrongType, NoGroup, GenericError. Source: redis.io/commands/xautoclaim, Redis 7.0.
     """
     key, now_ms = argv[1], context.now_ms
+    # Redis looks for the key before it reads the arguments: a miss counts even if these are wrong.
+    value = context.db.read(key, now_ms)
     min_idle_ms = _parse_min_idle(argv[4], b"XAUTOCLAIM")
     start = parse_range_start(argv[5])
     count, just_ids = _parse_autoclaim_options(argv)
-    stream, group = require_group(context, key, argv[2])
+    stream, group = group_of(value, key, argv[2])
     consumer, is_created = _seen_consumer(context, key, group, argv[3])
     claiming = Claiming(context, key, stream, group, consumer, just_ids=just_ids)
     looks = count * AUTOCLAIM_LOOKS_PER_COUNT

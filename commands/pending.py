@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store import events
-from ..store.errors import NoGroup, syntax_error
+from ..store.database import Value
+from ..store.errors import NoGroup, WrongType, syntax_error
 from ..store.group import Group
 from ..store.ids import StreamID, format_id, parse_id, parse_range_end, parse_range_start
 from ..store.pending import Consumer
@@ -31,7 +32,14 @@ def with_group(stream: Stream | None, name: bytes) -> tuple[Stream, Group] | Non
 
 def require_group(context: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
     """The stream and its group; counted as a read. Raises WrongType, NoGroup."""
-    found = find_group(context, key, name)
+    return group_of(context.db.read(key, context.now_ms), key, name)
+
+
+def group_of(value: Value | None, key: bytes, name: bytes) -> tuple[Stream, Group]:
+    """The stream that was read from `key`, and its group. Raises WrongType, NoGroup."""
+    if value is not None and not isinstance(value, Stream):
+        raise WrongType
+    found = with_group(value, name)
     if found is None:
         raise NoGroup.for_key(key, name)
     return found

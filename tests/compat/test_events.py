@@ -1,0 +1,95 @@
+"""Whatever is done, Headrace publishes the events that Redis publishes, and tells who caches keys the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from compat.test_fuzz import COMMANDS_PER_SEED, random_command, setup_script
+from support.comparison import first_difference, report
+from support.scripts import MAIN, Line, Player, Script, read_scripts
+from support.servers import Server
+
+pytestmark = pytest.mark.oracle
+
+EVENTS = "KEAmnoc"
+"""Every class there is, those that `A` leaves out among them."""
+SEEDS = range(100, 112)
+
+
+class Listener(Player):
+    """Plays a script while a subscriber hears every event and a cache hears of every key that changes."""
+
+    def begin(self) -> None:
+        """Listen from the first step on."""
+        super().begin()
+        assert self.control.call("CONFIG", "SET", "notify-keyspace-events", EVENTS) == b"+OK\r\n"
+        self.ears = {"subscriber": self.server.connect(3), "cache": self.server.connect(3)}
+        self.ears["subscriber"].call("PSUBSCRIBE", "__key*")
+        self.ears["cache"].call("CLIENT", "TRACKING", "ON", "BCAST")
+        self.heard: list[tuple[Line, str, bytes]] = []
+
+    def _step(self, line: Line) -> None:
+        super()._step(line)
+        self.heard += [(line, who, data) for who, data in self.hear().items()]
+
+    def hear(self) -> dict[str, bytes]:
+        """What has been heard since last asked; two replies prove that there is no more of it on the way."""
+        for _ in range(2):
+            self.control.call("PING")
+        found = {}
+        for who, wire in self.ears.items():
+            frames: list[bytes] = []
+            while (frame := wire.receive_if_arrived()) is not None:
+                frames.append(frame)
+            found[who] = b"".join(frames)
+        return found
+
+    def end(self) -> None:
+        """Ask for no more events."""
+        self.control.call("CONFIG", "SET", "notify-keyspace-events", "")
+        for wire in self.ears.values():
+            wire.close()
+        super().end()
+
+
+@pytest.mark.parametrize("script", read_scripts(), ids=lambda script: f"{script.family}: {script.title}"[:90])
+def test_events_and_invalidations_of_scripts_are_the_same(script: Script, headrace: Server, oracle: Server) -> None:
+    listeners = [Listener(server, 2) for server in (headrace, oracle)]
+    for listener in listeners:
+        listener.play(script)
+    wrong = [
+        f"{script.family}.txt:{line.number}  {line.command}: what the {who} hears\n{first_difference(ours, theirs)}"
+        for (line, who, ours), (_, _, theirs) in zip(*(listener.heard for listener in listeners), strict=True)
+        if ours != theirs
+    ]
+    if wrong:
+        pytest.fail(report(repr(script.title), wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_events_and_invalidations_of_random_commands_are_the_same(seed: int, headrace: Server, oracle: Server) -> None:
+    source = random.Random(seed)
+    listeners = [Listener(server, 2) for server in (headrace, oracle)]
+    wrong: list[str] = []
+    try:
+        for listener in listeners:
+            listener.begin()
+            listener.run(setup_script())
+        for number in range(COMMANDS_PER_SEED):
+            argv = random_command(source)
+            for listener in listeners:
+                listener.wires[MAIN].call(*argv)
+            ours, theirs = (listener.hear() for listener in listeners)
+            text = f"seed {seed}, command {number}: {b' '.join(argv).decode('latin-1')!r}"
+            wrong += [
+                f"{text}: what the {who} hears\n{first_difference(ours[who], theirs[who])}"
+                for who in ours
+                if ours[who] != theirs[who]
+            ]
+    finally:
+        for listener in listeners:
+            listener.end()
+    if wrong:
+        pytest.fail(report(f"seed {seed}", wrong), pytrace=False)
