@@ -38,7 +38,7 @@ class Notifications:
 
     def publish(self, db_index: int, event: Event, key: bytes) -> None:
         """Tell of an event: its name to those who listen to the key, then the key to those who listen to the event."""
-        if event.letter not in self._letters:
+        if event.letter not in self._letters or not self._subscriptions.has_listeners:
             return
         if self._by_key:
             self._subscriptions.publish(b"__keyspace@%d__:%b" % (db_index, key), event.name)

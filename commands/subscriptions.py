@@ -99,6 +99,11 @@ class Subscriptions:
         self.patterns = Patterns(attrgetter("patterns"))
         self.shard_channels = Listeners(attrgetter("shard_channels"))
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody could hear what is published, shard channels apart."""
+        return bool(self.channels.by_name or self.patterns.by_name)
+
     def publish(self, channel: bytes, payload: bytes) -> int:
         """Send to the channel's listeners, then to those of each matching pattern; how many messages that made."""
         sent = self._send(self.channels, channel, Push([b"message", channel, payload]))

@@ -37,7 +37,7 @@ from .waiters import LineKey, Waiter, Waiters
 logger = logging.getLogger(__name__)
 
 ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
-ALSO_ORDINARY: Final = {"PING", "ECHO"}
+ALSO_ORDINARY: Final = {"PING", "ECHO", "PUBLISH", "SPUBLISH"}
 ACROSS_DATABASES: Final = {"MOVE", "COPY"}
 """Commands that touch a database other than the client's: the fast path looks only at that one."""
 
