@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..store.errors import GenericError
-from .configfile import LateLine, replace_file, rewrite_text
+from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
@@ -44,6 +44,8 @@ class Config:
         """The `rename-command` lines: old name and new one."""
         self.list_users: Callable[[], list[bytes]] = list
         """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
+        self.passed_over: list[bytes] = []
+        """Directives of the start that Headrace has not, by name."""
         self._callbacks: dict[bytes, list[Callback]] = {}
         self._any_callbacks: list[Callable[[], None]] = []
         for directive in DIRECTIVES:
@@ -65,15 +67,6 @@ class Config:
     def buffer_limits(self) -> dict[bytes, Limit]:
         """(hard bytes, soft bytes, soft seconds) of the classes `normal`, `slave`, `pubsub`; 0 is no limit."""
         return BufferLimits.by_class(self.client_output_buffer_limit)
-
-    @property
-    def without_effect(self) -> list[bytes]:
-        """Directives that are not at their default although nothing here acts on them, by name."""
-        return [
-            directive.name
-            for directive in DIRECTIVES
-            if not directive.has_effect and self.value(directive) != directive.default
-        ]
 
     def value(self, directive: Directive) -> Any:
         """The value in force of a row."""
@@ -120,8 +113,11 @@ class Config:
         before = [(directive, self.value(directive)) for _, directive, _ in requests]
         for typed, directive, value in requests:
             words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
+            old_value = self.value(directive)
             try:
                 self.assign(directive, words)
+                if not directive.has_effect and not self.compat_config and self.value(directive) != old_value:
+                    raise BadValue(f"{NOT_HERE} (compat-config no)")
             except BadValue as bad:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None

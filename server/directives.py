@@ -1,7 +1,8 @@
 """Every directive of the configuration, one row each: its name, kind of value, default, and who may change it.
 
-Rows with `has_effect=False` are accepted and shown so that a stock configuration file loads; they change nothing
-here, because Headrace has no such part (hashes, clusters, replicas, TLS). Defaults are Redis 8.10.2's.
+Rows with `has_effect=False` belong to parts of Redis that Headrace has not (hashes, clusters, replicas): CONFIG GET
+shows them, and whoever sets one is refused, unless `compat-config` says to pass it over. Defaults are those of Redis
+8.10.2.
 Source: CONFIG GET and CONFIG SET of Redis 8.10.2.
 """
 
@@ -33,6 +34,10 @@ from .directive_kinds import (
 INT32_MAX = 2**31 - 1
 
 
+OFF = (False, b"", b"no", b"off", b"disabled")
+"""What a part that is not there can be told; a number is not among them."""
+
+
 class Change(Enum):
     """Whether CONFIG SET may change a directive."""
 
@@ -56,7 +61,7 @@ class Directive:
     is_always_written: bool = False
     """CONFIG REWRITE writes it even at its default."""
     has_effect: bool = True
-    """False if it is accepted and shown only."""
+    """False if Redis has it and Headrace has not: it can only be passed over (`compat-config`), or say "off"."""
     needs_listener: bool = False
     """A change must be acted on: CONFIG SET refuses one that nobody has registered for with `Config.on_change`."""
 
@@ -64,6 +69,10 @@ class Directive:
     def attribute(self) -> str:
         """The name on Config: dashes become underscores."""
         return self.name.decode().replace("-", "_")
+
+    def is_off(self, value: Any) -> bool:
+        """Whether the value asks for nothing, which a server without the directive's part does as well."""
+        return (value in OFF and type(value) is not int) or value == self.default == 0
 
 
 IMMUTABLE, PROTECTED = Change.IMMUTABLE, Change.PROTECTED
@@ -108,14 +117,15 @@ PROCESS = (
     _row("daemonize", BOOL, False, change=IMMUTABLE),
     _row("pidfile", TEXT, b"", change=IMMUTABLE),
     _row("supervised", Choice((b"upstart", b"systemd", b"auto", b"no")), b"no", change=IMMUTABLE, has_effect=False),
+    _row("compat-config", BOOL, False, change=IMMUTABLE, is_hidden=True),
     _row("loglevel", Choice((b"debug", b"verbose", b"notice", b"warning", b"nothing")), b"notice"),
     _row("logfile", TEXT, b"", change=IMMUTABLE),
     _row("dir", TEXT, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
     _row("databases", POSITIVE_32, 16, change=IMMUTABLE),
     _row("hz", Integer(0, INT32_MAX, clamp=(1, 500)), 10),
     _row("shutdown-timeout", COUNT_32, 10, has_effect=False),
-    _row("shutdown-on-sigint", SHUTDOWN_OPTIONS, b"default", has_effect=False),
-    _row("shutdown-on-sigterm", SHUTDOWN_OPTIONS, b"default", has_effect=False),
+    _row("shutdown-on-sigint", SHUTDOWN_OPTIONS, b"default"),
+    _row("shutdown-on-sigterm", SHUTDOWN_OPTIONS, b"default"),
 )
 
 SECURITY = (
@@ -208,7 +218,7 @@ OBSERVABILITY = (
     _row("tracking-table-max-keys", COUNT, 1000000),
 )
 
-# What follows is accepted and shown only. Grouped by kind of value: the table then reads as a list of names.
+# What follows Headrace has not. Grouped by kind of value: the table then reads as a list of names.
 
 _YES = """
     activerehashing aof-rewrite-incremental-fsync cluster-allow-pubsubshard-when-down cluster-allow-replica-migration
@@ -354,8 +364,7 @@ REFUSED: dict[bytes, str] = {
     b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
     b"tls-port": "Headrace has no TLS listener",
 }
-"""Directives whose silent loss would leave a server less safe or less durable than its file says.
+"""Directives of Redis that are refused with this reason, and not taken over under `compat-config` either.
 
-A configuration file that asks for one stops the start, with this reason. The values that ask for nothing
-(`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see `configfile`.
+The values that ask for nothing (`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see `configfile`.
 """

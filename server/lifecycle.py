@@ -165,8 +165,11 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
     for each in STOP_SIGNALS:
         # Not through the loop, which waits while a snapshot is written.
         signal.signal(each, insist)
-    if not server.prepare_stop():
-        if not is_second:
+    options = server.config.shutdown_on_sigint if number == signal.SIGINT else server.config.shutdown_on_sigterm
+    words = options.split()
+    save = None if b"save" not in words and b"nosave" not in words else b"save" in words
+    if not server.prepare_stop(save):
+        if not is_second and b"force" not in words:
             logger.error(
                 "Errors trying to shut down the server, which goes on: see the line before. Another signal within %d "
                 "seconds ends it, without what could not be saved.",

@@ -93,6 +93,7 @@ def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -
         loader.load(sys.stdin.buffer.read(), "standard input")
     loader.load_environment(environment)
     loader.load_options(words)
+    loader.finish()
     if not (config.port and config.bind) and not config.unixsocket:
         raise ConfigError("Configured to not listen anywhere, exiting.")
     return config
@@ -120,9 +121,9 @@ def open_log(config: Config) -> None:
     except OSError as error:
         raise ConfigError(f"Can't open the log file '{os.fsdecode(config.logfile)}': {error.strerror}") from error
     config.on_change("loglevel", set_level)
-    if config.without_effect:
-        names = b", ".join(config.without_effect).decode()
-        logger.info("Accepted, but without effect in Headrace: %s", names)
+    if config.passed_over:
+        names = b", ".join(config.passed_over).decode()
+        logger.warning("Passed over, as Headrace does not have them (compat-config yes): %s", names)
 
 
 def become_daemon() -> None:

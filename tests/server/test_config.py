@@ -148,10 +148,16 @@ def test_change_that_nobody_would_act_on_is_refused(config: Config) -> None:
     assert config.port == 7000
 
 
-def test_set_without_effect_is_named(config: Config) -> None:
-    assert config.without_effect == []
-    config.set_many([(b"hash-max-listpack-entries", b"7")])
-    assert config.without_effect == [b"hash-max-listpack-entries"]
+def test_directive_of_a_part_that_is_not_here_can_only_be_passed_over(config: Config) -> None:
+    name = b"hash-max-listpack-entries"
+    config.set_many([(name, b"512")])
+    assert refused(config, name, b"7", b"hz", b"20") == (
+        b"CONFIG SET failed (possibly related to argument 'hash-max-listpack-entries') - "
+        b"Redis has this directive, Headrace does not (compat-config no)"
+    )
+    config.compat_config = True
+    config.set_many([(name, b"7")])
+    assert config.get_matching([name]) == [(name, b"7")]
 
 
 def test_rewrite_without_a_file_is_refused(config: Config) -> None:
@@ -180,6 +186,7 @@ def test_rewrite_keeps_the_file_and_its_permissions(config: Config, tmp_path: Pa
 def test_rewritten_file_loads_to_the_same_configuration(config: Config, tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
     config.file_path = os.fsencode(path)
+    config.compat_config = True
     config.set_many(
         [
             (b"save", b""),

@@ -169,6 +169,34 @@ def test_signal_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> N
     assert b"XADD" in next((tmp_path / "appendonlydir").glob("*.incr.aof")).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("options", "is_written"),
+    [
+        (("--save", "", "--shutdown-on-sigterm", "save"), True),
+        (("--save", "3600 1", "--shutdown-on-sigterm", "nosave"), False),
+        (("--save", "3600 1", "--shutdown-on-sigint", "nosave"), True),
+        (("--save", "3600 1", "--shutdown-on-sigterm", "now", "force"), True),
+    ],
+)
+def test_signal_saves_as_its_directive_says(options: tuple[str, ...], is_written: bool, tmp_path: Path) -> None:
+    process, port = start(tmp_path, *options)
+    with Wire(port) as wire:
+        wire.call("SET", "k", "v")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert (tmp_path / "dump.rdb").exists() == is_written
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the disk is made full by way of Linux' prlimit")
+def test_forced_stop_ends_although_it_cannot_save(tmp_path: Path) -> None:
+    process, port = start(tmp_path, "--save", "3600 1", "--shutdown-on-sigterm", "force")
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    with Wire(port) as wire:
+        wire.call("SET", "k", "v")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 1
+
+
 def test_shutdown_command_ends_the_process_with_code_zero(tmp_path: Path) -> None:
     process, port = start(tmp_path)
     with Wire(port) as wire:

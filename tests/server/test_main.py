@@ -83,9 +83,9 @@ def test_dash_reads_standard_input(words: list[str], served: list[Config], monke
 
 def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    assert main.main(["--dir", "data", "--logfile", "h.log", "--maxmemory-samples", "7"]) == 0
+    assert main.main(["--dir", "data", "--logfile", "h.log"]) == 0
     assert served[0].dir == os.fsencode(tmp_path / "data")
-    assert "without effect in Headrace: maxmemory-samples" in (tmp_path / "data" / "h.log").read_text()
+    assert (tmp_path / "data" / "h.log").exists()
 
 
 @pytest.mark.parametrize(
