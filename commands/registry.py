@@ -18,10 +18,13 @@ from . import (
     introspection,
     keyspace,
     latency_commands,
+    lolwut,
     memory,
+    module,
     pending,
     pubsub,
     release,
+    replication,
     server_admin,
     slow_log_commands,
     stream,
@@ -71,6 +74,9 @@ FAMILIES = (
     slow_log_commands,
     latency_commands,
     memory,
+    replication,
+    module,
+    lolwut,
     waiting,
 )
 """One module per command family, in the order in which the README shows them."""

@@ -32,7 +32,6 @@ class LogDifference:
 
 ABSENT = {
     "EVAL": "there is no scripting",
-    "ROLE": "there is no replication",
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""
 

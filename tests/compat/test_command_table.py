@@ -129,6 +129,7 @@ NOT_COMPARABLE = {
     b"monitor", b"punsubscribe", b"sunsubscribe", b"slowlog|get", b"slowlog|help", b"slowlog|len", b"latency|doctor",
     b"latency|help", b"latency|histogram", b"acl|genpass", b"acl|log",
     b"memory|doctor", b"memory|help", b"memory|stats", b"memory|usage",
+    b"replicaof", b"slaveof", b"lolwut", b"module|list", b"module|help",
 }  # fmt: skip
 """What tells of the server itself or of work that goes on beside it, ends or silences the connection, answers with
 several messages, or starts a transaction: in scripts and dialogues instead."""

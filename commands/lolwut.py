@@ -1,0 +1,45 @@
+"""LOLWUT, which some tools send to learn the version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .. import REDIS_VERSION, __version__
+from ..protocol.replies import Reply, Verbatim
+from .numbers import integer
+from .table import Argument, Flag, command
+
+if TYPE_CHECKING:
+    from .context import Context
+
+VERSIONS_WITH_ART: Final = {5, 6, 8}
+
+HEADRACE: Final = r"""
+  ~ ~~ ~ ~~~ ~ ~~ ~ ~~~ ~ ~~ ~ ~~~ ~ ~~ ~ |
+ _~_~~_~_~~~_~_~~_~_~~~_~_~~_~_~~~_~_~~_~_ \
+                                          \ \    .-'''-.
+   a headrace brings the water               \ \ /  \|/  \
+   to the wheel, which it never misses        \ |---(+)---|
+                                               \~\  /|\  /
+                                                ~~`-...-'~~~
+
+"""
+
+
+@command(
+    "LOLWUT",
+    arity=-1,
+    flags=Flag.READONLY | Flag.FAST,
+    categories=("read",),
+    group="server",
+    since="5.0.0",
+    summary="Draws something, and tells the version.",
+    arguments=(Argument("version", "integer", token="VERSION", optional=True),),
+    differs="Another picture.",
+)
+def lolwut(context: Context, argv: list[bytes]) -> Reply:
+    """LOLWUT [VERSION version]. Versions of Redis that had no picture get the version alone. Raises GenericError."""
+    text = f"Redis ver. {REDIS_VERSION}\n"
+    if len(argv) > 2 and argv[1].upper() == b"VERSION" and integer(argv[2]) not in VERSIONS_WITH_ART:
+        return Verbatim(text.encode())
+    return Verbatim(f"{HEADRACE}Headrace {__version__}, 2026. {text}".encode())
