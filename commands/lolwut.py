@@ -34,6 +34,7 @@ HEADRACE: Final = r"""
     group="server",
     since="5.0.0",
     summary="Draws something, and tells the version.",
+    complexity="O(1)",
     arguments=(Argument("version", "integer", token="VERSION", optional=True),),
     differs="Another picture.",
 )

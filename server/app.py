@@ -107,7 +107,7 @@ class Server:
         """Set while clients are served."""
         self._cron_count = 0
         self._cron_handle: asyncio.TimerHandle | None = None
-        self._expiry = ActiveExpiry(self.store)
+        self.expiry = ActiveExpiry(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
@@ -197,6 +197,10 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone: so are its wait, its transaction and its backlog."""
+        client = connection.client
+        if client.id in self.dispatcher.sessions:
+            self.stats.pipelined_before += client.pipeline_length_sum
+            self.stats.reads_before += client.reads_count
         self.dispatcher.detach(connection)
 
     def exceeds_output_limit(self, client: Client) -> bool:
@@ -333,7 +337,7 @@ class Server:
         now_ms = self.clock()
         self._cron_count += 1
         if self.active_expiry:
-            self.context.latency.run("expire-cycle", partial(self._expiry.run, now_ms), self.clock)
+            self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
         self.dispatcher.serve_expired(now_ms)
         is_new_second = self._cron_count % max(1, self.config.hz) == 0
         if is_new_second or self.config.maxmemory:
@@ -577,6 +581,10 @@ class Server:
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         self.stats.reset()
+        self.expiry.reset_statistics()
+        for client in self.clients.values():
+            self.stats.pipelined_before -= client.pipeline_length_sum
+            self.stats.reads_before -= client.reads_count
         self.context.slow_log.reset_statistics()
         for db in self.store.databases:
             db.hits = db.misses = 0

@@ -14,6 +14,9 @@ SAMPLE_COUNT: Final = 200
 EXPIRED_SHARE_MIN: Final = 0.1
 """Share of a sample that must have been due to go on at once: below it the next turn is soon enough."""
 
+STALE_WEIGHT: Final = 0.05
+"""Of the newest sample in the mean share of keys found due, as in Redis."""
+
 EXPIRY_BUDGET_NS: Final = 25_000_000
 """Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile."""
 
@@ -28,13 +31,23 @@ class ActiveExpiry:
         self._store = store
         self._rounds: dict[int, list[bytes]] = {}
         """Keys still to be looked at in this round, by database index."""
+        self.reset_statistics()
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.stale_share = 0.0
+        """Of the keys with an expiry time, those that were due when looked at: a mean that forgets slowly."""
+        self.cap_reached_count = 0
+        """Turns that ended because their time was over."""
+        self.spent_ns = 0
 
     def run(self, now_ms: int) -> None:
         """Remove keys that are due, within the time budget."""
-        end_ns = perf_counter_ns() + EXPIRY_BUDGET_NS
+        started_ns = perf_counter_ns()
         for db in self._store.databases:
             if db.expires and not db.frozen:
-                self._run_in(db, now_ms, end_ns)
+                self._run_in(db, now_ms, started_ns + EXPIRY_BUDGET_NS)
+        self.spent_ns += perf_counter_ns() - started_ns
 
     def _run_in(self, db: Database, now_ms: int, end_ns: int) -> None:
         keys = self._rounds.get(db.index)
@@ -44,7 +57,11 @@ class ActiveExpiry:
             sample = keys[-SAMPLE_COUNT:]
             del keys[-SAMPLE_COUNT:]
             expired_count = sum(db.expire_if_due(key, now_ms) for key in sample)
-            if expired_count < EXPIRED_SHARE_MIN * len(sample) or perf_counter_ns() > end_ns:
+            self.stale_share += (expired_count / len(sample) - self.stale_share) * STALE_WEIGHT
+            if expired_count < EXPIRED_SHARE_MIN * len(sample):
+                return
+            if perf_counter_ns() > end_ns:
+                self.cap_reached_count += 1
                 return
 
 

@@ -20,6 +20,7 @@ from ..commands.client import Client
 from ..commands.table import all_rows
 from ..store.database import Database, Store
 from .config import Config
+from .cron import ActiveExpiry
 from .stats import Stats
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Source(Protocol):
     def snapshots(self) -> Snapshots:
         """Background jobs."""
         ...
+
+    expiry: ActiveExpiry
 
     @property
     def clients(self) -> Mapping[int, Client]:
@@ -203,11 +206,17 @@ def memory_fields(server: Source) -> Fields:
         *_sized("used_memory", used),
         *_sized("used_memory_rss", resident),
         *_sized("used_memory_peak", peak),
+        ("used_memory_peak_time", server.memory.peak_ms // 1000),
         ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
         ("used_memory_overhead", used - dataset),
         ("used_memory_startup", 0),
         ("used_memory_dataset", dataset),
         ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
+        # Python's allocator keeps what is resident, like that of a Redis without jemalloc.
+        ("allocator_allocated", used),
+        ("allocator_active", resident),
+        ("allocator_resident", resident),
+        ("allocator_muzzy", 0),
         *_sized("total_system_memory", total),
         *_zeros("used_memory_lua", "used_memory_vm_eval"),
         ("used_memory_lua_human", human_size(0)),
@@ -218,6 +227,7 @@ def memory_fields(server: Source) -> Fields:
         *_sized("used_memory_scripts", 0),
         *_sized("maxmemory", server.config.maxmemory),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
+        *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
         ("mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"),
         ("mem_fragmentation_bytes", resident - used),
         ("mem_not_counted_for_evict", log_buffer),
@@ -238,6 +248,11 @@ def memory_fields(server: Source) -> Fields:
 def _zeros(*names: str) -> Fields:
     """Fields of what Headrace has not and does not do, so that none is the truth."""
     return [(name, 0) for name in names]
+
+
+def _ratios(*names: str) -> Fields:
+    """Of what is one and the same."""
+    return [field for name in names for field in ((f"{name}_ratio", "1.00"), (f"{name}_bytes", 0))]
 
 
 def _sized(name: str, size: int) -> Fields:
@@ -330,6 +345,9 @@ def stats_fields(server: Source) -> Fields:
     """Counters since the start or the last CONFIG RESETSTAT, and the rates of the last 1.6 seconds."""
     stats = server.stats
     slow = server.context.slow_log.tally
+    clients = server.clients.values()
+    pipelined_count = stats.pipelined_before + sum(client.pipeline_length_sum for client in clients)
+    reads_count = stats.reads_before + sum(client.reads_count for client in clients)
     return [
         ("total_connections_received", stats.connections_received),
         ("total_commands_processed", stats.commands_processed),
@@ -349,6 +367,9 @@ def stats_fields(server: Source) -> Fields:
         *_zeros("expired_subkeys", "expired_subkeys_active"),
         ("expired_keys", stats.expired_keys),
         ("expired_keys_active", stats.expired_keys_active),
+        ("expired_stale_perc", f"{server.expiry.stale_share * 100:.2f}"),
+        ("expired_time_cap_reached_count", server.expiry.cap_reached_count),
+        ("expire_cycle_cpu_milliseconds", server.expiry.spent_ns // 1_000_000),
         ("evicted_keys", 0),
         ("evicted_clients", stats.evicted_clients),
         *_zeros("evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"),
@@ -374,6 +395,9 @@ def stats_fields(server: Source) -> Fields:
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
         *_zeros("reply_buffer_shrinks", "reply_buffer_expands"),
+        ("avg_pipeline_length_sum", pipelined_count),
+        ("avg_pipeline_length_cnt", reads_count),
+        ("avg_pipeline_length", f"{pipelined_count / max(reads_count, 1):.2f}"),
         ("slowlog_commands_count", slow.count),
         ("slowlog_commands_time_ms_max", f"{slow.longest_us / 1000:.2f}"),
         ("slowlog_commands_time_ms_sum", f"{slow.total_us / 1000:.2f}"),

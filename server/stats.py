@@ -31,6 +31,8 @@ COUNTERS: Final = (
     "expired_keys_active",
     "evicted_clients",
     "forks",
+    "pipelined_before",
+    "reads_before",
     "latest_fork_us",
     "error_replies",
     "unexpected_error_replies",
@@ -85,6 +87,9 @@ class Stats:
     expired_keys_active: int
     evicted_clients: int
     forks: int
+    pipelined_before: int
+    """Requests in the reads of clients that have left, less those that a reset wants forgotten."""
+    reads_before: int
     latest_fork_us: int
     error_replies: int
     unexpected_error_replies: int

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from headrace.commands.client import CLIENT_SIZE
 from support.servers import Server
 from support.wire import REPLY_TIMEOUT_S, Wire, encode
 
@@ -226,7 +227,7 @@ def test_total_of_a_client_is_what_it_holds(headrace: Server) -> None:
             pass
         names = ("qbuf", "argv-mem", "multi-mem", "omem")
         assert int(line["omem"]) > 0
-        assert int(line["tot-mem"]) == sum(int(line[name]) for name in names)
+        assert int(line["tot-mem"]) == CLIENT_SIZE + sum(int(line[name]) for name in names)
 
 
 def test_refused_passwords_are_counted_beyond_a_reset(server: Server) -> None:
@@ -285,3 +286,21 @@ def test_inline_request_past_the_ceiling_is_refused_though_it_has_an_end(server:
     with server.connect() as wire:
         wire.send_bytes(b"ECHO " + b"a" * 70_000 + b"\r\n")
         assert wire.receive() == b"-ERR Protocol error: too big inline request\r\n"
+
+
+def test_lengths_of_pipelines_are_counted_over_all_clients(server: Server) -> None:
+    def read() -> tuple[int, int]:
+        fields = read_fields(asking, "stats")
+        return int(fields["avg_pipeline_length_sum"]), int(fields["avg_pipeline_length_cnt"])
+
+    with server.connect() as asking:
+        asking.call("CONFIG", "RESETSTAT")
+        first = read()
+        assert first[0] <= 2
+        with server.connect() as other:
+            other.send_bytes(encode([b"PING"]) * 10)
+            for _ in range(10):
+                other.receive()
+        second = read()
+        # The question itself is one read of one request.
+        assert (second[0] - first[0], second[1] - first[1]) == (11, 2)

@@ -69,6 +69,7 @@ DOCUMENTED_OTHERWISE = {
     b"debug": "has arguments, which Redis leaves out, and is not marked as a system command",
     b"monitor": "has a complexity, which Redis leaves out",
     b"increx": "does not describe its arguments in prose",
+    b"lolwut": "has a complexity, which Redis leaves out",
     b"xread": "has a complexity, which Redis leaves out",
 }
 """Commands whose COMMAND DOCS differ in more than their wording."""

@@ -18,6 +18,7 @@ from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
 from headrace.commands.tracking import Tracking
 from headrace.server.config import Config
+from headrace.server.cron import ActiveExpiry
 from headrace.server.info import human_size, render
 from headrace.server.snapshots import Record
 from headrace.server.stats import Stats
@@ -52,9 +53,11 @@ class FakeServer:
 
     memory: Any = field(
         default_factory=lambda: SimpleNamespace(
-            measure=lambda: 2048, peak_size=4096, dataset_size=1024, clients_size=512
+            measure=lambda: 2048, peak_size=4096, peak_ms=NOW_MS, dataset_size=1024, clients_size=512
         )
     )
+
+    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store()))
 
     def clock(self) -> int:
         return NOW_MS

@@ -1,0 +1,49 @@
+"""Active expiry: what it removes within a turn, and the account it keeps of that."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from headrace.server import cron
+from headrace.server.cron import EXPIRY_BUDGET_NS, SAMPLE_COUNT, STALE_WEIGHT, ActiveExpiry
+from headrace.store.database import Store
+
+NOW_MS = 1_700_000_000_000
+
+
+def filled(due_count: int, later_count: int) -> Store:
+    """Keys of which some are due; those come first in the walk, which goes from the newest to the oldest."""
+    store = Store()
+    db = store.databases[0]
+    for number in range(later_count + due_count):
+        db.put(b"%d" % number, b"v")
+        db.expires[b"%d" % number] = NOW_MS + (1 if number < later_count else 0)
+    return store
+
+
+def test_turn_goes_on_while_it_finds_much() -> None:
+    store = filled(3 * SAMPLE_COUNT, 5 * SAMPLE_COUNT)
+    expiry = ActiveExpiry(store)
+    expiry.run(NOW_MS)
+    assert len(store.databases[0].keys) == 5 * SAMPLE_COUNT
+    assert expiry.cap_reached_count == 0
+
+
+def test_share_of_due_keys_is_a_slow_mean() -> None:
+    expiry = ActiveExpiry(filled(SAMPLE_COUNT, SAMPLE_COUNT))
+    expiry.run(NOW_MS)
+    after_full = STALE_WEIGHT
+    assert expiry.stale_share == pytest.approx(after_full - after_full * STALE_WEIGHT)
+
+
+def test_turn_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cron, "perf_counter_ns", count(step=EXPIRY_BUDGET_NS + 1).__next__)
+    store = filled(3 * SAMPLE_COUNT, 0)
+    expiry = ActiveExpiry(store)
+    expiry.run(NOW_MS)
+    assert len(store.databases[0].keys) == 2 * SAMPLE_COUNT
+    assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 2 * (EXPIRY_BUDGET_NS + 1))
+    expiry.reset_statistics()
+    assert (expiry.cap_reached_count, expiry.spent_ns, expiry.stale_share) == (0, 0, 0)
