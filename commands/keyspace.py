@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..protocol.replies import OK, Reply, SimpleString
@@ -19,6 +20,9 @@ from .numbers import integer, integer_between
 from .table import Argument, Flag, KeySpec, command, container
 
 SCAN_COUNT_DEFAULT: Final = 10
+KEYS_AT_ONCE_MAX: Final = 5_000
+"""With more keys than this, KEYS looks at them in several goes."""
+KEYS_PER_PIECE: Final = 1_000
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 KEYS_ARGUMENT: Final = Argument("key", "key", key_spec_index=0, multiple=True)
@@ -136,7 +140,22 @@ def keys(context: Context, argv: list[bytes]) -> Reply:
     """KEYS pattern. Returns the matching keys, in no order. Source: Redis 1.0."""
     db, now_ms = context.db, context.now_ms
     is_match = compiled(argv[1]).fullmatch
-    return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
+    if len(db.keys) <= KEYS_AT_ONCE_MAX:
+        return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
+    # A list of all keys is of this moment, and taken quickly; they are matched while others have their turns.
+    expired = set() if db.frozen else {key for key, due_ms in db.expires.items() if due_ms <= now_ms}
+    return (_matching(list(db.keys), is_match, expired),)
+
+
+def _matching(keys: list[bytes], is_match: Callable[[bytes], object], expired: set[bytes]) -> Iterator[bytes]:
+    """The reply of KEYS, some keys at a time: work without result first, since the reply begins with their number."""
+    found: list[bytes] = []
+    for start in range(0, len(keys), KEYS_PER_PIECE):
+        found += [key for key in keys[start : start + KEYS_PER_PIECE] if is_match(key) and key not in expired]
+        yield b""
+    yield b"*%d\r\n" % len(found)
+    for start in range(0, len(found), KEYS_PER_PIECE):
+        yield b"".join([b"$%d\r\n%b\r\n" % (len(key), key) for key in found[start : start + KEYS_PER_PIECE]])
 
 
 @command(

@@ -292,8 +292,8 @@ def xrevrange(context: Context, argv: list[bytes]) -> Reply:
         return []
     if count is not None and count <= 0:
         return NULL_ARRAY
-    pieces = stream.log.read_back(start, end, -1 if count is None else count)
-    return (b"*%d\r\n" % len(pieces), *pieces)
+    taken, pieces = stream.log.read_back(start, end, -1 if count is None else count)
+    return (b"*%d\r\n" % taken, *pieces)
 
 
 @command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -12,6 +12,7 @@ from ..store.errors import GenericError, NoGroup, syntax_error
 from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
 from ..store.ids import ID_MAX, StreamID, format_id, parse_id
+from ..store.log import Piece
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer
 from ..store.stream import Stream
 from .blocking import Blocked
@@ -169,7 +170,7 @@ class ReplyBudget:
             self.sent += 1
             yield entry_id, entry
 
-    def close_stream(self, key: bytes, count: int, pieces: list[bytes]) -> None:
+    def close_stream(self, key: bytes, count: int, pieces: Sequence[Piece]) -> None:
         """The stream's entries are complete."""
         header = b"*%d\r\n" % count
         self._size += len(header)
@@ -262,8 +263,8 @@ def _read_stream(stream: Stream, key: bytes, after: StreamID, budget: ReplyBudge
         budget.close_stream(key, taken, pieces)
         return
     entries = stream.log.entries(after + 1, ID_MAX)
-    pieces = [entry for _, entry in budget.admit(islice(entries, count) if count >= 0 else entries)]
-    budget.close_stream(key, len(pieces), pieces)
+    admitted = [entry for _, entry in budget.admit(islice(entries, count) if count >= 0 else entries)]
+    budget.close_stream(key, len(admitted), admitted)
 
 
 def _deadline_ms(block_ms: int, now_ms: int) -> int | None:

@@ -21,7 +21,9 @@
 | `Pushed` (tuple)          | the same, also where CLIENT REPLY says silence  |
 
 The tuple is the hot path's door (benchmark rows XADD, XRANGE, XREADGROUP): pieces that were built once and are
-the same in both protocols are handed to the transport without another encoding.
+the same in both protocols are handed to the transport without another encoding. An element may be an iterator of
+bytes: a part of a long reply that is made while it is sent, a few milliseconds at a time, as fast as the peer reads. An
+empty piece says that there was work without a result yet.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ from ..store.database import Store
 from ..store.errors import GenericError
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
+from .client_limits import ClientLimits
 from .config import Config
-from .connection import Connection
+from .connection import SLICE_COUNT, Connection
 from .cron import ActiveExpiry, IdempotenceExpiry
 from .dispatch import Dispatcher
 from .info import render
@@ -63,12 +64,6 @@ STREAM_DIRECTIVES: Final = (
 WATCHING_DIRECTIVES: Final = ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
 
 READER_DIRECTIVES: Final = ("proto-max-bulk-len", "client-query-buffer-limit")
-
-SLICE_COUNT: Final = 256
-"""Requests of one read that are run before their output is looked at: bounds what a pipeline of large ranges makes."""
-
-OUTPUT_SIZE_PER_SLICE: Final = 1024 * 1024
-"""Bytes of output that leave before the next slice is run."""
 
 
 def wall_clock_ms() -> int:
@@ -118,6 +113,7 @@ class Server:
             config.on_change(name, lambda value: self._configure_readers())
         for name in WATCHING_DIRECTIVES:
             config.on_change(name, lambda value: self.watch_calls())
+        self.limits = ClientLimits(self)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
@@ -203,14 +199,6 @@ class Server:
             self.stats.reads_before += client.reads_count
         self.dispatcher.detach(connection)
 
-    def exceeds_output_limit(self, client: Client) -> bool:
-        """Whether unsent output is above the hard limit of `client-output-buffer-limit normal`."""
-        hard_limit = self.config.buffer_limits[b"normal"][0]
-        if not hard_limit or client.output_buffer_size < hard_limit:
-            return False
-        self.stats.output_buffer_limit_disconnections += 1
-        return True
-
     @property
     def is_serving(self) -> bool:
         """Whether clients have been let in."""
@@ -233,22 +221,17 @@ class Server:
         if len(requests) <= SLICE_COUNT:
             self.dispatcher.execute(connection, requests, now_ms)
         else:
-            self._run_in_slices(connection, requests, now_ms)
+            self._run_slice(connection, requests, now_ms)
         if connection.client.close_after_reply:
             self.dispatcher.outgoing[connection] = None
         self.finish_turn()
 
-    def _run_in_slices(self, connection: Connection, requests: list[list[bytes]], now_ms: int) -> None:
-        """A long pipeline: its output leaves in between, and a peer that does not read it stops the rest."""
-        for start in range(0, len(requests), SLICE_COUNT):
-            self.dispatcher.execute(connection, requests[start : start + SLICE_COUNT], now_ms)
-            if sum(map(len, connection.out)) > OUTPUT_SIZE_PER_SLICE:
-                self.flush()
-            if connection.client.close_after_reply:
-                return
-            if connection.must_wait or connection.backlog:
-                connection.backlog.extend(requests[start + SLICE_COUNT :])
-                return
+    def _run_slice(self, connection: Connection, requests: list[list[bytes]], now_ms: int) -> None:
+        """A long pipeline: the rest is run when others have had their turn, and if the peer takes its replies."""
+        self.dispatcher.execute(connection, requests[:SLICE_COUNT], now_ms)
+        if not connection.client.close_after_reply:
+            connection.backlog.extend(requests[SLICE_COUNT:])
+            self.dispatcher.resumable[connection] = None
 
     def finish_turn(self) -> None:
         """Let replies go: at once if the log has nothing new, else together with all of this loop turn.
@@ -299,9 +282,8 @@ class Server:
 
     def _resume_waiting(self) -> None:
         """Whoever was served goes on with its later requests, after those of the client that is running now."""
-        loop = asyncio.get_running_loop()
         for session in self.dispatcher.resumable:
-            loop.call_soon(cast(Connection, session).resume)
+            cast(Connection, session).resume_soon()
         self.dispatcher.resumable.clear()
 
     # -- time ------------------------------------------------------------------------------------
@@ -344,22 +326,12 @@ class Server:
             self.memory.cron()
         if is_new_second:
             self._idempotence.run(now_ms)
-            self._close_idle_clients(now_ms)
+            self.limits.close_idle(now_ms)
+        self.limits.cron(now_ms)
         self.stats.sample(now_ms)
         self.finish_turn()
         self.log_keeper.cron(now_ms)
         self.snapshots.cron(now_ms)
-
-    def _close_idle_clients(self, now_ms: int) -> None:
-        """Close who has been silent for `timeout` seconds; one that is blocked or listens is not idle."""
-        timeout_ms = self.config.timeout * 1000
-        if not timeout_ms:
-            return
-        for connection in self.connections:
-            client = connection.client
-            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber or client.is_monitor
-            if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
-                connection.abort()
 
     # -- the disk --------------------------------------------------------------------------------
 

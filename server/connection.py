@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from itertools import takewhile
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.client import Client
@@ -20,11 +22,21 @@ if TYPE_CHECKING:
 BACKLOG_COUNT_MAX: Final = 1024
 """Requests kept for a client that must wait; with more, its socket is left unread until they are run."""
 
+SLICE_COUNT: Final = 256
+"""Requests of one client that are run before others have their turn: some 4 ms of short commands at most, and far more
+than a pipeline needs to run at full speed."""
+
 OUTPUT_SIZE_HIGH: Final = 256 * 1024
 """Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
 
 OUTPUT_SIZE_LOW: Final = 64 * 1024
 """Unsent bytes at which they go on."""
+
+PRODUCTION_NS: Final = 4_000_000
+"""Time for which a long reply is produced in one go: then other clients have their turn."""
+
+PRODUCTION_SIZE: Final = 256 * 1024
+"""Bytes of a long reply that are handed over at once."""
 
 
 def format_address(address: Any, path: bytes) -> bytes:
@@ -45,7 +57,11 @@ class Connection(asyncio.Protocol, Session):
         self.is_closed = False
         self.is_write_paused = False
         self._is_reading_paused = False
-        self._peer_has_ended = False
+        self._is_transport_full = False
+        self._is_turn_scheduled = False
+        self._is_production_scheduled = False
+        self._is_ending = False
+        """The peer has sent its last, or something that cannot be read: what is left is to be answered."""
         Session.__init__(self, Client(server.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------
@@ -53,9 +69,9 @@ class Connection(asyncio.Protocol, Session):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the client, or turn it away."""
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=OUTPUT_SIZE_HIGH, low=OUTPUT_SIZE_LOW)
+        self.configure_output()
         client = self.client
-        client.measure_output = self.transport.get_write_buffer_size
+        client.measure_output = self.output_size
         connected_socket: socket.socket | None = transport.get_extra_info("socket")
         if connected_socket is not None:
             client.descriptor = connected_socket.fileno()
@@ -88,6 +104,16 @@ class Connection(asyncio.Protocol, Session):
         self.reader.bulk_size_max = config.proto_max_bulk_len
         self.reader.query_buffer_size_max = config.client_query_buffer_limit
         self.reader.authenticated = self.client.authenticated or not self.server.users.default.needs_login
+
+    def configure_output(self) -> None:
+        """Have the transport tell when its buffer meets the smallest limit there is."""
+        high = min(OUTPUT_SIZE_HIGH, self.server.limits.smallest_output_limit())
+        self.transport.set_write_buffer_limits(high=high, low=min(OUTPUT_SIZE_LOW, high // 4))
+
+    def output_size(self) -> int:
+        """Bytes that the peer has not taken yet, those not counted that are still to be produced."""
+        size = self.transport.get_write_buffer_size()
+        return size + sum(len(piece) for piece in self.out if type(piece) is bytes) if self.is_write_paused else size
 
     def data_received(self, data: bytes) -> None:
         """Run what is complete, or put it behind what is already waiting."""
@@ -123,6 +149,7 @@ class Connection(asyncio.Protocol, Session):
             self.server.stats.query_buffer_limit_disconnections += 1
             self.abort()
         elif reader.error is not None:
+            self._is_ending = True
             self._pause_reading()
             self._end_if_done()
 
@@ -140,7 +167,7 @@ class Connection(asyncio.Protocol, Session):
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
-        self._peer_has_ended = True
+        self._is_ending = True
         if self.client.blocked is not None or self.client.is_held:
             self.server.forget(self)
             return False
@@ -148,13 +175,13 @@ class Connection(asyncio.Protocol, Session):
 
     def pause_writing(self) -> None:
         """The peer does not read: stop working for it."""
-        self.is_write_paused = True
-        if self.server.exceeds_output_limit(self.client):
-            self.abort()
+        self._is_transport_full = self.is_write_paused = True
 
     def resume_writing(self) -> None:
         """The peer has read: go on."""
-        self.is_write_paused = False
+        self._is_transport_full = self.is_write_paused = False
+        if self.out:
+            self.send()
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -170,13 +197,25 @@ class Connection(asyncio.Protocol, Session):
         client = self.client
         return client.blocked is not None or client.is_held or self.is_write_paused or self.is_closed
 
+    def resume_soon(self) -> None:
+        """Go on with the backlog when the other clients have had their turn."""
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_scheduled = False
+        self.resume()
+
     def resume(self) -> None:
-        """Run the backlog, and read again once it is empty."""
+        """Run the next of the backlog, and read again once it is empty."""
         if self.must_wait:
             return
-        if self.backlog:
-            requests = list(self.backlog)
-            self.backlog.clear()
+        backlog = self.backlog
+        if backlog:
+            requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
+            if backlog:
+                self.server.dispatcher.resumable[self] = None
             self.server.run(self, requests)
         if not self.backlog:
             self.client.query_buffer_size = self.reader.buffered_size
@@ -185,19 +224,80 @@ class Connection(asyncio.Protocol, Session):
         self._end_if_done()
 
     def send(self) -> None:
-        """Hand the output made so far to the transport, in one piece."""
+        """Hand the output made so far to the transport, in one piece. Replies and pushes all come this way."""
         out = self.out
         if out and not self.is_closed:
-            data = b"".join(out) if len(out) > 1 else out[0]
-            size = len(data)
+            try:
+                data = b"".join(out) if len(out) > 1 else out[0]
+                size = len(data)
+            except TypeError:
+                self._produce()
+                return
             self.client.sent_size += size
             stats = self.server.stats
             stats.output_size += size
             stats.writes_processed += 1
             self.transport.write(data)
         out.clear()
-        if self.client.close_after_reply or self._peer_has_ended or self.reader.error is not None:
-            self._end_if_done()
+        if self.is_write_paused or self._is_ending or self.client.close_after_reply:
+            self._after_send()
+
+    def _after_send(self) -> None:
+        """What only a few have to look at: whether the peer reads too slowly, and whether it is done."""
+        if self.is_write_paused and self.server.limits.closes(self):
+            return
+        self._end_if_done()
+
+    def _produce(self) -> None:
+        """Some of the output is made while it is sent: as much of it as the peer takes, for a few milliseconds.
+
+        Until it is through, the client counts as one that does not read: its requests wait.
+        """
+        self.is_write_paused = True
+        out, end_ns = self.out, perf_counter_ns() + PRODUCTION_NS
+        while out and not self._is_transport_full:
+            if perf_counter_ns() > end_ns:
+                self._produce_soon()
+                break
+            self._hand_over(self._next_pieces(out))
+        if self.server.limits.closes(self) or out:
+            return
+        self.is_write_paused = self._is_transport_full
+        self.resume_soon()
+
+    def _next_pieces(self, out: list[Any]) -> bytes:
+        """The next output in line, some of it made now; empty if a producer has worked without result."""
+        ready = list(takewhile(lambda piece: type(piece) is bytes, out))
+        if ready:
+            del out[: len(ready)]
+            return b"".join(ready)
+        pieces: list[bytes] = []
+        size = 0
+        for piece in out[0]:
+            pieces.append(piece)
+            size += len(piece)
+            if not piece or size >= PRODUCTION_SIZE:
+                break
+        else:
+            del out[0]
+        return b"".join(pieces)
+
+    def _hand_over(self, data: bytes) -> None:
+        if data:
+            self.client.sent_size += len(data)
+            self.server.stats.output_size += len(data)
+            self.server.stats.writes_processed += 1
+            self.transport.write(data)
+
+    def _produce_soon(self) -> None:
+        if not self._is_production_scheduled:
+            self._is_production_scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on_producing)
+
+    def _go_on_producing(self) -> None:
+        self._is_production_scheduled = False
+        if self.out and not self.is_closed and not self._is_transport_full:
+            self.send()
 
     def abort(self) -> None:
         """Close at once, without what is unsent."""
@@ -228,7 +328,7 @@ class Connection(asyncio.Protocol, Session):
             if self.client.reply_mode == "on":
                 self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
             self.send()
-        elif self._peer_has_ended:
+        elif self._is_ending:
             self.close()
 
     def _pause_reading(self) -> None:

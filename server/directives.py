@@ -148,7 +148,7 @@ LIMITS = (
     ),
     _row("maxmemory", Memory(0, UINT64_MAX), 0),
     _row("maxmemory-policy", EVICTION_POLICIES, b"noeviction"),
-    _row("maxmemory-clients", MemoryOrPercent(), 0, has_effect=False),
+    _row("maxmemory-clients", MemoryOrPercent(), 0),
 )
 
 STREAMS = (

@@ -51,6 +51,12 @@ SERVING_ROUNDS_MAX: Final = 1000
 """Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
 round, so reaching this means that a re-run signals its own key for ever."""
 
+TURN_NS: Final = 5_000_000
+"""Time that the requests of one read may take in one go: then other clients have their turn."""
+
+TURN_OUTPUT_SIZE: Final = 1 << 20
+"""Bytes of large replies, those that take long to make, at which the turn ends: the peer may be a slow reader."""
+
 FastRow = tuple[Handler, int, int, Row, list[int]]
 """(handler, fewest words, most words, row, its histogram of short calls)."""
 
@@ -116,7 +122,11 @@ class Session:
         self.out: list[bytes] = []
         """Reply pieces not yet handed to the transport."""
         self.backlog: deque[list[bytes]] = deque()
-        """Requests behind a blocked, held or slow-reading one."""
+        """Requests behind a blocked, held or slow-reading one, or left for the client's next turn."""
+
+    def put_back(self, requests: Iterable[list[bytes]]) -> None:
+        """Requests that were taken out and not run: they come before all that wait."""
+        self.backlog.extendleft(reversed(list(requests)))
 
 
 class Next(Enum):
@@ -143,7 +153,7 @@ class Dispatcher:
         """By client ID."""
         self.outgoing: dict[Session, None] = {}
         """Sessions with new output, in order."""
-        self.resumable: list[Session] = []
+        self.resumable: dict[Session, None] = {}
         """Sessions that stopped waiting and have a backlog."""
         self.log_has_news = False
         """The log took records since it was last flushed; replies wait for that flush."""
@@ -175,7 +185,8 @@ class Dispatcher:
     # -- requests --------------------------------------------------------------------------------
 
     def execute(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
-        """Run the requests of one read, until one of them makes the rest wait; the rest goes to the backlog.
+        """Run the requests of one read, until one of them makes the rest wait or they have taken their time; the rest
+        goes to the backlog. Commands that are short, all but a few, are bounded by the number of requests given.
 
         Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole price of dispatch, so it works with
         locals, one reading of the clock per command serves as the end of one and the start of the next, and one count
@@ -186,10 +197,10 @@ class Dispatcher:
         encode = ENCODERS[client.protocol]
         context.now_ms, context.client, context.db = now_ms, client, client.db
         db = client.db
-        units_end = 0
+        units_end = large_size = 0
         uncounted = len(requests)
         iterator = iter(requests)
-        started_ns = perf_counter_ns()
+        began_ns = started_ns = perf_counter_ns()
         for argv in iterator:
             found = fast.get(argv[0])
             if found is None or not client.is_plain or not found[1] <= len(argv) <= found[2]:
@@ -206,6 +217,9 @@ class Dispatcher:
                     break
                 encode, db = ENCODERS[client.protocol], client.db
                 started_ns = perf_counter_ns()
+                if started_ns - began_ns > TURN_NS and uncounted:
+                    uncounted = 0
+                    self._leave_for_later(session, iterator)
                 continue
             handler, _, _, row, short_calls = found
             try:
@@ -227,6 +241,11 @@ class Dispatcher:
                     row.durations.add(duration_ns)
                 else:
                     count_call(context, client, row, argv, duration_ns)
+                if out and type(out[-1]) is bytes:
+                    large_size += len(out[-1])
+                if ended_ns - began_ns > TURN_NS or large_size > TURN_OUTPUT_SIZE:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
             started_ns = ended_ns
             if len(effects) != units_end or db.expired_keys:
                 if len(effects) == units_end + 1 and not db.expired_keys:
@@ -241,6 +260,9 @@ class Dispatcher:
                 self._serve_ready()
                 context.client, context.db = client, db
                 started_ns = perf_counter_ns()
+                if started_ns - began_ns > TURN_NS:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
             if type(reply) is Blocked:
                 client.last_command = row.name_lower
                 # It counts when it has ended.
@@ -248,7 +270,7 @@ class Dispatcher:
                 reply.spent_ns = duration_ns
                 uncounted -= length_hint(iterator) + 1
                 self._park(session, reply)
-                session.backlog.extend(iterator)
+                session.put_back(iterator)
                 break
         # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
         client.commands_count += uncounted
@@ -265,11 +287,18 @@ class Dispatcher:
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
         """Keep what must wait; behind QUIT nothing is run any more."""
         if after is Next.CLOSE:
+            session.backlog.clear()
             return
+        session.put_back(rest)
         if after is Next.HOLD:
-            session.backlog.append(argv)
+            session.backlog.appendleft(argv)
             self._held[session] = None
-        session.backlog.extend(rest)
+
+    def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
+        """The client has had its turn: it goes on after the others."""
+        session.put_back(rest)
+        if session.backlog:
+            self.resumable[session] = None
 
     # -- the checks ------------------------------------------------------------------------------
 
@@ -568,7 +597,7 @@ class Dispatcher:
         self._answer(session, reply, client.reply_mode)
         self.outgoing[session] = None
         if session.backlog:
-            self.resumable.append(session)
+            self.resumable[session] = None
 
     def run_timers(self, now_ms: int) -> None:
         """Answer waits past their deadline with the null array, and run those again whose wake time has passed."""
@@ -672,7 +701,7 @@ class Dispatcher:
         self.refresh_clients()
         for session in self._held:
             session.client.is_held = False
-            self.resumable.append(session)
+            self.resumable[session] = None
         self._held.clear()
 
     @staticmethod

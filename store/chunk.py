@@ -24,7 +24,9 @@ CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
 CHUNK_ENTRIES_MAX: Final = 1024
 UNPACKED_CHUNKS_MAX: Final = 64
-"""Unpacked chunks kept at hand, over all streams: 4 MiB at most beyond single huge entries."""
+"""Unpacked chunks kept at hand, over all streams."""
+UNPACKED_SIZE_MAX: Final = 8 << 20
+"""Bytes of them all: chunks with huge entries make room for fewer, down to the one that was read last."""
 
 BODY_SIZE: Final = 64
 """Bytes of a body without what it holds."""
@@ -72,6 +74,10 @@ class Body:
         """The RESP bytes of the entries `low` to `high` (excluded)."""
         return bytes(self.data[self.ends[low - 1] if low else 0 : self.ends[high - 1]])
 
+    def slice_back(self, low: int, high: int) -> bytes:
+        """The same, last entry first."""
+        return b"".join([self.slice(position, position + 1) for position in range(high - 1, low - 1, -1)])
+
     @property
     def memory_size(self) -> int:
         """Bytes held."""
@@ -107,8 +113,9 @@ class Body:
 _BYTE_ORDER: Final = "little" if array("H", (1,)).tobytes()[0] else "big"
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
 _DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
-_unpacked: dict[Chunk, None] = {}
-"""Sealed chunks that hold their unpacked body, oldest first; the oldest gives it up when there are too many."""
+_unpacked: dict[Chunk, int] = {}
+"""Sealed chunks that hold their unpacked body, and its size; the oldest gives it up when there are too many."""
+_unpacked_size = 0
 
 
 class Chunk:
@@ -184,11 +191,13 @@ class Chunk:
         return self._body if self._body is not None else Body.unpack(self._packed)
 
     def _keep_unpacked(self, body: Body) -> None:
+        global _unpacked_size
         self._body = body
-        _unpacked[self] = None
-        if len(_unpacked) > UNPACKED_CHUNKS_MAX:
+        size = _unpacked[self] = body.memory_size
+        _unpacked_size += size
+        while len(_unpacked) > UNPACKED_CHUNKS_MAX or (_unpacked_size > UNPACKED_SIZE_MAX and len(_unpacked) > 1):
             oldest = next(iter(_unpacked))
-            del _unpacked[oldest]
+            _unpacked_size -= _unpacked.pop(oldest)
             oldest._body = None
 
     def copy(self) -> Chunk:
@@ -272,4 +281,13 @@ class Chunk:
 
 def unpacked_size() -> int:
     """Bytes of the unpacked copies at hand, over all streams."""
-    return sum(chunk._body.memory_size for chunk in _unpacked if chunk._body is not None)
+    return _unpacked_size
+
+
+def let_go_of_unpacked() -> None:
+    """Give up all unpacked copies at hand."""
+    global _unpacked_size
+    for chunk in _unpacked:
+        chunk._body = None
+    _unpacked.clear()
+    _unpacked_size = 0

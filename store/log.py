@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
 
 from .chunk import CHUNK_SIZE, Chunk
 from .ids import ID_MIN, StreamID
+
+Piece = bytes | Iterator[bytes]
+"""Bytes of entries, or what yields them."""
+
+Span = tuple[Chunk, int, int]
+"""A run of live entries: chunk, first position, position after the last."""
+
+PIECES_AT_ONCE_MAX: Final = 16
+"""Chunks that are read at once, about a megabyte; those behind them are read when their bytes are wanted."""
 
 
 class EntryLog:
@@ -66,19 +77,25 @@ class EntryLog:
         position = chunk.find(entry_id)
         return None if position < 0 else chunk.body().slice(position, position + 1)
 
-    def read(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[bytes]]:
+    def read(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[Piece]]:
         """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in
-        as few pieces as possible."""
+        as few pieces as possible. The last piece of a long range is an iterator: what it yields is of this moment,
+        whatever becomes of the log meanwhile."""
         taken = 0
-        pieces: list[bytes] = []
+        pieces: list[Piece] = []
         if not count:
             return taken, pieces
-        for chunk, low, high in self._spans(start, end):
+        spans = self._spans(start, end)
+        for chunk, low, high in spans:
             if 0 < count <= taken + high - low:
                 pieces.append(chunk.body().slice(low, low + count - taken))
                 return count, pieces
             pieces.append(chunk.body().slice(low, high))
             taken += high - low
+            if len(pieces) == PIECES_AT_ONCE_MAX:
+                rest_count, rest = _cut(spans, count - taken if count > 0 else -1)
+                pieces.append(chunk.read_once().slice(low, high) for chunk, low, high in rest)
+                return taken + rest_count, pieces
         return taken, pieces
 
     def read_with_ids(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[list[StreamID], list[bytes]]:
@@ -96,23 +113,16 @@ class EntryLog:
                 break
         return ids, pieces
 
-    def read_back(self, start: StreamID, end: StreamID, count: int = -1) -> list[bytes]:
-        """Up to `count` entries (all if negative) from `end` down to `start`, one piece an entry."""
-        pieces: list[bytes] = []
-        if not self.length or not count:
-            return pieces
-        for index in range(self._chunk_index(end), -1, -1):
-            chunk = self._chunks[index]
-            if chunk.last_id < start:
-                break
-            low, high = self._positions(chunk, start, end)
-            body = chunk.body()
-            for position in range(high - 1, low - 1, -1):
-                if chunk.is_live(position):
-                    pieces.append(body.slice(position, position + 1))
-                    if len(pieces) == count:
-                        return pieces
-        return pieces
+    def read_back(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[Piece]]:
+        """Like `read`, from `end` down to `start`."""
+        taken, spans = _cut(self._spans_back(start, end), count, from_end=True)
+        pieces: list[Piece] = [
+            chunk.body().slice_back(low, high) for chunk, low, high in islice(spans, PIECES_AT_ONCE_MAX)
+        ]
+        if len(spans) > PIECES_AT_ONCE_MAX:
+            rest = spans[PIECES_AT_ONCE_MAX:]
+            pieces.append(chunk.read_once().slice_back(low, high) for chunk, low, high in rest)
+        return taken, pieces
 
     def entries(self, start: StreamID, end: StreamID) -> Iterator[tuple[StreamID, bytes]]:
         """The live entries from `start` to `end`, both included, one by one. The log must not change meanwhile."""
@@ -222,7 +232,19 @@ class EntryLog:
         high = chunk.count if end >= chunk.last_id else chunk.body().position(end + 1)
         return low, high
 
-    def _spans(self, start: StreamID, end: StreamID) -> Iterator[tuple[Chunk, int, int]]:
+    def _spans_back(self, start: StreamID, end: StreamID) -> Iterator[Span]:
+        """The runs of live entries in a range, descending; within a run positions still ascend."""
+        if start > end or not self.length:
+            return
+        for index in range(self._chunk_index(end), -1, -1):
+            chunk = self._chunks[index]
+            if chunk.last_id < start:
+                return
+            low, high = self._positions(chunk, start, end)
+            for span_low, span_high in reversed(list(chunk.spans(low, high))):
+                yield chunk, span_low, span_high
+
+    def _spans(self, start: StreamID, end: StreamID) -> Iterator[Span]:
         """The runs of live entries in a range, ascending."""
         if start > end or not self.length:
             return
@@ -250,3 +272,18 @@ class EntryLog:
             self.first_id = self._chunks[0].first_live_id()
         if deleted_id == self.last_id:
             self.last_id = self._chunks[-1].last_live_id()
+
+
+def _cut(spans: Iterable[Span], count: int, *, from_end: bool = False) -> tuple[int, list[Span]]:
+    """The first of the runs that have `count` entries together (all if negative), and how many they have."""
+    taken = 0
+    kept: list[Span] = []
+    for chunk, low, high in spans:
+        if 0 <= count <= taken + high - low:
+            left = count - taken
+            if left:
+                kept.append((chunk, high - left, high) if from_end else (chunk, low, low + left))
+            return count, kept
+        kept.append((chunk, low, high))
+        taken += high - low
+    return taken, kept

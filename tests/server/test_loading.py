@@ -13,7 +13,7 @@ from headrace.persistence.errors import LogError
 from headrace.server.app import Server
 from headrace.server.config import Config
 from headrace.server.dispatch import Session
-from support.inprocess import Clock
+from support.inprocess import Clock, finish_turns
 from support.lines import split
 from support.wire import encode
 
@@ -40,6 +40,7 @@ class LoadingServer:
 
     def call(self, *lines: str) -> bytes:
         self.server.dispatcher.execute(self.session, [split(line) for line in lines], self.server.clock())
+        finish_turns(self.server.dispatcher, self.server.clock())
         data = b"".join(self.session.out)
         self.session.out.clear()
         return data

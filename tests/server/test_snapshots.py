@@ -16,7 +16,7 @@ from headrace.server.config import Config
 from headrace.server.dispatch import Session
 from headrace.store.image import StoreImage
 from support.digest import Digest, digest_of
-from support.inprocess import Clock
+from support.inprocess import Clock, finish_turns
 from support.lines import split
 
 
@@ -49,6 +49,7 @@ class LoggingServer:
     def call(self, *lines: str) -> bytes:
         """Run these lines as one pipeline; what they say is on its way to the disk afterwards."""
         self.dispatcher.execute(self.session, [split(line) for line in lines], self.clock())
+        finish_turns(self.dispatcher, self.clock())
         data = b"".join(self.session.out)
         self.session.out.clear()
         assert self.server.log is None or self.server.log.flush()

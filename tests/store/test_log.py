@@ -8,8 +8,9 @@ import pytest
 from hiredis import pack_command
 
 from headrace.store import chunk as chunk_module
+from headrace.store import log as log_module
 from headrace.store.ids import ID_MAX, ID_MIN, format_id, make_id
-from headrace.store.log import EntryLog
+from headrace.store.log import EntryLog, Piece
 
 
 def entry_of(entry_id: int, size: int = 1) -> bytes:
@@ -29,6 +30,11 @@ class Model:
         return b"".join(self.entries[entry_id] for entry_id in ids)
 
 
+def joined(pieces: list[Piece]) -> bytes:
+    """All bytes, those that are produced later included."""
+    return b"".join(piece if isinstance(piece, bytes) else b"".join(piece) for piece in pieces)
+
+
 def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
     log.check()
     assert log.ids(ID_MIN, ID_MAX) == model.between(ID_MIN, ID_MAX)
@@ -38,11 +44,12 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         ids = model.between(start, end)
         chosen = ids if count < 0 else ids[:count]
         taken, pieces = log.read(start, end, count)
-        assert (taken, b"".join(pieces)) == (len(chosen), model.bytes_of(chosen))
+        assert (taken, joined(pieces)) == (len(chosen), model.bytes_of(chosen))
         found, pieces = log.read_with_ids(start, end, count)
         assert (found, b"".join(pieces)) == (chosen, model.bytes_of(chosen))
         back = ids[::-1] if count < 0 else ids[::-1][:count]
-        assert log.read_back(start, end, count) == [model.entries[entry_id] for entry_id in back]
+        taken, pieces = log.read_back(start, end, count)
+        assert (taken, joined(pieces)) == (len(back), model.bytes_of(back))
         assert list(log.entries(start, end)) == [(entry_id, model.entries[entry_id]) for entry_id in ids]
         assert log.count_between(start, end) == len(ids)
         assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
@@ -54,6 +61,7 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
     rng = random.Random(seed)
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", rng.choice([2, 5, 1024]))
     monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 1)
+    monkeypatch.setattr(log_module, "PIECES_AT_ONCE_MAX", rng.choice([1, 2, 16]))
     log, model, last = EntryLog(), Model(), 0
     for _ in range(150):
         action = rng.random()
@@ -83,5 +91,25 @@ def test_sealed_entries_come_back_byte_for_byte() -> None:
         log.append(entry_id, entries[entry_id])
     taken, pieces = log.read(ID_MIN, ID_MAX)
     assert taken == 5000
-    assert b"".join(pieces) == b"".join(entries.values())
+    assert joined(pieces) == b"".join(entries.values())
     assert log.memory_size < sum(map(len, entries.values())) / 2
+
+
+def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:
+    log = EntryLog()
+    entries = {make_id(number, 0): entry_of(make_id(number, 0), number % 97) for number in range(1, 40_001)}
+    for entry_id, entry in entries.items():
+        log.append(entry_id, entry)
+    expected = b"".join(entries.values())
+    backwards = b"".join(reversed(entries.values()))
+    taken, pieces = log.read(ID_MIN, ID_MAX)
+    taken_back, pieces_back = log.read_back(ID_MIN, ID_MAX)
+    assert taken == taken_back == len(entries)
+    assert not isinstance(pieces[-1], bytes)
+    assert not isinstance(pieces_back[-1], bytes)
+    for number in range(2, 30_000, 3):
+        log.delete(make_id(number, 0))
+    log.append(make_id(50_000, 0), entry_of(make_id(50_000, 0), 1))
+    log.trim_head(20_000)
+    assert joined(pieces) == expected
+    assert joined(pieces_back) == backwards

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from headrace.protocol.packing import pack_command
-from headrace.store import chunk
+from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, unpacked_size
 from headrace.store.database import Database
 from headrace.store.group import Group
 from headrace.store.ids import StreamID, format_id
@@ -93,14 +93,6 @@ def fill_settled_nodes(db: Database) -> None:
     db.put(b"key", stream)
 
 
-def let_go_of_unpacked(db: Database) -> None:
-    chunk._unpacked.clear()
-    for stream in db.streams.values():
-        for each in stream.log._chunks:
-            if each._open is None:
-                each._body = None
-
-
 @pytest.mark.parametrize(
     "fill",
     [
@@ -116,7 +108,7 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
     try:
         fill(db)
         db.ready.clear()
-        let_go_of_unpacked(db)
+        let_go_of_unpacked()
         for stream in db.streams.values():
             db.recount(stream)
             del stream
@@ -187,3 +179,16 @@ def test_deleted_entries_of_a_sealed_chunk_are_counted_until_it_goes() -> None:
         stream.log.delete(make_id(number))
     assert stream.log.memory_size < half_deleted
     stream.log.check()
+
+
+def test_unpacked_copies_are_bounded_in_bytes_however_huge_the_entries() -> None:
+    let_go_of_unpacked()
+    stream = make_stream(60, 500_000)
+    assert stream.log.length == 60
+    assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
+    for number in range(60):
+        assert make_id(number) in stream.log
+        assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
+    let_go_of_unpacked()
+    assert unpacked_size() == 0
+    assert make_id(7) in stream.log

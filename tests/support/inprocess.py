@@ -11,7 +11,7 @@ from typing import Any
 from headrace.commands.client import Client
 from headrace.server.app import Server
 from headrace.server.config import Config
-from headrace.server.dispatch import Session
+from headrace.server.dispatch import Dispatcher, Session
 from headrace.server.listener import open_tcp_sockets
 from support.lines import split
 from support.wire import Argument, encode
@@ -63,14 +63,19 @@ class Caller:
 
     def output(self) -> bytes:
         """What was answered since last asked; first whoever can go on with its backlog does."""
-        while self.rig.dispatcher.resumable:
-            session = self.rig.dispatcher.resumable.pop(0)
-            requests = list(session.backlog)
-            session.backlog.clear()
-            self.rig.dispatcher.execute(session, requests, self.rig.clock())
+        finish_turns(self.rig.dispatcher, self.rig.clock())
         data = b"".join(self.session.out)
         self.session.out.clear()
         return data
+
+
+def finish_turns(dispatcher: Dispatcher, now_ms: int) -> None:
+    """Let everyone who can go on with a backlog do so, until it is empty."""
+    while dispatcher.resumable:
+        session, _ = dispatcher.resumable.popitem()
+        requests = list(session.backlog)
+        session.backlog.clear()
+        dispatcher.execute(session, requests, now_ms)
 
 
 class Rig:

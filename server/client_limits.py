@@ -1,0 +1,110 @@
+"""What a client may cost: unsent output by class, memory of all clients together, and time without a word.
+
+Replies, messages and pushes all leave through `Connection.send`, which asks `closes` while the peer does not keep up;
+the rest is looked at by the periodic work. Sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ..commands.client_line import describe
+from .directive_kinds import Limit
+
+if TYPE_CHECKING:
+    from .app import Server
+    from .connection import Connection
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 2**63
+
+
+class ClientLimits:
+    """`client-output-buffer-limit`, `maxmemory-clients` and `timeout` of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._soft_since_ms: dict[Connection, int] = {}
+        """Connections above their soft limit, and since when."""
+        self._by_class = server.config.buffer_limits
+        server.config.on_change("client-output-buffer-limit", lambda value: self._configure())
+
+    def _configure(self) -> None:
+        self._by_class = self._server.config.buffer_limits
+        for connection in self._server.connections:
+            connection.configure_output()
+
+    def smallest_output_limit(self) -> int:
+        """The least of the hard and soft limits of the classes that clients are of."""
+        limits = (size for name in (b"normal", b"pubsub") for size in self._by_class[name][:2])
+        return min((size for size in limits if size), default=NO_LIMIT)
+
+    def _output_limit(self, connection: Connection) -> Limit:
+        return self._by_class[b"pubsub" if connection.client.is_subscriber else b"normal"]
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def closes(self, connection: Connection) -> bool:
+        """Close the connection if its peer is too slow a reader for its class; say whether it was."""
+        hard_size, soft_size, soft_s = self._output_limit(connection)
+        size = connection.output_size()
+        if not (hard_size and size >= hard_size):
+            if not soft_size or size < soft_size:
+                self._soft_since_ms.pop(connection, None)
+                return False
+            now_ms = self._server.clock()
+            if now_ms - self._soft_since_ms.setdefault(connection, now_ms) <= soft_s * 1000:
+                return False
+        self._soft_since_ms.pop(connection, None)
+        self._server.stats.output_buffer_limit_disconnections += 1
+        logger.warning(
+            "Client %s closed for overcoming of output buffer limits.",
+            describe(connection.client, self._server.clock()).decode("utf-8", "replace"),
+        )
+        connection.abort()
+        return True
+
+    # -- periodic --------------------------------------------------------------------------------
+
+    def cron(self, now_ms: int) -> None:
+        """Close who has been above a soft limit for too long, and who takes most if all take too much."""
+        for connection in list(self._soft_since_ms):
+            if connection.is_closed:
+                del self._soft_since_ms[connection]
+            else:
+                self.closes(connection)
+        if self._server.config.maxmemory_clients:
+            self.evict()
+
+    def evict(self) -> None:
+        """Close the largest clients until all together are within `maxmemory-clients`."""
+        limit: int = self._server.config.maxmemory_clients
+        if limit < 0:
+            limit = -limit * self._server.config.maxmemory // 100
+        if not limit:
+            return
+        sized = [(each.client.memory_size, each) for each in self._server.connections if not each.client.no_evict]
+        total = sum(size for size, _ in sized)
+        if total <= limit:
+            return
+        sized.sort(key=lambda pair: pair[0])
+        while total > limit and sized:
+            size, connection = sized.pop()
+            total -= size
+            self._server.stats.evicted_clients += 1
+            described = describe(connection.client, self._server.clock()).decode("utf-8", "replace")
+            logger.info("Evicting client: %s", described)
+            connection.abort()
+
+    def close_idle(self, now_ms: int) -> None:
+        """Close who has been silent for `timeout` seconds; one that is blocked or listens is not idle."""
+        timeout_ms = self._server.config.timeout * 1000
+        if not timeout_ms:
+            return
+        for connection in self._server.connections:
+            client = connection.client
+            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber or client.is_monitor
+            if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
+                connection.abort()
