@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.commands.table import Flag, all_rows
 from headrace.store.database import Database
+from support.dialogue import read_dialogues
 from support.inprocess import Caller, Rig
 
 
@@ -67,7 +69,7 @@ def test_active_expiry_tells_of_each_key(rig: Rig) -> None:
     listener, worker = set_up(rig, "Ex")
     worker.call("SET a 1 PX 10", "SET b 1 PX 10")
     rig.clock.advance(20)
-    rig.server._expiry.run(rig.clock())
+    rig.server.expiry.run(rig.clock())
     assert sorted(heard(listener)) == [b"__keyevent@0__:expired a", b"__keyevent@0__:expired b"]
 
 
@@ -101,3 +103,10 @@ def test_loading_is_silent(rig: Rig) -> None:
     assert heard(listener) == []
     worker.call("SET k v")
     assert heard(listener) == [b"__keyspace@0__:k set", b"__keyevent@0__:set k"]
+
+
+def test_every_command_that_writes_is_compared_with_redis_as_to_its_events() -> None:
+    steps = [step for dialogue in read_dialogues() if dialogue.family == "notifications" for _, step in dialogue.steps]
+    writers = [row.name.replace("|", " ") for row in all_rows() if row.handler and row.flags & Flag.WRITE]
+    missing = [name for name in writers if not any(f"> {name}" in step for step in steps)]
+    assert not missing, "add these to tests/compat/data/dialogues/notifications.txt"

@@ -38,7 +38,7 @@ def test_expiry_is_a_change(rig: Rig) -> None:
     writer.call("SET k 1 PX 10")
     cache.call("GET k")
     rig.clock.advance(20)
-    rig.server._expiry.run(rig.clock())
+    rig.server.expiry.run(rig.clock())
     assert cache.output() == invalidate(b"k")
 
 
