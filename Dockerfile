@@ -11,11 +11,11 @@
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /source
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[metrics]'
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir --no-index --find-links /wheels headrace \
+RUN pip install --no-cache-dir --no-index --find-links /wheels 'headrace[metrics]' \
  && useradd --system --home-dir /data --shell /usr/sbin/nologin headrace \
  && install -d -o headrace -g headrace /data
 USER headrace
