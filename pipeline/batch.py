@@ -115,7 +115,7 @@ def cut(connection: Connection, span: Span, state: StreamState, parts: int, page
     start = replace(state.beginning, last=span.first - 1)
     if start.last != state.beginning.last:
         start = replace(start, n=-1)
-    fine = measure(connection, span.stream, start, step, state.length // step + 1, span.last)
+    fine = measure(connection, span.stream, start, [step] * (state.length // step + 1), span.last)
     return split(span.stream, span.first - 1, span.last, choose_cuts([position.last for position in fine], parts))
 
 

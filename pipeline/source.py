@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .batch import FilteringBatchReader, HeadraceBatchReader
 from .decode import META, PERMISSIVE, Decoder
+from .encode import ACK_ID, ACK_STREAM, FIELDS, ID, IID, RESERVED, STREAM, trimming
 from .errors import OptionError
-from .options import BatchOptions, ReadOptions, parse
+from .log import HeadraceLogReader
+from .options import BatchOptions, ReadOptions, SettleOptions, StreamOptions, WriteOptions, parse, required
+from .settle import COLUMNS as SETTLE_COLUMNS
+from .settle import SettleWriter, StreamSettleWriter
+from .sink import HeadraceStreamWriter, HeadraceWriter
 
 UNTYPED_SCHEMA = "_stream string, _id string, _ts timestamp, _fields map<string,string>"
 TYPED_SCHEMA = "_stream string, _id string, _ts timestamp, {fields}"
@@ -41,6 +52,72 @@ class HeadraceDataSource(DataSource):
         kind = FilteringBatchReader if options.push_down_filters else HeadraceBatchReader
         return kind(options, decoder(schema, options))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For spark.readStream."""
+        options = parse(StreamOptions, self.options)
+        return HeadraceLogReader(options, decoder(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For df.write."""
+        if self._mode == "settle":
+            return SettleWriter(settling(schema, self.options))
+        return HeadraceWriter(writing(schema, self.options), overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """For df.writeStream."""
+        if overwrite:
+            raise OptionError("outputMode complete would write everything again with each batch: use update or append")
+        if self._mode == "settle":
+            return StreamSettleWriter(settling(schema, self.options))
+        return HeadraceStreamWriter(writing(schema, self.options))
+
+    @property
+    def _mode(self) -> str:
+        return next((text.lower() for name, text in self.options.items() if name.lower() == "mode"), "")
+
+
+def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
+    """Checks options and columns of rows to write. Raises PipelineError."""
+    options = parse(WriteOptions, given)
+    trimming(options)
+    names = {column.name for column in schema}
+    for column in schema:
+        kind = column.dataType.simpleString()
+        if column.name.startswith("_") and column.name not in RESERVED:
+            raise OptionError(f"column {column.name} cannot be written; names with _ are {', '.join(RESERVED)}")
+        if column.name != FIELDS and kind.startswith(COMPLEX):
+            raise OptionError(f"column {column.name} is {kind}: turn it into text with to_json first")
+        if column.name == FIELDS and kind not in META[FIELDS].types:
+            raise OptionError(f"column {FIELDS} is {' or '.join(META[FIELDS].types)}, not {kind}")
+    needed = {
+        "stream": not options.stream and STREAM not in names and STREAM,
+        "idempotency=column": options.idempotency == "column" and IID not in names and IID,
+        "idMode=explicit": options.id_mode == "explicit" and ID not in names and ID,
+        "ackGroup": bool(options.ack_group) and ACK_ID not in names and ACK_ID,
+        "ackGroup without ackStream": bool(options.ack_group)
+        and not options.ack_stream
+        and ACK_STREAM not in names
+        and ACK_STREAM,
+    }
+    for name, column_name in needed.items():
+        if column_name == STREAM:
+            raise OptionError("option stream is missing, and the rows have no column _stream")
+        if column_name:
+            raise OptionError(f"option {name} needs a column {column_name}")
+    if not names - {STREAM, ID, IID, ACK_ID, ACK_STREAM}:
+        raise OptionError("the rows have no column that could be a field")
+    return options
+
+
+def settling(schema: StructType, given: Mapping[str, str]) -> SettleOptions:
+    """Checks options and columns of outcomes. Raises PipelineError."""
+    options = parse(SettleOptions, given)
+    required("group", options.group)
+    missing = set(SETTLE_COLUMNS) - {column.name for column in schema}
+    if missing:
+        raise OptionError(f"mode=settle needs the columns {', '.join(SETTLE_COLUMNS)}; {sorted(missing)[0]} is missing")
+    return options
+
 
 def decoder(schema: StructType, options: ReadOptions) -> Decoder:
     """Checks the columns, and turns them into Arrow's. Raises OptionError."""
@@ -59,6 +136,3 @@ def decoder(schema: StructType, options: ReadOptions) -> Decoder:
 def register(spark: Any) -> None:
     """Make `format("headrace")` known to a session; needed only where the package was not installed as a wheel."""
     spark.dataSource.register(HeadraceDataSource)
-
-
-Options = Mapping[str, str]

@@ -75,12 +75,14 @@ class Position:
 
     `cuts` are IDs between the position before and this one that split the entries evenly: they are kept with it, so
     that a repeated batch has the same partitions. `deleted` is the greatest ID that had been deleted by then.
+    `since` is there where the position before does not say where its entries begin: in a stream that was made anew.
     """
 
     last: StreamID
     n: int = UNKNOWN
     cuts: tuple[StreamID, ...] = ()
     deleted: StreamID = 0
+    since: StreamID | None = None
 
     def to_json(self, *, with_cuts: bool = True) -> dict[str, Any]:
         """For Spark's checkpoint."""
@@ -89,6 +91,8 @@ class Position:
             found["cuts"] = [format_id(cut).decode() for cut in self.cuts]
         if self.deleted:
             found["deleted"] = format_id(self.deleted).decode()
+        if self.since is not None:
+            found["since"] = format_id(self.since).decode()
         return found
 
     @classmethod
@@ -96,7 +100,8 @@ class Position:
         """From Spark's checkpoint."""
         cuts = tuple(parse_id(cut.encode()) for cut in found.get("cuts", ()))
         deleted = parse_id(found.get("deleted", "0-0").encode())
-        return cls(parse_id(found["id"].encode()), int(found.get("n", UNKNOWN)), cuts, deleted)
+        since = parse_id(found["since"].encode()) if "since" in found else None
+        return cls(parse_id(found["id"].encode()), int(found.get("n", UNKNOWN)), cuts, deleted, since)
 
 
 Offsets = dict[str, Position]
@@ -111,6 +116,23 @@ def offsets_to_json(offsets: Offsets, *, with_cuts: bool = True) -> dict[str, An
 def offsets_from_json(found: Mapping[str, Any]) -> Offsets:
     """As Spark gives it back."""
     return {key: Position.from_json(position) for key, position in found.items()}
+
+
+def spans_between(start: Offsets, end: Offsets) -> list[Span]:
+    """What a batch reads: of each stream what is beyond `start` up to `end`, cut as `end` says."""
+    spans = []
+    for key, position in sorted(end.items()):
+        if position == start.get(key):
+            continue
+        after = start[key].last if key in start else 0
+        spans += split(key, after if position.since is None else position.since, position.last, position.cuts)
+    return spans
+
+
+def even_steps(count: int, parts: int) -> list[int]:
+    """`count` in so many steps that differ by one at most."""
+    parts = max(1, min(parts, count))
+    return [count // parts + (index < count % parts) for index in range(parts)]
 
 
 def split(stream: str, after: StreamID, through: StreamID, cuts: Iterable[StreamID]) -> list[Span]:

@@ -65,18 +65,16 @@ def _state(key: str, reply: Any) -> StreamState:
     return StreamState.from_reply(reply)
 
 
-def measure(
-    connection: Connection, key: str, start: Position, step: int, steps_max: int, until: StreamID
-) -> list[Position]:
-    """The positions `step`, 2 * `step`, .. entries after `start`, up to `steps_max` of them or the first at or beyond
-    `until`. The last may be less than a step further on, at the end of the stream.
+def measure(connection: Connection, key: str, start: Position, steps: Sequence[int], until: StreamID) -> list[Position]:
+    """The position so many entries after `start`, that so many further on, .. for each of `steps`, or up to the first
+    at or beyond `until`. The last may be less than its step further on, at the end of the stream.
     """
     positions: list[Position] = []
-    while len(positions) < steps_max:
-        count = min(steps_max - len(positions), STEPS_PER_TRIP)
-        found = _measure_by_group(connection, key, start, step, count)
+    while len(positions) < len(steps):
+        now = steps[len(positions) : len(positions) + STEPS_PER_TRIP]
+        found = _measure_by_group(connection, key, start, now)
         if found is None:
-            found = _measure_by_reading(connection, key, start, step, count, until)
+            found = _measure_by_reading(connection, key, start, now, until)
         for position in found:
             if position.last <= start.last:
                 return positions
@@ -84,14 +82,12 @@ def measure(
             start = position
             if position.last >= until:
                 return positions
-        if len(found) < count:
+        if len(found) < len(now):
             return positions
     return positions
 
 
-def _measure_by_group(
-    connection: Connection, key: str, start: Position, step: int, count: int
-) -> list[Position] | None:
+def _measure_by_group(connection: Connection, key: str, start: Position, steps: Sequence[int]) -> list[Position] | None:
     """None if the server does not let us: it must be writable, and know CLIENT REPLY."""
     name = RULER_PREFIX + os.urandom(8).hex()
     stream = key_bytes(key)
@@ -100,21 +96,22 @@ def _measure_by_group(
         ("XGROUP", "CREATE", stream, name, format_id(start.last), *entries_read),
         ("XGROUP", "CREATECONSUMER", stream, name, "ruler"),
     ]
-    step_requests: list[tuple[Argument, ...]] = [
-        ("CLIENT", "REPLY", "SKIP"),
-        ("XREADGROUP", "GROUP", name, "ruler", "COUNT", step, "NOACK", "STREAMS", stream, ">"),
-        ("XINFO", "GROUPS", stream),
-    ]
-    sent = [*requests, *step_requests * count, ("XGROUP", "DESTROY", stream, name)]
+    for step in steps:
+        requests += [
+            ("CLIENT", "REPLY", "SKIP"),
+            ("XREADGROUP", "GROUP", name, "ruler", "COUNT", step, "NOACK", "STREAMS", stream, ">"),
+            ("XINFO", "GROUPS", stream),
+        ]
+    requests.append(("XGROUP", "DESTROY", stream, name))
 
     def ask() -> list[Any]:
-        connection.send_all(sent)
+        connection.send_all(requests)
         made = connection.receive(2)
         if isinstance(made[0], ReplyError):
             # Nothing is skipped then: an XREADGROUP without a group answers an error, which SKIP swallows as well.
-            connection.receive(count + 1)
+            connection.receive(len(steps) + 1)
             return made[:1]
-        return connection.receive(count + 1)
+        return connection.receive(len(steps) + 1)
 
     replies = connection.retry(ask)
     if isinstance(replies[0], ReplyError):
@@ -162,21 +159,30 @@ LEFTOVER_IDLE_MS: Final = 600_000
 
 
 def _measure_by_reading(
-    connection: Connection, key: str, start: Position, step: int, count: int, until: StreamID
+    connection: Connection, key: str, start: Position, steps: Sequence[int], until: StreamID
 ) -> list[Position]:
     """The same by reading the entries: slow, but asks for no right to write."""
     positions: list[Position] = []
-    last, passed = start.last, 0
-    while len(positions) < count:
-        wanted = min(step - passed % step, PAGE_COUNT)
+    for step in steps:
+        found = _read_over(connection, key, start, step)
+        if found.last > start.last:
+            positions.append(found)
+        if found.last >= until or found == start:
+            break
+        start = found
+    return positions
+
+
+def _read_over(connection: Connection, key: str, start: Position, count: int) -> Position:
+    """The position `count` entries further on, or at the end of the stream."""
+    last, left = start.last, count
+    while left:
+        wanted = min(left, PAGE_COUNT)
         request = ("XRANGE", key_bytes(key), b"(" + format_id(last), b"+", "COUNT", wanted)
         page = parse_page(connection.fetch(pack(request)))
         if len(page):
             last = parse_id(page.ids[-1])
-            passed += len(page)
-        is_end = len(page) < wanted
-        if (passed % step == 0 or is_end) and (not positions or positions[-1].last < last) and last > start.last:
-            positions.append(Position(last, UNKNOWN if start.n == UNKNOWN else start.n + passed))
-        if is_end or last >= until:
+        left -= len(page)
+        if len(page) < wanted:
             break
-    return positions
+    return Position(last, UNKNOWN if start.n == UNKNOWN else start.n + count - left)

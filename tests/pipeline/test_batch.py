@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from headrace.pipeline.errors import message_of
-from headrace.pipeline.options import Endpoint
 from support.servers import Server
+from support.spark_streams import fill
 
 pytestmark = pytest.mark.spark
-Load = Callable[..., Any]
-
-
-def fill(server: Server, key: str, count: int, first: int = 1) -> None:
-    from headrace.pipeline.connection import Connection
-
-    with Connection(Endpoint(port=server.port)) as connection:
-        connection.call_all([("XADD", key, f"{n}-0", "n", n, "user", f"u{n % 7}") for n in range(first, first + count)])
 
 
 def load(spark: Any, server: Server, **options: Any) -> Any:

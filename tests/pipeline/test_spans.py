@@ -12,10 +12,12 @@ from headrace.pipeline.spans import (
     StreamState,
     backlog,
     choose_cuts,
+    even_steps,
     find_loss,
     offsets_from_json,
     offsets_to_json,
     share,
+    spans_between,
     split,
 )
 
@@ -23,15 +25,28 @@ STATE = StreamState(length=10, last_id=20, first_id=11, entries_added=20)
 
 
 def test_positions_survive_the_checkpoint() -> None:
-    offsets = {"b": Position(5 << 64 | 1, 7, (3 << 64,), deleted=2), "a": Position(0)}
+    offsets = {"b": Position(5 << 64 | 1, 7, (3 << 64,), deleted=2, since=1), "a": Position(0)}
     assert offsets_from_json(offsets_to_json(offsets)) == offsets
-    assert offsets_to_json(offsets, with_cuts=False)["b"] == {"id": "5-1", "n": 7, "deleted": "0-2"}
+    assert offsets_to_json(offsets, with_cuts=False)["b"] == {"id": "5-1", "n": 7, "deleted": "0-2", "since": "0-1"}
 
 
 def test_pieces_cover_the_span_without_overlap() -> None:
     assert split("s", 0, 10, [4, 7]) == [Span("s", 1, 4), Span("s", 5, 7), Span("s", 8, 10)]
     assert split("s", 5, 10, [2, 5, 10, 12, 7, 7]) == [Span("s", 6, 7), Span("s", 8, 10)]
     assert split("s", 5, 5, []) == []
+
+
+def test_batch_reads_from_offset_to_offset() -> None:
+    start = {"a": Position(5), "gone": Position(9)}
+    end = {"a": Position(10, cuts=(7,)), "new": Position(3), "gone": Position(4, since=0)}
+    assert spans_between(start, end) == [Span("a", 6, 7), Span("a", 8, 10), Span("gone", 1, 4), Span("new", 1, 3)]
+    assert spans_between(end, end) == []
+
+
+def test_steps_are_even_and_exact() -> None:
+    assert even_steps(10, 4) == [3, 3, 2, 2]
+    assert even_steps(2, 4) == [1, 1]
+    assert even_steps(0, 4) == [0]
 
 
 def test_cuts_are_chosen_evenly() -> None:

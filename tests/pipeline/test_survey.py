@@ -34,13 +34,11 @@ def test_positions_are_even_steps_with_their_counts(
         monkeypatch.setattr(survey, "PAGE_COUNT", 7)
     monkeypatch.setattr(survey, "STEPS_PER_TRIP", 2)
     fill(connection, "s", 95)
-    found = survey.measure(connection, "s", Position(0, 0), 20, 10, ID_MAX)
+    found = survey.measure(connection, "s", Position(0, 0), [20] * 10, ID_MAX)
     assert found == [Position(make_id(n, 0), n) for n in (20, 40, 60, 80, 95)]
-    assert survey.measure(connection, "s", Position(make_id(10, 0), 10), 20, 1, ID_MAX) == [
-        Position(make_id(30, 0), 30)
-    ]
-    assert survey.measure(connection, "s", Position(make_id(95, 0), 95), 20, 5, ID_MAX) == []
-    assert len(survey.measure(connection, "s", Position(0, 0), 20, 10, make_id(40, 0))) == 2
+    assert survey.measure(connection, "s", Position(make_id(10, 0), 10), [20], ID_MAX) == [Position(make_id(30, 0), 30)]
+    assert survey.measure(connection, "s", Position(make_id(95, 0), 95), [20] * 5, ID_MAX) == []
+    assert len(survey.measure(connection, "s", Position(0, 0), [20] * 10, make_id(40, 0))) == 2
     assert connection.call("XINFO", "GROUPS", "s") == []
 
 
@@ -50,7 +48,7 @@ def test_a_user_who_may_not_write_is_measured_by_reading(connection: Connection,
     fill(connection, "s", 10)
     connection.call("ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@read", "+@connection")
     with Connection(Endpoint(port=server.port, username="reader", password="pw")) as reader:
-        assert survey.measure(reader, "s", Position(0, 0), 4, 9, ID_MAX) == [
+        assert survey.measure(reader, "s", Position(0, 0), [4] * 9, ID_MAX) == [
             Position(make_id(n, 0), n) for n in (4, 8, 10)
         ]
 

@@ -1,0 +1,104 @@
+"""Rows as commands: the template gives what packing each row gives, and a repeated row says the same."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import hiredis
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
+
+from headrace.pipeline.encode import Encoder  # noqa: E402
+from headrace.pipeline.errors import PipelineError  # noqa: E402
+from headrace.pipeline.options import WriteOptions, parse  # noqa: E402
+
+
+def encoder(**options: str) -> Encoder:
+    return Encoder(parse(WriteOptions, {"stream": "s", **options}), "job", 3, "7")
+
+
+def commands(records: Any, first_row: int = 0, **options: str) -> list[list[bytes]]:
+    reader = hiredis.Reader()
+    for row in encoder(**options).encode(records, first_row):
+        reader.feed(row.command)
+    found = []
+    while (command := reader.gets()) is not False:
+        found.append(command)
+    return found
+
+
+def batch(**columns: Any) -> Any:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_row_is_known_by_producer_partition_chunk_batch_and_place() -> None:
+    found = commands(batch(n=[1, 2, 3]), first_row=3, idmpMaxSize="10")
+    assert [command[:7] for command in found] == [
+        [b"XADD", b"s", b"IDMP", b"job:3:0", b"7.3", b"*", b"n"],
+        [b"XADD", b"s", b"IDMP", b"job:3:0", b"7.4", b"*", b"n"],
+        [b"XADD", b"s", b"IDMP", b"job:3:1", b"7.0", b"*", b"n"],
+    ]
+
+
+def test_template_and_packing_agree() -> None:
+    seed = random.randrange(2**32)
+    rnd = random.Random(seed)
+    values = [b"", b"%d", b"%b", b"\r\n", b"x" * 200, b"\x00\xff"]
+    for _ in range(50):
+        rows = [(rnd.choice(values), rnd.randrange(-5, 10**6)) for _ in range(rnd.randrange(1, 30))]
+        a, b = [list(column) for column in zip(*rows, strict=True)]
+        options = {"maxlen": str(rnd.randrange(1000, 1009)), "idmpMaxSize": "8"}
+        plain = batch(**{"a%": a, "b": b})
+        row_by_row = batch(**{"a%": a, "b": b, "_stream": ["s"] * len(a)})
+        assert commands(plain, 5, **options) == commands(row_by_row, 5, **options), f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"maxlen": "10"}, [b"MAXLEN", b"~", b"10"]),
+        ({"maxlen": "10", "trimExact": "true"}, [b"MAXLEN", b"=", b"10"]),
+        ({"minid": "5-1", "trimLimit": "7"}, [b"MINID", b"~", b"5-1", b"LIMIT", b"7"]),
+    ],
+)
+def test_trimming_options_are_words_of_xadd(options: dict[str, str], words: list[bytes]) -> None:
+    assert commands(batch(n=[1]), idempotency="none", **options) == [[b"XADD", b"s", *words, b"*", b"n", b"1"]]
+
+
+def test_nulls_are_left_out_and_maps_added() -> None:
+    kind = pa.map_(pa.string(), pa.string())
+    records = pa.RecordBatch.from_arrays(
+        [pa.array(["1", None]), pa.array([[("k", "v")], [("l", "w"), ("m", None)]], kind)], names=["n", "_fields"]
+    )
+    found = commands(records, idempotency="none")
+    assert found == [[b"XADD", b"s", b"*", b"n", b"1", b"k", b"v"], [b"XADD", b"s", b"*", b"l", b"w"]]
+
+
+def test_row_without_fields_is_named() -> None:
+    with pytest.raises(PipelineError, match="row 11 of partition 3 has no fields"):
+        encoder().encode(batch(n=pa.array([1, None])), 10)
+
+
+def test_rows_choose_stream_id_and_identity() -> None:
+    found = commands(batch(_stream=["a", None], _id=["1-1", "2-2"], n=[1, 2]), idMode="explicit")
+    assert found == [[b"XADD", b"a", b"1-1", b"n", b"1"], [b"XADD", b"s", b"2-2", b"n", b"2"]]
+    [command] = commands(batch(_iid=["order-1"], n=[1]), idempotency="column")
+    assert command[2] == b"IDMP"
+    assert command[3].startswith(b"job:")
+    assert command[4] == b"order-1"
+    assert commands(batch(n=[1]), idempotency="content")[0][2:4] == [b"IDMPAUTO", b"job"]
+
+
+def test_values_are_written_as_they_are_read() -> None:
+    from datetime import UTC, datetime
+
+    moment = pa.array([datetime(2026, 1, 31, 12, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
+    [command] = commands(batch(b=[True], f=[1.5], t=moment, x=[b"\xff"]), idempotency="none")
+    assert command[4::2] == [b"true", b"1.5", b"2026-01-31 12:00:00.000000Z", b"\xff"]
+
+
+def test_entries_to_acknowledge_go_with_their_rows() -> None:
+    rows = encoder(ackGroup="g", ackStream="in").encode(batch(n=[1, 2], _ack_id=["5-0", None]), 0)
+    assert [row.ack for row in rows] == [(b"in", b"5-0"), None]

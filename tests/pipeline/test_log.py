@@ -1,0 +1,205 @@
+"""Log mode, planned over a real server but without Spark: every batch is a range that can be read again."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from support.servers import Server
+from support.spark_streams import connect, fill
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
+
+from headrace.pipeline.decode import Decoder  # noqa: E402
+from headrace.pipeline.errors import DataLoss, OptionError, PipelineError  # noqa: E402
+from headrace.pipeline.log import HeadraceLogReader  # noqa: E402
+from headrace.pipeline.options import StreamOptions, parse  # noqa: E402
+
+ALL = ReadAllAvailable()
+
+
+def reader(server: Server, **options: Any) -> HeadraceLogReader:
+    given = {"stream": "s", "startingOffsets": "earliest", "port": str(server.port), "minPartitions": "2"}
+    given |= {name: str(value) for name, value in options.items()}
+    if options.get("streamPattern"):
+        del given["stream"]
+    return HeadraceLogReader(parse(StreamOptions, given), Decoder(pa.schema([("n", pa.int32())])))
+
+
+def batch(source: HeadraceLogReader, start: Any, end: Any) -> list[int]:
+    found = []
+    for partition in source.partitions(start, end):
+        for records in source.read(partition):
+            found += records.column(0).to_pylist()
+    return found
+
+
+def test_batches_take_what_the_limit_says_and_no_entry_twice(server: Server) -> None:
+    fill(server, "s", 1000)
+    source = reader(server, maxEntriesPerTrigger=300, pageSize=50)
+    start, sizes, read = source.initialOffset(), [], []
+    while (end := source.latestOffset(start, source.getDefaultReadLimit())) != start:
+        assert len(source.partitions(start, end)) == 2
+        numbers = batch(source, start, end)
+        assert numbers == batch(reader(server), start, end)
+        sizes.append(len(numbers))
+        read += numbers
+        start = end
+    assert sizes == [300, 300, 300, 100]
+    assert read == list(range(1, 1001))
+    assert start["s"]["n"] == 1000
+
+
+def test_limit_is_shared_between_streams(headrace: Server) -> None:
+    fill(headrace, "a", 900)
+    fill(headrace, "b", 100)
+    source = reader(headrace, stream="a,b")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadMaxRows(100))
+    assert {key: end[key]["n"] for key in end} == {"a": 90, "b": 10}
+
+
+def test_repeated_batch_has_the_same_partitions_whatever_came_since(headrace: Server) -> None:
+    fill(headrace, "s", 500)
+    source = reader(headrace, pageSize=10)
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    planned = source.partitions(start, end)
+    fill(headrace, "s", 500, first=501)
+    with connect(headrace) as connection:
+        connection.call("XDEL", "s", "17-0", "400-0")
+    assert source.partitions(start, end) == planned
+    assert len(planned) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({"startingOffsets": "earliest"}, 1),
+        ({"startingOffsets": "latest"}, 101),
+        ({"startingOffsets": '{"s": "50-0"}'}, 51),
+        ({"startingTimestamp": "70"}, 70),
+        ({"startingTimestamp": "1970-01-01T00:00:00.070Z"}, 70),
+        ({"startingOffsets": "group", "group": "workers"}, 31),
+    ],
+)
+def test_query_starts_where_it_is_told(headrace: Server, options: Any, first: int) -> None:
+    fill(headrace, "s", 100)
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "s", "workers", "30-0")
+    source = reader(headrace, **options)
+    start = source.initialOffset()
+    fill(headrace, "s", 10, first=101)
+    end = source.latestOffset(start, ALL)
+    assert batch(source, start, end) == list(range(first, 111))
+
+
+def test_group_is_told_what_was_committed_and_shows_the_lag(server: Server) -> None:
+    fill(server, "s", 100)
+    source = reader(server, group="watch", maxEntriesPerTrigger=60)
+    start = source.initialOffset()
+    middle = source.latestOffset(start, ReadMaxRows(60))
+    assert lag(server) == 100
+    end = source.latestOffset(middle, ReadMaxRows(60))
+    assert lag(server) == 40
+    assert source.latestOffset(end, ReadMaxRows(60)) == end
+    assert lag(server) == 0
+    assert source.reportLatestOffset() == {"s": {"id": "100-0", "n": 100}}
+
+
+def lag(server: Server) -> int:
+    with connect(server) as connection:
+        row = connection.call("XINFO", "GROUPS", "s")[0]
+    return int(dict(zip(row[::2], row[1::2], strict=True))[b"lag"])
+
+
+def test_available_now_ends_where_the_stream_ended_at_the_start(headrace: Server) -> None:
+    fill(headrace, "s", 100)
+    source = reader(headrace)
+    source.prepareForTriggerAvailableNow()
+    fill(headrace, "s", 50, first=101)
+    start = source.initialOffset()
+    first = source.latestOffset(start, ReadMaxRows(70))
+    second = source.latestOffset(first, ReadMaxRows(70))
+    assert batch(source, start, first) + batch(source, first, second) == list(range(1, 101))
+    assert source.latestOffset(second, ReadMaxRows(70)) == second
+
+
+def test_batches_wait_for_the_entries_they_should_have(headrace: Server) -> None:
+    fill(headrace, "s", 10)
+    source = reader(headrace, minEntriesPerTrigger=20, maxTriggerDelay="1h")
+    start = source.initialOffset()
+    assert source.latestOffset(start, ALL) == start
+    impatient = reader(headrace, minEntriesPerTrigger=20, maxTriggerDelay="0s")
+    assert impatient.latestOffset(start, ALL) != start
+    fill(headrace, "s", 10, first=11)
+    assert source.latestOffset(start, ALL)["s"]["n"] == 20
+
+
+def test_new_streams_of_a_pattern_are_read_from_their_beginning(headrace: Server) -> None:
+    fill(headrace, "t:1", 5)
+    source = reader(headrace, streamPattern="t:*", startingOffsets="latest")
+    start = source.initialOffset()
+    fill(headrace, "t:2", 3)
+    end = source.latestOffset(start, ALL)
+    assert batch(source, start, end) == [1, 2, 3]
+    assert set(end) == {"t:1", "t:2"}
+    with pytest.raises(OptionError, match="one of the options stream and streamPattern"):
+        reader(headrace, stream="s", streamPattern="").initialOffset()
+
+
+def test_trimmed_entries_fail_the_query_with_their_count(headrace: Server) -> None:
+    fill(headrace, "s", 100)
+    source = reader(headrace, maxEntriesPerTrigger=10)
+    start = source.latestOffset(source.initialOffset(), ReadMaxRows(10))
+    with connect(headrace) as connection:
+        connection.call("XTRIM", "s", "MAXLEN", 50)
+    with pytest.raises(DataLoss, match=r"stream s: 40 entries after 10-0 were trimmed .* \(option failOnDataLoss"):
+        source.latestOffset(start, ALL)
+
+
+def test_trimmed_entries_are_counted_in_one_warning_if_so_told(
+    headrace: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(headrace, "s", 100)
+    source = reader(headrace, failOnDataLoss=False)
+    start = source.latestOffset(source.initialOffset(), ReadMaxRows(10))
+    with connect(headrace) as connection:
+        connection.call("XTRIM", "s", "MAXLEN", 50)
+    with caplog.at_level(logging.WARNING):
+        source.latestOffset(start, ALL)
+        end = source.latestOffset(start, ALL)
+    assert [record.message for record in caplog.records if "40 entries after 10-0" in record.message] != []
+    assert len(caplog.records) == 1
+    assert batch(source, start, end) == list(range(51, 101))
+
+
+def test_stream_made_anew_is_read_from_its_beginning_once(headrace: Server) -> None:
+    fill(headrace, "s", 100)
+    source = reader(headrace, failOnDataLoss=False)
+    start = source.latestOffset(source.initialOffset(), ALL)
+    with connect(headrace) as connection:
+        connection.call("DEL", "s")
+    fill(headrace, "s", 3)
+    with pytest.raises(DataLoss, match="it was deleted and made anew"):
+        reader(headrace).latestOffset(start, ALL)
+    end = source.latestOffset(start, ALL)
+    assert batch(source, start, end) == [1, 2, 3]
+    assert source.latestOffset(end, ALL) == end
+    fill(headrace, "s", 1, first=4)
+    assert batch(source, end, source.latestOffset(end, ALL)) == [4]
+
+
+def test_missing_group_and_wrong_type_are_told(headrace: Server) -> None:
+    fill(headrace, "s", 1)
+    with connect(headrace) as connection:
+        connection.call("SET", "text", "x")
+    with pytest.raises(OptionError, match="stream s has no group nobody"):
+        reader(headrace, startingOffsets="group", group="nobody").initialOffset()
+    with pytest.raises(PipelineError, match="stream text: the key holds no stream"):
+        reader(headrace, stream="text").initialOffset()
