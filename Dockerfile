@@ -1,28 +1,34 @@
-# Headrace with its data in the volume /data:
+# Headrace with its data in the volume /data, as a user without rights, for amd64 and arm64:
 #
 #   docker build -t headrace . && docker run -p 6379:6379 -v headrace:/data headrace
+#   docker buildx build --platform linux/amd64,linux/arm64 -t headrace .
 #
-# Words after the image name are server options, e.g. `--requirepass secret`. Inside a container every peer comes from
-# another address, so protected mode would refuse all of them: it is off, and the published port is the boundary.
+# Words after the image name are server options (`docker run headrace --requirepass secret`), and every directive is a
+# variable too (`-e HEADRACE_REQUIREPASS=secret`). Options win over variables, and variables over a configuration file.
 #
-# The container is healthy once the dataset is loaded and while writes are accepted, with or without a password. With
-# another --port, tell the health check as well: `-e HEADRACE_PORT=7000`. A stop writes dump.rdb: a large dataset needs
-# more than Docker's ten seconds (`docker stop --time 60`), or `--save ""`, which leaves it to the append-only file.
+# Two directives differ from those of a server that is started by hand. Inside a container every peer comes from another
+# address, so protected mode would refuse all of them: it is off, and the published port is the boundary. And the
+# append-only file is on, so that a stop has nothing to write but the last second.
+#
+# Only /data is written to: `--read-only` and `--cap-drop ALL` work. With another user (`--user`), give that user the
+# volume. With another port, use `-e HEADRACE_PORT=7000`, which tells the server and the health check alike: the container
+# is healthy once the dataset is loaded and while writes are accepted, with or without a password.
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /source
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[metrics]'
+RUN python -m venv --without-pip /opt/headrace \
+ && pip --python /opt/headrace/bin/python install --no-cache-dir '.[metrics]'
 
 FROM python:3.12-slim-bookworm
-COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir --no-index --find-links /wheels 'headrace[metrics]' \
- && useradd --system --home-dir /data --shell /usr/sbin/nologin headrace \
+RUN useradd --uid 6379 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin headrace \
  && install -d -o headrace -g headrace /data
-USER headrace
+COPY --from=build /opt/headrace /opt/headrace
+ENV PATH=/opt/headrace/bin:$PATH PYTHONDONTWRITEBYTECODE=1 HEADRACE_DIR=/data HEADRACE_APPENDONLY=yes \
+    HEADRACE_PROTECTED_MODE=no
+USER 6379:6379
 WORKDIR /data
 VOLUME /data
 EXPOSE 6379
 STOPSIGNAL SIGTERM
-ENV HEADRACE_PORT=6379
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5m CMD ["python", "-c", "import os, socket; s = socket.create_connection(('127.0.0.1', int(os.environ['HEADRACE_PORT'])), 2); s.sendall(b'PING\\r\\n'); assert s.recv(64).startswith((b'+PONG', b'-NOAUTH'))"]
-ENTRYPOINT ["headrace", "--bind", "0.0.0.0", "--port", "6379", "--protected-mode", "no", "--appendonly", "yes", "--dir", "/data"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5m CMD ["python", "-I", "-c", "import os, socket; s = socket.create_connection(('127.0.0.1', int(os.environ.get('HEADRACE_PORT', 6379))), 2); s.sendall(b'PING\\r\\n'); assert s.recv(64).startswith((b'+PONG', b'-NOAUTH'))"]
+ENTRYPOINT ["headrace"]

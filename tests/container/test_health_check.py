@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 from errno import ENOSPC
@@ -14,18 +13,18 @@ from typing import Any
 
 import pytest
 
+from support.image import read_instructions
 from support.inprocess import running_server
+from support.packaging import ROOT
 from support.servers import free_port
 
-DOCKERFILE = (Path(__file__).parent.parent / "Dockerfile").read_text("utf-8")
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 CHECK_TIMEOUT_S = 15
 
 
 async def is_healthy(port: int) -> bool:
     """What the command of HEALTHCHECK says of the server at `port`."""
-    found = re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
-    assert found is not None
-    program, *words = json.loads(found[1])
+    program, *words = json.loads(dict(read_instructions(DOCKERFILE))["HEALTHCHECK"].partition(" CMD ")[2])
     assert program == "python"
     environment = {**os.environ, "HEADRACE_PORT": str(port)}
     check = await asyncio.create_subprocess_exec(

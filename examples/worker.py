@@ -1,0 +1,102 @@
+"""A worker on a stream of orders, with redis-py 8: it reads, claims what others left behind, acknowledges and releases.
+
+    REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
+    redis-cli XADD orders '*' item tea quantity 2
+
+What becomes of an order:
+
+    packed                 acknowledged
+    can never be packed    released as FATAL; whoever gets it next moves it to the stream `orders:dead`
+    cannot be packed now   left pending, and claimed by whoever is there once it has been idle for CLAIM_IDLE_MS
+    tried too often        moved to `orders:dead`
+    not begun at SIGTERM   released as SILENT: another worker gets it at once, and it does not count as a delivery
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+import redis
+
+STREAM = "orders"
+DEAD_STREAM = "orders:dead"
+GROUP = "packers"
+CONSUMER = f"{socket.gethostname()}-{os.getpid()}"
+
+COUNT = 10
+BLOCK_MS = 2_000
+"""How long a read waits; also how late a SIGTERM may be noticed. Docker gives ten seconds."""
+CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))
+"""After this time a delivered order is taken for abandoned: longer than packing ever takes."""
+DELIVERIES_MAX = 5
+
+stopping = False
+
+
+def pack(fields: dict[str, str]) -> None:
+    """The work itself. Raises ValueError for an order that can never be packed."""
+    quantity = int(fields.get("quantity", ""))
+    print(f"{CONSUMER} packs {quantity} x {fields['item']}", flush=True)
+
+
+def read(client: redis.Redis) -> list[tuple[str, dict[str, str], int, int]]:
+    """The next orders, abandoned and released ones first: (entry ID, fields, idle ms, deliveries before this one)."""
+    reply = client.xreadgroup(
+        GROUP, CONSUMER, {STREAM: ">"}, count=COUNT, block=BLOCK_MS, claim_min_idle_time=CLAIM_IDLE_MS
+    )
+    return [tuple(entry) for _, entries in reply or () for entry in entries]
+
+
+def handle(client: redis.Redis, entry_id: str, fields: dict[str, str], deliveries_count: int) -> None:
+    """Pack one order, and say so to the group."""
+    if deliveries_count >= DELIVERIES_MAX:
+        with client.pipeline(transaction=True) as pipe:
+            pipe.xadd(DEAD_STREAM, {**fields, "order": entry_id})
+            pipe.xack(STREAM, GROUP, entry_id)
+            pipe.execute()
+        print(f"{CONSUMER} gives up {entry_id}", flush=True)
+        return
+    try:
+        pack(fields)
+    except ValueError:
+        client.xnack(STREAM, GROUP, "FATAL", entry_id)
+    except Exception as error:
+        print(f"{CONSUMER} could not pack {entry_id}: {error!r}", flush=True)
+    else:
+        client.xack(STREAM, GROUP, entry_id)
+
+
+def main() -> None:
+    """Work until SIGTERM or SIGINT."""
+    client = redis.Redis.from_url(
+        os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), protocol=2, decode_responses=True
+    )
+    try:
+        client.xgroup_create(STREAM, GROUP, "0", mkstream=True)
+    except redis.ResponseError as error:
+        if not str(error).startswith("BUSYGROUP"):
+            raise
+
+    def stop(*_: object) -> None:
+        global stopping
+        stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    print(f"{CONSUMER} is ready", flush=True)
+    while not stopping:
+        entries = read(client)
+        while entries and not stopping:
+            entry_id, fields, _, deliveries_count = entries.pop(0)
+            handle(client, entry_id, fields, deliveries_count)
+        if entries:
+            client.xnack(STREAM, GROUP, "SILENT", *(entry[0] for entry in entries))
+    # A consumer without pending orders leaves no trace in the group; one with some must stay, or they would be lost.
+    if not client.xpending_range(STREAM, GROUP, "-", "+", 1, consumername=CONSUMER):
+        client.xgroup_delconsumer(STREAM, GROUP, CONSUMER)
+
+
+if __name__ == "__main__":
+    main()
