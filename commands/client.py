@@ -66,6 +66,7 @@ class Client:
     """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
     patterns: dict[bytes, None] = field(default_factory=dict)
     shard_channels: dict[bytes, None] = field(default_factory=dict)
+    subscriptions_size: int = 0
     is_monitor: bool = False
     """It sees every command that is run; kept by `monitors.Monitors`."""
     tracking: TrackingMode | None = None
@@ -96,8 +97,9 @@ class Client:
 
     @property
     def memory_size(self) -> int:
-        """Bytes held for the connection: requests that wait, and replies that the peer has not taken yet."""
-        return CLIENT_SIZE + self.query_buffer_size + self.transaction.queue_size + self.output_buffer_size
+        """Bytes held for the connection: requests that wait, replies that the peer has not taken yet, subscriptions."""
+        requests_size = self.query_buffer_size + self.transaction.queue_size
+        return CLIENT_SIZE + requests_size + self.output_buffer_size + self.subscriptions_size
 
     @property
     def output_buffer_size(self) -> int:

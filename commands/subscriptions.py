@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..protocol.replies import Push, Reply
 from ..store.glob import compiled
 from .client import Client
+
+SUBSCRIPTION_SIZE: Final = 350
+"""Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels."""
 
 Names = dict[bytes, None]
 """What one client listens to, in the order in which it asked."""
@@ -38,7 +41,11 @@ class Listeners:
 
     def add(self, client: Client, name: bytes) -> None:
         """Let the client listen; again is no change."""
-        self.names_of(client)[name] = None
+        names = self.names_of(client)
+        if name in names:
+            return
+        names[name] = None
+        client.subscriptions_size += SUBSCRIPTION_SIZE + len(name)
         self.by_name.setdefault(name, {})[client] = None
 
     def remove(self, client: Client, name: bytes) -> None:
@@ -46,6 +53,7 @@ class Listeners:
         if name not in self.names_of(client):
             return
         del self.names_of(client)[name]
+        client.subscriptions_size -= SUBSCRIPTION_SIZE + len(name)
         clients = self.by_name[name]
         del clients[client]
         if not clients:

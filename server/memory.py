@@ -1,6 +1,7 @@
 """How much memory the dataset and the clients take, and what `maxmemory` says to that.
 
-    used = databases (keys, values, tables) + clients' buffers + unpacked chunks at hand + the log's buffer
+    used = databases (keys, values, tables) + clients' buffers and subscriptions + keys tracked for them
+         + unpacked chunks at hand + the log's buffer
 
 That is `used_memory`, and what `maxmemory` is compared with. The interpreter itself, some tens of megabytes, is not in
 it: `used_memory_rss` has everything. Sizes are bytes.
@@ -66,8 +67,9 @@ class Memory:
 
     @property
     def clients_size(self) -> int:
-        """What clients have sent and not run, and got and not read."""
-        return sum(client.memory_size for client in self._server.clients.values())
+        """What clients have sent and not run, and got and not read, what they listen to and what they may cache."""
+        tracked_size = self._server.context.tracking.memory_size
+        return tracked_size + sum(client.memory_size for client in self._server.clients.values())
 
     @property
     def used_size(self) -> int:

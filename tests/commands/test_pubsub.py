@@ -119,6 +119,15 @@ async def test_a_listener_is_not_closed_for_being_silent() -> None:
         assert len(running.server.clients) == 1
 
 
+def test_subscriptions_are_counted_as_memory_of_the_client(rig: Rig) -> None:
+    listener = rig.connect()
+    before = listener.client.memory_size
+    listener.call("SUBSCRIBE aaaa b", "SUBSCRIBE b", "PSUBSCRIBE b", "SSUBSCRIBE b")
+    assert listener.client.memory_size - before > 4 * 300
+    listener.call("UNSUBSCRIBE x", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "SUNSUBSCRIBE")
+    assert listener.client.memory_size == before
+
+
 def test_confirmations_are_whole_frames(rig: Rig) -> None:
     listener = rig.connect()
     heard = listener.call("SUBSCRIBE a b c")

@@ -63,6 +63,7 @@ def test_beyond_the_limit_the_oldest_key_is_given_up(rig: Rig) -> None:
     tracking = rig.server.context.tracking
     assert list(tracking.table) == [b"b", b"c"]
     assert tracking.items_count == 2
+    assert tracking.keys_size == 2
 
 
 def test_nothing_is_remembered_once_nobody_is_tracked(rig: Rig) -> None:
@@ -71,7 +72,8 @@ def test_nothing_is_remembered_once_nobody_is_tracked(rig: Rig) -> None:
     second.call("RESET")
     rig.dispatcher.detach(first.session)
     tracking = rig.server.context.tracking
-    assert (tracking.clients, tracking.table, tracking.items_count, tracking.broadcasts) == ({}, {}, 0, {})
+    assert (tracking.clients, tracking.table, tracking.broadcasts) == ({}, {}, {})
+    assert tracking.memory_size == 0
     assert not any(db.is_observed for db in rig.server.store.databases)
     assert second.client.is_plain
 
