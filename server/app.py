@@ -22,7 +22,7 @@ from ..commands import registry
 from ..commands.calls import watched_ns
 from ..commands.client import Client
 from ..commands.context import Context
-from ..commands.permissions.enforcement import may_stay
+from ..commands.permissions.enforcement import log_in_by_certificate, may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Reply
@@ -45,10 +45,12 @@ from .memory_report import memory_report, memory_stats, purge_memory
 from .renaming import rename_commands
 from .snapshots import Snapshots
 from .stats import Stats
+from .tls import common_name
 from .users import load_users, reload_users, save_users
 
 if TYPE_CHECKING:
     from ..persistence.aof import AppendOnlyLog
+    from .tls_listener import TlsListener
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +93,8 @@ class Server:
         self.exit_code = 0
         self._listening_sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
+        self.tls: TlsListener | None = None
+        """Set where there is a tls-port."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self.active_expiry = True
@@ -189,6 +193,12 @@ class Server:
         client.db = self.store.databases[0]
         client.created_ms = client.last_active_ms = self.clock()
         self.dispatcher.attach(connection)
+        if config.tls_auth_clients_user == b"CN":
+            name = common_name(connection.transport.get_extra_info("peercert"))
+            if name is not None:
+                self.context.now_ms = client.created_ms
+                log_in_by_certificate(self.context, client, name)
+                client.is_plain = self.dispatcher.is_plain(client)
         return None
 
     def forget(self, connection: Connection) -> None:
@@ -389,10 +399,13 @@ class Server:
         loop = self._loop = asyncio.get_running_loop()
         for each in self._listening_sockets:
             listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
-            listener = await listen(self._new_connection, sock=each, backlog=self.config.tcp_backlog)
+            listener = await listen(self.new_connection, sock=each, backlog=self.config.tcp_backlog)
             self._listeners.append(listener)
+        if self.tls is not None:
+            self.tls.start()
 
-    def _new_connection(self) -> Connection:
+    def new_connection(self) -> Connection:
+        """What reads and writes the next socket."""
         return Connection(self)
 
     def start_cron(self) -> None:
@@ -413,6 +426,8 @@ class Server:
         """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
         for listener in self._listeners:
             listener.close()
+        if self.tls is not None:
+            self.tls.stop()
         for handle in (self._cron_handle, self._timer):
             if handle is not None:
                 handle.cancel()

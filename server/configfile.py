@@ -266,7 +266,7 @@ def asks_for_nothing(name: bytes, values: list[bytes]) -> bool:
         return [value.lower() for value in values] == [b"no", b"one"]
     if name == b"cluster-enabled":
         return [value.lower() for value in values] == [b"no"]
-    return (name, values) == (b"tls-port", [b"0"])
+    return False
 
 
 # -- writing back --------------------------------------------------------------------------------

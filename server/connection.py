@@ -55,6 +55,8 @@ class Connection(asyncio.Protocol, Session):
         self.reader = RequestReader(last=server.context.last_request)
         self.transport: asyncio.Transport
         self.is_closed = False
+        self.is_tls = False
+        """Over TLS the end of a peer is the end of the connection: there is no half of it to answer on."""
         self.is_write_paused = False
         self._is_reading_paused = False
         self._is_transport_full = False
@@ -70,6 +72,7 @@ class Connection(asyncio.Protocol, Session):
         """Greet the client, or turn it away."""
         self.transport = cast(asyncio.Transport, transport)
         self.configure_output()
+        self.is_tls = transport.get_extra_info("ssl_object") is not None
         client = self.client
         client.measure_output = self.output_size
         connected_socket: socket.socket | None = transport.get_extra_info("socket")
@@ -171,7 +174,7 @@ class Connection(asyncio.Protocol, Session):
         if self.client.blocked is not None or self.client.is_held:
             self.server.forget(self)
             return False
-        return bool(self.out or self.backlog)
+        return not self.is_tls and bool(self.out or self.backlog)
 
     def pause_writing(self) -> None:
         """The peer does not read: stop working for it."""

@@ -210,7 +210,8 @@ class Choice(Kind):
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
         if len(words) != 1 and not self.combine:
             raise BadValue("wrong number of arguments")
-        chosen = {word.lower() for word in words}
+        spelled = {choice.lower(): choice for choice in self.choices}
+        chosen = {spelled.get(word.lower(), b"") for word in words}
         if not chosen or not chosen <= set(self.choices):
             names = ", ".join(choice.decode() for choice in self.choices)
             raise BadValue(f"argument(s) must be one of the following: {names}")

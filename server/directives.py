@@ -113,6 +113,23 @@ NETWORK = (
     _row("maxclients", Integer(1, 2**32 - 1), 10000),
 )
 
+TLS = (
+    _row("tls-port", PORT, 0, needs_listener=True),
+    _row("tls-cert-file", TEXT, b""),
+    _row("tls-key-file", TEXT, b""),
+    _row("tls-key-file-pass", TEXT, b""),
+    _row("tls-ca-cert-file", TEXT, b""),
+    _row("tls-ca-cert-dir", TEXT, b""),
+    _row("tls-dh-params-file", TEXT, b""),
+    _row("tls-auth-clients", Choice((b"no", b"yes", b"optional")), b"yes"),
+    _row("tls-auth-clients-user", Choice((b"CN", b"off")), b"off"),
+    _row("tls-protocols", TEXT, b""),
+    _row("tls-ciphers", TEXT, b""),
+    _row("tls-ciphersuites", TEXT, b""),
+    _row("tls-prefer-server-ciphers", BOOL, False),
+    _row("max-new-tls-connections-per-cycle", Integer(1, 1000), 1),
+)
+
 PROCESS = (
     _row("daemonize", BOOL, False, change=IMMUTABLE),
     _row("pidfile", TEXT, b"", change=IMMUTABLE),
@@ -231,14 +248,13 @@ _NO = """
     cluster-replica-no-failover|cluster-slave-no-failover hide-user-data-from-log key-memory-histograms
     lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del
     lazyfree-lazy-user-flush rdb-del-sync-files repl-disable-tcp-nodelay replica-ignore-disk-write-errors
-    replica-lazy-flush|slave-lazy-flush tls-cluster tls-prefer-server-ciphers tls-replication
+    replica-lazy-flush|slave-lazy-flush tls-cluster tls-replication
     vset-force-single-threaded-execution
 """
 _EMPTY_TEXT = """
     bind-source-addr cluster-announce-hostname cluster-announce-human-nodename cluster-announce-ip ignore-warnings
-    locale-collate masterauth masteruser replica-announce-ip|slave-announce-ip tls-ca-cert-dir tls-ca-cert-file
-    tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file tls-client-key-file tls-client-key-file-pass
-    tls-dh-params-file tls-expected-peer-name tls-key-file tls-key-file-pass tls-protocols
+    locale-collate masterauth masteruser replica-announce-ip|slave-announce-ip tls-client-cert-file
+    tls-client-key-file tls-client-key-file-pass tls-expected-peer-name
 """
 _EMPTY_TEXT_IMMUTABLE = """
     aof-rewrite-cpulist|aof_rewrite_cpulist bgsave-cpulist|bgsave_cpulist bio-cpulist|bio_cpulist preload-file
@@ -279,8 +295,6 @@ ACCEPTED_ONLY = (
     _echoed("propagation-error-behavior", Choice((b"ignore", b"panic", b"panic-on-replicas")), b"ignore"),
     _echoed("repl-diskless-load", Choice((b"disabled", b"on-empty-db", b"swapdb", b"flushdb")), b"disabled"),
     _echoed("sanitize-dump-payload", Choice((b"no", b"yes", b"clients")), b"no"),
-    _echoed("tls-auth-clients", Choice((b"no", b"yes", b"optional")), b"yes"),
-    _echoed("tls-auth-clients-user", Choice((b"CN", b"off")), b"off"),
     # Sizes
     _echoed("active-defrag-ignore-bytes", Memory(1), 100 << 20),
     _echoed("cluster-link-sendbuf-limit", Memory(0, UINT64_MAX), 0),
@@ -326,7 +340,6 @@ ACCEPTED_ONLY = (
     _echoed("list-max-listpack-size", Integer(-INT32_MAX - 1, INT32_MAX), -2, "list-max-ziplist-size"),
     _echoed("lookahead", POSITIVE_32, 16),
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
-    _echoed("max-new-tls-connections-per-cycle", Integer(1, 1000), 1),
     _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),
     _echoed("maxmemory-samples", Integer(1, 64), 5),
     _echoed("min-replicas-max-lag", COUNT_32, 10, "min-slaves-max-lag"),
@@ -341,7 +354,6 @@ ACCEPTED_ONLY = (
     _echoed("set-max-intset-entries", COUNT, 512),
     _echoed("set-max-listpack-entries", COUNT, 128),
     _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE),
-    _echoed("tls-port", Integer(0, 0), 0),
     _echoed("tls-session-cache-size", COUNT_32, 20480),
     _echoed("tls-session-cache-timeout", COUNT_32, 300),
     _echoed("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
@@ -349,7 +361,7 @@ ACCEPTED_ONLY = (
 )
 
 DIRECTIVES: tuple[Directive, ...] = (
-    *NETWORK, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *OBSERVABILITY, *ACCEPTED_ONLY,
+    *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *OBSERVABILITY, *ACCEPTED_ONLY,
 )  # fmt: skip
 
 BY_NAME: dict[bytes, Directive] = {
@@ -362,9 +374,8 @@ REFUSED: dict[bytes, str] = {
     b"replicaof": "Headrace is a standalone server: it has no replication",
     b"slaveof": "Headrace is a standalone server: it has no replication",
     b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
-    b"tls-port": "Headrace has no TLS listener",
 }
 """Directives of Redis that are refused with this reason, and not taken over under `compat-config` either.
 
-The values that ask for nothing (`replicaof no one`, `cluster-enabled no`, `tls-port 0`) are accepted: see `configfile`.
+The values that ask for nothing (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
 """

@@ -138,7 +138,7 @@ def server_fields(server: Source) -> Fields:
         ("process_id", os.getpid()),
         ("process_supervised", "no"),
         ("run_id", server.stats.run_id),
-        ("tcp_port", config.port),
+        ("tcp_port", config.port or config.tls_port),
         ("server_time_usec", now_ms * 1000),
         ("uptime_in_seconds", uptime_s),
         ("uptime_in_days", uptime_s // 86400),
@@ -154,6 +154,9 @@ def server_fields(server: Source) -> Fields:
         fields.append(("listener0", f"name=tcp{addresses},port={config.port}"))
     if config.unixsocket:
         fields.append((f"listener{1 if config.port else 0}", f"name=unix,bind={os.fsdecode(config.unixsocket)}"))
+    if config.tls_port:
+        addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
+        fields.append(("listener2", f"name=tls{addresses},port={config.tls_port}"))
     return [
         *fields,
         ("server_name", "headrace"),
@@ -406,7 +409,7 @@ def stats_fields(server: Source) -> Fields:
         ("acl_access_denied_cmd", stats.acl_denied_command),
         ("acl_access_denied_key", stats.acl_denied_key),
         ("acl_access_denied_channel", stats.acl_denied_channel),
-        ("acl_access_denied_tls_cert", 0),
+        ("acl_access_denied_tls_cert", stats.acl_denied_certificate),
     ]
 
 

@@ -23,9 +23,11 @@ from ..persistence.errors import LogError, explain
 from .config import ChangeRefused, Config
 from .connection import format_address
 from .directives import BY_NAME
-from .listener import ListenError, open_tcp_sockets, open_unix_socket
+from .listener import ListenError, UnixSocketFile, open_tcp_sockets, open_unix_socket
 from .logs import banner
 from .metrics_endpoint import MetricsEndpoint
+from .tls import TlsError
+from .tls_listener import TlsListener
 
 if TYPE_CHECKING:
     from .app import Server
@@ -57,6 +59,15 @@ async def run(server: Server) -> int:
     """
     limit_clients(server.config)
     addresses = listen(server)
+    unix_socket = own_unix_socket(server.config)
+    try:
+        return await _run(server, addresses)
+    finally:
+        if unix_socket is not None:
+            unix_socket.remove()
+
+
+async def _run(server: Server, addresses: list[str]) -> int:
     metrics = MetricsEndpoint(server)
     await metrics.start()
     catch_stop_signals(server)
@@ -138,13 +149,20 @@ async def load(server: Server) -> None:
 
 
 def listen(server: Server) -> list[str]:
-    """Open the sockets that `bind`, `port` and `unixsocket` name; where they listen. Raises ListenError."""
+    """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name; where they listen. Raises ListenError."""
     config = server.config
     opened: list[str] = []
     if config.port:
         for each in open_tcp_sockets(os.fsdecode(config.bind).split(), config.port, config.tcp_backlog):
             server.add_listening_socket(each)
             opened.append(format_address(each.getsockname(), b"").decode())
+    if config.tls_port:
+        server.tls = tls = listen_over_tls(server)
+        for each in open_tcp_sockets(
+            os.fsdecode(config.bind).split(), config.tls_port, config.tcp_backlog, directive="tls-port"
+        ):
+            tls.add(each)
+            opened.append(format_address(each.getsockname(), b"").decode() + " (TLS)")
     if config.unixsocket:
         path = os.fsdecode(config.unixsocket)
         server.add_listening_socket(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
@@ -154,6 +172,19 @@ def listen(server: Server) -> list[str]:
             f"Configured to not listen anywhere, exiting: this machine has none of {config.bind.decode()}"
         )
     return opened
+
+
+def own_unix_socket(config: Config) -> UnixSocketFile | None:
+    """The file of the socket that has just been opened."""
+    return UnixSocketFile(Path(os.fsdecode(config.unixsocket))) if config.unixsocket else None
+
+
+def listen_over_tls(server: Server) -> TlsListener:
+    """A listener whose certificates are in order. Raises ListenError."""
+    try:
+        return TlsListener(server)
+    except TlsError as error:
+        raise ListenError(f"Failed to configure TLS, aborting: {error}") from None
 
 
 def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import os
@@ -63,10 +64,11 @@ def is_loopback(peer: Any) -> bool:
     return bool((mapped or address).is_loopback)
 
 
-def open_tcp_sockets(addresses: list[str], port: int, backlog: int) -> list[socket.socket]:
+def open_tcp_sockets(addresses: list[str], port: int, backlog: int, *, directive: str = "port") -> list[socket.socket]:
     """Listen on every address of `bind`; `*` is any IPv4, `::` and `::*` any IPv6, a leading `-` makes it optional.
 
-    Port 0 lets the system choose. Raises ListenError; sockets opened before are closed then.
+    Port 0 lets the system choose. `directive` is what has named the port. Raises ListenError; sockets
+    opened before are closed then.
     """
     opened: list[socket.socket] = []
     for word in addresses:
@@ -78,7 +80,8 @@ def open_tcp_sockets(addresses: list[str], port: int, backlog: int) -> list[sock
             for listening in opened:
                 listening.close()
             what = f"Failed listening on port {port} (tcp) of {word}"
-            raise ListenError.explain(what, error, TCP_REMEDIES) from error
+            remedies = {number: text.replace("--port", f"--{directive}") for number, text in TCP_REMEDIES.items()}
+            raise ListenError.explain(what, error, remedies) from error
     return opened
 
 
@@ -127,3 +130,17 @@ def _open_unix_socket(path: Path, permissions: int, backlog: int) -> socket.sock
         raise
     listening.setblocking(False)
     return listening
+
+
+class UnixSocketFile:
+    """The name of an open Unix socket, which is to go with it: unless another server has taken the name meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._inode = self._path.stat().st_ino
+
+    def remove(self) -> None:
+        """Take the name away."""
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_ino == self._inode:
+                self._path.unlink()

@@ -94,7 +94,7 @@ def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -
     loader.load_environment(environment)
     loader.load_options(words)
     loader.finish()
-    if not (config.port and config.bind) and not config.unixsocket:
+    if not ((config.port or config.tls_port) and config.bind) and not config.unixsocket:
         raise ConfigError("Configured to not listen anywhere, exiting.")
     return config
 

@@ -42,6 +42,7 @@ COUNTERS: Final = (
     "acl_denied_command",
     "acl_denied_key",
     "acl_denied_channel",
+    "acl_denied_certificate",
 )
 
 
@@ -99,6 +100,7 @@ class Stats:
     acl_denied_command: int
     acl_denied_key: int
     acl_denied_channel: int
+    acl_denied_certificate: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
         self.started_ms = time.time_ns() // 1_000_000 if started_ms is None else started_ms

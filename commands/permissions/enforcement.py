@@ -20,6 +20,7 @@ COUNTERS: Final = {
     "command": "acl_denied_command",
     "key": "acl_denied_key",
     "channel": "acl_denied_channel",
+    "tls-cert": "acl_denied_certificate",
 }
 """On the server's statistics, by reason."""
 
@@ -46,9 +47,18 @@ def authenticate(context: Context, argv: list[bytes], name: bytes, password: byt
     try:
         user = context.server.users.authenticate(name, password)
     except WrongPassword:
-        _record(context, "auth", argv[0], name, argv)
+        _record(context, context.client, "auth", argv[0], name, argv)
         raise
     log_in(context, context.client, user)
+
+
+def log_in_by_certificate(context: Context, client: Client, name: bytes) -> None:
+    """Log a new client in as the user whom its certificate names; it stays the default user if there is none."""
+    user = context.server.users.by_name.get(name)
+    if user is not None and user.enabled:
+        log_in(context, client, user)
+    else:
+        _record(context, client, "tls-cert", b"", name, [])
 
 
 def refusal_of(context: Context, row: Row, argv: list[bytes]) -> NoPermission | None:
@@ -78,12 +88,12 @@ def may_stay(context: Context, client: Client) -> bool:
 
 
 def _noted(context: Context, denial: Denial, argv: list[bytes]) -> Denial:
-    _record(context, denial.reason, denial.object, context.client.user.name, argv)
+    _record(context, context.client, denial.reason, denial.object, context.client.user.name, argv)
     return denial
 
 
-def _record(context: Context, reason: str, what: bytes, user: bytes, argv: list[bytes]) -> None:
-    client, server = context.client, context.server
+def _record(context: Context, client: Client, reason: str, what: bytes, user: bytes, argv: list[bytes]) -> None:
+    server = context.server
     setattr(server.stats, COUNTERS[reason], getattr(server.stats, COUNTERS[reason]) + 1)
     refusal = Refusal(
         reason,

@@ -13,7 +13,7 @@ class Refusal:
     """One entry. Times are Unix ms."""
 
     reason: str
-    """auth, command, key or channel."""
+    """auth, command, key, channel or tls-cert."""
     context: str
     """toplevel, or multi inside a transaction."""
     object: bytes

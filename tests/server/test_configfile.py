@@ -82,7 +82,6 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"appendfilename a/b", "appendfilename can't be a path, just a filename"),
         (b"notify-keyspace-events q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnocaSTIV'."),
         (b"replicaof 127.0.0.1 7000", "no replication"),
-        (b"tls-port 6380", "no TLS"),
         (b"cluster-enabled YES", "no cluster"),
         (b"user", "Bad directive or wrong number of arguments"),
         (
@@ -99,7 +98,7 @@ def test_bad_line_is_named_with_its_number_and_reason(text: bytes, message: str)
 
 
 def test_values_that_ask_for_nothing_are_accepted() -> None:
-    loaded(b'replicaof no one\ntls-port 0\ncluster-enabled No\naclfile ""\n')
+    loaded(b'replicaof no one\ncluster-enabled No\naclfile ""\n')
 
 
 def test_includes_are_expanded_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

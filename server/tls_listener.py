@@ -1,0 +1,97 @@
+"""Accepting clients over TLS. Their handshakes go on beside everybody's requests, and who fails is told in the log.
+
+The sockets are accepted from here, and not by the loop's own server, so that each new connection gets the context of
+the moment: certificates change without a socket being closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from .config import ChangeRefused
+from .tls import DIRECTIVES, TlsError, build_context
+
+if TYPE_CHECKING:
+    from .app import Server
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_S: Final = 10.0
+"""Longest handshake: who has a socket and says nothing must not keep it."""
+
+
+class TlsListener:
+    """Listens on sockets that are open already. Raises TlsError if the directives do not make a context."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._context = build_context(server.config)
+        self._sockets: list[socket.socket] = []
+        self._handshakes: set[asyncio.Task[None]] = set()
+        for name in DIRECTIVES:
+            server.config.on_change(name, lambda value: self._renew())
+
+    def _renew(self) -> None:
+        """CONFIG SET: later handshakes use what the files hold now; connections that are there stay as they are."""
+        try:
+            self._context = build_context(self._server.config)
+        except TlsError as error:
+            logger.warning("TLS goes on with the certificates it has: %s", error)
+            raise ChangeRefused(f"Unable to update TLS configuration. {error}") from None
+
+    def add(self, listening: socket.socket) -> None:
+        """A socket to accept clients from, once `start` is called."""
+        self._sockets.append(listening)
+
+    def start(self) -> None:
+        """Let clients in."""
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            loop.add_reader(each, self._accept, each)
+
+    def stop(self) -> None:
+        """Refuse new clients, and give up on those that shake hands."""
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            loop.remove_reader(each)
+            each.close()
+        for task in self._handshakes:
+            task.cancel()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(self._server.config.max_new_tls_connections_per_cycle):
+            try:
+                connected, _ = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                logger.warning("Accepting client connection: %s", error.strerror)
+                return
+            connected.setblocking(False)
+            if len(self._handshakes) + len(self._server.dispatcher.sessions) >= self._server.config.maxclients:
+                self._server.stats.connections_rejected += 1
+                connected.close()  # it could not read why before the handshake
+                continue
+            task = asyncio.get_running_loop().create_task(self._shake_hands(connected))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, connected: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            peer = connected.getpeername()
+            await loop.connect_accepted_socket(
+                self._server.new_connection, connected, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
+            )
+        except (ssl.SSLError, OSError) as error:
+            reason = (
+                error.reason if isinstance(error, ssl.SSLError) and error.reason else str(error) or "connection lost"
+            )
+            logger.info(
+                "Error accepting a client connection: %s (addr=%s:%s)", reason.lower().replace("_", " "), *peer[:2]
+            )
+            connected.close()
