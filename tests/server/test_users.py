@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from conftest import StartServer
 from headrace.server.config import Config
 from headrace.server.configfile import ConfigError, load_text
+from headrace.server.directives import BY_NAME
 from headrace.server.users import load_users
 from support.inprocess import Rig
 
@@ -67,6 +69,18 @@ def test_a_refused_start_is_a_few_lines_and_exit_code_one(tmp_path: Path) -> Non
     assert "Error in user declaration '+nosuch': Unknown command or category name in ACL" in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_the_examples_of_the_documentation_are_right() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "security.md").read_text("utf-8")
+    users, secured = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [line.split()[1] for line in described(users)] == ["default", "ops", "producer", "watcher", "worker"]
+    config = Config()
+    load_text(config, secured.encode())
+    assert (config.port, config.tls_port) == (0, 6380)
+    directives = {name.decode() for name in BY_NAME} | {"aclfile", "rename-command", "user"}
+    named = re.findall(r"`((?:tls|acl|unix)[a-z-]+)", text)
+    assert set(named) - {"tls-cert", "acl_access_denied_"} <= directives
 
 
 # -- the file ------------------------------------------------------------------------------------
