@@ -44,8 +44,12 @@ ON_OR_OFF: Final = (
 
 HELP_LINES: Final = (
     b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CACHING (YES|NO)",
+    b"    Whether the keys of the next command are tracked, under OPTIN or OPTOUT.",
     b"GETNAME",
     b"    The name of this connection.",
+    b"GETREDIR",
+    b"    The ID of the connection that hears of tracked keys instead of this one.",
     b"ID",
     b"    The ID of this connection.",
     b"INFO",
@@ -68,6 +72,10 @@ HELP_LINES: Final = (
     b"    Say which library is talking.",
     b"SETNAME <name>",
     b"    Name this connection; empty takes the name away.",
+    b"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+    b"    Tell this connection when keys change that it has read, or that have a prefix.",
+    b"TRACKINGINFO",
+    b"    How this connection is tracked.",
     b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
     b"    End the wait of a blocked connection.",
     b"UNPAUSE",

@@ -209,12 +209,14 @@ def _reload(context: Context, argv: list[bytes]) -> Reply:
     if b"NOSAVE" in options:
         raise GenericError(b"Error trying to load the RDB dump, check server logs.")
     context.server.reload_dataset()
+    context.tracking.note_flush()
     return OK
 
 
 def _load_log(context: Context, argv: list[bytes]) -> Reply:
     """LOADAOF."""
     context.server.reload_log()
+    context.tracking.note_flush()
     return OK
 
 
