@@ -17,6 +17,7 @@ from .keys import find_keys
 from .table import Flag
 
 if TYPE_CHECKING:
+    from ..store.stream import Stream
     from .client import Client
     from .context import Context
     from .table import Row
@@ -31,6 +32,7 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     """Run the handler of `row`; whatever it raises becomes the reply. `sent` is what the client sent, if not `argv`."""
     handler, client = row.handler, context.client
     assert handler is not None
+    untouched = _use_times(context, row, argv) if client.no_touch else ()
     started_ns = perf_counter_ns()
     try:
         reply = handler(context, argv)
@@ -39,6 +41,8 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     except Exception:
         reply = broken(context, row, argv)
     duration_ns = perf_counter_ns() - started_ns
+    for stream, used_ms in untouched:
+        stream.used_ms = used_ms
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
@@ -51,6 +55,14 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
         count_call(context, client, row, sent or argv, duration_ns)
         count_commands(context, client, 1)
     return reply
+
+
+def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stream, int]]:
+    """The streams that a command is about to look at, and when they were last: for CLIENT NO-TOUCH, except by TOUCH."""
+    if row.name == "TOUCH":
+        return []
+    streams = (context.db.streams.get(key) for key, _ in find_keys(row, argv))
+    return [(stream, stream.used_ms) for stream in streams if stream is not None]
 
 
 def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:

@@ -63,7 +63,7 @@ HELP_LINES: Final = (
     b"NO-EVICT (ON|OFF)",
     b"    Accepted; no connection is evicted.",
     b"NO-TOUCH (ON|OFF)",
-    b"    Accepted; reads leave no trace on keys.",
+    b"    Whether reading a stream counts as using it (OBJECT IDLETIME).",
     b"PAUSE <timeout> [WRITE|ALL]",
     b"    Hold back commands, or only writes, for that many milliseconds.",
     b"REPLY (ON|OFF|SKIP)",
@@ -529,7 +529,6 @@ def client_no_evict(context: Context, argv: list[bytes]) -> Reply:
     summary="Keeps reads from marking keys as used.",
     complexity="O(1)",
     arguments=ON_OR_OFF,
-    differs="Only remembered: reads never mark keys.",
 )
 def client_no_touch(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT NO-TOUCH <ON | OFF>"""

@@ -9,6 +9,7 @@ from ..persistence.rdb import payload
 from ..protocol.replies import OK, Reply
 from ..store.errors import GenericError, ReplyError, syntax_error
 from ..store.events import DEL, RESTORE
+from ..store.stream import Stream
 from .context import Context
 from .keyspace import KEY_ARGUMENT
 from .numbers import INT64_MAX, integer
@@ -43,6 +44,7 @@ class BusyKey(ReplyError):
 def dump(context: Context, argv: list[bytes]) -> Reply:
     """DUMP key. Returns the payload, null without key. Source: Redis 2.6, payloads of Redis 8.10."""
     value = context.db.read(argv[1], context.now_ms)
+    context.db.use(argv[1], context.now_ms)
     return None if value is None else payload.dump(value, now_ms=context.now_ms)
 
 
@@ -52,10 +54,13 @@ class RestoreOptions:
 
     replace: bool
     is_absolute: bool
+    idle_s: int
+    """How long the value has not been used."""
 
 
 def _parse_options(argv: list[bytes]) -> RestoreOptions:
-    """IDLETIME and FREQ, which nothing here makes use of, are checked and exclude each other. Raises GenericError."""
+    """IDLETIME and FREQ, of which the latter is only checked, exclude each other. Raises GenericError."""
+    idle_s = 0
     replace = is_absolute = has_idle_time = has_frequency = False
     index = 4
     while index < len(argv):
@@ -66,7 +71,8 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
             is_absolute = True
         elif word == b"IDLETIME" and has_value and not has_frequency:
             index += 1
-            if integer(argv[index]) < 0:
+            idle_s = integer(argv[index])
+            if idle_s < 0:
                 raise GenericError(b"Invalid IDLETIME value, must be >= 0")
             has_idle_time = True
         elif word == b"FREQ" and has_value and not has_idle_time:
@@ -77,7 +83,7 @@ def _parse_options(argv: list[bytes]) -> RestoreOptions:
         else:
             raise syntax_error()
         index += 1
-    return RestoreOptions(replace, is_absolute)
+    return RestoreOptions(replace, is_absolute, idle_s)
 
 
 @command(
@@ -136,6 +142,8 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
             db.remove(key, DEL)
             context.log(b"DEL", key)
         return OK
+    if type(value) is Stream:
+        value.used_ms = now_ms - options.idle_s * 1000
     old = db.replace(key, value)
     if due_ms:
         db.expires[key] = due_ms

@@ -105,6 +105,7 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     is_new = stream is None
     if stream is None:
         stream = Stream(context.stream_limits)
+        stream.used_ms = context.now_ms
     last_id = stream.last_id if token == b"$" else parse_id(token)
     if name in stream.groups:
         raise BusyGroup

@@ -90,6 +90,8 @@ def exists(context: Context, argv: list[bytes]) -> Reply:
 )  # fmt: skip
 def touch(context: Context, argv: list[bytes]) -> Reply:
     """TOUCH key [key ...]. Returns how many exist, repeated ones counted each time. Source: Redis 3.2.1."""
+    for key in argv[1:]:
+        context.db.use(key, context.now_ms)
     return _count_existing(context, argv)
 
 
@@ -271,6 +273,7 @@ def rename(context: Context, argv: list[bytes]) -> Reply:
     value = db.get(key, context.now_ms)
     if value is None:
         raise no_such_key()
+    db.use(key, context.now_ms)
     if key != new_key:
         db.get(new_key, context.now_ms)
         _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
@@ -296,6 +299,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
     value = db.get(key, context.now_ms)
     if value is None:
         raise no_such_key()
+    db.use(key, context.now_ms)
     if db.get(new_key, context.now_ms) is not None:
         return 0
     _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
@@ -373,6 +377,8 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     due_ms = context.db.expires.get(key)
     twin = value.copy() if isinstance(value, Stream) else as_kept_under(key, value)
     old = target.replace(new_key, twin)
+    context.db.use(key, context.now_ms)
+    target.use(new_key, context.now_ms)
     if due_ms is not None:
         target.expires[new_key] = due_ms
     target.announce(COPY_TO, new_key)
@@ -531,11 +537,15 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Access times are not kept, as nothing is ever evicted: always 0.",
+    differs="Access times are kept of streams only; that of a string is always 0.",
 )
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
-    """OBJECT IDLETIME key. Returns 0; null without key. Source: Redis 2.2.3."""
-    return None if context.db.inspect(argv[2], context.now_ms) is None else 0
+    """OBJECT IDLETIME key. Returns seconds; null without key. Source: Redis 2.2.3."""
+    value = context.db.inspect(argv[2], context.now_ms)
+    if isinstance(value, Stream):
+        used_ms = value.used_ms or context.server.stats.started_ms
+        return max(0, context.now_ms - used_ms) // 1000
+    return None if value is None else 0
 
 
 @command(

@@ -101,6 +101,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         _require_entry_size(argv[3:])
     if stream is None:
         stream = Stream(context.stream_limits)
+        stream.used_ms = context.now_ms
         db.put(key, stream)
     entry_id = stream.next_id(context.now_ms)
     id_line = b"%d-%d\r\n" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
@@ -130,6 +131,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     is_new = stream is None
     if stream is None:
         stream = Stream(context.stream_limits)
+        stream.used_ms = context.now_ms
     iid = b""
     if options.producer_id is not None:
         iid = automatic_iid(pairs) if options.iid is None else options.iid

@@ -412,6 +412,7 @@ class Dispatcher:
         return (
             client.transaction.queue is None
             and client.reply_mode == "on"
+            and not client.no_touch
             and client.user.is_unrestricted
             and not client.close_after_reply
             and not client.is_subscriber

@@ -105,9 +105,18 @@ class Database:
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """The stream at `key`, None if there is none. Raises WrongType."""
         value = self.get(key, now_ms)
-        if value is not None and type(value) is not Stream:
+        if type(value) is Stream:
+            value.used_ms = now_ms
+            return value
+        if value is not None:
             raise WrongType
-        return value
+        return None
+
+    def use(self, key: bytes, now_ms: int) -> None:
+        """Note that a command looks at a value whatever its type; `get_stream` and `read_stream` do so by themselves."""
+        stream = self.streams.get(key)
+        if stream is not None:
+            stream.used_ms = now_ms
 
     def get_string(self, key: bytes, now_ms: int) -> bytes | None:
         """The string at `key`, None if there is none. Raises WrongType."""
@@ -139,9 +148,12 @@ class Database:
     def read_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """Like `get_stream`, counted as a hit or a miss. Raises WrongType."""
         value = self.read(key, now_ms)
-        if value is not None and type(value) is not Stream:
+        if type(value) is Stream:
+            value.used_ms = now_ms
+            return value
+        if value is not None:
             raise WrongType
-        return value
+        return None
 
     def read_string(self, key: bytes, now_ms: int) -> bytes | None:
         """Like `get_string`, counted as a hit or a miss. Raises WrongType."""

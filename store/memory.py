@@ -39,7 +39,7 @@ NUMBER_SIZE: Final = 32
 
 REFERENCE_SIZE: Final = 8
 
-STREAM_SIZE: Final = 780
+STREAM_SIZE: Final = 788
 """A stream without entries: its counters, its empty lists and tables."""
 
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE

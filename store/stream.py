@@ -44,6 +44,7 @@ class Stream:
         "log",
         "max_deleted_id",
         "nodes",
+        "used_ms",
     )
     newest_image_number = 0
     """That of the last `StoreImage` made."""
@@ -59,6 +60,8 @@ class Stream:
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
         self.counted_size = 0
         """Bytes that its database counts for it, as of the last `Database.recount`."""
+        self.used_ms = 0
+        """When a command last looked at it, Unix ms; 0: not since it was loaded."""
         self.image_number = Stream.newest_image_number
         """The last `StoreImage` that has no need of this stream: it has a copy, or is older than the stream."""
 

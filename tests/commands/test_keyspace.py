@@ -226,3 +226,76 @@ def test_reader_blocked_on_a_name_gets_the_stream_that_arrives_under_it() -> Non
         assert caller.call("XREAD BLOCK 0 STREAMS t 0") == b""
         other.call(line)
         assert caller.output() == b"*1\r\n*2\r\n$1\r\nt\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n", line
+
+
+IDLE_MS = 7500
+
+
+@pytest.mark.parametrize(
+    ("line", "idle_s"),
+    [
+        ("XLEN s", 0),
+        ("XADD s * f v", 0),
+        ("XREADGROUP GROUP g c STREAMS s >", 0),
+        ("XINFO STREAM s", 0),
+        ("TOUCH s", 0),
+        ("DUMP s", 0),
+        ("COPY s t", 0),
+        ("RENAME s s", 0),
+        ("RENAMENX s k", 0),
+        ("TYPE s", 7),
+        ("TTL s", 7),
+        ("OBJECT ENCODING s", 7),
+        ("EXISTS s", 7),
+        ("MEMORY USAGE s", 7),
+    ],
+)
+def test_idle_time_of_a_stream_is_since_its_last_use(line: str, idle_s: int) -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(*SETUP)
+    rig.pass_time(IDLE_MS)
+    caller.call(line)
+    assert caller.call("OBJECT IDLETIME s") == b":%d\r\n" % idle_s
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["RENAME s new", "XADD new * f v", "XADD new MAXLEN 5 * f v", "XGROUP CREATE new g $ MKSTREAM", "COPY s new"],
+)
+def test_new_stream_has_just_been_used(line: str) -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(*SETUP)
+    rig.pass_time(IDLE_MS)
+    caller.call(line)
+    assert caller.call("OBJECT IDLETIME new") == b":0\r\n"
+
+
+def test_restored_stream_has_the_idle_time_it_is_given() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(*SETUP)
+    payload = caller.call("DUMP s").split(b"\r\n", 1)[1][:-2]
+    rig.dispatcher.execute(caller.session, [[b"RESTORE", b"t", b"0", payload, b"IDLETIME", b"100"]], rig.clock())
+    caller.output()
+    assert caller.call("OBJECT IDLETIME t") == b":100\r\n"
+
+
+def test_client_that_does_not_touch_leaves_idle_times_as_they_are() -> None:
+    rig = Rig()
+    caller, quiet = rig.connect(), rig.connect()
+    caller.call(*SETUP)
+    rig.pass_time(IDLE_MS)
+    assert quiet.call("CLIENT NO-TOUCH on", "XLEN s", "OBJECT IDLETIME s") == b"+OK\r\n:1\r\n:7\r\n"
+    assert quiet.call("TOUCH s", "OBJECT IDLETIME s") == b":1\r\n:0\r\n"
+    assert quiet.call("CLIENT NO-TOUCH off", "XLEN s") == b"+OK\r\n:1\r\n"
+
+
+def test_loaded_stream_is_idle_since_the_start() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(*SETUP)
+    rig.server.store.databases[0].streams[b"s"].used_ms = 0
+    rig.pass_time(IDLE_MS)
+    assert caller.call("OBJECT IDLETIME s") == b":7\r\n"
