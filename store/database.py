@@ -113,7 +113,7 @@ class Database:
         return None
 
     def use(self, key: bytes, now_ms: int) -> None:
-        """Note that a command looks at a value whatever its type; `get_stream` and `read_stream` do so by themselves."""
+        """Note that a command looks at a value whatever its type; `get_stream` and `read_stream` do so themselves."""
         stream = self.streams.get(key)
         if stream is not None:
             stream.used_ms = now_ms
