@@ -108,6 +108,14 @@ class Tracking:
             self._clear_table()
         self._context.refresh_listeners()
 
+    @staticmethod
+    def spend_caching_word(client: Client, argv: list[bytes]) -> None:
+        """CLIENT CACHING holds for the next command or transaction; further CLIENT commands do not count."""
+        mode = client.tracking
+        if mode is None or not mode.has_caching_word or client.blocked is not None:
+            return
+        mode.has_caching_word = client.transaction.queue is not None or argv[0].upper() == b"CLIENT"
+
     # -- what they hold --------------------------------------------------------------------------
 
     def remember(self, client: Client, keys: Iterable[bytes]) -> None:

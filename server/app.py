@@ -472,7 +472,7 @@ class Server:
 
     def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send clients what they did not ask for."""
-        self.dispatcher.deliver(clients, message)
+        self.dispatcher.pushes.deliver(clients, message)
 
     def refresh_clients(self) -> None:
         """Look anew at who may take the dispatcher's fast path."""

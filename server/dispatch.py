@@ -32,6 +32,7 @@ from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
 from ..store.database import Database
 from ..store.errors import GenericError, ReplyError
 from ..store.stream import Stream
+from .pushes import Pushes
 from .waiters import LineKey, Waiter, Waiters
 
 logger = logging.getLogger(__name__)
@@ -165,8 +166,7 @@ class Dispatcher:
         """Why the log cannot be written, as MISCONF says it; None while it can."""
         self.pause_end_ms: int | None = None
         self.pause_writes_only = False
-        self._own_pushes: list[bytes] = []
-        """What the running client is to hear behind its reply."""
+        self.pushes = Pushes(context, self.sessions, self.outgoing)
         self._held: dict[Session, None] = {}
         """Sessions that CLIENT PAUSE keeps waiting, in order of arrival."""
         self._fast: dict[bytes, FastRow] = {}
@@ -315,8 +315,7 @@ class Dispatcher:
         except ReplyError as error:
             self.context.running = client
             self._answer(session, self._rejected(client, argv, error), mode_before)
-            self._end_run(session)
-            self._spend_caching_word(client, argv)
+            self.pushes.end_run(session, argv)
             return Next.GO_ON
         if self._must_hold(client, row):
             client.reply_mode = mode_before
@@ -331,8 +330,7 @@ class Dispatcher:
             self._park(session, reply)
         else:
             self._answer(session, reply, mode_before)
-        self._end_run(session)
-        self._spend_caching_word(client, argv)
+        self.pushes.end_run(session, argv)
         if self.waiters.by_client:
             self._serve_ready()
         else:
@@ -451,44 +449,6 @@ class Dispatcher:
         if client.reply_mode == "skip":
             client.reply_mode = "on"
 
-    # -- pushes ----------------------------------------------------------------------------------
-
-    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
-        """Send clients what they did not ask for. It is encoded once for each protocol."""
-        encoded: dict[int, list[bytes]] = {}
-        for client in clients:
-            if client.close_after_reply:
-                continue
-            pieces = encoded.get(client.protocol)
-            if pieces is None:
-                pieces = encoded[client.protocol] = []
-                ENCODERS[client.protocol](message, pieces)
-            if client is self.context.running:
-                self._own_pushes += pieces
-            else:
-                session = self.sessions[client.id]
-                session.out += pieces
-                self.outgoing[session] = None
-
-    def _end_run(self, session: Session) -> None:
-        """The reply of the running command is written: now its client hears what the command brought about."""
-        context = self.context
-        if context.tracking.own_changes:
-            context.tracking.tell_own(session.client)
-        context.running = None
-        if self._own_pushes:
-            session.out += self._own_pushes
-            self._own_pushes.clear()
-            self.outgoing[session] = None
-
-    @staticmethod
-    def _spend_caching_word(client: Client, argv: list[bytes]) -> None:
-        """CLIENT CACHING holds for the next command or transaction; further CLIENT commands do not count."""
-        mode = client.tracking
-        if mode is None or not mode.has_caching_word or client.blocked is not None:
-            return
-        mode.has_caching_word = client.transaction.queue is not None or argv[0].upper() == b"CLIENT"
-
     # -- the log ---------------------------------------------------------------------------------
 
     def log_single_units(self) -> None:
@@ -587,8 +547,7 @@ class Dispatcher:
             self.waiters.requeue(waiter, reply.wake_ms)
         else:
             self._end_wait(waiter, reply)
-        self._end_run(self.sessions[client.id])
-        self._spend_caching_word(client, waiter.blocked.argv)
+        self.pushes.end_run(self.sessions[client.id], waiter.blocked.argv)
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
         client = waiter.client
@@ -620,7 +579,7 @@ class Dispatcher:
         reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
         self.context.may_block = True
         self._end_wait(waiter, reply)
-        self._end_run(self.sessions[waiter.client.id])
+        self.pushes.end_run(self.sessions[waiter.client.id], waiter.blocked.argv)
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
@@ -637,7 +596,7 @@ class Dispatcher:
             reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
             if type(reply) is not Blocked:
                 self._end_wait(waiter, reply)
-            self._end_run(self.sessions[waiter.client.id])
+            self.pushes.end_run(self.sessions[waiter.client.id], waiter.blocked.argv)
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry: log the keys it removed, and let readers blocked on them know."""

@@ -1,0 +1,54 @@
+"""What clients hear without having asked, and where it stands among their replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..protocol.encoder import ENCODERS
+from ..protocol.replies import Reply
+
+if TYPE_CHECKING:
+    from ..commands.client import Client
+    from ..commands.context import Context
+    from .dispatch import Session
+
+
+class Pushes:
+    """The way from a message to its clients' output."""
+
+    def __init__(self, context: Context, sessions: dict[int, Session], outgoing: dict[Session, None]) -> None:
+        self._context = context
+        self._sessions = sessions
+        self._outgoing = outgoing
+        self._own: list[bytes] = []
+        """What the running client is to hear behind its reply."""
+
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
+        """Send a message to clients. It is encoded once for each protocol; who is about to be closed gets nothing."""
+        encoded: dict[int, list[bytes]] = {}
+        for client in clients:
+            if client.close_after_reply:
+                continue
+            pieces = encoded.get(client.protocol)
+            if pieces is None:
+                pieces = encoded[client.protocol] = []
+                ENCODERS[client.protocol](message, pieces)
+            if client is self._context.running:
+                self._own += pieces
+            else:
+                session = self._sessions[client.id]
+                session.out += pieces
+                self._outgoing[session] = None
+
+    def end_run(self, session: Session, argv: list[bytes]) -> None:
+        """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
+        context = self._context
+        if context.tracking.own_changes:
+            context.tracking.tell_own(session.client)
+        context.tracking.spend_caching_word(session.client, argv)
+        context.running = None
+        if self._own:
+            session.out += self._own
+            self._own.clear()
+            self._outgoing[session] = None
