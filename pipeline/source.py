@@ -20,7 +20,17 @@ from .decode import META, PERMISSIVE, Decoder
 from .encode import ACK_ID, ACK_STREAM, FIELDS, ID, IID, RESERVED, STREAM, trimming
 from .errors import OptionError
 from .log import HeadraceLogReader
-from .options import BatchOptions, ReadOptions, SettleOptions, StreamOptions, WriteOptions, parse, required
+from .options import (
+    BatchOptions,
+    QueueOptions,
+    ReadOptions,
+    SettleOptions,
+    StreamOptions,
+    WriteOptions,
+    parse,
+    required,
+)
+from .queue import HeadraceQueueReader
 from .settle import COLUMNS as SETTLE_COLUMNS
 from .settle import SettleWriter, StreamSettleWriter
 from .sink import HeadraceStreamWriter, HeadraceWriter
@@ -54,6 +64,12 @@ class HeadraceDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For spark.readStream."""
+        if self._mode == "queue":
+            taking = parse(QueueOptions, self.options)
+            required("group", taking.group)
+            return HeadraceQueueReader(taking, decoder(schema, taking))
+        if self._mode not in ("", "log"):
+            raise OptionError("option mode must be log or queue")
         options = parse(StreamOptions, self.options)
         return HeadraceLogReader(options, decoder(schema, options))
 

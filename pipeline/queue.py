@@ -1,0 +1,454 @@
+"""spark.readStream, mode=queue: batches are taken from a consumer group that others may work on as well.
+
+A batch must be fixed before its first row is read, for Spark may repeat it; deliveries are no range of IDs. So each
+part of a batch is a consumer, `<consumer>-<batch>-<part>`, and the entries of the part are what this consumer holds. A
+repeated batch reads the same consumers again. When Spark has committed the batch, what they hold is acknowledged, and
+they are deleted. At least once: an entry that somebody claims from a batch under way is read by both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ..store.ids import parse_id
+from .connection import Argument, Connection, LostConnection, ReplyError, pack
+from .decode import Decoder, Deliveries
+from .errors import OptionError, PipelineError, refused
+from .options import QueueOptions, cores
+from .page import Page, parse_page
+from .spans import even_steps
+from .survey import key_bytes
+
+FATAL = 2**63 - 1
+"""The delivery count of entries released as FATAL."""
+ACTIVE_MS = 10_000
+"""A consumer that did something less long ago than this belongs to a query that runs."""
+
+
+@dataclass
+class Share(InputPartition):
+    """The part of a batch that one consumer holds, in one stream."""
+
+    stream: str
+    consumer: str
+
+
+@dataclass(slots=True)
+class Held:
+    """Pending entries as XPENDING lists them."""
+
+    ids: list[bytes]
+    idle_ms: list[int]
+    counts: list[int]
+
+
+def consumer_name(prefix: str, sequence: int, part: int) -> str:
+    """The consumer that holds a part of a batch."""
+    return f"{prefix}-{sequence}-{part}"
+
+
+class Group:
+    """A consumer group of one stream, as far as batches go. Raises PipelineError."""
+
+    def __init__(self, connection: Connection, stream: str, name: str, page_size: int) -> None:
+        self._connection = connection
+        self.stream = stream
+        self.name = name
+        self._key = key_bytes(stream)
+        self._page_size = page_size
+
+    def _ask(self, *words: Argument) -> Any:
+        return self._connection.call(*words, doing=f"group {self.name} of stream {self.stream}")
+
+    def consumers(self) -> dict[str, dict[bytes, Any]]:
+        """What XINFO CONSUMERS says, by name."""
+        rows = [
+            dict(zip(row[::2], row[1::2], strict=True)) for row in self._ask("XINFO", "CONSUMERS", self._key, self.name)
+        ]
+        return {row[b"name"].decode("utf-8", "surrogateescape"): row for row in rows}
+
+    def backlog(self) -> int | None:
+        """Entries never delivered, None if the server cannot tell."""
+        for row in self._ask("XINFO", "GROUPS", self._key):
+            known = dict(zip(row[::2], row[1::2], strict=True))
+            if known[b"name"] == self.name.encode():
+                return known.get(b"lag")
+        raise PipelineError(
+            f"stream {self.stream} has no group {self.name}: create it with XGROUP CREATE (option group)"
+        )
+
+    def pending_count(self) -> int:
+        """Entries delivered and not acknowledged, whoever holds them."""
+        count: int = self._ask("XPENDING", self._key, self.name)[0]
+        return count
+
+    def take(self, takes: Sequence[tuple[str, int]], min_idle_ms: int | None) -> None:
+        """Have entries delivered to consumers, so many each at most. Replies are suppressed: the entries stay there."""
+        claim = () if min_idle_ms is None else ("CLAIM", min_idle_ms)
+        requests: list[tuple[Argument, ...]] = []
+        for consumer, count in takes:
+            requests.append(("CLIENT", "REPLY", "SKIP"))
+            requests.append(
+                ("XREADGROUP", "GROUP", self.name, consumer, "COUNT", count, *claim, "STREAMS", self._key, ">")
+            )
+        requests.append(("PING",))
+
+        def ask() -> None:
+            self._connection.send_all(requests)
+            self._connection.receive(1)
+
+        self._connection.retry(ask)
+
+    def held(self, consumer: str) -> Iterator[Held]:
+        """What a consumer holds, in pages."""
+        first = b"-"
+        while True:
+            rows = self._ask("XPENDING", self._key, self.name, first, "+", self._page_size, consumer)
+            if rows:
+                yield Held([row[0] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
+            if len(rows) < self._page_size:
+                return
+            first = b"(" + rows[-1][0]
+
+    def entries(self, ids: Sequence[bytes]) -> Page:
+        """The entries of these IDs, ascending. Read as a range: reading as a consumer would count as a delivery."""
+        wanted = set(ids)
+        pages = []
+        first, last = ids[0], ids[-1]
+        while True:
+            request = ("XRANGE", self._key, first, last, "COUNT", self._page_size)
+            page = parse_page(self._connection.fetch(pack(request)))
+            pages.append(page.select(wanted))
+            if len(page) < self._page_size:
+                return _joined(pages)
+            # Far apart: entries between that nobody wants are not read through, the next wanted ID is where to go on.
+            reached = parse_id(page.ids[-1])
+            first = next((one for one in ids if parse_id(one) > reached), b"")
+            if not first:
+                return _joined(pages)
+
+    def acknowledge(self, ids: Sequence[bytes], *, delete: bool) -> None:
+        """XACK, or XACKDEL."""
+        if delete:
+            self._ask("XACKDEL", self._key, self.name, "IDS", len(ids), *ids)
+        else:
+            self._ask("XACK", self._key, self.name, *ids)
+
+    def release(self, ids: Sequence[bytes]) -> None:
+        """XNACK FAIL: claimable at once, with the deliveries they have had."""
+        self._ask("XNACK", self._key, self.name, "FAIL", "IDS", len(ids), *ids)
+
+    def renew(self, consumer: str, ids: Sequence[bytes], count: int | None = None) -> None:
+        """Set the idle time of entries that a consumer holds back to zero, and their delivery count if one is given."""
+        words: tuple[Argument, ...] = () if count is None else ("RETRYCOUNT", count)
+        self._ask("XCLAIM", self._key, self.name, consumer, 0, *ids, *words, "JUSTID")
+
+    def bury(self, ids: Sequence[bytes], counts: Sequence[int], target: str | None) -> None:
+        """Copy entries to another stream, with their origin, and acknowledge them. Repeating it adds nothing."""
+        if target is not None:
+            copies: list[tuple[Argument, ...]] = []
+            deliveries = dict(zip(ids, counts, strict=True))
+            page = self.entries(ids)
+            for entry_id, pairs in zip(page.ids, page.pairs(), strict=True):
+                origin = ("_dlq_stream", self._key, "_dlq_id", entry_id, "_dlq_deliveries", deliveries[entry_id])
+                producer = f"dlq:{self.stream}:{self.name}"
+                copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
+            for reply in self._connection.call_all(copies):
+                if isinstance(reply, ReplyError):
+                    raise refused(f"option deadLetterStream {target}", str(reply))
+        self.acknowledge(ids, delete=False)
+
+    def drop(self, consumer: str) -> None:
+        """Delete a consumer that holds nothing. One that does would take its entries with it."""
+        if not any(True for _ in self.held(consumer)):
+            self._ask("XGROUP", "DELCONSUMER", self._key, self.name, consumer)
+
+
+def _joined(pages: list[Page]) -> Page:
+    filled = [page for page in pages if len(page)] or pages[:1]
+    if len(filled) == 1:
+        return filled[0]
+    if all(page.names is not None and page.names == filled[0].names for page in filled):
+        columns = [
+            [value for part in parts for value in part]
+            for parts in zip(*(p.columns or [] for p in filled), strict=True)
+        ]
+        return Page([one for page in filled for one in page.ids], filled[0].names, columns)
+    return Page(
+        [one for page in filled for one in page.ids], entries=[pairs for page in filled for pairs in page.pairs()]
+    )
+
+
+class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Takes batches in the driver, in one process for each query, and reads them in the executors."""
+
+    def __init__(self, options: QueueOptions, decoder: Decoder) -> None:
+        if options.dead_letter_stream and options.max_deliveries is None:
+            raise OptionError("option deadLetterStream needs maxDeliveries")
+        if not options.stream:
+            raise OptionError("option stream is missing")
+        self.options = options
+        self.decoder = decoder
+        self._opened: Connection | None = None
+        self._lease: Lease | None = None
+        self._has_claim: bool | None = None
+        self._planned: int | None = None
+        """The last batch that this process has taken: a batch that it has not is one that is repeated."""
+        self._left: int | None = None
+        """Entries that a query with availableNow may still take."""
+
+    # -- what Spark asks -------------------------------------------------------------------------
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """maxEntriesPerTrigger."""
+        return ReadMaxRows(self.options.max_entries_per_trigger)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first batch. Raises PipelineError if there is no such group, or another query uses the names."""
+        prefix = self.options.consumer + "-"
+        for group in [] if self._planned is not None else self._groups():  # Spark asks again after the first batch
+            for name, row in group.consumers().items():
+                if name.startswith(prefix) and row[b"pending"] and row[b"idle"] < ACTIVE_MS:
+                    raise PipelineError(
+                        f"group {group.name} has a consumer {name} that is active: another query uses the same names; "
+                        "give each its own with the option consumer"
+                    )
+        return {"seq": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Take the next batch; the one that ends with `start` has been committed and is acknowledged first."""
+        sequence = int(start["seq"])
+        self._stop_lease()
+        self._settle(sequence)
+        groups = self._groups()
+        prefix, following = self.options.consumer, sequence + 1
+        holders = {name for group in groups for name, row in group.consumers().items() if row[b"pending"]}
+        if not any(name.startswith(f"{prefix}-{following}-") for name in holders):
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_entries_per_trigger
+            self._take(groups, following, most)
+        if not self._shares(following):
+            self._drop_empty(groups, following)
+            return start
+        self._planned = following
+        self._start_lease(following)
+        return {"seq": following}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The parts of a batch. One that is repeated counts as another delivery of its entries."""
+        planned: list[InputPartition] = []
+        for sequence in range(int(start["seq"]) + 1, int(end["seq"]) + 1):
+            shares = self._shares(sequence)
+            if self._planned is None or sequence > self._planned:
+                self._count_again(shares)
+                self._start_lease(sequence)
+            planned += shares
+        return planned
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The RecordBatches of a part. If reading does not come to its end, what is left is released (XNACK FAIL)."""
+        if not isinstance(partition, Share):
+            return
+        options = self.options
+        with Connection(options) as connection:
+            group = Group(connection, partition.stream, options.group, options.page_size)
+            is_through = False
+            try:
+                for held in group.held(partition.consumer):
+                    live = self._without_dead(group, held)
+                    if live.ids:
+                        yield self._decode(group, partition, live)
+                is_through = True
+            finally:
+                # Released entries come back by CLAIM alone.
+                if not is_through and options.min_idle is not None:
+                    _release_rest(group, partition.consumer)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch that ends here is done; comes late, and not for the last one (see `latestOffset`)."""
+        self._settle(int(end["seq"]))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take what is there now: new entries as far as the server can count them, and pending ones."""
+        left = 0
+        for group in self._groups():
+            lag = group.backlog()
+            left += group.pending_count() + (
+                self._connection.call("XLEN", key_bytes(group.stream)) if lag is None else lag
+            )
+        self._left = left
+
+    def stop(self) -> None:
+        """Close the connection. Spark mostly just ends the process."""
+        self._stop_lease()
+        if self._opened is not None:
+            self._opened.close()
+
+    # -- batches ---------------------------------------------------------------------------------
+
+    @property
+    def _connection(self) -> Connection:
+        if self._opened is None:
+            self._opened = Connection(self.options)
+        return self._opened
+
+    def _groups(self, connection: Connection | None = None) -> list[Group]:
+        options = self.options
+        made = connection or self._connection
+        return [Group(made, stream, options.group, options.page_size) for stream in options.stream]
+
+    def _shares(self, sequence: int) -> list[Share]:
+        """The parts of a batch that hold anything."""
+        prefix = f"{self.options.consumer}-{sequence}-"
+        return [
+            Share(group.stream, name)
+            for group in self._groups()
+            for name, row in sorted(group.consumers().items())
+            if name.startswith(prefix) and row[b"pending"]
+        ]
+
+    def _take(self, groups: list[Group], sequence: int, most: int) -> None:
+        options = self.options
+        if self._left is not None:
+            most = min(most, self._left)
+        if most <= 0:
+            return
+        min_idle_ms = None if options.min_idle is None else round(options.min_idle * 1000)
+        if min_idle_ms is not None:
+            self._require_claim()
+        per_stream = even_steps(most, len(groups))
+        for group, count in zip(groups, per_stream, strict=False):
+            # A group that is missing is told here: replies to what follows are suppressed.
+            if group.backlog() == 0 and (min_idle_ms is None or not group.pending_count()):
+                continue
+            counts = even_steps(count, options.min_partitions or cores())
+            names = [consumer_name(options.consumer, sequence, part) for part in range(len(counts))]
+            group.take(list(zip(names, counts, strict=True)), min_idle_ms)
+        if self._left is not None:
+            taken = sum(
+                row[b"pending"]
+                for group in groups
+                for name, row in group.consumers().items()
+                if name.startswith(f"{options.consumer}-{sequence}-")
+            )
+            self._left -= taken
+
+    def _require_claim(self) -> None:
+        """Raises OptionError where XREADGROUP knows no CLAIM: an error among suppressed replies would go unseen."""
+        if self._has_claim is None:
+            missing = "headrace:no-such-key"
+            words = ("XREADGROUP", "GROUP", self.options.group, "probe", "CLAIM", 1, "STREAMS", missing, ">")
+            self._has_claim = str(self._connection.call_all([words])[0]).startswith("NOGROUP")
+        if not self._has_claim:
+            raise OptionError(
+                "option minIdle: this server cannot claim so (Headrace and Redis 8.4 can): set minIdle=off"
+            )
+
+    def _drop_empty(self, groups: list[Group], sequence: int) -> None:
+        """Delete the consumers of a batch for which there was nothing."""
+        for group in groups:
+            for name in group.consumers():
+                if name.startswith(f"{self.options.consumer}-{sequence}-"):
+                    group.drop(name)
+
+    def _settle(self, sequence: int) -> None:
+        """Acknowledge what the consumers of a committed batch hold, and delete them; harmless if done before."""
+        prefix = f"{self.options.consumer}-{sequence}-"
+        for group in self._groups():
+            for name in [name for name in group.consumers() if name.startswith(prefix)]:
+                if self.options.ack_mode != "manual":
+                    while held := next(group.held(name), None):
+                        group.acknowledge(held.ids, delete=self.options.ack_mode == "delete")
+                group.drop(name)
+
+    def _count_again(self, shares: list[Share]) -> None:
+        for share in shares:
+            group = Group(self._connection, share.stream, self.options.group, self.options.page_size)
+            for held in group.held(share.consumer):
+                for count in set(held.counts) - {FATAL}:
+                    ids = [one for one, own in zip(held.ids, held.counts, strict=True) if own == count]
+                    group.renew(share.consumer, ids, count + 1)
+
+    def _without_dead(self, group: Group, held: Held) -> Held:
+        """What is left of a page once entries that were delivered too often are buried."""
+        most = self.options.max_deliveries
+        if most is None:
+            return held
+        dead = [index for index, count in enumerate(held.counts) if count > most]
+        if not dead:
+            return held
+        group.bury([held.ids[i] for i in dead], [held.counts[i] for i in dead], self.options.dead_letter_stream)
+        keep = [index for index, count in enumerate(held.counts) if count <= most]
+        return Held([held.ids[i] for i in keep], [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
+
+    def _decode(self, group: Group, share: Share, held: Held) -> Any:
+        page = group.entries(held.ids)
+        if len(page) != len(held.ids):  # entries that were deleted from the stream stay pending
+            there = set(page.ids)
+            keep = [index for index, one in enumerate(held.ids) if one in there]
+            held = Held(page.ids, [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
+        return self.decoder.decode(share.stream, page, Deliveries(share.consumer, held.counts, held.idle_ms))
+
+    # -- the lease -------------------------------------------------------------------------------
+
+    def _start_lease(self, sequence: int) -> None:
+        """Keep others from claiming a batch that takes longer than their patience."""
+        if self.options.min_idle:
+            self._stop_lease()
+            self._lease = Lease(self, sequence, self.options.min_idle / 3)
+            self._lease.start()
+
+    def _stop_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.end()
+            self._lease = None
+
+
+class Lease(threading.Thread):
+    """Renews the idle time of what a batch holds, every so often, on a connection of its own."""
+
+    def __init__(self, reader: HeadraceQueueReader, sequence: int, every_s: float) -> None:
+        super().__init__(daemon=True)
+        self._reader = reader
+        self._sequence = sequence
+        self._every_s = every_s
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """See `Lease`. A lease that cannot be renewed is not the query's end: its entries are then read twice."""
+        options = self._reader.options
+        while not self._ended.wait(self._every_s):
+            try:
+                with Connection(options) as connection:
+                    for group in self._reader._groups(connection):
+                        self.renew(group)
+            except (PipelineError, LostConnection):
+                continue
+
+    def renew(self, group: Group) -> None:
+        """Renew what the batch holds in one stream."""
+        prefix = f"{self._reader.options.consumer}-{self._sequence}-"
+        for name, row in group.consumers().items():
+            if name.startswith(prefix) and row[b"pending"]:
+                for held in group.held(name):
+                    if not self._ended.is_set():
+                        group.renew(name, held.ids)
+
+    def end(self) -> None:
+        """Renew no more."""
+        self._ended.set()
+        self.join()
+
+
+def _release_rest(group: Group, consumer: str) -> None:
+    """Release what a consumer holds. That the server is gone as well is no reason to hide why the task failed."""
+    try:
+        while held := next(group.held(consumer), None):
+            group.release(held.ids)
+    except PipelineError:
+        return

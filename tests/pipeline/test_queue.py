@@ -1,0 +1,219 @@
+"""Queue mode: entries shared with other workers, acknowledged when their batch is committed and not before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.servers import Server
+from support.spark_streams import connect, fill
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
+
+from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
+
+from headrace.pipeline.decode import Decoder  # noqa: E402
+from headrace.pipeline.errors import PipelineError, message_of  # noqa: E402
+from headrace.pipeline.options import QueueOptions, parse  # noqa: E402
+from headrace.pipeline.queue import HeadraceQueueReader, Lease  # noqa: E402
+
+SCHEMA = pa.schema([("n", pa.int32()), ("_deliveries", pa.int64()), ("_consumer", pa.string())])
+LIMIT = ReadMaxRows(100)
+NOTHING = {"seq": 0}
+
+
+@pytest.fixture
+def queue(server: Server) -> Server:
+    """A server with 250 entries in `s` and a group `g` that has seen none."""
+    fill(server, "s", 250)
+    with connect(server) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+    return server
+
+
+def reader(server: Server, **options: Any) -> HeadraceQueueReader:
+    given = {"stream": "s", "group": "g", "port": server.port, "minPartitions": 2, "minIdle": "1h", **options}
+    options_read = parse(QueueOptions, {name: str(value) for name, value in given.items()})
+    return HeadraceQueueReader(options_read, Decoder(SCHEMA))
+
+
+def rows(source: HeadraceQueueReader, start: Any, end: Any) -> list[Any]:
+    found = []
+    for partition in source.partitions(start, end):
+        for records in source.read(partition):
+            found += records.to_pylist()
+    return sorted(found, key=lambda row: row["n"])
+
+
+def numbers(source: HeadraceQueueReader, start: Any, end: Any) -> list[int]:
+    return [row["n"] for row in rows(source, start, end)]
+
+
+def pending(server: Server) -> int:
+    with connect(server) as connection:
+        count: int = connection.call("XPENDING", "s", "g")[0]
+    return count
+
+
+def test_batches_take_every_entry_once_and_acknowledge_the_committed_ones(queue: Server) -> None:
+    source = reader(queue)
+    start, read = source.initialOffset(), []
+    while (end := source.latestOffset(start, LIMIT)) != start:
+        batch = numbers(source, start, end)
+        assert pending(queue) == len(batch)
+        read += batch
+        start = end
+    assert read == list(range(1, 251))
+    assert pending(queue) == 0
+    with connect(queue) as connection:
+        assert connection.call("XINFO", "CONSUMERS", "s", "g") == []
+
+
+def test_batch_repeated_after_a_crash_holds_the_same_entries_delivered_once_more(queue: Server) -> None:
+    end = reader(queue).latestOffset(NOTHING, LIMIT)
+    again = reader(queue)
+    found = rows(again, NOTHING, end)
+    assert [row["n"] for row in found] == list(range(1, 101))
+    assert {row["_deliveries"] for row in found} == {2}
+    assert {row["_consumer"] for row in found} == {"spark-1-0", "spark-1-1"}
+
+
+def test_crash_between_taking_and_noting_changes_nothing(queue: Server) -> None:
+    first = reader(queue)
+    first.latestOffset(NOTHING, LIMIT)
+    second = reader(queue)
+    end = second.latestOffset(NOTHING, LIMIT)
+    assert numbers(second, NOTHING, end) == list(range(1, 101))
+    assert pending(queue) == 100
+
+
+def test_entries_that_others_acknowledge_or_claim_are_left_to_them(queue: Server) -> None:
+    source = reader(queue)
+    end = source.latestOffset(NOTHING, LIMIT)
+    with connect(queue) as connection:
+        connection.call("XACK", "s", "g", "5-0")
+        connection.call("XCLAIM", "s", "g", "bob", 0, "7-0", "JUSTID")
+    assert numbers(source, NOTHING, end) == [n for n in range(1, 101) if n not in (5, 7)]
+    source.latestOffset(end, ReadMaxRows(1))
+    with connect(queue) as connection:
+        assert connection.call("XPENDING", "s", "g", "-", "+", 10, "bob")[0][0] == b"7-0"
+
+
+def test_idle_and_released_entries_of_others_are_taken(queue: Server) -> None:
+    with connect(queue) as connection:
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 10, "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FAIL", "IDS", 2, "1-0", "2-0")
+    source = reader(queue)
+    found = rows(source, NOTHING, source.latestOffset(NOTHING, ReadMaxRows(5)))
+    assert {row["n"]: row["_deliveries"] for row in found} == {1: 2, 2: 2, 11: 1, 12: 1, 13: 1}
+    impatient = reader(queue, minIdle="0ms", consumer="other")
+    found = rows(impatient, NOTHING, impatient.latestOffset(NOTHING, ReadMaxRows(8)))
+    assert {row["n"] for row in found} >= set(range(3, 9))
+    quiet = reader(queue, minIdle="off", consumer="third")
+    assert numbers(quiet, NOTHING, quiet.latestOffset(NOTHING, ReadMaxRows(1))) == [14]
+
+
+def test_task_that_fails_releases_its_entries_for_others(queue: Server) -> None:
+    source = reader(queue, minPartitions=1, pageSize=10)
+    [part] = source.partitions(NOTHING, source.latestOffset(NOTHING, LIMIT))
+    reading = source.read(part)
+    next(reading)
+    reading.close()
+    with connect(queue) as connection:
+        listed = connection.call("XPENDING", "s", "g", "-", "+", 1000)
+    assert len(listed) == 100
+    assert {(row[1], row[3]) for row in listed} == {(b"", 1)}
+    following = source.latestOffset({"seq": 1}, LIMIT)
+    found = rows(source, {"seq": 1}, following)
+    assert [row["n"] for row in found] == list(range(1, 101))
+    assert {row["_deliveries"] for row in found} == {2}
+
+
+def test_entries_delivered_too_often_are_buried_once(queue: Server) -> None:
+    with connect(queue) as connection:
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 3, "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", 1, "1-0")
+        connection.call("XNACK", "s", "g", "FAIL", "IDS", 1, "2-0", "RETRYCOUNT", 9)
+        connection.call("XNACK", "s", "g", "FAIL", "IDS", 1, "3-0")
+        source = reader(queue, maxDeliveries=5, deadLetterStream="dead")
+        assert numbers(source, NOTHING, source.latestOffset(NOTHING, ReadMaxRows(5))) == [3, 4, 5]
+        dead = connection.call("XRANGE", "dead", "-", "+")
+        assert [pairs[:2] + pairs[4:8] for _, pairs in dead] == [
+            [b"n", b"%d" % n, b"_dlq_stream", b"s", b"_dlq_id", b"%d-0" % n] for n in (1, 2)
+        ]
+        assert pending(queue) == 3
+
+
+def test_manual_acknowledgement_is_left_to_the_sink(queue: Server) -> None:
+    source = reader(queue, ackMode="manual")
+    end = source.latestOffset(NOTHING, LIMIT)
+    with connect(queue) as connection:
+        connection.call("XACK", "s", "g", *[f"{n}-0" for n in range(1, 100)])
+    source.latestOffset(end, ReadMaxRows(1))
+    with connect(queue) as connection:
+        assert connection.call("XPENDING", "s", "g", "100-0", "100-0", 1)[0][1] == b"spark-1-1"
+
+
+def test_done_entries_are_deleted_if_so_told(queue: Server) -> None:
+    source = reader(queue, ackMode="delete")
+    source.latestOffset(source.latestOffset(NOTHING, LIMIT), LIMIT)
+    with connect(queue) as connection:
+        assert connection.call("XLEN", "s") == 150
+
+
+def test_deleted_entries_do_not_stop_a_batch(queue: Server) -> None:
+    source = reader(queue, pageSize=7)
+    end = source.latestOffset(NOTHING, LIMIT)
+    with connect(queue) as connection:
+        connection.call("XDEL", "s", "10-0", "50-0")
+    assert numbers(source, NOTHING, end) == [n for n in range(1, 101) if n not in (10, 50)]
+
+
+def test_lease_keeps_entries_from_looking_idle(headrace: Server) -> None:
+    fill(headrace, "s", 10)
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+        source = reader(headrace)
+        source.latestOffset(NOTHING, LIMIT)
+        ids = [f"{n}-0" for n in range(1, 6)]
+        connection.call("XCLAIM", "s", "g", "spark-1-0", 0, *ids, "IDLE", 3_000_000, "JUSTID")
+        Lease(source, 1, 1000.0).renew(source._groups()[0])
+        assert connection.call("XPENDING", "s", "g", "IDLE", 1_000_000, "-", "+", 10) == []
+        counts = {row[3] for row in connection.call("XPENDING", "s", "g", "-", "+", 10)}
+    assert counts == {1}
+
+
+def test_missing_group_and_names_in_use_are_told(queue: Server) -> None:
+    with pytest.raises(PipelineError, match="group none of stream s: the consumer group is missing: create it"):
+        reader(queue, group="none").initialOffset()
+    reader(queue).latestOffset(NOTHING, LIMIT)
+    with pytest.raises(PipelineError, match="group g has a consumer spark-1-0 that is active"):
+        reader(queue).initialOffset()
+
+
+@pytest.mark.spark
+def test_query_empties_the_queue_into_parquet(spark: Any, headrace: Server, tmp_path: Path) -> None:
+    fill(headrace, "s", 2500)
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+    source = spark.readStream.format("headrace").option("mode", "queue").option("port", headrace.port)
+    frame = source.options(stream="s", group="g", fields="n int", maxEntriesPerTrigger="1000").load()
+    for _ in range(2):
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+        writer.option("path", str(tmp_path / "out")).trigger(availableNow=True).start().awaitTermination()
+    read = spark.read.parquet(str(tmp_path / "out")).select("n").collect()
+    assert sorted(row.n for row in read) == list(range(1, 2501))
+    assert pending(headrace) == 0
+
+
+@pytest.mark.spark
+def test_missing_group_reaches_the_driver_in_one_line(spark: Any, headrace: Server, tmp_path: Path) -> None:
+    fill(headrace, "s", 1)
+    source = spark.readStream.format("headrace").option("mode", "queue").option("port", headrace.port)
+    frame = source.options(stream="s", group="none").load()
+    with pytest.raises(Exception, match=r"(?s).") as caught:
+        frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    assert message_of(caught.value).startswith("group none of stream s: the consumer group is missing")
