@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Final
 
 from ..protocol.replies import OK, Reply, SetReply, SimpleString
-from ..store.errors import GenericError, ReplyError, wrong_number_of_arguments
+from ..store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from .categories import CATEGORIES, acl_categories
 from .context import Context
 from .lookup import find_row, named_row, subcommand_syntax_error
@@ -86,7 +86,7 @@ def acl_cat(context: Context, argv: list[bytes]) -> Reply:
         return [category.encode() for category in CATEGORIES]
     category = argv[2].lower().decode("utf-8", "replace")
     if category not in CATEGORIES:
-        raise GenericError(b"Unknown category '%b'" % argv[2])
+        raise GenericError(b"Unknown category '%b'" % shown(argv[2]))
     return [row.name_lower for row in all_rows() if category in acl_categories(row)]
 
 
@@ -132,11 +132,11 @@ def acl_dryrun(context: Context, argv: list[bytes]) -> Reply:
     """
     user = context.server.users.by_name.get(argv[2])
     if user is None:
-        raise GenericError(b"User '%b' not found" % argv[2])
+        raise GenericError(b"User '%b' not found" % shown(argv[2]))
     request = argv[3:]
     named = named_row(request)
     if named is None:
-        raise GenericError(b"Command '%b' not found" % argv[3])
+        raise GenericError(b"Command '%b' not found" % shown(argv[3]))
     try:
         row = find_row(request)
     except ReplyError:
@@ -318,7 +318,7 @@ def acl_setuser(context: Context, argv: list[bytes]) -> Reply:
     try:
         context.server.users.set(argv[2], merge_selectors(argv[3:]))
     except OpenParenthesis as unclosed:
-        raise GenericError(b"Unmatched parenthesis in acl selector starting at '%b'." % unclosed.start) from None
+        raise GenericError(b"Unmatched parenthesis in acl selector starting at '%b'." % shown(unclosed.start)) from None
     except BadRule as bad:
         raise modifier_error(bad) from None
     context.server.apply_users()

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from ..protocol.replies import Reply
-from ..store.errors import GenericError, syntax_error
+from ..store.errors import GenericError, shown, syntax_error
 from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
 from ..store.ids import StreamID, format_id, parse_id, parse_range_start
@@ -134,7 +134,7 @@ def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
             index += 1
             _read_claim_value(word, argv[index], request, now_ms)
         else:
-            raise GenericError(b"Unrecognized XCLAIM option '%b'" % argv[index])
+            raise GenericError(b"Unrecognized XCLAIM option '%b'" % shown(argv[index]))
         index += 1
     return request
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import OK, Reply, SimpleString, Verbatim
-from ..store.errors import GenericError, syntax_error
+from ..store.errors import GenericError, shown, syntax_error
 from .client_line import describe
 from .connection import bad_client_name, is_plain_name
 from .lookup import subcommand_syntax_error
@@ -191,7 +191,7 @@ def client_setinfo(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT SETINFO <LIB-NAME | LIB-VER> value"""
     attribute = argv[2].upper()
     if attribute not in (b"LIB-NAME", b"LIB-VER"):
-        raise GenericError(b"Unrecognized option '%b'" % argv[2])
+        raise GenericError(b"Unrecognized option '%b'" % shown(argv[2]))
     if not is_plain_name(argv[3]):
         raise GenericError(b"%b cannot contain spaces, newlines or special characters." % argv[2])
     if attribute == b"LIB-NAME":
@@ -266,7 +266,7 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
 def _client_type(word: bytes) -> str:
     found = CLIENT_TYPES.get(word.upper())
     if found is None:
-        raise GenericError(b"Unknown client type '%b'" % word)
+        raise GenericError(b"Unknown client type '%b'" % shown(word))
     return found
 
 
@@ -382,7 +382,7 @@ def _kill_filter(context: Context, option: bytes, value: bytes) -> Callable[[Cli
     if option == b"USER":
         user = context.server.users.by_name.get(value)
         if user is None:
-            raise GenericError(b"No such user '%b'" % value)
+            raise GenericError(b"No such user '%b'" % shown(value))
         return lambda client: client.user is user
     if option == b"MAXAGE":
         age_s = integer_or(value, b"maxage is not an integer or out of range")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from .. import REDIS_VERSION
 from ..protocol.replies import OK, PONG, Reply
-from ..store.errors import GenericError, ReplyError, wrong_number_of_arguments
+from ..store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from .numbers import integer_or
 from .permissions.enforcement import authenticate, log_out, must_authenticate
 from .permissions.users import DEFAULT_NAME
@@ -228,7 +228,7 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
                 raise bad_client_name()
             index += 2
         else:
-            raise GenericError(b"Syntax error in HELLO option '%b'" % argv[index])
+            raise GenericError(b"Syntax error in HELLO option '%b'" % shown(argv[index]))
     return protocol, credentials, name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..protocol.replies import OK, Reply, SimpleString
 from ..store import events
-from ..store.errors import BusyGroup, GenericError, NoGroup
+from ..store.errors import BusyGroup, GenericError, NoGroup, shown
 from ..store.group import ENTRIES_READ_UNKNOWN, Group
 from ..store.ids import StreamID, parse_edge, parse_id
 from ..store.stream import Stream
@@ -24,6 +24,10 @@ ID_ARGUMENT = Argument(
     arguments=(Argument("id", "string"), Argument("new-id", "pure-token", token="$")),
 )
 ENTRIES_READ_ARGUMENT = Argument("entriesread", "integer", token="ENTRIESREAD", optional=True, display="entries-read")
+
+CREATE_WORDS_MAX = 8
+SETID_WORDS = (5, 7)
+"""Options may be repeated as long as the request is not longer than one that has each once: Redis counts words."""
 
 container("XGROUP", group="stream", since="5.0.0", summary="Commands on consumer groups.")
 
@@ -54,7 +58,7 @@ def _parse_options(argv: list[bytes], *, is_create: bool) -> tuple[bool, int]:
 def bad_shape(argv: list[bytes]) -> GenericError:
     """A known subcommand with arguments that do not fit."""
     return GenericError(
-        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (argv[1], argv[0].upper())
+        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (shown(argv[1]), argv[0].upper())
     )
 
 
@@ -102,6 +106,8 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     stream = context.db.get_stream(key, context.now_ms)
     if stream is None and not make_stream:
         raise GenericError(KEY_REQUIRED)
+    if len(argv) > CREATE_WORDS_MAX:
+        raise bad_shape(argv)
     is_new = stream is None
     if stream is None:
         stream = Stream(context.stream_limits)
@@ -145,6 +151,8 @@ def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
     key, token = argv[2], argv[4]
     stream = _require_stream(context, key)
     group = _require_group(stream, key, argv[3])
+    if len(argv) not in SETID_WORDS:
+        raise bad_shape(argv)
     last_id: StreamID = stream.last_id if token == b"$" else parse_edge(token)
     group.last_id = last_id
     group.entries_read = _capped(entries_read, stream)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import Reply, SimpleString, Verbatim
-from ..store.errors import GenericError
+from ..store.errors import GenericError, shown
 from .latency_report import doctor, graph
 from .table import TABLE, Argument, Flag, Row, all_rows, command, container
 
@@ -98,7 +98,7 @@ def latency_graph(context: Context, argv: list[bytes]) -> Reply:
     event = _event(argv[2])
     history = context.latency.histories.get(event)
     if history is None:
-        raise GenericError(b"No samples available for event '%b'" % argv[2])
+        raise GenericError(b"No samples available for event '%b'" % shown(argv[2]))
     return Verbatim(graph(event, history, context.now_ms // 1000).encode())
 
 

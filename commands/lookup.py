@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..store.errors import GenericError, wrong_number_of_arguments
+from ..store.errors import GenericError, shown, wrong_number_of_arguments
 from .table import TABLE, Row
 
 ECHOED_SIZE_MAX: Final = 128
@@ -37,24 +37,27 @@ def named_row(argv: list[bytes]) -> Row | None:
 
 def unknown_command(argv: list[bytes]) -> GenericError:
     """Names the command and as many of its arguments as fit."""
-    text = b"unknown command '%b'" % argv[0][:ECHOED_SIZE_MAX]
+    text = b"unknown command '%b'" % shown(argv[0][:ECHOED_SIZE_MAX])
     if len(argv) == 1:
         return GenericError(text)
     listed = b""
     for argument in argv[1:]:
         if len(listed) >= ECHOED_SIZE_MAX:
             break
-        listed += b"'%b' " % argument[: ECHOED_SIZE_MAX - len(listed)]
+        listed += b"'%b' " % shown(argument[: ECHOED_SIZE_MAX - len(listed)])
     return GenericError(b"%b, with args beginning with: %b" % (text, listed))
 
 
 def unknown_subcommand(container: Row, word: bytes) -> GenericError:
     """`word` is no subcommand of `container`."""
-    return GenericError(b"unknown subcommand '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container.name.encode()))
+    return GenericError(
+        b"unknown subcommand '%b'. Try %b HELP." % (shown(word[:ECHOED_SIZE_MAX]), container.name.encode())
+    )
 
 
 def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:
     """A known subcommand with too many words."""
     return GenericError(
-        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (word[:ECHOED_SIZE_MAX], container)
+        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
+        % (shown(word[:ECHOED_SIZE_MAX]), container)
     )

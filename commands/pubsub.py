@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import Push, Pushed, Reply, SimpleString
+from ..store.errors import GenericError
 from .lookup import subcommand_syntax_error
 from .table import Argument, Flag, KeySpec, command, container
 
@@ -131,8 +132,11 @@ def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
 def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     """SSUBSCRIBE shardchannel [shardchannel ...]
 
-    Shard channels are a space of names of their own, reached by SPUBLISH alone.
+    Shard channels are a space of names of their own, reached by SPUBLISH alone. Raises GenericError in a transaction:
+    Redis refuses there what it lets SUBSCRIBE do.
     """
+    if not context.may_block:
+        raise GenericError(b"SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
     return _subscribe(context, context.subscriptions.shard_channels, b"ssubscribe", argv[1:])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..protocol.replies import Reply
-from ..store.errors import GenericError, NoGroup
+from ..store.errors import GenericError, NoGroup, shown
 from ..store.ids import StreamID, parse_id
 from ..store.pending import DELIVERY_COUNT_MAX, Delivery
 from .context import Context
@@ -50,7 +50,7 @@ def _parse_nack(argv: list[bytes]) -> NackRequest:
             force = True
             index += 1
         else:
-            raise GenericError(b"Unrecognized XNACK option '%b'" % argv[index])
+            raise GenericError(b"Unrecognized XNACK option '%b'" % shown(argv[index]))
     if tokens is None:
         raise GenericError(b"syntax error, expected IDS keyword")
     return NackRequest([parse_id(token) for token in tokens], retry_count, force)

@@ -29,6 +29,11 @@ def _deadline_ms(context: Context, token: bytes) -> int | None:
     return context.now_ms + timeout_ms if timeout_ms else None
 
 
+def _as_int32(number: int) -> int:
+    """What is left of a number in a C int: Redis keeps the replicas that are waited for in one."""
+    return (number + 2**31) % 2**32 - 2**31
+
+
 @command(
     "WAIT",
     arity=3,
@@ -47,7 +52,7 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
 
     Source: redis.io/commands/wait, Redis 3.0.
     """
-    replicas_wanted = integer(argv[1])
+    replicas_wanted = _as_int32(integer(argv[1]))
     deadline_ms = _deadline_ms(context, argv[2])
     if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
         return REPLICAS_COUNT
@@ -75,13 +80,13 @@ def waitaof(context: Context, argv: list[bytes]) -> Reply:
     local_wanted = integer(argv[1])
     if local_wanted not in (0, 1):
         raise GenericError(b"value is out of range, value must between 0 and 1")
-    replicas_wanted = integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive")
+    replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
     deadline_ms = _deadline_ms(context, argv[3])
     log, mark = context.server.log, context.client.write_mark
     if local_wanted and log is None:
         raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
     local = int(log is not None and log.synced_mark >= mark)
-    is_fulfilled = local >= local_wanted and not replicas_wanted
+    is_fulfilled = local >= local_wanted and replicas_wanted <= REPLICAS_COUNT
     if is_fulfilled or not context.may_block:
         return [local, REPLICAS_COUNT]
     return Blocked([], argv, deadline_ms, for_sync=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..store.errors import GenericError
+from ..store.errors import GenericError, shown
 from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
@@ -132,7 +132,7 @@ class Config:
         for typed, value in pairs:
             directive = BY_NAME.get(typed.lower())
             if directive is None:
-                raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % typed)
+                raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % shown(typed))
             name = directive.name if typed.lower() == directive.name else typed.lower()
             if directive.change is Change.IMMUTABLE:
                 raise _set_failed(typed, "can't set immutable config")

@@ -13,6 +13,11 @@ The texts are Redis' own, byte for byte: clients match on them, so they are an A
 from __future__ import annotations
 
 
+def shown(word: bytes) -> bytes:
+    """A word of the request as an error text repeats it: Redis prints C strings, which end at their first NUL."""
+    return word if b"\0" not in word else word[: word.index(b"\0")]
+
+
 class ReplyError(Exception):
     """An error reply. `wire_text` is what follows the `-`, prefix included, without CR LF."""
 
@@ -50,17 +55,19 @@ class NoGroup(ReplyError):
     @classmethod
     def for_key(cls, key: bytes, group: bytes) -> NoGroup:
         """Of XPENDING, XCLAIM, XAUTOCLAIM and XNACK."""
-        return cls(b"No such key '%b' or consumer group '%b'" % (key, group))
+        return cls(b"No such key '%b' or consumer group '%b'" % (shown(key), shown(group)))
 
     @classmethod
     def for_read(cls, key: bytes, group: bytes) -> NoGroup:
         """Of XREADGROUP, when it is called and when it wakes."""
-        return cls(b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group))
+        return cls(
+            b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (shown(key), shown(group))
+        )
 
     @classmethod
     def for_group(cls, key: bytes, group: bytes) -> NoGroup:
         """Of XGROUP and XINFO CONSUMERS."""
-        return cls(b"No such consumer group '%b' for key name '%b'" % (group, key))
+        return cls(b"No such consumer group '%b' for key name '%b'" % (shown(group), shown(key)))
 
 
 class BusyGroup(ReplyError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...store.errors import GenericError
+from ...store.errors import GenericError, shown
 
 SYNTAX: Final = "Syntax error"
 UNKNOWN_COMMAND: Final = "Unknown command or category name in ACL"
@@ -64,4 +64,4 @@ def merge_selectors(words: list[bytes]) -> list[bytes]:
 
 def modifier_error(bad: BadRule) -> GenericError:
     """What ACL SETUSER answers."""
-    return GenericError(b"Error in ACL SETUSER modifier '%b': %b" % (bad.rule, str(bad).encode()))
+    return GenericError(b"Error in ACL SETUSER modifier '%b': %b" % (shown(bad.rule), str(bad).encode()))
