@@ -3,12 +3,16 @@
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
+#   N       how many sequences `make differential` plays          make differential N=20000
+#   SEED    which sequences those are                             make differential SEED=7
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
 PORT   ?= 6379
 CYCLES ?= 1000
+N      ?= 2000
+SEED   ?= 1
 ARGS   ?=
 
 VENV   := .venv
@@ -17,7 +21,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 
-.PHONY: serve test test-clients test-pipeline lint bench oracle crash
+.PHONY: serve test test-clients test-pipeline lint bench oracle crash differential
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -77,6 +81,10 @@ bench: $(VENV)/.installed-dev
 # What `make test` does in a minute, at length: docs/durability.md.
 crash: $(VENV)/.installed-dev
 	HEADRACE_CRASH_CYCLES=$(CYCLES) $(BIN)/pytest -s tests/faults $(ARGS)
+
+# Random sequences of every command, on Headrace and on Redis: docs/testing.md.
+differential: $(VENV)/.installed-dev
+	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_SEED=$(SEED) $(BIN)/pytest -s tests/differential $(ARGS)
 
 oracle:
 	@.ci/install_oracle

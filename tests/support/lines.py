@@ -43,6 +43,22 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(code, code)
 
 
+def quote(argv: list[bytes]) -> str:
+    """A line that `split`, and redis-cli, read as these arguments.
+
+    >>> quote([b"SET", b"a b", b"\\xff"])
+    'SET "a b" "\\\\xff"'
+    """
+    return " ".join(_quote(word) for word in argv)
+
+
+def _quote(word: bytes) -> str:
+    if word and all(0x21 <= byte <= 0x7E and byte not in b"\"'\\" for byte in word):
+        return word.decode()
+    text = "".join(chr(byte) if 0x20 <= byte <= 0x7E and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word)
+    return f'"{text}"'
+
+
 def expand(line: str) -> list[str]:
     """Every line that `{a|b}` alternations stand for, first alternatives first.
 

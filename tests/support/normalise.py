@@ -30,9 +30,9 @@ class Rule:
 
 
 def normalise(raw: bytes, argv: list[bytes]) -> bytes:
-    """The reply to `argv` with everything that depends on the clock marked. Errors are left as they are."""
+    """The reply to `argv` with everything that depends on the clock marked. Errors and states are left as they are."""
     node = parse(raw)
-    if node.kind == b"-":
+    if node.kind in b"-+":
         return raw
     words = [word.upper() for word in argv]
     for rule in RULES:
@@ -132,6 +132,19 @@ def _remaining(node: Node, _: list[bytes]) -> Node:
     return _mark_unless(node, b"-1", b"-2")
 
 
+def _near_now_seconds(node: Node, _: list[bytes]) -> Node:
+    is_near = node.value.isdigit() and abs(int(node.value) - time.time()) < NEAR_NOW_MS / 1000
+    return Node(node.kind, MARK) if is_near else node
+
+
+def _is_later_of_durations(words: list[bytes]) -> bool:
+    return words[0] in (b"EXPIRE", b"PEXPIRE") and (b"GT" in words[3:] or b"LT" in words[3:])
+
+
+def _mark_result(node: Node, _: list[bytes]) -> Node:
+    return _mark_unless(node)
+
+
 def _hello(node: Node, _: list[bytes]) -> Node:
     return _map_values(node, {b"id": _mark_unless, b"modules": lambda value: Node(value.kind, [])})
 
@@ -179,9 +192,14 @@ RULES = [
     Rule("idle time of a claimed entry", lambda w: w[0] == b"XREADGROUP" and b"CLAIM" in w, _claimed_entries),
     Rule("a generated entry ID, an absolute time", lambda _: True, _near_now),
     Rule("milliseconds left", _is(b"PTTL"), _remaining),
+    Rule("seconds left, cut to whole ones", _is(b"TTL"), _remaining),
+    Rule("Unix seconds of what was set in seconds from now", _is(b"EXPIRETIME"), _near_now_seconds),
+    Rule("whether a millisecond has passed since the same duration was set", _is_later_of_durations, _mark_result),
     Rule("the connection's number, and the modules a build ships", _is(b"HELLO"), _hello),
     Rule("the connection's number", _is(b"CLIENT", b"ID"), lambda node, _: _mark_unless(node)),
     Rule("keys come in no order", _is(b"KEYS"), _any_order),
+    Rule("channels come in no order", _is(b"PUBSUB", b"CHANNELS"), _any_order),
+    Rule("channels come in no order", _is(b"PUBSUB", b"SHARDCHANNELS"), _any_order),
     Rule("keys come in no order", _is(b"SCAN"), _scan),
     Rule("directives come in no order", _is(b"CONFIG", b"GET"), _pairs_in_any_order),
     Rule("commands come in no order", _is(b"COMMAND", b"LIST"), _any_order),

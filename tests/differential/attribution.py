@@ -1,0 +1,75 @@
+"""Which request a reply answers: needed to know what may be normalised in it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from differential.side import is_push
+from support.normalise import normalise
+from support.replies import Node, parse, render
+
+Argv = list[bytes]
+SUBSCRIPTIONS = (b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"ssubscribe", b"sunsubscribe")
+
+
+class Attribution:
+    """The requests of one client that are not answered yet, and its open transaction."""
+
+    def __init__(self) -> None:
+        self._unanswered: deque[Argv] = deque()
+        self._queue: list[Argv] = []
+        self._has_subscribed = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether replies are outstanding."""
+        return bool(self._unanswered)
+
+    def sent(self, requests: list[Argv]) -> None:
+        """Note requests."""
+        self._unanswered.extend(requests)
+
+    def arrived(self, frame: bytes) -> tuple[Argv, list[Argv]]:
+        """The request that this reply answers (empty for a push), and for EXEC the requests it has run."""
+        node = parse(frame)
+        if _is_subscription(node):
+            self._has_subscribed = True
+            return [], []
+        if is_push(node):
+            return [], []
+        while self._has_subscribed and self._unanswered and _word(self._unanswered[0]).lower() in SUBSCRIPTIONS:
+            self._unanswered.popleft()
+        self._has_subscribed = False
+        if not self._unanswered:
+            return [], []
+        argv = self._unanswered.popleft()
+        if frame == b"+QUEUED\r\n":
+            self._queue.append(argv)
+            return [], []
+        ran: list[Argv] = []
+        if _word(argv) in (b"EXEC", b"DISCARD", b"RESET"):
+            ran, self._queue = self._queue, []
+        return argv, ran
+
+
+def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
+    """The reply with what depends on the clock marked, in the replies inside EXEC's as well."""
+    if not argv:
+        return frame
+    if _word(argv) == b"EXEC" and frame.startswith(b"*") and ran:
+        node = parse(frame)
+        children = node.value or []
+        if len(children) == len(ran):
+            changed = [parse(normalise(render(child), each)) for child, each in zip(children, ran, strict=True)]
+            return render(Node(node.kind, changed))
+    return normalise(frame, argv)
+
+
+def _word(argv: Argv) -> bytes:
+    return argv[0].upper()
+
+
+def _is_subscription(node: Node) -> bool:
+    if node.kind not in (b"*", b">") or not node.value:
+        return False
+    return node.value[0].value in SUBSCRIPTIONS

@@ -1,0 +1,160 @@
+"""Two servers run the same sequence of requests, and every byte of their replies is compared.
+
+A sequence is for three clients of each server. Its steps are collected into batches, one per client, which are sent
+as pipelines; after each batch, what has arrived at every client must be the same at both servers. At the end the
+same questions are asked about every key.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from compat.differences import is_known_difference
+from differential.attribution import Argv, Attribution, comparable
+from differential.grammar import Request
+from differential.left_out import SENT_ALONE
+from differential.side import CLOSED, Frames, Side
+from differential.values import CLIENTS
+from support.comparison import first_difference
+from support.lines import quote
+from support.normalise import normalise
+
+BATCH_STEPS_MAX = 8
+"""A batch ends at the latest after so many steps."""
+PATIENCE_ROUNDS = 200
+"""Replies that only one server has sent are waited for so often before they count as missing."""
+
+POPULATED: list[Request] = [
+    *((b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in (1, 2, 3, 5)),
+    (b"XADD", b"t", b"2-1", b"f", b"v"),
+    (b"SET", b"str", b"x"),
+    (b"SET", b"num", b"7"),
+    (b"XGROUP", b"CREATE", b"s", b"g", b"0"),
+    (b"XGROUP", b"CREATE", b"s", b"h", b"2"),
+    (b"XGROUP", b"CREATE", b"t", b"g", b"0"),
+    (b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"3", b"STREAMS", b"s", b">"),
+]
+"""What most sequences begin with: something to hit."""
+
+
+Step = tuple[str, Request]
+
+
+class Mismatch(AssertionError):
+    """The servers do not agree."""
+
+
+class Duel:
+    """Both servers, and the sequence that is being played on them."""
+
+    def __init__(self, headrace: Side, redis: Side) -> None:
+        self.headrace, self.redis = headrace, redis
+        self.steps: list[Step] = []
+        """The sequence so far."""
+        self.failures: list[tuple[list[Step], Mismatch]] = []
+        """Every mismatch so far, with the sequence that led to it."""
+        self._waiting: set[str] = set()
+        """Clients that the sequence before this one left in an unknown state."""
+
+    def begin(self) -> None:
+        """Empty servers and fresh clients."""
+        for side in (self.headrace, self.redis):
+            side.begin(self._waiting)
+        self._waiting = set(CLIENTS)
+        self._attributions = {name: Attribution() for name in CLIENTS}
+        self._sent: list[tuple[str, Argv]] = []
+        self._batch: list[Request] = []
+        self._speaker = CLIENTS[0]
+        self.steps = []
+
+    def step(self, client: str, request: Request) -> None:
+        """One request of one client. Raises Mismatch, maybe for an earlier one."""
+        if client != self._speaker or len(self._batch) >= BATCH_STEPS_MAX or request[0] in SENT_ALONE:
+            self._play()
+        self._speaker = client
+        self._batch.append(request)
+        self.steps.append((client, request))
+
+    def end(self) -> None:
+        """What is left must be the same as well. Raises Mismatch."""
+        self._play()
+        self._compare_states()
+        self._waiting = {name for name, each in self._attributions.items() if each.is_waiting}
+
+    def play(self, steps: list[Step]) -> None:
+        """A whole sequence. Raises Mismatch."""
+        self.begin()
+        for client, request in steps:
+            self.step(client, request)
+        self.end()
+
+    # --------------------------------------------------------------------------------------------
+
+    def _play(self) -> None:
+        """Send the batch to both, and compare whatever has arrived anywhere."""
+        if not self._batch:
+            return
+        batch, self._batch = self._batch, []
+        for side in (self.headrace, self.redis):
+            sent = side.send(self._speaker, batch)
+        self._sent += [(self._speaker, argv) for argv in sent]
+        self._attributions[self._speaker].sent(sent)
+        ours, theirs = self.headrace.settle(), self.redis.settle()
+        for _ in range(PATIENCE_ROUNDS):
+            if _counts(ours) == _counts(theirs):
+                break
+            _join(ours, self.headrace.settle())
+            _join(theirs, self.redis.settle())
+        for name in CLIENTS:
+            self._compare(name, ours.get(name, []), theirs.get(name, []))
+
+    def _compare(self, client: str, ours: list[bytes], theirs: list[bytes]) -> None:
+        attribution = self._attributions[client]
+        for our_frame, their_frame in zip_longest(ours, theirs, fillvalue=b"(nothing)\r\n"):
+            known = their_frame if their_frame != b"(nothing)\r\n" else our_frame
+            argv, ran = attribution.arrived(known) if known != CLOSED else ([], [])
+            if our_frame == their_frame:
+                continue
+            try:
+                seen = [comparable(frame, argv, ran) for frame in (our_frame, their_frame)]
+            except (ValueError, IndexError, TypeError, AttributeError):
+                seen = [our_frame, their_frame]  # not of the usual shape, or no reply at all
+            line = b" ".join(argv).decode("latin-1")
+            if seen[0] != seen[1] and not is_known_difference(line, our_frame):
+                self._fail(f"{client}> {quote(argv)}", *seen)
+
+    def _compare_states(self) -> None:
+        for (ours_asked, ours), (theirs_asked, theirs) in zip_longest(
+            self.headrace.state(), self.redis.state(), fillvalue=([b"(nothing)"], b"+(nothing)\r\n")
+        ):
+            if ours_asked != theirs_asked:
+                self._fail("keys at the end", quote(ours_asked).encode(), quote(theirs_asked).encode())
+            if ours != theirs:
+                seen = [normalise(frame, ours_asked) for frame in (ours, theirs)]
+                if seen[0] != seen[1]:
+                    self._fail(f"at the end: {quote(ours_asked)}", *seen)
+
+    def _fail(self, where: str, ours: bytes, theirs: bytes) -> None:
+        mismatch = Mismatch(f"{where}\n{first_difference(ours, theirs)}\n\n{self._as_script()}")
+        self.failures.append((list(self.steps), mismatch))
+        raise mismatch
+
+    def _as_script(self) -> str:
+        """For redis-cli: one paste per block, each block into the terminal of its client."""
+        lines: list[str] = []
+        speaker = ""
+        for client, argv in self._sent:
+            if client != speaker:
+                lines.append(f"-- redis-cli, client {client}{' (begins with HELLO 3)' if client == 'b' else ''}:")
+                speaker = client
+            lines.append(quote(argv))
+        return "\n".join(lines)
+
+
+def _counts(frames: Frames) -> dict[str, int]:
+    return {name: len(each) for name, each in frames.items()}
+
+
+def _join(frames: Frames, more: Frames) -> None:
+    for name, each in more.items():
+        frames.setdefault(name, []).extend(each)

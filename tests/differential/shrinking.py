@@ -1,0 +1,64 @@
+"""The smallest part of a sequence on which two servers still do not agree.
+
+hypothesis can shrink as well, but knows nothing of requests; leaving out steps, and then words, takes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from differential.duel import Duel, Mismatch, Step
+
+
+def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:
+    """The mismatch of the smallest sequence found; None if the whole one does not fail any more."""
+    found = failure_of(duel, steps)
+    if found is None:
+        return None
+
+    def attempt(fewer: list[Step]) -> bool:
+        nonlocal found, steps
+        failure = failure_of(duel, fewer)
+        if failure is not None:
+            found, steps = failure, fewer
+        return failure is not None
+
+    _leave_out(lambda: steps, attempt)
+    index = 0
+    while index < len(steps):
+        for shorter in _shorter(steps[index]):
+            if attempt([*steps[:index], shorter, *steps[index + 1 :]]):
+                break
+        else:
+            index += 1
+    _leave_out(lambda: steps, attempt)
+    return found
+
+
+def failure_of(duel: Duel, steps: list[Step]) -> Mismatch | None:
+    """Play a sequence."""
+    try:
+        duel.play(steps)
+    except Mismatch as mismatch:
+        return mismatch
+    return None
+
+
+def _leave_out(current: Callable[[], list[Step]], attempt: Callable[[list[Step]], bool]) -> None:
+    """Leave out ever smaller runs of steps, from the end."""
+    size = max(len(current()) // 2, 1)
+    while size:
+        end = len(current())
+        while end > 0:
+            start = max(end - size, 0)
+            attempt(current()[:start] + current()[end:])
+            end = start
+        size //= 2
+
+
+def _shorter(step: Step) -> Iterator[Step]:
+    client, request = step
+    if client != "a":
+        yield "a", request
+    for place in range(1, len(request)):
+        yield client, request[:place] + request[place + 1 :]

@@ -1,0 +1,208 @@
+"""One of the two servers of the differential machine, and the connections to it.
+
+Steps are sent in batches and nothing is assumed about how many replies a request gets. After a batch, two PINGs on a
+connection of its own prove that the server has run it and has sent what it had to say: then everything that has
+arrived, at whichever client, belongs to this batch. So a client that is blocked is simply one that has said nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+
+from differential.values import CLIENTS, WORDS, ClientId, Dump, Payload, Token
+from support.replies import Incomplete, Node, frame_end, parse
+from support.servers import Server
+from support.wire import RECEIVE_SIZE, encode
+
+RESP3_CLIENTS = ("b",)
+CLOSED = b"(closed)\r\n"
+"""Stands for the end of a connection among its replies."""
+SYNC = b"--sync--"
+DATABASES_COUNT = 3
+"""Databases whose keys are compared at the end."""
+GROUPS = (b"g", b"h")
+
+Frames = dict[str, list[bytes]]
+"""What has arrived, by client."""
+
+
+class Connection:
+    """A client of one server."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self.name = name
+        self.wire = server.connect(3 if name in RESP3_CLIENTS else 2)
+        self.id = self.wire.ask("CLIENT", "ID")
+        self.is_closed = False
+
+    def send(self, requests: list[list[bytes]]) -> None:
+        """Send without waiting; into the void once the server has closed."""
+        if not self.is_closed:
+            with contextlib.suppress(ConnectionError):
+                self.wire.send_bytes(b"".join(map(encode, requests)))
+
+    def take(self) -> list[bytes]:
+        """Every whole reply that has arrived."""
+        wire = self.wire
+        has_ended = False
+        wire.socket.setblocking(False)
+        try:
+            while data := wire.socket.recv(RECEIVE_SIZE):
+                wire.buffer += data
+            has_ended = True
+        except BlockingIOError:
+            pass
+        except ConnectionResetError:
+            has_ended = True
+        finally:
+            wire.socket.settimeout(wire.timeout_s)
+        frames = _split_frames(wire.buffer)
+        if has_ended and not self.is_closed:
+            self.is_closed = True
+            frames.append(CLOSED)
+        return frames
+
+    def renew(self) -> bool:
+        """Back to the state of a new connection; False if it is blocked or closed and must be replaced."""
+        if self.is_closed:
+            return False
+        requests = [[b"RESET"], *([[b"HELLO", b"3"]] if self.name in RESP3_CLIENTS else []), [b"PING", SYNC]]
+        self.send(requests)
+        while True:
+            try:
+                if SYNC in self.wire.receive():
+                    return True
+            except (OSError, ValueError):
+                return False
+
+
+class Side:
+    """One server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.control = server.connect()
+        self.clients: dict[str, Connection] = {}
+        self.payloads: list[bytes] = []
+        self._poll = select.poll()
+        self._names: dict[int, str] = {}
+
+    def close(self) -> None:
+        """End every connection."""
+        for name in list(self.clients):
+            self._disconnect(name)
+        self.control.close()
+
+    def begin(self, waiting: set[str]) -> None:
+        """An empty server, and clients as new; those that may still be waiting for something are replaced."""
+        for name in CLIENTS:
+            if name in self.clients and (name in waiting or not self.clients[name].renew()):
+                self._disconnect(name)
+            if name not in self.clients:
+                self._connect(name)
+        users = [b"alice", *(word for word in WORDS if isinstance(word, bytes))]
+        self.control.call("ACL", "DELUSER", *users)
+        for request in (
+            [b"FLUSHALL"],
+            [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
+            [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
+        ):
+            reply = self.control.call(*request)
+            assert reply == b"+OK\r\n", (request, reply)
+
+    def _connect(self, name: str) -> None:
+        connection = self.clients[name] = Connection(self.server, name)
+        self._names[connection.wire.socket.fileno()] = name
+        self._poll.register(connection.wire.socket, select.POLLIN)
+
+    def _disconnect(self, name: str) -> None:
+        connection = self.clients.pop(name)
+        self._poll.unregister(connection.wire.socket)
+        del self._names[connection.wire.socket.fileno()]
+        connection.wire.close()
+
+    def send(self, client: str, requests: list[tuple[Token, ...]]) -> list[list[bytes]]:
+        """Send a batch; the words as they went out."""
+        resolved = [[self._resolve(word) for word in request] for request in requests]
+        self.clients[client].send(resolved)
+        return resolved
+
+    def _resolve(self, word: Token) -> bytes:
+        if isinstance(word, ClientId):
+            return b"%d" % self.clients[word.client].id
+        if isinstance(word, Payload):
+            return self.payloads[word.number]
+        if isinstance(word, Dump):
+            return bytes(parse(self.control.call("DUMP", word.key)).value or b"")
+        return word
+
+    def settle(self) -> Frames:
+        """Everything the servers has to say about what it was sent."""
+        for _ in range(2):
+            assert self.control.call("PING") == b"+PONG\r\n"
+        frames: Frames = {}
+        for descriptor, _ in self._poll.poll(0):
+            name = self._names[descriptor]
+            if not self.clients[name].is_closed and (arrived := self.clients[name].take()):
+                frames[name] = arrived
+        return frames
+
+    # -- what is left at the end -----------------------------------------------------------------
+
+    def state(self) -> list[tuple[list[bytes], bytes]]:
+        """Everything that can be asked about every key: (request, raw reply)."""
+        requests: list[list[bytes]] = []
+        for index in range(DATABASES_COUNT):
+            requests += [[b"SELECT", b"%d" % index], [b"KEYS", b"*"]]
+        replies = self._ask_all(requests)
+        questions: list[list[bytes]] = []
+        for index in range(DATABASES_COUNT):
+            keys = sorted(child.value for child in parse(replies[2 * index + 1]).value)
+            if keys:
+                questions.append([b"SELECT", b"%d" % index])
+            for key in keys:
+                questions += _questions(key)
+        questions.append([b"SELECT", b"0"])
+        return [*zip(requests, replies, strict=True), *zip(questions, self._ask_all(questions), strict=True)]
+
+    def _ask_all(self, requests: list[list[bytes]]) -> list[bytes]:
+        self.control.send_bytes(b"".join(map(encode, requests)))
+        return [self.control.receive() for _ in requests]
+
+
+def _questions(key: bytes) -> list[list[bytes]]:
+    """What is asked of a key of any type; the wrong ones are answered by the same error."""
+    return [
+        [b"TYPE", key],
+        [b"PTTL", key],
+        [b"GET", key],
+        [b"XRANGE", key, b"-", b"+"],
+        [b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"],
+        [b"XINFO", b"GROUPS", key],
+        *([b"XPENDING", key, group] for group in GROUPS),
+        *([b"XPENDING", key, group, b"-", b"+", b"1000"] for group in GROUPS),
+    ]
+
+
+def _split_frames(buffer: bytearray) -> list[bytes]:
+    """Take every whole reply off the buffer."""
+    frames: list[bytes] = []
+    start = 0
+    while start < len(buffer):
+        try:
+            end = frame_end(buffer, start)
+        except Incomplete:
+            break
+        frames.append(bytes(buffer[start:end]))
+        start = end
+    del buffer[:start]
+    return frames
+
+
+def is_push(node: Node) -> bool:
+    """Whether this came by itself and answers no request."""
+    if node.kind == b">":
+        return True
+    first = node.value[0] if node.kind == b"*" and node.value else None
+    return first is not None and first.kind == b"$" and first.value in (b"message", b"pmessage", b"smessage")

@@ -1,0 +1,144 @@
+"""Values to draw for each argument that the command table names: valid ones, boundaries and traps.
+
+The grammar itself is in the command table alone. An argument whose name is not here gets a value of its type, so that
+a new command takes part from its first day; a name belongs here only where a random word would hardly ever be valid.
+
+Nothing here takes time: durations are over at once or lie far ahead, because two servers never agree on a short one.
+What needs the clock is proved under a clock that the test moves (`tests/simulation`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CLIENTS = ("a", "b", "c")
+"""The connections of a sequence; `b` begins with HELLO 3."""
+
+
+@dataclass(frozen=True)
+class ClientId:
+    """The ID that a server has given to a client."""
+
+    client: str
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What DUMP says of a key in database 0, on the very server that is asked."""
+
+    key: bytes
+
+
+@dataclass(frozen=True)
+class Payload:
+    """One of the serialized values that Redis made when the test began."""
+
+    number: int
+
+
+Token = bytes | ClientId | Dump | Payload
+
+INT64_MAX = b"9223372036854775807"
+INT64_OVERFLOW = b"9223372036854775808"
+INT64_MIN = b"-9223372036854775808"
+
+KEYS: list[Token] = [b"s", b"s", b"s", b"t", b"u", b"str", b"num", b"no"]
+ENTRY_IDS: list[Token] = [b"1-1", b"2-1", b"3-1", b"3-2", b"5-1", b"7-0", b"9-9", b"12-1"]
+ODD_IDS: list[Token] = [
+    b"0", b"0-0", b"-", b"+", b"$", b">", b"*", b"(2-1", b"(5", b"5-", b"-1", b"07-05", b"7", b"18446744073709551615",
+    b"18446744073709551615-18446744073709551615", b"18446744073709551616-0", b"x", b"",
+]  # fmt: skip
+ODD_INTEGERS: list[Token] = [
+    b"-1", INT64_MAX, INT64_OVERFLOW, INT64_MIN, b"x", b"", b"1.5", b"01", b" 1", b"+1", b"4294967296", b"1e3",
+]  # fmt: skip
+COUNTS: list[Token] = [b"1", b"2", b"3", b"10", b"0", b"100"]
+PATTERNS: list[Token] = [b"*", b"s", b"[st]*", b"?", b"s\\*", b"[^s]", b"", b"n?m", b"[a-", b"\\"]
+WORDS: list[Token] = [b"x", b"foo", b"a b", b"\xff\x00", b"", b"y" * 70]
+NUMERIC_STRINGS: list[Token] = [b"1", b"-7", b"hello", b"", b"0.5", INT64_MAX, b"z" * 60, b"\r\n\x00\xff"]
+
+FAR_SECONDS: list[Token] = [b"50000", b"40000"]
+FAR_MS: list[Token] = [b"50000000", b"40000000"]
+FAR_UNIX_SECONDS: list[Token] = [b"4102444800", b"4102444801", b"1"]
+FAR_UNIX_MS: list[Token] = [b"4102444800000", b"4102444800001", b"1", b"1700000000000"]
+ODD_TIMES: list[Token] = [
+    b"0", b"-1", INT64_MAX, INT64_OVERFLOW, INT64_MIN, b"x", b"", b"1.5", b"01", b"9223372036854775",
+    b"9223370000000000000",
+]  # fmt: skip
+
+BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
+    "client-id": ([ClientId(client) for client in CLIENTS], [b"0", b"-1", b"x", INT64_MAX]),
+    "clientname": ([b"ann", b"bob"], WORDS),
+    "connection-name": ([b"ann", b"bob"], WORDS),
+    "consumer": ([b"c", b"d", b"e"], [b"", b"\xfe"]),
+    "cursor": ([b"0"], [b"x", b"-1", b""]),
+    "db": ([b"0", b"1", b"2"], [b"15", b"16", b"-1", b"x"]),
+    "destination-db": ([b"0", b"1", b"2"], [b"15", b"16", b"-1", b"x"]),
+    "end": ([b"+", b"+", *ENTRY_IDS], ODD_IDS),
+    "entries-added": (COUNTS, ODD_INTEGERS),
+    "entriesread": (COUNTS, ODD_INTEGERS),
+    "field": ([b"f", b"g"], WORDS),
+    "group": ([b"g", b"g", b"h"], [b"nog", b"", b"\xff"]),
+    "id": (ENTRY_IDS, ODD_IDS),
+    "idmp-duration": ([b"100", b"86400"], [b"0", b"86401", b"-1", b"x"]),
+    "idmp-maxsize": ([b"1", b"2", b"100"], [b"0", b"10001", b"-1", b"x"]),
+    "iid": ([b"i", b"j"], WORDS),
+    "index": ([b"0", b"0", b"1", b"2"], [b"15", b"16", b"-1", b"x"]),
+    "index1": ([b"0", b"1", b"2"], [b"16", b"x"]),
+    "index2": ([b"0", b"1", b"2"], [b"16", b"x"]),
+    "last-id": ([b"20-1", b"12-1", b"9-9", *ENTRY_IDS], ODD_IDS),
+    "lastid": (ENTRY_IDS, ODD_IDS),
+    "max-deleted-id": (ENTRY_IDS, ODD_IDS),
+    "milliseconds": (FAR_MS, ODD_TIMES),
+    "min-idle-time": ([b"0", b"0", b"50000000"], ODD_TIMES),
+    "ms": ([b"0", b"50000000"], ODD_TIMES),
+    "numids": ([b"1", b"2", b"3"], ODD_INTEGERS),
+    "numreplicas": ([b"0", b"1"], ODD_INTEGERS),
+    "parameter": (
+        [b"stream-node-max-entries", b"stream-node-max-bytes", b"stream-idmp-maxsize", b"stream-idmp-*"],
+        [b"no-such-directive", b""],
+    ),
+    "password": ([b"secret"], WORDS),
+    "pid": ([b"p", b"q"], WORDS),
+    "protover": ([b"2", b"3"], [b"1", b"4", b"x", b""]),
+    "category": ([b"stream", b"read", b"all"], [b"nosuch", b""]),
+    "rule": (
+        [b"on", b"off", b"nopass", b">secret", b"~*", b"~s", b"%R~t", b"allchannels", b"+@all", b"+@stream", b"-xadd"],
+        [b"+nosuch", b"resetpass", b"reset", b"-@all", b"(+get ~x)", b"clearselectors", *WORDS],
+    ),
+    "command": ([b"XADD", b"GET", b"xread"], [b"nosuch", b""]),
+    "seconds": (FAR_SECONDS, ODD_TIMES),
+    "serialized-value": ([Payload(number) for number in range(4)] + [Dump(b"s"), Dump(b"t"), Dump(b"str")], WORDS),
+    "start": ([b"-", b"0", *ENTRY_IDS], ODD_IDS),
+    "stream-id": (ENTRY_IDS, ODD_IDS),
+    "threshold": ([b"0", b"1", b"2", b"3", b"3-1", b"5"], [*ODD_INTEGERS, *ODD_IDS]),
+    "timeout": ([b"0", b"50000000"], ODD_INTEGERS),
+    "ttl": ([b"0", *FAR_MS], ODD_TIMES),
+    "type": ([b"stream", b"string"], [b"list", b"nosuch", b""]),
+    "unix-time-milliseconds": (FAR_UNIX_MS, ODD_TIMES),
+    "unix-time-seconds": (FAR_UNIX_SECONDS, ODD_TIMES),
+    "username": ([b"default", b"alice"], WORDS),
+    "value": (NUMERIC_STRINGS, WORDS),
+}
+"""By the argument's name in the command table: (values that are mostly valid, the others)."""
+
+DURATIONS = {"idmp-duration", "milliseconds", "min-idle-time", "ms", "seconds", "timeout", "ttl"}
+"""Names of arguments that say how long something takes."""
+
+BY_TYPE: dict[str, tuple[list[Token], list[Token]]] = {
+    "key": (KEYS, [b"", b"STREAMS", b"\xff\x01"]),
+    "integer": (COUNTS, ODD_INTEGERS),
+    "double": ([b"1.5", b"-2", b"0.1", b"3e2"], [b"nan", b"inf", b"x", b"", b" 1"]),
+    "unix-time": (FAR_UNIX_SECONDS, ODD_TIMES),
+    "pattern": (PATTERNS, WORDS),
+    "string": (WORDS, NUMERIC_STRINGS),
+}
+"""For names that are not in BY_NAME."""
+
+ONE_IN_ODD = 8
+"""One value of so many is one of the others."""
+
+STRAY_TOKENS: list[Token] = [
+    b"", b"0", b"-1", INT64_MAX, b"x", b"*", b"$", b"-", b"5-1", b"s", b"STREAMS", b"COUNT", b"GROUP", b"IDS", b"FORCE",
+    b"JUSTID", b"NX", b"GET", b"MAXLEN", b"~", b"LIMIT", b"ACKED", b"BLOCK", b"\xff",
+]  # fmt: skip
+"""What a bent request gets in the wrong place."""
