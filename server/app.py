@@ -67,6 +67,9 @@ WATCHING_DIRECTIVES: Final = ("slowlog-log-slower-than", "slowlog-max-len", "lat
 
 READER_DIRECTIVES: Final = ("proto-max-bulk-len", "client-query-buffer-limit")
 
+FREEING_NS: Final = 10_000_000
+"""Time that one turn of the periodic work may spend on giving memory back, a tenth of the time between turns."""
+
 
 def wall_clock_ms() -> int:
     """Unix time in ms."""
@@ -337,6 +340,7 @@ class Server:
         if is_new_second:
             self._idempotence.run(now_ms)
             self.limits.close_idle(now_ms)
+        self.store.garbage.free(FREEING_NS)
         self.limits.cron(now_ms)
         self.stats.sample(now_ms)
         self.finish_turn()

@@ -6,7 +6,6 @@ from time import perf_counter_ns
 from typing import Final
 
 from ..store.database import Database, Store
-from ..store.stream import Stream
 
 SAMPLE_COUNT: Final = 200
 """Keys with an expiry time looked at before asking whether it is worth going on."""
@@ -75,9 +74,9 @@ class IdempotenceExpiry:
     def run(self, now_ms: int) -> None:
         """Look at the next keys."""
         if not self._keys:
-            self._keys = [(db, key) for db in self._store.databases for key in db.keys]
+            self._keys = [(db, key) for db in self._store.databases for key in db.streams]
         for db, key in self._keys[-STREAM_COUNT_PER_TURN:]:
-            value = db.keys.get(key)
-            if type(value) is Stream and value.idempotence.producers:
-                value.expire_idempotence(now_ms)
+            stream = db.streams.get(key)
+            if stream is not None and stream.idempotence.producers:
+                stream.expire_idempotence(now_ms)
         del self._keys[-STREAM_COUNT_PER_TURN:]

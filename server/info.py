@@ -244,7 +244,8 @@ def memory_fields(server: Source) -> Fields:
         ("mem_aof_buffer", log_buffer),
         ("mem_allocator", "python"),
         *_zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
-        *_zeros("lazyfree_pending_objects", "lazyfreed_objects"),
+        ("lazyfree_pending_objects", len(server.store.garbage)),
+        *_zeros("lazyfreed_objects"),
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
+from .garbage import Garbage
 from .memory import NUMBER_SIZE, stream_size, table_share, text_size, value_size
 from .stream import Stream
 
@@ -62,12 +63,14 @@ class Database:
     """
 
     __slots__ = (
-        "_slots", "expired_keys", "expires", "frozen", "hits", "index", "is_observed", "keys", "misses", "on_change",
-        "on_event", "ready", "size", "streams", "watchers",
+        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "index", "is_observed", "keys", "misses",
+        "on_change", "on_event", "ready", "size", "streams", "watchers",
     )  # fmt: skip
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, garbage: Garbage | None = None) -> None:
         self.index = index
+        self.garbage = Garbage() if garbage is None else garbage
+        """Where what has been removed waits to be given back."""
         self.keys: dict[bytes, Value] = {}
         self.streams: dict[bytes, Stream] = {}
         """The keys that hold streams."""
@@ -255,6 +258,13 @@ class Database:
             self.signal_ready(key)
         return value
 
+    def delete(self, key: bytes, event: Event | None = None) -> bool:
+        """Remove `key` for good, and say whether it was there."""
+        value = self.remove(key, event)
+        if type(value) is Stream:
+            self.garbage.add_stream(value)
+        return value is not None
+
     def _uncount(self, key: bytes, value: Value) -> None:
         """A value leaves its key."""
         if type(value) is Stream:
@@ -294,9 +304,12 @@ class Database:
     def clear(self) -> int:
         """Remove every key and answer how many there were."""
         count = len(self.keys)
-        for key in self.watchers.keys() & self.keys.keys():
+        for key in [key for key in self.watchers if key in self.keys]:
             self._fail_watchers(key)
-        self.ready.update(dict.fromkeys(self.keys))
+        # Nobody waits for a key to go but readers of a group.
+        self.ready.update(dict.fromkeys(self.streams))
+        for table in (self.expires, self._slots, self.streams, self.keys):
+            self.garbage.add(table)
         self.keys = {}
         self.streams = {}
         self.size = 0
@@ -308,11 +321,12 @@ class Database:
         """Exchange keys with another database: whoever watches or waits for a key on either side hears of it."""
         if other is self:
             return
-        changed = self.keys.keys() | other.keys.keys()
+        streams = dict.fromkeys((*self.streams, *other.streams))
         for db in (self, other):
-            for key in db.watchers.keys() & changed:
+            for key in [key for key in db.watchers if key in self.keys or key in other.keys]:
                 db._fail_watchers(key)
-            db.ready.update(dict.fromkeys(changed))
+            # Nobody waits for a key to come or go that holds no stream.
+            db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
         self.size, other.size = other.size, self.size
@@ -334,7 +348,7 @@ class Database:
         due_ms = self.expires.get(key)
         if due_ms is None or due_ms > now_ms or self.frozen:
             return False
-        self.remove(key, EXPIRED)
+        self.delete(key, EXPIRED)
         self.expired_keys.append(key)
         return True
 
@@ -395,7 +409,8 @@ class Database:
 class Store:
     """All databases of a server."""
 
-    __slots__ = ("databases",)
+    __slots__ = ("databases", "garbage")
 
     def __init__(self, count: int = 16) -> None:
-        self.databases = [Database(index) for index in range(count)]
+        self.garbage = Garbage()
+        self.databases = [Database(index, self.garbage) for index in range(count)]

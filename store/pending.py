@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from .ids import StreamID
 
@@ -277,6 +277,20 @@ class PendingEntries:
     def image(self) -> PendingImage:
         """The list as it is now, to be read while it goes on changing. Costs three copies of references."""
         return PendingImage(self.by_id.copy(), self.released.copy(), self._runs[self._runs_head :])
+
+    def dismantle(self) -> list[dict[StreamID, Delivery] | list[Any]]:
+        """The tables and lists it is made of, the largest last; the list of a group that is gone is empty then."""
+        consumers = {id(run.consumer): run.consumer for run in self._runs if run.consumer is not None}
+        parts: list[dict[StreamID, Delivery] | list[Any]] = [
+            self._runs,
+            self._ids.ids,
+            *(each.ids.ids for each in consumers.values()),
+            self.by_id,
+        ]
+        self._runs, self._ids, self.by_id = [], SortedIDs(), {}
+        for consumer in consumers.values():
+            consumer.ids = SortedIDs()
+        return parts
 
     def _live_runs(self) -> Iterator[Delivery]:
         runs = self._runs

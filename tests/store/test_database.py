@@ -206,10 +206,11 @@ def test_clear_tells_only_of_keys_that_were_there() -> None:
     present, missing = Watcher(), Watcher()
     db.watch(b"key:0", present)
     db.watch(b"no", missing)
+    db.put(b"stream", Stream(StreamLimits()))
     db.ready.clear()
-    assert db.clear() == 1
+    assert db.clear() == 2
     assert (present.dirty, missing.dirty) == (True, False)
-    assert list(db.ready) == [b"key:0"]
+    assert list(db.ready) == [b"stream"]
     assert not db.keys
 
 
@@ -218,17 +219,21 @@ def test_swap_exchanges_keys_and_tells_both_sides() -> None:
     first.put(b"a", b"1")
     first.expires[b"a"] = NOW_MS
     second.put(b"b", b"2")
+    for number, db in enumerate((first, second)):
+        db.put(b"stream:%d" % number, Stream(StreamLimits()))
+    streams = first.streams, second.streams
     watchers = {(db.index, key): Watcher() for db in (first, second) for key in (b"a", b"b", b"no")}
     for (index, key), watcher in watchers.items():
         (first, second)[index].watch(key, watcher)
     first.ready.clear()
     second.ready.clear()
     first.swap_with(second)
-    assert (first.keys, second.keys) == ({b"b": b"2"}, {b"a": b"1"})
+    assert (first.streams, second.streams) == streams[::-1]
+    assert (first.keys, second.keys) == ({b"b": b"2", **streams[1]}, {b"a": b"1", **streams[0]})
     assert (first.expires, second.expires) == ({}, {b"a": NOW_MS})
     assert [key for key, watcher in watchers.items() if not watcher.dirty] == [(0, b"no"), (1, b"no")]
-    assert set(first.ready) == set(second.ready) == {b"a", b"b"}
-    assert walk(first, 10) == [b"b"]
+    assert set(first.ready) == set(second.ready) == {b"stream:0", b"stream:1"}
+    assert set(walk(first, 10)) == {b"b", b"stream:1"}
     first.check()
     second.check()
 

@@ -1,0 +1,58 @@
+"""What nobody needs any more, given back a little at a time: a million values at once would keep everybody waiting.
+
+Tables are emptied item by item. A stream with much in it is taken apart first, unless a snapshot may still read it:
+then it goes as a whole, when the snapshot has let go of it.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any, Final
+
+from .stream import Stream
+
+ITEMS_PER_STEP: Final = 256
+"""Items that go between two looks at the clock."""
+
+PENDING_COUNT_MIN: Final = 10_000
+"""Streams with fewer pending entries are not worth the trouble."""
+
+
+class Garbage:
+    """Tables and lists waiting for their end."""
+
+    def __init__(self) -> None:
+        self._heaps: list[dict[Any, Any] | list[Any]] = []
+
+    def __len__(self) -> int:
+        """Items that wait."""
+        return sum(map(len, self._heaps))
+
+    def add(self, heap: dict[Any, Any] | list[Any]) -> None:
+        """Take a table over; whoever had it has forgotten it."""
+        if heap:
+            self._heaps.append(heap)
+
+    def add_stream(self, stream: Stream) -> None:
+        """Take a stream over that has no key any more."""
+        if stream.image_number < Stream.newest_image_number:
+            return
+        for group in stream.groups.values():
+            if len(group.pending) >= PENDING_COUNT_MIN:
+                for heap in group.pending.dismantle():
+                    self.add(heap)
+
+    def free(self, budget_ns: int) -> None:
+        """Give back for so long."""
+        end_ns = perf_counter_ns() + budget_ns
+        while self._heaps and perf_counter_ns() < end_ns:
+            heap = self._heaps[-1]
+            if isinstance(heap, list):
+                del heap[-ITEMS_PER_STEP:]
+            else:
+                for _ in range(min(ITEMS_PER_STEP, len(heap))):
+                    value = heap.popitem()[1]
+                    if type(value) is Stream:
+                        self.add_stream(value)
+            if not heap:
+                self._heaps.remove(heap)

@@ -1,0 +1,75 @@
+"""What has been removed goes little by little, and nothing that is still read is taken apart."""
+
+from __future__ import annotations
+
+from headrace.store.database import Database, Store
+from headrace.store.garbage import PENDING_COUNT_MIN, Garbage
+from headrace.store.group import Group
+from headrace.store.image import StoreImage
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
+
+BUDGET_NS = 10**9
+COUNT = PENDING_COUNT_MIN + 1
+
+
+def stream_with_pending() -> Stream:
+    stream = Stream(StreamLimits())
+    group = stream.groups[b"g"] = Group(b"g", 0)
+    consumer = group.add_consumer(b"c", 1)
+    group.pending.deliver([number << 64 for number in range(1, COUNT + 1)], consumer, time_ms=1, count=1)
+    return stream
+
+
+def test_a_cleared_database_is_given_back_in_steps() -> None:
+    db = Database(0)
+    for number in range(10_000):
+        db.put(b"%d" % number, b"v")
+    assert db.clear() == 10_000
+    assert not db.keys
+    waiting = len(db.garbage)
+    assert waiting >= 10_000
+    db.garbage.free(0)
+    assert len(db.garbage) == waiting
+    db.garbage.free(BUDGET_NS)
+    assert len(db.garbage) == 0
+
+
+def test_a_deleted_stream_is_taken_apart_and_goes() -> None:
+    db = Database(0)
+    db.put(b"s", stream_with_pending())
+    assert db.delete(b"s")
+    assert not db.delete(b"s")
+    assert len(db.garbage) >= COUNT
+    db.garbage.free(BUDGET_NS)
+    assert len(db.garbage) == 0
+
+
+def test_a_renamed_stream_is_left_alone() -> None:
+    db = Database(0)
+    stream = stream_with_pending()
+    db.put(b"s", stream)
+    value = db.remove(b"s")
+    assert value is stream
+    db.put(b"t", stream)
+    db.garbage.free(BUDGET_NS)
+    assert len(stream.groups[b"g"].pending) == COUNT
+
+
+def test_a_stream_that_a_snapshot_still_reads_is_not_taken_apart() -> None:
+    store = Store(1)
+    db = store.databases[0]
+    stream = stream_with_pending()
+    db.put(b"s", stream)
+    image = StoreImage(store)
+    db.clear()
+    store.garbage.free(BUDGET_NS)
+    (key_image,) = list(image)
+    assert not isinstance(key_image.value, bytes)
+    assert len(key_image.value.groups[0].pending) == COUNT
+
+
+def test_small_streams_go_at_once() -> None:
+    garbage = Garbage()
+    garbage.add_stream(Stream(StreamLimits()))
+    assert len(garbage) == 0
