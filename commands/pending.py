@@ -66,12 +66,8 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     if found is None:
         return 0
     group = found[1]
-    drop = group.pending.drop
     ids = [parse_id(token) for token in argv[3:]]
-    acknowledged = 0
-    for entry_id in ids:
-        if drop(entry_id):
-            acknowledged += 1
+    acknowledged = sum(map(group.pending.drop, ids))
     if acknowledged:
         group.acks_count += acknowledged
         context.log(*argv)
@@ -201,7 +197,7 @@ def _pending_range(
 ) -> Reply:
     pending = group.pending
     rows: list[list[bytes | int]] = []
-    if count <= 0 or (min_idle_ms > 0 and not pending.released and _is_nothing_idle(group, min_idle_ms, now_ms)):
+    if count <= 0 or is_nothing_idle(group, min_idle_ms, now_ms):
         return rows
     entries = pending.walk(start) if consumer is None else pending.walk_owned(consumer, start)
     for entry_id, delivery in entries:
@@ -219,7 +215,9 @@ def _pending_range(
     return rows
 
 
-def _is_nothing_idle(group: Group, min_idle_ms: int, now_ms: int) -> bool:
+def is_nothing_idle(group: Group, min_idle_ms: int, now_ms: int) -> bool:
     """Whether even the oldest delivery is younger than asked for: then no entry needs to be looked at."""
+    if not min_idle_ms or group.pending.released:
+        return False
     oldest_ms = group.pending.oldest_time_ms()
     return oldest_ms is None or now_ms - oldest_ms < min_idle_ms

@@ -356,7 +356,7 @@ def _wake_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -> i
     oldest_ms = now_ms
     for source in sources:
         for entry_id, delivery in source.group.pending.walk_by_time():
-            if entry_id in source.stream.log:
+            if source.stream.log.still_has(entry_id):
                 oldest_ms = min(oldest_ms, delivery.time_ms)
                 break
     return oldest_ms + request.claim_idle_ms
@@ -407,7 +407,7 @@ class _GroupRead:
         for entry_id, delivery in source.group.pending.walk_by_time():
             if now_ms - delivery.time_ms < self.claim_idle_ms or len(claims) == count:
                 break
-            if entry_id in source.stream.log:
+            if source.stream.log.still_has(entry_id):
                 claims.append((entry_id, delivery.time_ms, delivery.count))
         return claims
 
@@ -484,7 +484,7 @@ class _GroupRead:
             budget.admit(_history_entries(source.stream, chosen, self.context.client.protocol))
         ):
             pieces.append(piece)
-            if entry_id in source.stream.log:
+            if source.stream.log.still_has(entry_id):
                 delivery_count = min(pending.by_id[entry_id].count + 1, DELIVERY_COUNT_MAX)
                 pending.deliver([entry_id], consumer, time_ms=now_ms, count=delivery_count)
                 log.add([entry_id], consumer.name, now_ms, delivery_count)

@@ -46,50 +46,99 @@ class Delivery:
 
 
 class SortedIDs:
-    """A sorted list of IDs to walk from a cursor. IDs that have left stay until a cleaning."""
+    """A sorted list of IDs to walk from a cursor. IDs that have left stay until a cleaning.
 
-    __slots__ = ("_start", "ids")
+    IDs that come out of order, as claimed ones do, are put in their places when somebody reads: a claim among a
+    million costs what one among a thousand does.
+    """
+
+    __slots__ = ("_start", "ids", "late")
 
     def __init__(self) -> None:
         self.ids: list[StreamID] = []
+        """Ascending."""
+        self.late: list[StreamID] = []
+        """Those that belong somewhere among the others."""
         self._start = 0
+        """No member stands before this index."""
+
+    def __len__(self) -> int:
+        """How many are kept, those that have left among them."""
+        return len(self.ids) + len(self.late)
+
+    def is_mostly_stale(self, members_count: int) -> bool:
+        """Whether a cleaning is worth its time. Hot: see the benchmark row XACK."""
+        return len(self.ids) + len(self.late) > 2 * members_count + STALE_SLACK
+
+    def may_hold(self, entry_id: StreamID) -> bool:
+        """False if the ID is above all others."""
+        return bool(self.ids and entry_id <= self.ids[-1]) or bool(self.late)
 
     def add(self, new_ids: list[StreamID]) -> None:
-        """Add ascending IDs; those that are in the list already stay where they are."""
-        ids = self.ids
-        if not ids or new_ids[0] > ids[-1]:
-            ids += new_ids
-            return
-        for entry_id in new_ids:
-            index = bisect_left(ids, entry_id)
-            if index == len(ids) or ids[index] != entry_id:
-                ids.insert(index, entry_id)
-            self._start = min(self._start, index)
+        """Add ascending IDs; some may be in the list already. Hot: see the benchmark rows XREADGROUP, XCLAIM."""
+        if not self.ids or new_ids[0] > self.ids[-1]:
+            self.ids += new_ids
+        else:
+            self.late += new_ids
+
+    def _sorted(self) -> list[StreamID]:
+        """The list, with every ID in its place."""
+        if self.late:
+            ids = self.ids
+            late: list[StreamID] = []
+            for entry_id in sorted(set(self.late)):
+                index = bisect_left(ids, entry_id)
+                if index == len(ids) or ids[index] != entry_id:
+                    late.append(entry_id)
+                self._start = min(self._start, index)
+            self.late = []
+            ids += late
+            ids.sort()  # two ascending runs, which it merges
+        return self.ids
 
     def walk(self, start: StreamID, is_member: Callable[[StreamID], bool]) -> Iterator[StreamID]:
         """The IDs from `start` on. Members may leave during the walk, none may enter."""
-        ids = self.ids
-        index = self._start
-        while index < len(ids) and not is_member(ids[index]):
-            index += 1
-        self._start = index
+        ids = self._sorted()
+        index = self._first(is_member)
         if start > 0:
             index = max(index, bisect_left(ids, start))
         for position in range(index, len(ids)):
             if is_member(ids[position]):
                 yield ids[position]
 
+    def take(
+        self, start: StreamID, count: int, is_member: Callable[[StreamID], bool], members_count: int
+    ) -> list[StreamID]:
+        """The first `count` IDs from `start` on."""
+        ids = self._sorted()
+        index = max(self._first(is_member), bisect_left(ids, start))
+        if len(ids) == members_count:
+            return ids[index : index + count]
+        found: list[StreamID] = []
+        while len(found) < count and index < len(ids):
+            found += filter(is_member, ids[index : index + count])
+            index += count
+        return found[:count]
+
+    def _first(self, is_member: Callable[[StreamID], bool]) -> int:
+        """Index of the first member."""
+        ids, index = self.ids, self._start
+        while index < len(ids) and not is_member(ids[index]):
+            index += 1
+        self._start = index
+        return index
+
     def last(self, is_member: Callable[[StreamID], bool]) -> StreamID:
         """The largest ID; there is one."""
-        while not is_member(self.ids[-1]):
-            self.ids.pop()
-        return self.ids[-1]
+        ids = self._sorted()
+        while not is_member(ids[-1]):
+            ids.pop()
+        return ids[-1]
 
-    def clean(self, members_count: int, is_member: Callable[[StreamID], bool]) -> None:
-        """Rebuild the list if most of it is stale."""
-        if len(self.ids) > 2 * members_count + STALE_SLACK:
-            self.ids = list(filter(is_member, self.ids))
-            self._start = 0
+    def clean(self, is_member: Callable[[StreamID], bool]) -> None:
+        """Forget the IDs that have left."""
+        self.ids = list(filter(is_member, self._sorted()))
+        self._start = 0
 
 
 class Consumer:
@@ -128,7 +177,7 @@ class PendingEntries:
     @property
     def listed_count(self) -> int:
         """IDs that are kept, those that have left and not been cleaned up among them."""
-        return len(self._ids.ids)
+        return len(self._ids)
 
     @property
     def deliveries_count(self) -> int:
@@ -145,22 +194,23 @@ class PendingEntries:
         by_id = self.by_id
         delivery = Delivery(consumer, time_ms, count, ids, len(ids))
         ascending = sorted(ids)
-        known = self._ids.ids
-        if known and ascending[0] <= known[-1]:
-            for entry_id in ids:
-                if entry_id in by_id:
-                    self._detach(entry_id)
+        new = ascending
+        if self._ids.may_hold(ascending[0]):
+            new = [entry_id for entry_id in ascending if entry_id not in by_id]
+            if len(new) < len(ids):
+                self._detach(ids)
         by_id.update(dict.fromkeys(ids, delivery))
         consumer.pending_count += len(ids)
         consumer.ids.add(ascending)
-        self._ids.add(ascending)
+        if new:
+            self._ids.add(new)
         self._place(delivery)
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
         """Take the entry from its owner (XNACK) and put it at the end of the released ones; FORCE also makes one."""
         delivery = Delivery(None, 0, count, [entry_id], 1)
         if entry_id in self.by_id:
-            self._detach(entry_id)
+            self._detach([entry_id])
         else:
             self._ids.add([entry_id])
         self.by_id[entry_id] = delivery
@@ -177,7 +227,7 @@ class PendingEntries:
             del self.released[entry_id]
         else:
             consumer.pending_count -= 1
-        if len(self._ids.ids) > 2 * len(self.by_id) + STALE_SLACK:
+        if self._ids.is_mostly_stale(len(self.by_id)):
             self._clean()
         return True
 
@@ -188,16 +238,21 @@ class PendingEntries:
             self.drop(entry_id)
         return len(owned)
 
-    def _detach(self, entry_id: StreamID) -> None:
-        """Take the entry out of its delivery; the caller puts it into another one."""
-        delivery = self.by_id[entry_id]
-        delivery.remaining -= 1
-        consumer = delivery.consumer
-        if consumer is None:
-            del self.released[entry_id]
-        else:
-            consumer.pending_count -= 1
-            consumer.ids.clean(consumer.pending_count, self._owned_by(consumer))
+    def _detach(self, ids: list[StreamID]) -> None:
+        """Take those of the entries that are pending out of their deliveries; the caller puts them into others."""
+        by_id = self.by_id
+        for entry_id in ids:
+            delivery = by_id.get(entry_id)
+            if delivery is None:
+                continue
+            delivery.remaining -= 1
+            consumer = delivery.consumer
+            if consumer is None:
+                del self.released[entry_id]
+            else:
+                consumer.pending_count -= 1
+                if consumer.ids.is_mostly_stale(consumer.pending_count):
+                    consumer.ids.clean(self._owned_by(consumer))
 
     def _place(self, delivery: Delivery) -> None:
         """Put a delivery where its time says, after those of equal time."""
@@ -212,10 +267,11 @@ class PendingEntries:
             self._clean_runs()
 
     def _clean(self) -> None:
-        self._ids.clean(len(self.by_id), self.by_id.__contains__)
+        self._ids.clean(self.by_id.__contains__)
         consumers = {id(run.consumer): run.consumer for run in self._runs if run.consumer is not None}
         for consumer in consumers.values():
-            consumer.ids.clean(consumer.pending_count, self._owned_by(consumer))
+            if consumer.ids.is_mostly_stale(consumer.pending_count):
+                consumer.ids.clean(self._owned_by(consumer))
         self._clean_runs()
 
     def _clean_runs(self) -> None:
@@ -229,6 +285,10 @@ class PendingEntries:
         by_id = self.by_id
         for entry_id in self._ids.walk(start, by_id.__contains__):
             yield entry_id, by_id[entry_id]
+
+    def first_ids(self, start: StreamID, count: int) -> list[StreamID]:
+        """The first `count` IDs from `start` on. Hot: see the benchmark row XAUTOCLAIM."""
+        return self._ids.take(start, count, self.by_id.__contains__, len(self.by_id))
 
     def walk_owned(self, consumer: Consumer, start: StreamID = 0) -> Iterator[tuple[StreamID, Delivery]]:
         """A consumer's pending entries by ID from `start` on."""

@@ -104,7 +104,8 @@ class Stream:
         """XSETID: the next entry comes after this ID, which may be lower than before but not below a live entry."""
         self.settle_nodes()
         self.nodes.settled_id = min(self.nodes.settled_id, last_id)
-        self.log.allow_after(last_id)
+        if last_id < self.last_id:
+            self.log.allow_after(last_id)
         self.last_id = last_id
 
     # -- removing --------------------------------------------------------------------------------

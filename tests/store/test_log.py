@@ -22,6 +22,8 @@ class Model:
 
     def __init__(self) -> None:
         self.entries: dict[int, bytes] = {}
+        self.added: set[int] = set()
+        """Every ID that ever was in the log."""
 
     def between(self, start: int, end: int) -> list[int]:
         return [entry_id for entry_id in sorted(self.entries) if start <= entry_id <= end]
@@ -38,7 +40,14 @@ def joined(pieces: list[Piece]) -> bytes:
 def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
     log.check()
     assert log.ids(ID_MIN, ID_MAX) == model.between(ID_MIN, ID_MAX)
+    for entry_id in model.added:
+        assert log.still_has(entry_id) == (entry_id in model.entries)
     for _ in range(5):
+        if log.still_has_all(*(pair := sorted(rng.choices(sorted(model.added) or [1], k=2)))):
+            assert all(entry_id in model.entries for entry_id in model.added if pair[0] <= entry_id <= pair[1])
+        chosen = sorted(model.entries)
+        rng.shuffle(chosen)
+        assert b"".join(log.get_many(chosen)) == model.bytes_of(chosen)
         start, end = make_id(rng.randrange(60), rng.randrange(3)), make_id(rng.randrange(60), rng.randrange(3))
         count = rng.choice([-1, 0, 1, 3, 100])
         ids = model.between(start, end)
@@ -68,7 +77,11 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
         if action < 0.6:
             last += rng.choice([1, 2, 1 << 64])
             model.entries[last] = entry_of(last, rng.randrange(50))
+            model.added.add(last)
             log.append(last, model.entries[last])
+        elif action < 0.63 and log.last_id < last:
+            last = rng.randrange(log.last_id, last)
+            log.allow_after(last)
         elif action < 0.85:
             entry_id = rng.choice([*model.entries, make_id(1, 1)])
             assert log.delete(entry_id) == (model.entries.pop(entry_id, None) is not None)
