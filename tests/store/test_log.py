@@ -47,7 +47,7 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
             assert all(entry_id in model.entries for entry_id in model.added if pair[0] <= entry_id <= pair[1])
         chosen = sorted(model.entries)
         rng.shuffle(chosen)
-        assert b"".join(log.get_many(chosen)) == model.bytes_of(chosen)
+        assert joined(log.get_many(chosen)) == model.bytes_of(chosen)
         start, end = make_id(rng.randrange(60), rng.randrange(3)), make_id(rng.randrange(60), rng.randrange(3))
         count = rng.choice([-1, 0, 1, 3, 100])
         ids = model.between(start, end)
