@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 NO_LIMIT = 2**63
 
+UNAUTHENTICATED_OUTPUT_SIZE_MAX = 16 * 1024 + 1024
+"""Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt."""
+
 
 class ClientLimits:
     """`client-output-buffer-limit`, `maxmemory-clients` and `timeout` of one server."""
@@ -42,6 +45,8 @@ class ClientLimits:
         return min((size for size in limits if size), default=NO_LIMIT)
 
     def _output_limit(self, connection: Connection) -> Limit:
+        if connection.is_stranger:
+            return UNAUTHENTICATED_OUTPUT_SIZE_MAX, 0, 0
         return self._by_class[b"pubsub" if connection.client.is_subscriber else b"normal"]
 
     # -- output ----------------------------------------------------------------------------------

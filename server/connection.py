@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.client import Client
 from ..protocol.reader import RequestReader
+from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
 from .dispatch import Session
 
 if TYPE_CHECKING:
@@ -101,16 +102,25 @@ class Connection(asyncio.Protocol, Session):
             connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, keepalive_s // 3))
             connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
+    @property
+    def is_stranger(self) -> bool:
+        """Whether the client still owes a password."""
+        return not self.client.authenticated and self.server.users.default.needs_login
+
     def configure_reader(self) -> None:
         """Give the reader the ceilings now in force."""
         config = self.server.config
         self.reader.bulk_size_max = config.proto_max_bulk_len
         self.reader.query_buffer_size_max = config.client_query_buffer_limit
-        self.reader.authenticated = self.client.authenticated or not self.server.users.default.needs_login
+        if self.is_stranger is self.reader.authenticated:
+            self.reader.authenticated = not self.reader.authenticated
+            self.configure_output()
 
     def configure_output(self) -> None:
         """Have the transport tell when its buffer meets the smallest limit there is."""
         high = min(OUTPUT_SIZE_HIGH, self.server.limits.smallest_output_limit())
+        if self.is_stranger:
+            high = min(high, UNAUTHENTICATED_OUTPUT_SIZE_MAX)
         self.transport.set_write_buffer_limits(high=high, low=min(OUTPUT_SIZE_LOW, high // 4))
 
     def output_size(self) -> int:
@@ -166,7 +176,10 @@ class Connection(asyncio.Protocol, Session):
         error, reader.error = reader.error, None
         self.server.run(self, requests)
         reader.error = error
-        return reader.authenticate() if self.client.authenticated else []
+        if not self.client.authenticated:
+            return []
+        self.configure_output()
+        return reader.authenticate()
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""

@@ -346,10 +346,11 @@ class Dispatcher:
         context = self.context
         if row.name == "DEBUG" and not is_allowed(context):
             raise GenericError(NOT_ALLOWED)
-        if not row.flags & Flag.NO_AUTH and must_authenticate(context, client):
+        # What is told of the client comes before what is told of the command: flags take longer to look at.
+        if must_authenticate(context, client) and not row.flags & Flag.NO_AUTH:
             raise NoAuthentication
         transaction = client.transaction
-        if row.flags & Flag.NO_MULTI and transaction.queue is not None:
+        if transaction.queue is not None and row.flags & Flag.NO_MULTI:
             raise GenericError(b"Command not allowed inside a transaction")
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
             raise refusal

@@ -153,9 +153,8 @@ _PREFIXES: Final = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 def needed_access(spec: KeySpec, argv: list[bytes]) -> int:
     """READ if the request looks at what its keys hold, WRITE if it changes it."""
-    if VARIABLE in spec.access:
-        return _access(tuple(access_of(spec, argv)))
-    return _access(spec.access)
+    names = spec.access
+    return _access(tuple(access_of(spec, argv)) if VARIABLE in names else names)
 
 
 @lru_cache(maxsize=256)

@@ -7,13 +7,14 @@ import socket
 
 import pytest
 
+from conftest import StartServer
 from headrace.commands.client import CLIENT_SIZE
 from headrace.server.connection import OUTPUT_SIZE_HIGH, SLICE_COUNT, Connection
 from headrace.store.ids import make_id
 from headrace.store.stream import Stream
 from support.inprocess import Clock, Peer, Running, running_server
 from support.servers import Server
-from support.wire import encode
+from support.wire import Wire, encode
 
 ENTRY_COUNT = 40_000
 PIPELINE_COUNT = 20_000
@@ -303,3 +304,33 @@ async def test_an_output_limit_below_the_buffers_own_is_honoured(limit: str) -> 
         await until(lambda: running.server.stats.output_buffer_limit_disconnections == 1)
         other.send("PING")
         await other.expect(b"+PONG\r\n")
+
+
+@pytest.mark.parametrize("requests_count", [100, 450])
+def test_a_stranger_may_be_told_some_errors(requests_count: int, start_server: StartServer) -> None:
+    with start_server("headrace", "--user", "al", "on", "nopass", "+@all", "~*", "&*").connect() as wire:
+        wire.call("ACL", "SETUSER", "default", "off")
+        wire.call("RESET")
+        wire.send_bytes(b"PING\r\n" * requests_count)
+        answers = [wire.receive() for _ in range(requests_count)]
+        assert set(answers) == {b"-NOAUTH Authentication required.\r\n"}
+        assert wire.call("AUTH", "al", "x") == b"+OK\r\n"
+        wire.call("SET", "k", b"x" * 3_000_000)
+        wire.send_bytes(b"GET k\r\n" * 3)
+        assert [len(wire.receive()) for _ in range(3)] == [3_000_012] * 3
+
+
+def send_without_end(wire: Wire) -> None:
+    """Send and never read. Raises OSError when the peer has had enough."""
+    while True:
+        wire.send_bytes(b"PING\r\n" * 10_000)
+
+
+def test_a_stranger_who_does_not_read_is_closed(start_server: StartServer) -> None:
+    server = start_server("headrace")
+    with server.connect() as admin, server.connect() as stranger:
+        admin.call("CONFIG", "SET", "requirepass", "pw")
+        stranger.call("RESET")
+        with pytest.raises(OSError, match=r"reset|Broken pipe"):
+            send_without_end(stranger)
+        assert b"client_output_buffer_limit_disconnections:1\r\n" in admin.ask("INFO", "stats")
