@@ -1,0 +1,218 @@
+"""docs/compatibility.md: every command group of Redis and what becomes of it here.
+
+python -m headrace.commands.compatibility                 the document
+
+What is served is read off the command table; what Redis has is written down here, and checked against Redis by a test.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from .. import REDIS_VERSION
+from .reference import difference_lines
+from .table import all_rows
+
+COMMANDS_OF_REDIS: Final = {
+    "stream": """
+        xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xgroup|create xgroup|createconsumer
+        xgroup|delconsumer xgroup|destroy xgroup|help xgroup|setid xidmprecord xinfo xinfo|consumers xinfo|groups
+        xinfo|help xinfo|stream xlen xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim
+    """,
+    "string": """
+        append decr decrby delex digest get getdel getex getrange getset incr incrby incrbyfloat increx lcs mget
+        mset msetex msetnx psetex set setex setnx setrange strlen substr
+    """,
+    "generic": """
+        copy del dump exists expire expireat expiretime keys migrate move object object|encoding object|freq
+        object|help object|idletime object|refcount persist pexpire pexpireat pexpiretime pttl randomkey rename
+        renamenx restore scan sort sort_ro touch ttl type unlink wait waitaof
+    """,
+    "transactions": """
+        discard exec multi unwatch watch
+    """,
+    "pubsub": """
+        psubscribe publish pubsub pubsub|channels pubsub|help pubsub|numpat pubsub|numsub pubsub|shardchannels
+        pubsub|shardnumsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe
+    """,
+    "connection": """
+        auth client client|caching client|getname client|getredir client|help client|id client|info client|kill
+        client|list client|no-evict client|no-touch client|pause client|reply client|setinfo client|setname
+        client|tracking client|trackinginfo client|unblock client|unpause echo hello ping quit reset select
+    """,
+    "server": """
+        acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
+        acl|setuser acl|users acl|whoami backup backup|abort backup|cleanup backup|help backup|list backup|seal
+        backup|start backup|status bgrewriteaof bgsave command command|count command|docs command|getkeys
+        command|getkeysandflags command|help command|info command|list config config|get config|help
+        config|resetstat config|rewrite config|set dbsize debug failover flushall flushdb hotkeys hotkeys|get
+        hotkeys|help hotkeys|reset hotkeys|start hotkeys|stop info lastsave latency latency|doctor latency|graph
+        latency|help latency|histogram latency|history latency|latest latency|reset lolwut memory memory|doctor
+        memory|help memory|malloc-stats memory|purge memory|stats memory|usage module module|help module|list
+        module|load module|loadex module|unload monitor psync replconf replicaof restore-asking role save shutdown
+        slaveof slowlog slowlog|get slowlog|help slowlog|len slowlog|reset swapdb sync time trimslots
+    """,
+    "list": """
+        blmove blmovem blmpop blpop brpop brpoplpush lindex linsert llen lmove lmovem lmpop lpop lpos lpush lpushx
+        lrange lrem lset ltrim rpop rpoplpush rpush rpushx
+    """,
+    "hash": """
+        hdel hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex himport himport|discard
+        himport|discardall himport|prepare himport|set hincrby hincrbyfloat hkeys hlen hmget hmset hpersist hpexpire
+        hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals
+    """,
+    "set": """
+        sadd scard sdiff sdiffcard sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop
+        srandmember srem sscan sunion sunioncard sunionstore
+    """,
+    "sorted-set": """
+        bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount
+        zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem
+        zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan
+        zscore zunion zunionstore
+    """,
+    "array": """
+        arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems arlen armget armset arnext arop
+        arring arscan arseek arset
+    """,
+    "bitmap": """
+        bitcount bitfield bitfield_ro bitop bitpos getbit setbit
+    """,
+    "hyperloglog": """
+        pfadd pfcount pfdebug pfmerge pfselftest
+    """,
+    "geo": """
+        geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch
+        geosearchstore
+    """,
+    "module": """
+        vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim
+    """,
+    "scripting": """
+        eval eval_ro evalsha evalsha_ro fcall fcall_ro function function|delete function|dump function|flush
+        function|help function|kill function|list function|load function|restore function|stats script script|debug
+        script|exists script|flush script|help script|kill script|load
+    """,
+    "cluster": """
+        asking cluster cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports
+        cluster|countkeysinslot cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots
+        cluster|forget cluster|getkeysinslot cluster|help cluster|info cluster|keyslot cluster|links cluster|meet
+        cluster|migration cluster|myid cluster|myshardid cluster|nodes cluster|replicas cluster|replicate
+        cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot cluster|shards cluster|slaves
+        cluster|slot-stats cluster|slots cluster|syncslots readonly readwrite
+    """,
+}
+"""By group, as COMMAND DOCS of Redis has them; subcommands as `xgroup|create`."""
+
+OUT_OF_SCOPE: Final = {
+    "list": "Headrace is about streams; queues are consumer groups here.",
+    "hash": "Headrace is about streams; an entry holds fields and values.",
+    "set": "Headrace is about streams.",
+    "sorted-set": "Headrace is about streams; what is due is read by ID, which is a time.",
+    "array": "Headrace is about streams.",
+    "bitmap": "Strings are values, counters and locks here; bit operations on them are out of scope.",
+    "hyperloglog": "Headrace is about streams.",
+    "geo": "Headrace is about streams.",
+    "module": "There are no modules, and so no vector sets.",
+    "scripting": "There is no Lua. MULTI with WATCH, and the conditions of SET, DELEX, MSETEX and INCREX, are atomic.",
+    "cluster": "One server stands alone: a cluster's commands have nothing to speak of.",
+}
+"""Groups of which nothing is served, with the reason."""
+
+ABSENT: Final = {
+    "sort": "Sorts lists, sets and sorted sets.",
+    "sort_ro": "Sorts lists, sets and sorted sets.",
+    "migrate": "DUMP and RESTORE carry keys to another server, with a client between.",
+    "failover": "There is no replication.",
+    "psync": "There is no replication.",
+    "replconf": "There is no replication.",
+    "sync": "There is no replication.",
+    "restore-asking": "There is no cluster.",
+    "trimslots": "There is no cluster.",
+    "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
+    "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint tell what a server is busy with.",
+}
+"""Commands that are not served although others of their group are, with the reason."""
+
+CLIENTS: Final = {
+    "test_redis_py": ("redis-py", "synchronous, RESP2 and RESP3: pools, pipelines, transactions, locks, streams"),
+    "test_redis_py_asyncio": ("redis-py, asyncio", "the same, with reads that block beside other work"),
+    "test_redis_py_pushes": ("redis-py", "messages, keyspace notifications, MONITOR, client-side caching"),
+    "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
+    "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
+    "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
+    "test_taskiq": ("taskiq-redis", "the stream broker: tasks, acknowledgements, takeover from a dead worker"),
+    "test_walrus": ("walrus", "consumer groups over several streams, time series"),
+    "test_redis_cli": ("redis-cli", "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, -3"),
+    "test_redis_benchmark": ("redis-benchmark", "its flags, and runs that end without an error"),
+    "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
+}
+"""By test module in tests/clients: who is tried, and with what."""
+
+INTRODUCTION: Final = f"""\
+# Compatibility
+
+What Headrace serves it answers as Redis {REDIS_VERSION} does, byte for byte: the tests send the same commands to both
+and compare. What it does not serve answers Redis' own unknown-command error.
+
+This page is made by `python -m headrace.commands.compatibility` from the command table, and a test holds it to that.
+What a configuration file of Redis may set is another matter: see [redis.conf.example](../redis.conf.example), and
+`compat-config` there. Every error text is in [errors.md](errors.md)."""
+
+
+def document_lines() -> Iterator[str]:
+    """The whole document."""
+    yield from INTRODUCTION.splitlines()
+    yield from ("", "## Command groups", "")
+    yield from _group_lines()
+    yield from ("", "## Commands that are missing in groups that are served", "")
+    yield from _absent_lines()
+    yield from ("", "## Commands out of scope", "")
+    for group in OUT_OF_SCOPE:
+        names = [name.upper() for name in COMMANDS_OF_REDIS[group].split() if "|" not in name]
+        yield f"- {group}: {', '.join(f'`{name}`' for name in names)}"
+    yield from ("", "## Differences", "", "In what is served, these commands differ from Redis:", "")
+    yield from difference_lines()
+    yield from ("", "What concerns no single command is told in the [README](../README.md#commands).")
+    yield from ("", "## Clients", "", "Each is installed and tried against a server by `make test-clients`.", "")
+    yield from ("| Client | What is tried |", "|---|---|")
+    for client, tried in CLIENTS.values():
+        yield f"| {client} | {tried} |"
+
+
+def served_names() -> set[str]:
+    """Every command and subcommand here, as COMMANDS_OF_REDIS spells them."""
+    return {row.name.lower() for row in all_rows()}
+
+
+def _group_lines() -> Iterator[str]:
+    served = served_names()
+    yield "| Group | Commands of Redis | Served | |"
+    yield "|---|---|---|---|"
+    for group, text in COMMANDS_OF_REDIS.items():
+        names = set(text.split())
+        here = len(names & served)
+        if group in OUT_OF_SCOPE:
+            yield f"| {group} | {len(names)} | none | {OUT_OF_SCOPE[group]} |"
+        else:
+            yield f"| {group} | {len(names)} | {'all' if here == len(names) else here} | |"
+
+
+def _absent_lines() -> Iterator[str]:
+    served = served_names()
+    for group, text in COMMANDS_OF_REDIS.items():
+        for name in text.split():
+            if group not in OUT_OF_SCOPE and "|" not in name and name not in served:
+                yield f"- `{name.upper()}`: {ABSENT[name]}"
+
+
+def main() -> int:
+    """Print the document."""
+    print("\n".join(document_lines()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
