@@ -188,3 +188,33 @@ async def test_publishing_keeps_the_stream_short(broker: RedisBroker, raw: redis
     for number in range(10):
         await broker.publish(number, stream="orders", maxlen=3)
     assert await raw.xlen("orders") == 3
+
+
+async def test_a_request_gets_its_reply(broker: RedisBroker) -> None:
+    """The reply comes over a channel that the broker makes for it."""
+
+    @broker.subscriber(stream=StreamSub("orders", group="g", consumer="worker", polling_interval=POLL_MS))
+    async def price(order: str) -> dict[str, int]:
+        return {order: 3}
+
+    await broker.start()
+    message = await broker.request("tea", stream="orders", timeout=DEADLINE_S)
+    assert await message.decode() == {"tea": 3}
+
+
+async def test_what_a_handler_returns_is_published(broker: RedisBroker) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    @broker.subscriber(stream=StreamSub("orders", group="g", consumer="worker", polling_interval=POLL_MS))
+    @broker.publisher(channel="packed")
+    async def pack(order: str) -> str:
+        return f"{order} is packed"
+
+    @broker.subscriber(channel="packed")
+    async def listen(text: str) -> None:
+        await heard.put(text)
+
+    await broker.start()
+    await broker.publish("tea", stream="orders")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await heard.get() == "tea is packed"

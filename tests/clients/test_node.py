@@ -108,6 +108,13 @@ class TestNodeRedis:
     def test_a_client_whose_connection_was_cut_comes_back(self, node_redis: Run) -> None:
         assert node_redis("reconnect") == {"isAnother": True, "hasReconnected": True, "entryId": "1-0"}
 
+    def test_messages_reach_channels_patterns_and_shards(self, node_redis: Run) -> None:
+        assert node_redis("messages") == {
+            "heard": [["news", "tea"], ["news", "tea"], ["shard", "rum"]],
+            "receivers": [2, 1],
+            "left": 0,
+        }
+
     def test_errors_keep_the_word_that_code_matches_on(self, node_redis: Run) -> None:
         assert node_redis("errors") == ["WRONGTYPE", "BUSYGROUP", "NOGROUP", "ERR"]
 
@@ -168,6 +175,14 @@ class TestIoredis:
 
     def test_a_client_whose_connection_was_cut_comes_back(self, ioredis: Run) -> None:
         assert ioredis("reconnect") == {"isAnother": True, "entryId": "1-0"}
+
+    def test_messages_reach_channels_and_patterns(self, ioredis: Run) -> None:
+        assert ioredis("messages") == {
+            "counts": [2, 3],
+            "heard": [["news", "tea"], ["ne*", "news", "tea"]],
+            "receivers": 2,
+            "left": [1, 0],
+        }
 
     def test_errors_keep_the_word_that_code_matches_on(self, ioredis: Run) -> None:
         assert ioredis("errors") == ["WRONGTYPE", "BUSYGROUP", "NOGROUP", "ERR"]

@@ -95,6 +95,21 @@ const scenarios = {
     return { isAnother: (await client.client("ID")) !== before, entryId };
   },
 
+  async messages(client) {
+    const subscriber = connect();
+    const heard = [];
+    const done = new Promise((resolve) => {
+      const listener = (...words) => heard.push(words) === 2 && resolve();
+      subscriber.on("message", listener);
+      subscriber.on("pmessage", listener);
+    });
+    const counts = [await subscriber.subscribe("news", "other"), await subscriber.psubscribe("ne*")];
+    const receivers = await client.publish("news", "tea");
+    await done;
+    const left = [await subscriber.unsubscribe("news", "other"), await subscriber.punsubscribe("ne*")];
+    return { counts, heard, receivers, left };
+  },
+
   async errors(client) {
     await client.set("k", "v");
     await client.xgroup("CREATE", "s", "g", "0", "MKSTREAM");

@@ -105,6 +105,25 @@ const scenarios = {
     return { isAnother: (await client.clientId()) !== before, hasReconnected: count > 0, entryId };
   },
 
+  async messages(client) {
+    const subscriber = await connect();
+    const heard = [];
+    const done = new Promise((resolve) => {
+      const listener = (message, channel) => heard.push([channel, message]) === 3 && resolve();
+      return Promise.all([
+        subscriber.subscribe("news", listener),
+        subscriber.pSubscribe("ne*", listener),
+        subscriber.sSubscribe("shard", listener),
+      ]).then(async () => {
+        heard.receivers = [await client.publish("news", "tea"), await client.sPublish("shard", "rum")];
+      });
+    });
+    await done;
+    await subscriber.unsubscribe();
+    await subscriber.pUnsubscribe();
+    return { heard: heard.toSorted(), receivers: heard.receivers, left: await client.publish("news", "ale") };
+  },
+
   async errors(client) {
     await client.set("k", "v");
     await client.xGroupCreate("s", "g", "0", { MKSTREAM: true });
