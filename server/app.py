@@ -50,7 +50,7 @@ from .users import load_users, reload_users, save_users
 
 if TYPE_CHECKING:
     from ..persistence.aof import AppendOnlyLog
-    from .tls_listener import TlsListener
+    from .tcp_door import TcpDoor
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +96,8 @@ class Server:
         self.exit_code = 0
         self._listening_sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
-        self.tls: TlsListener | None = None
-        """Set where there is a tls-port."""
+        self.tcp_door: TcpDoor | None = None
+        """Set where a process serves."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self.active_expiry = True
@@ -405,8 +405,8 @@ class Server:
             listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
             listener = await listen(self.new_connection, sock=each, backlog=self.config.tcp_backlog)
             self._listeners.append(listener)
-        if self.tls is not None:
-            self.tls.start()
+        if self.tcp_door is not None:
+            await self.tcp_door.start()
 
     def new_connection(self) -> Connection:
         """What reads and writes the next socket."""
@@ -430,8 +430,8 @@ class Server:
         """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
         for listener in self._listeners:
             listener.close()
-        if self.tls is not None:
-            self.tls.stop()
+        if self.tcp_door is not None:
+            self.tcp_door.stop()
         for handle in (self._cron_handle, self._timer):
             if handle is not None:
                 handle.cancel()

@@ -23,9 +23,10 @@ from ..persistence.errors import LogError, explain
 from .config import ChangeRefused, Config
 from .connection import format_address
 from .directives import BY_NAME
-from .listener import ListenError, UnixSocketFile, open_tcp_sockets, open_unix_socket
+from .listener import ListenError, UnixSocketFile, open_unix_socket
 from .logs import banner
 from .metrics_endpoint import MetricsEndpoint
+from .tcp_door import TcpDoor
 from .tls import TlsError
 from .tls_listener import TlsListener
 
@@ -152,17 +153,9 @@ def listen(server: Server) -> list[str]:
     """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name; where they listen. Raises ListenError."""
     config = server.config
     opened: list[str] = []
-    if config.port:
-        for each in open_tcp_sockets(os.fsdecode(config.bind).split(), config.port, config.tcp_backlog):
-            server.add_listening_socket(each)
-            opened.append(format_address(each.getsockname(), b"").decode())
-    if config.tls_port:
-        server.tls = tls = listen_over_tls(server)
-        for each in open_tcp_sockets(
-            os.fsdecode(config.bind).split(), config.tls_port, config.tcp_backlog, directive="tls-port"
-        ):
-            tls.add(each)
-            opened.append(format_address(each.getsockname(), b"").decode() + " (TLS)")
+    server.tcp_door = door = TcpDoor(server, listen_over_tls(server) if config.tls_port else None)
+    opened += [format_address(each.getsockname(), b"").decode() for each in door.sockets]
+    opened += [format_address(each.getsockname(), b"").decode() + " (TLS)" for each in door.tls_sockets]
     if config.unixsocket:
         path = os.fsdecode(config.unixsocket)
         server.add_listening_socket(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))

@@ -59,6 +59,7 @@ class TlsListener:
         for each in self._sockets:
             loop.remove_reader(each)
             each.close()
+        self._sockets.clear()
         for task in self._handshakes:
             task.cancel()
 

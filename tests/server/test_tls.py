@@ -70,11 +70,15 @@ async def secured_server(**values: bytes) -> AsyncIterator[Secured]:
     """A server that listens for TLS beside its ordinary port."""
     async with running_server(**values) as running:
         server = running.server
-        server.tls = TlsListener(server)
+        tls = TlsListener(server)
         listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
-        server.tls.add(listening)
-        server.tls.start()
-        yield Secured(running, listening.getsockname()[1])
+        tls.add(listening)
+        port = listening.getsockname()[1]
+        tls.start()
+        try:
+            yield Secured(running, port)
+        finally:
+            tls.stop()
 
 
 # -- getting in ----------------------------------------------------------------------------------
