@@ -137,15 +137,26 @@ ABSENT: Final = {
 """Commands that are not served although others of their group are, with the reason."""
 
 CLIENTS: Final = {
-    "test_redis_py": ("redis-py", "synchronous, RESP2 and RESP3: pools, pipelines, transactions, locks, streams"),
+    "test_redis_py": (
+        "redis-py",
+        "synchronous, RESP2 and RESP3: streams, pipelines, transactions, locks by SET and DELEX",
+    ),
+    "test_redis_py_pools": ("redis-py", "pools, retries, health checks. Not `Lock`: it is released by a script"),
     "test_redis_py_asyncio": ("redis-py, asyncio", "the same, with reads that block beside other work"),
     "test_redis_py_pushes": ("redis-py", "messages, keyspace notifications, MONITOR, client-side caching"),
     "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
     "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
     "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
-    "test_taskiq": ("taskiq-redis", "the stream broker: tasks, acknowledgements, takeover from a dead worker"),
+    "test_taskiq": (
+        "taskiq-redis",
+        "the stream broker delivers and acknowledges. Its takeover from dead workers releases a lock by a script: "
+        "a worker fails there",
+    ),
     "test_walrus": ("walrus", "consumer groups over several streams, time series"),
-    "test_redis_cli": ("redis-cli", "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, -3"),
+    "test_redis_cli": (
+        "redis-cli",
+        "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, --memkeys, -3",
+    ),
     "test_redis_benchmark": ("redis-benchmark", "its flags, and runs that end without an error"),
     "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
 }

@@ -133,6 +133,17 @@ def test_a_watched_stream_that_is_only_read_does_not(client: redis.Redis, server
         assert pipe.execute() == [True]
 
 
+@pytest.mark.filterwarnings("ignore:Call to .*experimental")
+def test_a_lock_is_given_back_by_its_owner_alone(client: redis.Redis) -> None:
+    """What redis-py's Lock does by a script, the conditions of SET and DELEX do without."""
+    assert client.set("lock", "ann", nx=True, px=60_000)
+    assert not client.set("lock", "bob", nx=True, px=60_000)
+    assert client.delex("lock", ifeq="bob") == 0
+    assert client.set("lock", "ann", ifeq="ann", px=90_000)
+    assert client.delex("lock", ifeq="ann") == 1
+    assert client.set("lock", "bob", nx=True, px=60_000)
+
+
 def test_errors_become_the_exceptions_clients_match_on(client: redis.Redis) -> None:
     client.set("str", "x")
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
