@@ -59,6 +59,6 @@ class Monitors:
         if client.is_unix:
             address = b"unix:" + self._context.server.config.unixsocket
         seconds, milliseconds = divmod(self._context.now_ms, 1000)
-        words = b" ".join(map(quoted, redact(argv)))
+        words = b" ".join(map(quoted, redact(row, argv)))
         line = b"%d.%06d [%d %b] %b" % (seconds, milliseconds * 1000, client.db.index, address, words)
         self._context.server.deliver(self.clients, SimpleString(line))

@@ -68,7 +68,7 @@ class SlowLog:
 
     def add(self, client: Client, row: Row, argv: list[bytes], duration_us: int, now_ms: int, config: Any) -> None:
         """Log a call of `client`; the oldest entries leave when there are more than `slowlog-max-len`."""
-        shown = cut(redact(argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
+        shown = cut(redact(row, argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
         call = SlowCall(self._next_id, now_ms // 1000, duration_us, shown, client.address, client.name, len(argv))
         self._calls.appendleft(call)
         self._next_id += 1
@@ -90,9 +90,12 @@ class SlowLog:
         self.tally = SlowTally()
 
 
-def redact(argv: list[bytes]) -> list[bytes]:
-    """The words of a request with passwords, and the names of users about to change, blotted out."""
-    command = argv[0].upper()
+def redact(row: Row, argv: list[bytes]) -> list[bytes]:
+    """The words of a request with passwords, and the names of users about to change, blotted out.
+
+    Whatever clients call the command: see `rename-command`.
+    """
+    command = row.name.partition("|")[0].encode()
     secret: set[int] = set()
     if command == b"AUTH":
         secret = set(range(1, len(argv)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.commands.lookup import named_row
 from headrace.commands.slow_log import cut, redact
 from support.inprocess import Rig
 from support.lines import split
@@ -146,7 +147,16 @@ def test_secrets_are_blotted_out_as_by_redis(headrace: Server, oracle: Server) -
     ],
 )
 def test_what_is_blotted_out(line: str, shown: str) -> None:
-    assert redact(split(line)) == split(shown)
+    argv = split(line)
+    row = named_row(argv)
+    assert row is not None
+    assert redact(row, argv) == split(shown)
+
+
+def test_a_renamed_command_is_blotted_out_as_well() -> None:
+    row = named_row([b"AUTH"])
+    assert row is not None
+    assert redact(row, [b"enter", b"secret"]) == [b"enter", b"(redacted)"]
 
 
 def test_cutting_leaves_what_fits() -> None:

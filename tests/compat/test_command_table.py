@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from compat.differences import ABSENT, is_known_difference
+from headrace.commands.permissions.known import REDIS_COMMANDS
 from support.comparison import first_difference, report
 from support.normalise import normalise
 from support.servers import Server
@@ -168,3 +169,8 @@ def test_bad_input_to_every_command_gets_the_same_answers(headrace: Server, orac
                     wrong.append(f"{text!r}\n{first_difference(*replies)}")
     if wrong:
         pytest.fail(report("random arguments", wrong), pytrace=False)
+
+
+def test_acl_rules_know_every_command_of_redis(oracle: Server) -> None:
+    with oracle.connect() as wire:
+        assert {name.lower() for name in wire.ask("COMMAND", "LIST")} == REDIS_COMMANDS
