@@ -41,6 +41,7 @@ class LogKeeper:
         config.on_change("appendfsync", self._change_policy)
         config.on_change("appendonly", self.turn)
         config.on_change("save", self._change_save_points)
+        config.on_change("dir", self._change_folder)
 
     # -- which log -------------------------------------------------------------------------------
 
@@ -114,6 +115,24 @@ class LogKeeper:
         if value and self._server.is_serving:
             self.lock_folder()
         self._server.snapshots.note_failing()
+
+    def _change_folder(self, folder: bytes) -> None:
+        """CONFIG SET dir: later snapshots, and logs turned on later, go there. Raises ChangeRefused, OSError."""
+        if self.log is not None or self._server.snapshots.is_log_wanted:
+            raise ChangeRefused("the append-only file stays where it is: turn it off first (appendonly no)")
+        before = os.getcwdb()
+        os.chdir(folder)
+        lock = FolderLock(os.getcwd())
+        try:
+            if self.lock.is_held and lock.path != self.lock.path:
+                lock.acquire()
+        except LogError as error:
+            os.chdir(before)
+            raise ChangeRefused(str(error)) from error
+        if lock.path != self.lock.path:
+            self.lock.release()
+            self.lock = lock
+        self._server.config.dir = os.getcwdb()
 
     # -- what it has -----------------------------------------------------------------------------
 

@@ -169,6 +169,43 @@ def test_signal_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> N
     assert b"XADD" in next((tmp_path / "appendonlydir").glob("*.incr.aof")).read_bytes()
 
 
+def test_data_folder_changes_while_there_is_no_log(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    process, port = start(tmp_path, "--dir", str(first), "--enable-protected-configs", "yes", "--save", "3600 1")
+    with Wire(port) as wire:
+        failed = b"-ERR CONFIG SET failed (possibly related to argument 'dir') - "
+        assert wire.call("CONFIG", "SET", "dir", "/nosuch") == failed + b"No such file or directory\r\n"
+        assert wire.call("CONFIG", "SET", "dir", "../second") == b"+OK\r\n"
+        assert wire.ask("CONFIG", "GET", "dir") == [b"dir", os.fsencode(second)]
+        assert wire.call("CONFIG", "SET", "dir", str(first), "port", "-1").startswith(b"-ERR")
+        assert wire.call("SAVE") == b"+OK\r\n"
+        assert wire.call("CONFIG", "SET", "appendonly", "yes") == b"+OK\r\n"
+        reply = wire.call("CONFIG", "SET", "dir", str(first))
+        assert reply == failed + b"the append-only file stays where it is: turn it off first (appendonly no)\r\n"
+    process.terminate()
+    assert process.wait(STOP_TIMEOUT_S) == 0
+    assert (second / "dump.rdb").exists()
+    assert (second / "appendonlydir").exists()
+    assert list(first.iterdir()) == []
+
+
+def test_data_folder_of_another_server_is_refused(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    other.mkdir()
+    first, first_port = start(tmp_path, "--dir", str(other), "--appendonly", "yes")
+    second, second_port = start(tmp_path, "--dir", str(mine), "--enable-protected-configs", "yes", "--save", "3600 1")
+    with Wire(second_port) as wire:
+        assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "dir", str(other))
+        assert wire.ask("CONFIG", "GET", "dir") == [b"dir", os.fsencode(mine)]
+    for process in (first, second):
+        process.terminate()
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert first_port != second_port
+
+
 @pytest.mark.parametrize(
     ("options", "is_written"),
     [
