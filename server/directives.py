@@ -127,6 +127,7 @@ TLS = (
     _row("tls-ciphers", TEXT, b""),
     _row("tls-ciphersuites", TEXT, b""),
     _row("tls-prefer-server-ciphers", BOOL, False),
+    _row("tls-session-caching", BOOL, True),
     _row("max-new-tls-connections-per-cycle", Integer(1, 1000), 1),
 )
 
@@ -241,7 +242,7 @@ _YES = """
     activerehashing aof-rewrite-incremental-fsync cluster-allow-pubsubshard-when-down cluster-allow-replica-migration
     cluster-require-full-coverage crash-log-enabled crash-memcheck-enabled dynamic-hz jemalloc-bg-thread
     rdb-save-incremental-fsync repl-diskless-sync replica-announced replica-ignore-maxmemory|slave-ignore-maxmemory
-    replica-read-only|slave-read-only replica-serve-stale-data|slave-serve-stale-data tls-session-caching
+    replica-read-only|slave-read-only replica-serve-stale-data|slave-serve-stale-data
 """
 _NO = """
     activedefrag cluster-allow-reads-when-down cluster-bus-port-protected-mode

@@ -26,6 +26,7 @@ DIRECTIVES: Final = (
     "tls-ciphers",
     "tls-ciphersuites",
     "tls-prefer-server-ciphers",
+    "tls-session-caching",
 )
 """What a context is made from; CONFIG SET of any makes a new one, from files that are read again."""
 
@@ -62,6 +63,9 @@ def build_context(config: Config) -> ssl.SSLContext:
     _choose_ciphers(context, config)
     _load_files(context, config)
     context.verify_mode = CLIENT_CERTIFICATES[config.tls_auth_clients]
+    if not config.tls_session_caching:
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_SINGLE_DH_USE
     return context
 

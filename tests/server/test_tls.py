@@ -339,6 +339,15 @@ def test_a_locked_key_opens_with_its_password(authority: Authority) -> None:
     assert build_context(config).verify_mode is ssl.CERT_NONE
 
 
+def test_tickets_are_given_out_unless_session_caching_is_off(authority: Authority) -> None:
+    config = Config()
+    for name, value in directives(authority).items():
+        setattr(config, name, value)
+    assert build_context(config).num_tickets == 2
+    config.tls_session_caching = False
+    assert build_context(config).num_tickets == 0
+
+
 def test_a_refused_start_is_one_line_and_exit_code_one(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "headrace", "--port", "0", "--tls-port", "7", "--dir", str(tmp_path)]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
