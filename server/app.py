@@ -33,7 +33,7 @@ from ..store.stream import Stream
 from .client_limits import ClientLimits
 from .config import Config
 from .connection import SLICE_COUNT, Connection
-from .cron import ActiveExpiry, IdempotenceExpiry
+from .cron import ActiveExpiry, IdempotenceExpiry, NodeSettling
 from .dispatch import Dispatcher
 from .info import render
 from .lifecycle import run
@@ -110,6 +110,7 @@ class Server:
         self._cron_count = 0
         self._cron_handle: asyncio.TimerHandle | None = None
         self.expiry = ActiveExpiry(self.store)
+        self._settling = NodeSettling(self.store)
         self._idempotence = IdempotenceExpiry(self.store)
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
@@ -341,6 +342,7 @@ class Server:
             self._idempotence.run(now_ms)
             self.limits.close_idle(now_ms)
         self.store.garbage.free(FREEING_NS)
+        self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)
         self.stats.sample(now_ms)
         self.finish_turn()

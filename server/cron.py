@@ -22,6 +22,15 @@ EXPIRY_BUDGET_NS: Final = 25_000_000
 STREAM_COUNT_PER_TURN: Final = 1000
 """Keys looked at in one turn for old idempotency pairs; they are hidden by their age anyway, this frees memory."""
 
+BUSY_COMMANDS_COUNT: Final = 1000
+"""Commands between two turns at which there is no time for what can wait."""
+
+SETTLING_BUDGET_NS: Final = 10_000_000
+"""Time one turn may spend on counting entries into nodes: some 4,000 of them."""
+
+SETTLING_LENGTH_MIN: Final = 1000
+"""Shorter streams are counted quickly enough when somebody asks."""
+
 
 class ActiveExpiry:
     """Removes expired keys nobody asks for, walking over all keys with an expiry time in rounds."""
@@ -80,3 +89,34 @@ class IdempotenceExpiry:
             if stream is not None and stream.idempotence.producers:
                 stream.expire_idempotence(now_ms)
         del self._keys[-STREAM_COUNT_PER_TURN:]
+
+
+class NodeSettling:
+    """Counts the entries of long streams into Redis' nodes while there is little else to do, so that the first
+    XTRIM, XDEL or XINFO STREAM after many plain XADD does not have to count them all while everybody waits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: list[tuple[Database, bytes]] = []
+        self._commands_count = 0
+
+    def run(self, commands_count: int) -> None:
+        """Count for a while, unless many commands were run since the last turn; `commands_count` is of all so far."""
+        is_busy = commands_count - self._commands_count > BUSY_COMMANDS_COUNT
+        self._commands_count = commands_count
+        if is_busy:
+            return
+        if not self._keys:
+            self._keys = [(db, key) for db in self._store.databases for key in db.streams]
+        end_ns = perf_counter_ns() + SETTLING_BUDGET_NS
+        for _ in range(min(STREAM_COUNT_PER_TURN, len(self._keys))):
+            db, key = self._keys[-1]
+            stream = db.streams.get(key)
+            if stream is not None and stream.log.length >= SETTLING_LENGTH_MIN and stream.has_unsettled:
+                left_ns = end_ns - perf_counter_ns()
+                if left_ns <= 0:
+                    return
+                stream.nodes.settle(stream.log, stream.limits, left_ns)
+                if stream.has_unsettled:
+                    return
+            self._keys.pop()

@@ -178,6 +178,13 @@ class EntryLog:
             for position in range(low, high):
                 yield body.id_at(position), body.slice(position, position + 1)
 
+    def runs(self, start: StreamID, end: StreamID) -> Iterator[tuple[list[StreamID], bytes]]:
+        """The live entries from `start` to `end`, both included, a run at a time: IDs, and the bytes of them all. The
+        log must not change meanwhile."""
+        for chunk, low, high in self._spans(start, end):
+            body = chunk.read_once()
+            yield body.ids(low, high), body.slice(low, high)
+
     def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
         """Every live entry, a chunk's worth at a time."""
         for chunk in self._chunks:

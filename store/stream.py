@@ -129,6 +129,11 @@ class Stream:
         """Compute node boundaries for entries added since; before any removal and before limits change."""
         self.nodes.settle(self.log, self.limits)
 
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether entries have been added since the nodes were computed."""
+        return self.log.last_id > self.nodes.settled_id
+
     def is_referenced(self, entry_id: StreamID) -> bool:
         """Whether a group still has the entry pending, or has not been delivered it (the ACKED test)."""
         groups = self.groups.values()

@@ -7,8 +7,17 @@ from itertools import count
 import pytest
 
 from headrace.server import cron
-from headrace.server.cron import EXPIRY_BUDGET_NS, SAMPLE_COUNT, STALE_WEIGHT, ActiveExpiry
+from headrace.server.cron import (
+    EXPIRY_BUDGET_NS,
+    SAMPLE_COUNT,
+    SETTLING_LENGTH_MIN,
+    STALE_WEIGHT,
+    ActiveExpiry,
+    NodeSettling,
+)
 from headrace.store.database import Store
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
 
 NOW_MS = 1_700_000_000_000
 
@@ -47,3 +56,23 @@ def test_turn_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 2 * (EXPIRY_BUDGET_NS + 1))
     expiry.reset_statistics()
     assert (expiry.cap_reached_count, expiry.spent_ns, expiry.stale_share) == (0, 0, 0)
+
+
+def test_long_streams_are_settled_while_there_is_little_to_do() -> None:
+    store = Store()
+    long, short = Stream(StreamLimits()), Stream(StreamLimits())
+    store.databases[0].put(b"long", long)
+    store.databases[0].put(b"short", short)
+    for number in range(1, SETTLING_LENGTH_MIN + 1):
+        entry = b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+        long.append(number << 64, entry)
+        if number < SETTLING_LENGTH_MIN:
+            short.append(number << 64, entry)
+    settling = NodeSettling(store)
+    settling.run(cron.BUSY_COMMANDS_COUNT + 1)
+    assert long.has_unsettled
+    for _ in range(100):
+        settling.run(cron.BUSY_COMMANDS_COUNT + 1)
+    assert not long.has_unsettled
+    assert short.has_unsettled
+    long.check()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from itertools import islice
+
 import pytest
 from hiredis import pack_command
 
-from headrace.store.ids import ID_MAX, format_id, make_id, parse_id
+from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import NodeLedger, StreamLimits, integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
@@ -104,3 +107,48 @@ def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], co
     ledger = NodeLedger()
     ledger.first_ids = first_ids
     assert ledger.radix_nodes_count == count
+
+
+def node_size(ids: list[int], entries: list[list[bytes]], names: list[bytes]) -> int:
+    """The listpack of a node, added up from its parts (Redis, t_stream.c)."""
+    size = 7 + integer_size(len(entries)) + 2 + integer_size(len(names)) + sum(map(string_size, names))
+    for entry_id, pairs in zip(ids, entries, strict=True):
+        size += 2
+        size += integer_size(signed_difference(entry_id >> 64, ids[0] >> 64))
+        size += integer_size(signed_difference(entry_id & U64_MAX, ids[0] & U64_MAX))
+        if pairs[::2] == names:
+            size += sum(map(string_size, pairs[1::2])) + integer_size(len(names) + 3)
+        else:
+            size += integer_size(len(pairs) // 2) + sum(map(string_size, pairs)) + integer_size(len(pairs) + 4)
+    return size + (2 if entries else 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(seed: int) -> None:
+    print("seed", seed)
+    source = random.Random(seed)
+    texts = [b"", b"7", b"-12", b"0123", b"128", b"99999", b"x" * 63, b"y" * 64, b"z" * 4096, b"text", b"text9"]
+    limits = StreamLimits(node_entries_max=source.choice([0, 10, 300]), node_size_max=source.choice([200, 4096, 0]))
+    streams = [Stream(limits) for _ in range(2)]
+    entry_id, entries = make_id(5, 5), {}
+    for _ in range(3_000):
+        entry_id += source.choice([1, 200, 1 << 64, 5000 << 64, (1 << 64) - 3])
+        names = source.choice([[b"f", b"g"], [b"f", b"g"], [b"other"]])
+        pairs = [text for name in names for text in (name, source.choice(texts))]
+        entries[entry_id] = pairs
+        for stream in streams:
+            stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(tuple(pairs)))
+    streams[0].settle_nodes()
+    steps = 0
+    while streams[1].has_unsettled:
+        streams[1].nodes.settle(streams[1].log, streams[1].limits, 0)
+        steps += 1
+    assert steps > 1
+    assert streams[0].nodes.nodes == streams[1].nodes.nodes
+    for stream in streams:
+        ids = iter(entries)
+        for node in stream.nodes.nodes:
+            own = list(islice(ids, node.live))
+            assert (own[0], own[-1]) == (node.first_id, node.last_id)
+            assert node.size == node_size(own, [entries[each] for each in own], node.field_names)
+        stream.check()
