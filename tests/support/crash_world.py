@@ -127,6 +127,10 @@ class Peer(Session):
         else:
             self.world.server.run(self, requests)  # type: ignore[arg-type]
 
+    def resume_soon(self) -> None:
+        """See `Connection`."""
+        self.world.loop.call_soon(self.resume)
+
     def resume(self) -> None:
         """See `Connection`."""
         if not self.must_wait and self.backlog:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from support.lines import expand, split
@@ -136,7 +136,10 @@ class Player:
             return
         wire = self._connect(line.who)
         if line.mode == "?":
-            self._arrived(line.who, wire.receive(), line.number)
+            if line.who in self.waiting:
+                self._arrived(line.who, wire.receive(), line.number)
+            else:
+                self.seen[-1] = replace(self.seen[-1], number=line.number)  # it has come early, on a busy machine
             return
         argv = self._arguments(line.command)
         wire.send(*argv)
