@@ -78,6 +78,7 @@ class Tracking:
         """Bytes of the keys of the table."""
         self.broadcasts: dict[bytes, Broadcast] = {}
         """By prefix; none is without clients."""
+        self._is_broadcast_due = False
         self.own_changes: list[bytes | None] = []
         """Keys that the running client is to hear of behind its reply; None is all keys."""
 
@@ -168,14 +169,12 @@ class Tracking:
                 self._tell_now_or_later(client, key)
 
     def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
-        is_first = not any(broadcast.changes for broadcast in self.broadcasts.values())
-        is_noted = False
         for prefix, broadcast in self.broadcasts.items():
             if key.startswith(prefix):
                 broadcast.changes[key] = writer
-                is_noted = True
-        if is_first and is_noted:
-            self._context.server.broadcast_soon()
+                if not self._is_broadcast_due:
+                    self._is_broadcast_due = True
+                    self._context.server.broadcast_soon()
 
     # -- telling ---------------------------------------------------------------------------------
 
@@ -187,6 +186,7 @@ class Tracking:
 
     def tell_broadcasts(self) -> None:
         """The turn is over: one message for each prefix, keys in order."""
+        self._is_broadcast_due = False
         for _, broadcast in sorted(self.broadcasts.items()):
             changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
             for client in list(broadcast.clients) if changes else ():

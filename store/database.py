@@ -224,7 +224,9 @@ class Database:
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
         """`put` over whatever is there, as SET does: an expired key is removed first, and what is overwritten is
         announced before the event."""
-        self.announce_overwritten(key, self.get(key, now_ms), value)
+        old = self.get(key, now_ms)
+        if self.is_observed:
+            self.announce_overwritten(key, old, value)
         self.put(key, value, event, keep_expiry=keep_expiry)
 
     def replace(self, key: bytes, value: Value) -> Value | None:
