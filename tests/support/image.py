@@ -59,9 +59,8 @@ def read_instructions(text: str) -> list[tuple[str, str]]:
     """The (instruction, arguments) of a Dockerfile, comments left out and continued lines joined."""
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
     joined = "\n".join(lines).replace("\\\n", " ")
-    return [
-        (name.upper(), rest.strip()) for name, _, rest in (line.partition(" ") for line in joined.splitlines()) if name
-    ]
+    split = (line.partition(" ") for line in joined.splitlines())
+    return [(name.upper(), rest.strip()) for name, _, rest in split if name]
 
 
 class Stage:
@@ -110,7 +109,7 @@ class Image:
         return ["nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", *command]
 
     def shell(self, script: str, **variables: str) -> str:
-        """Run a script as root in the mount namespace; its output. Raises CalledProcessError, with all of it."""
+        """Run a script as root in the mount namespace; its output. A script that fails fails the test, showing it."""
         done = subprocess.run(
             self.words("sh", "-ec", script),
             env={"PATH": BASE_PATH, **variables},

@@ -208,3 +208,8 @@ def test_a_suite_without_it_starts_nothing_and_imports_nothing(run_suite: RunSui
             assert loaded == {"headrace", "headrace.testing", "headrace.testing.pytest_plugin"}
     """
     assert run_suite(suite, "-q", "-p", "no:asyncio")[-1].startswith("1 passed")
+
+
+def test_it_can_be_left_out(run_suite: RunSuite) -> None:
+    lines = run_suite("def test_it(headrace_server): ...", "-q", "-p", "no:headrace")
+    assert any("fixture 'headrace_server' not found" in line for line in lines)
