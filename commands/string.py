@@ -150,6 +150,8 @@ def _parse_set(argv: list[bytes]) -> SetRequest:
         ("7.0.0", "`NX` may stand beside `GET`."),
         ("8.4.0", "Added `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE`."),
     ),
+    differs="With `GET` and a digest of the wrong length it answers the error alone; Redis answers the old value as "
+    "well, so that later replies are taken for those of the wrong commands.",
 )
 def set_(context: Context, argv: list[bytes]) -> Reply:
     """SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
