@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..commands.client import Client
 from ..protocol.reader import RequestReader
 from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
-from .dispatch import Session
+from .session import Session
 
 if TYPE_CHECKING:
     from .app import Server

@@ -9,7 +9,6 @@ Redis' order, and recomputes the flag afterwards.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterable
 from enum import Enum, auto
 from operator import length_hint
@@ -33,6 +32,7 @@ from ..store.database import Database
 from ..store.errors import GenericError, ReplyError
 from ..store.stream import Stream
 from .pushes import Pushes
+from .session import Session
 from .waiters import LineKey, Waiter, Waiters
 
 logger = logging.getLogger(__name__)
@@ -113,21 +113,6 @@ SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
 }  # fmt: skip
 """All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
-
-
-class Session:
-    """What the dispatcher knows of a connection: its client, the output so far, and the requests that must wait."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.out: list[bytes] = []
-        """Reply pieces not yet handed to the transport."""
-        self.backlog: deque[list[bytes]] = deque()
-        """Requests behind a blocked, held or slow-reading one, or left for the client's next turn."""
-
-    def put_back(self, requests: Iterable[list[bytes]]) -> None:
-        """Requests that were taken out and not run: they come before all that wait."""
-        self.backlog.extendleft(reversed(list(requests)))
 
 
 class Next(Enum):

@@ -11,7 +11,7 @@ from ..protocol.replies import Reply
 if TYPE_CHECKING:
     from ..commands.client import Client
     from ..commands.context import Context
-    from .dispatch import Session
+    from .session import Session
 
 
 class Pushes:

@@ -7,7 +7,7 @@ by XDEL, XDELEX and XACKDEL, never by trimming), `entries_added` is entries-adde
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
 from .errors import GenericError
 from .group import ENTRIES_READ_UNKNOWN, Group
@@ -46,7 +46,7 @@ class Stream:
         "nodes",
         "used_ms",
     )
-    newest_image_number = 0
+    newest_image_number: ClassVar[int] = 0
     """That of the last `StoreImage` made."""
 
     def __init__(self, limits: StreamLimits) -> None:

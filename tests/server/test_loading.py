@@ -12,7 +12,7 @@ from headrace.commands.client import Client
 from headrace.persistence.errors import LogError
 from headrace.server.app import Server
 from headrace.server.config import Config
-from headrace.server.dispatch import Session
+from headrace.server.session import Session
 from support.inprocess import Clock, finish_turns
 from support.lines import split
 from support.wire import encode

@@ -13,7 +13,7 @@ import pytest
 from headrace.commands.client import Client
 from headrace.server.app import Server
 from headrace.server.config import Config
-from headrace.server.dispatch import Session
+from headrace.server.session import Session
 from headrace.store.image import StoreImage
 from support.digest import Digest, digest_of
 from support.inprocess import Clock, finish_turns

@@ -22,8 +22,8 @@ from headrace.persistence.records import select_record
 from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
 from headrace.server.config import Config
-from headrace.server.dispatch import Session
 from headrace.server.replay import loading
+from headrace.server.session import Session
 from support.digest import Digest, digest_of
 from support.inprocess import Clock
 from support.lines import split

@@ -11,8 +11,9 @@ from typing import Any
 from headrace.commands.client import Client
 from headrace.server.app import Server
 from headrace.server.config import Config
-from headrace.server.dispatch import Dispatcher, Session
+from headrace.server.dispatch import Dispatcher
 from headrace.server.listener import open_tcp_sockets
+from headrace.server.session import Session
 from support.lines import split
 from support.wire import Argument, encode
 
