@@ -17,8 +17,9 @@ from ..protocol.packing import pack_command
 from .errors import PipelineError
 from .options import WriteOptions
 
-STREAM, FIELDS, ID, IID, ACK_ID, ACK_STREAM = "_stream", "_fields", "_id", "_iid", "_ack_id", "_ack_stream"
-RESERVED = (STREAM, FIELDS, ID, IID, ACK_ID, ACK_STREAM)
+STREAM, FIELDS, ID, IID, PID = "_stream", "_fields", "_id", "_iid", "_pid"
+ACK_ID, ACK_STREAM, PAIRS = "_ack_id", "_ack_stream", "_pairs"
+RESERVED = (STREAM, FIELDS, PAIRS, ID, IID, PID, ACK_ID, ACK_STREAM)
 """Columns that are no fields."""
 SHARDS = 64
 """Producers that the rows of idempotency=column are spread over: the stream remembers so many for each of them."""
@@ -79,13 +80,14 @@ class Encoder:
         fields = {name.encode(): text(column) for name, column in columns.items() if name not in RESERVED}
         is_plain = (
             FIELDS not in columns
+            and PAIRS not in columns
             and isinstance(keys, bytes)
             and all(column.null_count == 0 for name, column in columns.items() if name not in RESERVED)
         )
         if is_plain and fields and self.options.idempotency in ("idmp", "none") and self.options.id_mode == "auto":
             commands = list(self._by_template(keys, fields, first_row, len(records)))
         else:
-            maps = columns[FIELDS].to_pylist() if FIELDS in columns else None
+            maps = _more_pairs(columns)
             ids = self._explicit_ids(columns)
             places = self._places(columns, first_row, len(records))
             commands = self._one_by_one(keys, places, ids, fields, maps, first_row)
@@ -117,8 +119,9 @@ class Encoder:
         if idempotency == "content":
             return ([b"IDMPAUTO", self.producer.encode()] for _ in range(count))
         if idempotency == "column":
-            iids = text(_required(columns, IID, "idempotency=column"))
-            return ([b"IDMP", self._shard(iid), iid] for iid in map(_not_null, iids))
+            iids = [_not_null(iid) for iid in text(_required(columns, IID, "idempotency=column"))]
+            own = text(columns[PID]) if PID in columns else [None] * count
+            return ([b"IDMP", self._named_pid(pid, iid), iid] for pid, iid in zip(own, iids, strict=True))
         rows = range(first_row, first_row + count)
         return ([b"IDMP", self._pid(row // self.chunk), self._iid(row)] for row in rows)
 
@@ -128,8 +131,9 @@ class Encoder:
     def _iid(self, row: int) -> bytes:
         return f"{self.batch}.{row % self.chunk}".encode()
 
-    def _shard(self, iid: bytes) -> bytes:
-        return f"{self.producer}:{crc32(iid) % SHARDS}".encode()
+    def _named_pid(self, pid: bytes | None, iid: bytes) -> bytes:
+        """The producer that the row names in `_pid`, else one of the shards."""
+        return b"%b:%b" % (self.producer.encode(), b"%d" % (crc32(iid) % SHARDS) if pid is None else pid)
 
     def _by_template(
         self, key: bytes | list[bytes], fields: dict[bytes, list[bytes | None]], first_row: int, count: int
@@ -174,7 +178,7 @@ class Encoder:
         places: Iterable[list[bytes]],
         ids: list[bytes] | None,
         fields: dict[bytes, list[bytes | None]],
-        maps: list[Any] | None,
+        maps: list[list[bytes]] | None,
         first_row: int,
     ) -> list[bytes]:
         trim, names = trimming(self.options), list(fields)
@@ -184,9 +188,7 @@ class Encoder:
             pairs = [
                 word for name, value in zip(names, values, strict=True) if value is not None for word in (name, value)
             ]
-            for name, value in (maps[index] or ()) if maps is not None else ():
-                if value is not None:
-                    pairs += [_bytes(name), _bytes(value)]
+            pairs += maps[index] if maps is not None else ()
             if not pairs:
                 raise PipelineError(
                     f"row {first_row + index} of partition {self.partition} has no fields: all are null"
@@ -226,6 +228,19 @@ def _not_null(value: bytes | None) -> bytes:
     if value is None:
         raise PipelineError("a row has null in _iid")
     return value
+
+
+def _more_pairs(columns: dict[str, Any]) -> list[list[bytes]] | None:
+    """What `_fields` and `_pairs` add to each row: fields and values in turn."""
+    if FIELDS not in columns and PAIRS not in columns:
+        return None
+    maps = columns[FIELDS].to_pylist() if FIELDS in columns else repeat(None)
+    lists = columns[PAIRS].to_pylist() if PAIRS in columns else repeat(None)
+    found = []
+    for pairs, structs in zip(maps, lists, strict=False):
+        both = [*(pairs or ()), *((one["field"], one["value"]) for one in structs or ())]
+        found.append([_bytes(item) for pair in both if pair[1] is not None for item in pair])
+    return found
 
 
 def _bytes(value: Any) -> bytes:

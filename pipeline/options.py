@@ -65,6 +65,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def rate(text: str) -> float:
+    """A positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise ValueError("a positive number")
+    return value
+
+
 def choice(*words: str) -> Callable[[str], str]:
     """One of some words, in any case."""
 
@@ -278,6 +289,7 @@ class WriteOptions(Endpoint):
     trim_exact: bool = option(False, "Trim exactly instead of about.", boolean)
     trim_limit: int | None = option(None, "Entries to trim at once at most.", number(0))
     pipeline: int = option(500, "Rows per round trip.", number(1, 100_000))
+    max_rate: float | None = option(None, "Rows per second of each partition at most.", rate)
     ack_group: str | None = option(
         None, "Acknowledge the entries named by `_ack_id` in this group once their rows are written."
     )

@@ -7,9 +7,10 @@ was not answered is sent again.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,13 +137,17 @@ class _Writer:
                 ack_group=options.ack_group,
             )
             prepared: set[bytes] = set()
+            size, pace, started = options.pipeline, _pacer(options.max_rate), time.monotonic()
+            if options.max_rate is not None:
+                size = max(1, min(size, int(options.max_rate / 10)))
             count = 0
             for records in iterator:
                 if new := encoder.streams(records) - prepared:
                     pipeline.finish()
                     self._prepare(new)
                     prepared |= new
-                for window in windows(encoder.encode(records, count), count, options.pipeline):
+                for window in windows(encoder.encode(records, count), count, size):
+                    pace(started, window.first_row)
                     pipeline.send(window)
                 count += len(records)
             pipeline.finish()
@@ -190,6 +195,16 @@ class HeadraceStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options, None)
+
+
+def _pacer(rate: float | None) -> Callable[[float, int], None]:
+    """Waits until so many rows are due that many seconds after the start."""
+
+    def pace(started: float, row: int) -> None:
+        if rate is not None:
+            time.sleep(max(0.0, started + row / rate - time.monotonic()))
+
+    return pace
 
 
 def windows(rows: Sequence[Row], first_row: int, size: int) -> Iterator[Window]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from .batch import FilteringBatchReader, HeadraceBatchReader
 from .decode import META, PERMISSIVE, Decoder
-from .encode import ACK_ID, ACK_STREAM, FIELDS, ID, IID, RESERVED, STREAM, trimming
+from .encode import ACK_ID, ACK_STREAM, FIELDS, ID, IID, PAIRS, PID, RESERVED, STREAM, trimming
 from .errors import OptionError
 from .log import HeadraceLogReader
 from .options import (
@@ -101,10 +101,11 @@ def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
         kind = column.dataType.simpleString()
         if column.name.startswith("_") and column.name not in RESERVED:
             raise OptionError(f"column {column.name} cannot be written; names with _ are {', '.join(RESERVED)}")
-        if column.name != FIELDS and kind.startswith(COMPLEX):
+        if column.name in (FIELDS, PAIRS):
+            if kind not in META[column.name].types:
+                raise OptionError(f"column {column.name} is {' or '.join(META[column.name].types)}, not {kind}")
+        elif kind.startswith(COMPLEX):
             raise OptionError(f"column {column.name} is {kind}: turn it into text with to_json first")
-        if column.name == FIELDS and kind not in META[FIELDS].types:
-            raise OptionError(f"column {FIELDS} is {' or '.join(META[FIELDS].types)}, not {kind}")
     needed = {
         "stream": not options.stream and STREAM not in names and STREAM,
         "idempotency=column": options.idempotency == "column" and IID not in names and IID,
@@ -120,7 +121,7 @@ def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
             raise OptionError("option stream is missing, and the rows have no column _stream")
         if column_name:
             raise OptionError(f"option {name} needs a column {column_name}")
-    if not names - {STREAM, ID, IID, ACK_ID, ACK_STREAM}:
+    if not names - {STREAM, ID, IID, PID, ACK_ID, ACK_STREAM}:
         raise OptionError("the rows have no column that could be a field")
     return options
 

@@ -1,0 +1,39 @@
+"""`python -m headrace.pipeline JOB ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from .errors import PipelineError, message_of
+from .jobs import archive, audit, deadletter, replay
+from .jobs.common import print_summary
+
+JOBS = {job.name: job for job in (archive.JOB, replay.JOB, deadletter.JOB, audit.JOB)}
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a job. Errors are one line on standard error and exit code 1."""
+    parser = argparse.ArgumentParser(prog="headrace.pipeline", description="Jobs around streams and consumer groups.")
+    subparsers = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for job in JOBS.values():
+        job.add_arguments(subparsers.add_parser(job.name, help=job.help, description=job.help))
+    arguments = parser.parse_args(words)
+    started = time.monotonic()
+    try:
+        summary = JOBS[arguments.job].run(arguments)
+    except KeyboardInterrupt:
+        print(f"{arguments.job}: interrupted; the same command goes on where it was", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if not isinstance(error, PipelineError) and not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        print(f"{arguments.job}: {message_of(error)}", file=sys.stderr)
+        return 1
+    print_summary(arguments.job, started, summary)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

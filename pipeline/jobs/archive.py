@@ -1,0 +1,102 @@
+"""archive: a stream to Parquet files by day, each entry once.
+
+A batch overwrites the folders `dt=<day>/batch=<query>-<number>`, so one that is repeated after a crash replaces what it
+had written, and any reader of Parquet sees each entry once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..errors import PipelineError
+from ..session import local_session
+from .common import Job, Progress, Summary, add_connection, add_spark, connection_options
+
+CHECKPOINT = "_headrace_checkpoint"
+"""Inside of the archive; readers of Parquet pass over names that begin with an underscore."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the command line."""
+    parser.add_argument("--stream", help="keys, separated by commas")
+    parser.add_argument("--stream-pattern", help="glob pattern of keys, instead of --stream")
+    parser.add_argument("--path", required=True, help="folder of the archive")
+    parser.add_argument("--fields", help="columns for fields, e.g. 'n bigint, user string'; default: all as one map")
+    parser.add_argument(
+        "--exact", action="store_true", help="keep fields as ordered pairs of bytes, for an exact replay"
+    )
+    parser.add_argument("--group", help="consumer group to tell the position")
+    parser.add_argument("--max-entries", type=int, default=250_000, help="entries per batch (default %(default)s)")
+    parser.add_argument("--follow", metavar="INTERVAL", help="do not end: a batch each INTERVAL, e.g. '1 minute'")
+    add_spark(parser)
+    add_connection(parser)
+
+
+def run(arguments: argparse.Namespace) -> Summary:
+    """Archive what is there, or follow the stream until interrupted. Raises PipelineError."""
+    if arguments.exact and arguments.fields:
+        raise PipelineError("only one of --exact and --fields can be given")
+    spark = local_session("headrace archive", master=arguments.master)
+    frame = _source(spark, arguments)
+    written = _Written(Progress("archive"))
+
+    def write(batch: Any, number: int) -> None:
+        from pyspark.sql import functions as sql
+
+        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "unknown"
+        dated = batch.withColumn("dt", sql.date_format("_ts", "yyyy-MM-dd"))
+        tagged = dated.withColumn("batch", sql.lit(f"{query[:8]}-{number}"))
+        writer = tagged.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.option("compression", "zstd").partitionBy("dt", "batch").parquet(arguments.path)
+
+    trigger = {"processingTime": arguments.follow} if arguments.follow else {"availableNow": True}
+    checkpoint = f"{arguments.path.rstrip('/')}/{CHECKPOINT}"
+    query = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(**trigger).start()
+    try:
+        while not query.awaitTermination(1):
+            written.look(query)
+    except KeyboardInterrupt:
+        query.stop()
+    written.look(query)
+    written.progress.end()
+    return {"entries": written.entries, "batches": written.batches, "path": arguments.path}
+
+
+def _source(spark: Any, arguments: argparse.Namespace) -> Any:
+    options = {"startingOffsets": "earliest", "maxEntriesPerTrigger": str(arguments.max_entries)}
+    named = {
+        "stream": arguments.stream,
+        "streamPattern": arguments.stream_pattern,
+        "group": arguments.group,
+        "fields": arguments.fields,
+    }
+    options |= {name: value for name, value in named.items() if value is not None} | connection_options(arguments)
+    reader = spark.readStream.format("headrace").options(**options)
+    if arguments.exact:
+        reader = reader.schema(
+            "_stream string, _id string, _ts timestamp, _pairs array<struct<field:binary,value:binary>>"
+        )
+    return reader.load()
+
+
+class _Written:
+    """What the query's progress tells, each batch once."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.entries = 0
+        self.batches = 0
+        self._last = -1
+
+    def look(self, query: Any) -> None:
+        """Take in what is new."""
+        for one in query.recentProgress:
+            if one["batchId"] > self._last and one["numInputRows"]:
+                self._last = one["batchId"]
+                self.entries += one["numInputRows"]
+                self.batches += 1
+        self.progress.show(self.entries)
+
+
+JOB = Job("archive", "Write a stream to Parquet files by day, each entry once.", add_arguments, run)

@@ -1,0 +1,129 @@
+"""deadletter: entries delivered too often, or released as FATAL, leave their group for another stream.
+
+For each page of entries, in this order: fence (claim them, so that no other worker has them), copy (to the stream,
+known by their ID, and to a file named after its content), acknowledge (all of the page in one command). A crash at any
+point leaves entries with the consumer of this job; the next run begins with these, and repeats harmlessly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..connection import Connection
+from ..errors import PipelineError
+from ..options import seconds
+from ..page import Page
+from ..queue import FATAL, Group, Held
+from .common import Job, Progress, Summary, add_connection, endpoint
+
+CONSUMER = "headrace:deadletter"
+PAGE_SIZE = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the command line."""
+    parser.add_argument("--stream", required=True, help="key of the stream")
+    parser.add_argument("--group", required=True, help="its consumer group")
+    parser.add_argument(
+        "--max-deliveries", type=int, default=5, help="entries delivered more often go (default %(default)s)"
+    )
+    parser.add_argument("--min-idle", default="60s", help="leave entries that are worked on (default %(default)s)")
+    parser.add_argument("--target", help="stream to copy them to")
+    parser.add_argument("--path", help="folder for Parquet files with them")
+    parser.add_argument("--dry-run", action="store_true", help="only count them")
+    add_connection(parser)
+
+
+def run(arguments: argparse.Namespace) -> Summary:
+    """Move the entries. Raises PipelineError."""
+    if not (arguments.target or arguments.path or arguments.dry_run):
+        raise PipelineError("--target or --path is needed (or --dry-run): entries are not thrown away")
+    try:
+        min_idle_ms = round(seconds(arguments.min_idle) * 1000)
+    except ValueError as error:
+        raise PipelineError(f"--min-idle must be {error}") from None
+    progress, moved = Progress("deadletter"), 0
+    with Connection(endpoint(arguments)) as connection:
+        group = Group(connection, arguments.stream, arguments.group, PAGE_SIZE)
+        if arguments.dry_run:
+            found = find(connection, group, arguments.max_deliveries, min_idle_ms)
+            return {"entries": sum(len(ids) for ids in found), "moved": 0}
+        while held := _fenced(connection, group, arguments.max_deliveries, min_idle_ms):
+            page = group.entries(held.ids)
+            if arguments.path and len(page):
+                write_parquet(Path(arguments.path), arguments.stream, arguments.group, page, held)
+            group.bury(held.ids, held.counts, arguments.target)
+            moved += len(held.ids)
+            progress.show(moved)
+        if CONSUMER in group.consumers():
+            group.drop(CONSUMER)
+    progress.end()
+    return {"entries": moved, "target": arguments.target, "path": arguments.path}
+
+
+def _fenced(connection: Connection, group: Group, most: int, min_idle_ms: int) -> Held | None:
+    """The next page of entries that only this job holds; left ones of a crashed run come first."""
+    held = next(group.held(CONSUMER), None)
+    if held is not None:
+        return held
+    for ids in find(connection, group, most, min_idle_ms):
+        connection.call("XCLAIM", group.stream, group.name, CONSUMER, min_idle_ms, *ids, "JUSTID")
+        held = next(group.held(CONSUMER), None)
+        if held is not None:
+            return held
+    return None
+
+
+def find(connection: Connection, group: Group, most: int, min_idle_ms: int) -> Iterator[list[bytes]]:
+    """IDs of pending entries that were delivered more than `most` times and that nobody works on, in pages."""
+    first = b"-"
+    while True:
+        doing = f"group {group.name} of stream {group.stream}"
+        rows: Any = connection.call("XPENDING", group.stream, group.name, first, "+", PAGE_SIZE, doing=doing)
+        ids = [row[0] for row in rows if row[3] > most and (row[2] >= min_idle_ms or not row[1])]
+        if ids:
+            yield ids
+        if len(rows) < PAGE_SIZE:
+            return
+        first = b"(" + rows[-1][0]
+
+
+def write_parquet(folder: Path, stream: str, group: str, page: Page, held: Held) -> Path:
+    """A file whose name says what is in it: a page that is written again replaces itself."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise PipelineError("--path needs pyarrow: pip install 'headrace[spark]'") from None
+    counts = dict(zip(held.ids, held.counts, strict=True))
+    pairs = pa.list_(pa.struct([("field", pa.binary()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "_stream": pa.array([stream] * len(page), pa.string()),
+            "_group": pa.array([group] * len(page), pa.string()),
+            "_id": pa.array([one.decode() for one in page.ids], pa.string()),
+            "_deliveries": pa.array([counts[one] for one in page.ids], pa.int64()),
+            "_reason": pa.array(["fatal" if counts[one] == FATAL else "deliveries" for one in page.ids], pa.string()),
+            "_pairs": pa.array(
+                [[{"field": f, "value": v} for f, v in zip(p[::2], p[1::2], strict=True)] for p in page.pairs()], pairs
+            ),
+        }
+    )
+    digest = hashlib.sha256(b" ".join([stream.encode(), group.encode(), *page.ids])).hexdigest()[:12]
+    target = folder / f"dead-{page.ids[0].decode()}-{digest}.parquet"
+    temporary = folder / f".{target.name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, temporary, compression="zstd")
+        temporary.rename(target)
+    except OSError as error:
+        raise PipelineError(f"--path: cannot write {target}: {error.strerror}") from None
+    return target
+
+
+JOB = Job("deadletter", "Move entries that were delivered too often to another stream.", add_arguments, run)

@@ -1,0 +1,203 @@
+"""Logs as events: the same whatever the splits, whatever is in the values, and whoever wrote the log."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.persistence.checksum import with_checksums
+from headrace.pipeline import aof
+from headrace.pipeline.aof import Events, find_boundary, log_files, plan_splits, scan
+from headrace.pipeline.errors import BadLog
+from headrace.protocol.packing import pack_command
+from support.servers import Server
+from support.spark_streams import connect
+
+HOSTILE = [
+    b"\r\n*3\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n",
+    b"\n#TS:5\r\n",
+    b"#",
+    b"\r\n",
+    b"plain",
+    b"\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n9\r\n"[:20],
+]
+Row = tuple[object, ...]
+
+
+def rows_of(path: Path, split_size: int) -> list[Row]:
+    """All events in the order of the log."""
+    found = []
+    for split in plan_splits([path], split_size):
+        for e in scan(split):
+            columns = (e.n, e.db, e.ts, e.kind, e.stream, e.grp, e.consumer, e.id, e.time_ms, e.deliveries)
+            found += sorted(zip(*columns, strict=True), key=lambda row: int(row[0]))
+    return [row[1:] for row in found]
+
+
+def random_log(rnd: random.Random, count: int) -> tuple[bytes, list[Row]]:
+    parts, expected = [], []
+    db, ts = 0, None
+    for n in range(count):
+        draw = rnd.random()
+        if draw < 0.02:
+            db = rnd.randrange(3)
+            parts.append(pack_command((b"SELECT", b"%d" % db)))
+        elif draw < 0.05:
+            ts = 1700000000 + n
+            parts.append(b"#TS:%d\r\n" % ts)
+        elif draw < 0.5:
+            parts.append(pack_command((b"XADD", b"s", b"%d-0" % n, b"f", rnd.choice(HOSTILE))))
+            expected.append((db, ts, "add", b"s", None, None, b"%d-0" % n, None, None))
+        elif draw < 0.8:
+            ids = [b"%d-%d" % (n, index) for index in range(rnd.choice([1, 1, 3]))]
+            words = (
+                b"XCLAIM",
+                b"s",
+                b"g",
+                b"c",
+                b"0",
+                *ids,
+                b"TIME",
+                b"%d" % n,
+                b"RETRYCOUNT",
+                b"2",
+                b"FORCE",
+                b"JUSTID",
+            )
+            parts.append(pack_command(words))
+            expected += [(db, ts, "deliver", b"s", b"g", b"c", one, n, 2) for one in ids]
+        else:
+            ids = [b"%d-%d" % (n, index) for index in range(rnd.choice([1, 2]))]
+            parts.append(pack_command((b"XACK", b"s", b"g", *ids)))
+            expected += [(db, ts, "ack", b"s", b"g", None, one, None, None) for one in ids]
+    return b"".join(parts), expected
+
+
+@pytest.mark.parametrize("has_checksums", [False, True])
+def test_splits_of_any_size_give_the_same_events(
+    has_checksums: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = random.randrange(2**32)
+    rnd = random.Random(seed)
+    data, expected = random_log(rnd, 3000)
+    if has_checksums:
+        cuts = [0, *sorted(rnd.sample([m.end() for m in aof.RECORD_START.finditer(data)], 5)), len(data)]
+        real = [0, *[c for c in cuts[1:-1] if find_boundary(data, c) == c], len(data)]
+        data = b"".join(with_checksums(data[a:b] for a, b in itertools.pairwise(real)))
+    path = tmp_path / "log.aof"
+    path.write_bytes(data)
+    monkeypatch.setattr(aof, "PIECE_SIZE", 997)
+    monkeypatch.setattr(aof, "EVENTS_MIN", 100)
+    for split_size in (len(data), 40_000, 7_001):
+        assert rows_of(path, split_size) == expected, f"seed {seed}, splits of {split_size}"
+
+
+def test_boundary_is_found_from_any_place() -> None:
+    seed = random.randrange(2**32)
+    rnd = random.Random(seed)
+    parts = [pack_command((b"XADD", b"s", b"%d-0" % n, b"f", rnd.choice(HOSTILE))) for n in range(400)]
+    starts, data = {0}, b""
+    for part in parts:
+        data += part
+        starts.add(len(data))
+    for start in rnd.sample(range(len(data) - 5000), 200):
+        found = find_boundary(data, start)
+        assert found in starts, f"seed {seed}, from {start}"
+        assert found >= start
+
+
+def test_every_kind_of_command_becomes_events(tmp_path: Path) -> None:
+    log = [
+        "XADD s IDMP p i MAXLEN ~ 100 LIMIT 5 1-0 f v",
+        "XADD s NOMKSTREAM MINID 0-5 2-0 f v",
+        "XGROUP CREATE s g 0-0 ENTRIESREAD 0",
+        "XGROUP CREATECONSUMER s g c",
+        "XCLAIM s g c 0 1-0 2-0 TIME 77 RETRYCOUNT 1 FORCE JUSTID LASTID 2-0",
+        "XNACK s g FATAL IDS 1 1-0 RETRYCOUNT 9 FORCE",
+        "XACKDEL s g KEEPREF IDS 2 1-0 2-0",
+        "XDEL s 3-0 4-0",
+        "XDELEX s KEEPREF IDS 1 5-0",
+        "XTRIM s MAXLEN = 3",
+        "XTRIM s MINID 9-0",
+        "SET text x",
+        "DEL s text",
+    ]
+    path = tmp_path / "log.aof"
+    path.write_bytes(b"".join(pack_command(tuple(line.encode().split())) for line in log))
+    found = [(str(row[2]), row[3], row[4], row[5], row[6], row[8]) for row in rows_of(path, 10**6)]
+    assert found == [
+        ("add", b"s", None, None, b"1-0", None),
+        ("add", b"s", None, None, b"2-0", None),
+        ("group-create", b"s", b"g", None, b"0-0", None),
+        ("group-createconsumer", b"s", b"g", b"c", None, None),
+        ("deliver", b"s", b"g", b"c", b"1-0", 1),
+        ("deliver", b"s", b"g", b"c", b"2-0", 1),
+        ("release-fatal", b"s", b"g", None, b"1-0", 9),
+        ("ack", b"s", b"g", None, b"1-0", None),
+        ("ack", b"s", b"g", None, b"2-0", None),
+        ("delete", b"s", b"g", None, b"1-0", None),
+        ("delete", b"s", b"g", None, b"2-0", None),
+        ("delete", b"s", None, None, b"3-0", None),
+        ("delete", b"s", None, None, b"4-0", None),
+        ("delete", b"s", None, None, b"5-0", None),
+        ("trim", b"s", None, None, None, None),
+        ("trim", b"s", None, None, b"9-0", None),
+        ("drop", b"s", None, None, None, None),
+        ("drop", b"text", None, None, None, None),
+    ]
+
+
+def test_record_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    whole = pack_command((b"XADD", b"s", b"1-0", b"f", b"v"))
+    path = tmp_path / "log.aof"
+    for size in range(len(whole)):
+        path.write_bytes(whole * 3 + whole[:size])
+        assert len(rows_of(path, 10**6)) == 3
+
+
+def test_damage_and_false_cuts_are_told(tmp_path: Path) -> None:
+    whole = pack_command((b"XADD", b"s", b"1-0", b"f", b"v" * 100))
+    path = tmp_path / "log.aof"
+    path.write_bytes(whole * 3 + b"?what\r\n" + whole)
+    with pytest.raises(BadLog, match="no record where one should be"):
+        rows_of(path, 10**6)
+    path.write_bytes(whole * 3)
+    with pytest.raises(BadLog, match="the cut at offset 200 is inside of a value"):
+        list(scan(aof.Split(str(path), 0, 0, 200)))
+    with pytest.raises(BadLog, match="holds no manifests"):
+        log_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
+def test_log_of_a_server_tells_what_was_done(name: str, start_server: Callable[..., Server]) -> None:
+    server = start_server(name, "--appendonly", "yes", "--appendfsync", "always")
+    with connect(server) as connection:
+        for n in range(1, 4):
+            connection.call("XADD", "s", f"{n}-0", "f", "v")
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+        connection.call("XCLAIM", "s", "g", "bob", 0, "2-0")
+        connection.call("XACK", "s", "g", "1-0", "2-0")
+        connection.call("XNACK", "s", "g", "FAIL", "IDS", 1, "3-0")
+    events = Events()
+    for split in plan_splits(log_files(server.folder)):
+        for found in scan(split):
+            events.n += [0] * len(found)
+            events.kind += found.kind
+            events.id += found.id
+            events.consumer += found.consumer
+            events.deliveries += found.deliveries
+    found_rows = list(zip(events.kind, events.id, events.consumer, events.deliveries, strict=True))
+    assert ("deliver", b"2-0", b"bob", 2) in found_rows
+    assert sorted(row[1] or b"" for row in found_rows if row[0] == "deliver" and row[2] == b"ann") == [
+        b"1-0",
+        b"2-0",
+        b"3-0",
+    ]
+    assert sum(row[0] == "add" for row in found_rows) == 3
+    assert {row[1] for row in found_rows if row[0] == "ack"} == {b"1-0", b"2-0"}
+    assert {row[:2] for row in found_rows if row[0].startswith("release")} == {("release-fail", b"3-0")}

@@ -1,0 +1,191 @@
+"""The jobs, started as a user starts them but within the tests' Spark session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.__main__ import main
+from support.servers import Server
+from support.spark_streams import connect, fill
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    """The summary of a job that succeeds."""
+    code = main([str(word) for word in words])
+    output = capsys.readouterr()
+    assert code == 0, output.err
+    summary: dict[str, Any] = json.loads(output.out.splitlines()[-1])
+    return summary
+
+
+def entries(server: Server, key: str) -> list[Any]:
+    with connect(server) as connection:
+        found: list[Any] = connection.call("XRANGE", key, "-", "+")
+    return found
+
+
+@pytest.mark.spark
+def test_archive_goes_on_where_it_ended_and_keeps_each_entry_once(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "s", 500)
+    words = ["archive", "--stream", "s", "--path", tmp_path / "a", "--port", headrace.port, "--max-entries", 200]
+    assert run(capsys, *words)["entries"] == 500
+    # A crash after a batch was written and before Spark noted it:
+    commits = tmp_path / "a" / "_headrace_checkpoint" / "commits"
+    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink()
+    fill(headrace, "s", 100, first=501)
+    run(capsys, *words)
+    rows = spark.read.parquet(str(tmp_path / "a")).collect()
+    assert sorted(int(row._fields["n"]) for row in rows) == list(range(1, 601))
+    assert {str(row.dt) for row in rows} == {"1970-01-01"}
+
+
+@pytest.mark.spark
+def test_exact_archive_is_replayed_as_it_was_and_once(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "s", 50)
+    with connect(headrace) as connection:
+        connection.call("XADD", "s", "99-5", "same", b"\xff\r\n", "same", "2", "", "")
+    where = ["--path", tmp_path / "a", "--port", headrace.port]
+    run(capsys, "archive", "--stream", "s", "--exact", *where)
+    for _ in range(2):
+        assert run(capsys, "replay", "--stream", "copy", "--ids", "keep", *where)["entries"] == 51
+        run(capsys, "replay", "--stream", "new", "--rate", 10_000, *where)
+    assert entries(headrace, "copy") == entries(headrace, "s")
+    assert sorted(pairs for _, pairs in entries(headrace, "new")) == sorted(
+        pairs for _, pairs in entries(headrace, "s")
+    )
+
+
+@pytest.mark.spark
+def test_json_lines_are_replayed_once(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        lines = [json.dumps({"file": name, "n": n, "more": {"x": [n]}}) for n in (1, 1, 2)]
+        (tmp_path / f"{name}.json").write_text("\n".join(lines))
+    words = ["--path", tmp_path, "--format", "json", "--stream", "out", "--port", headrace.port, "--where", "n < 2"]
+    for _ in range(2):
+        assert run(capsys, "replay", *words)["entries"] == 4
+    found = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for _, pairs in entries(headrace, "out")]
+    assert [row[b"more"] for row in found] == [b'{"x":[1]}'] * 4
+    assert sorted(row[b"file"] for row in found) == [b"a", b"a", b"b", b"b"]
+
+
+def poison(server: Server) -> None:
+    """Six pending entries, of which 2-0 and 3-0 were delivered seven times, and 5-0 was released as FATAL."""
+    fill(server, "s", 6)
+    with connect(server) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+        connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        connection.call("XCLAIM", "s", "g", "c", 0, "2-0", "3-0", "IDLE", 3_600_000, "RETRYCOUNT", 7, "JUSTID")
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", 1, "5-0")
+
+
+def test_poison_is_moved_once_and_the_rest_left(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    poison(server)
+    words = ["deadletter", "--stream", "s", "--group", "g", "--port", server.port, "--target", "dead"]
+    assert run(capsys, *words, "--dry-run")["entries"] == 3
+    with connect(server) as connection:
+        # A run that was killed after its copies, before it acknowledged:
+        connection.call("XCLAIM", "s", "g", "headrace:deadletter", 0, "2-0", "JUSTID")
+        connection.call("XADD", "dead", "IDMP", "dlq:s:g", "2-0", "*", "n", "2", "user", "u2")
+    assert run(capsys, *words)["entries"] == 3
+    assert [pairs[1] for _, pairs in entries(server, "dead")] == [b"2", b"3", b"5"]
+    with connect(server) as connection:
+        rows = connection.call("XPENDING", "s", "g", "-", "+", 10)
+        assert [row[0] for row in rows] == [b"1-0", b"4-0", b"6-0"]
+        assert len(connection.call("XINFO", "CONSUMERS", "s", "g")) == 1
+
+
+def test_poison_is_kept_as_parquet(headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: `make test-pipeline` installs it")
+    poison(headrace)
+    words = ["deadletter", "--stream", "s", "--group", "g", "--port", headrace.port, "--path", tmp_path / "dead"]
+    assert run(capsys, *words)["entries"] == 3
+    rows = pq.read_table(tmp_path / "dead").to_pylist()
+    assert [(row["_id"], row["_reason"]) for row in rows] == [
+        ("2-0", "deliveries"),
+        ("3-0", "deliveries"),
+        ("5-0", "fatal"),
+    ]
+    assert rows[0]["_pairs"][0] == {"field": b"n", "value": b"2"}
+
+
+@pytest.mark.spark
+def test_audit_tells_who_had_what_and_reports_it(
+    spark: Any, start_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server("headrace", "--appendonly", "yes", "--appendfsync", "always")
+    fill(server, "s", 10)
+    with connect(server) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+        connection.call("XCLAIM", "s", "g", "bob", 0, "2-0", "3-0")
+        connection.call("XACK", "s", "g", *[f"{n}-0" for n in range(1, 8)])
+    words = ["--path", server.folder, "--report", tmp_path / "r.html", "--events", tmp_path / "e", "--split-size", 200]
+    summary = run(capsys, "audit", *words)
+    assert summary["kinds"] == {"ack": 7, "add": 10, "deliver": 12, "group-create": 1, "group-setid": 1}
+    [group] = summary["groups"]
+    assert (group["entries"], group["deliveries"], group["redelivered_percent"]) == (10, 12, 20.0)
+    assert group["not_acknowledged"] == 3
+    page = (tmp_path / "r.html").read_text()
+    assert "<td>ann</td><td>bob</td><td class=number>2</td>" in page
+    assert "<rect" in page
+    assert spark.read.parquet(str(tmp_path / "e")).count() == 31
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["deadletter", "--stream", "s", "--group", "g"], "deadletter: --target or --path is needed"),
+        (
+            ["deadletter", "--stream", "s", "--group", "g", "--target", "t", "--min-idle", "x"],
+            "--min-idle must be a time",
+        ),
+        (
+            ["deadletter", "--stream", "s", "--group", "g", "--target", "t", "--port", "x"],
+            "option port must be a whole",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["archive", "--path", "/nowhere", "--exact", "--fields", "n int"], "only one of --exact and --fields"),
+        (["audit", "--path", "/nowhere"], "audit: /nowhere holds no manifests"),
+        (["replay", "--path", "/nowhere", "--rate", "0"], "replay: --rate must be positive"),
+        (["replay", "--path", "/nowhere/at/all"], "Path does not exist"),
+    ],
+)
+def test_mistakes_are_one_line_with_spark(
+    spark: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_every_job_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for job in ("archive", "replay", "deadletter", "audit"):
+        with pytest.raises(SystemExit) as ended:
+            main([job, "--help"])
+        assert ended.value.code == 0
+        assert "--path" in capsys.readouterr().out
