@@ -11,66 +11,19 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Final
 
 from .. import REDIS_VERSION, __version__
-from ..commands.client import Client
 from ..commands.table import all_rows
-from ..store.database import Database, Store
-from .config import Config
-from .cron import ActiveExpiry
-from .stats import Stats
-
-if TYPE_CHECKING:
-    from .loading import Loading
-    from .memory import Memory
-    from .snapshots import Snapshots
-
-Fields = list[tuple[str, object]]
+from ..store.database import Database
+from .info_source import Fields, Source, zeros
+from .info_storage import memory_fields, persistence_fields
+from .process import gcc_version
 
 TTL_SAMPLE_COUNT: Final = 1000
 """Keys that `avg_ttl` looks at: the mean of more would not be worth the pause."""
-
-
-class Source(Protocol):
-    """The server as INFO sees it."""
-
-    config: Config
-    stats: Stats
-    store: Store
-    started_ms: int
-    context: Any
-    """Its `loading` says whether the log is being replayed; its `subscriptions` and `slow_log` are counted."""
-    clock: Callable[[], int]
-
-    @property
-    def log(self) -> Any:
-        """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
-        ...
-
-    @property
-    def loading(self) -> Loading:
-        """How far the load is."""
-        ...
-
-    @property
-    def memory(self) -> Memory:
-        """The account of dataset and clients."""
-        ...
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """Background jobs."""
-        ...
-
-    expiry: ActiveExpiry
-
-    @property
-    def clients(self) -> Mapping[int, Client]:
-        """Connected clients by ID."""
-        ...
 
 
 def render(server: Source, sections: Iterable[bytes]) -> bytes:
@@ -85,37 +38,6 @@ def render(server: Source, sections: Iterable[bytes]) -> bytes:
         if title.lower() in wanted
     ]
     return "\r\n".join(texts).encode("utf-8", "surrogateescape")
-
-
-def human_size(size: int) -> str:
-    """`801576` as `782.79K`: powers of 1024, two decimals."""
-    if size < 1024:
-        return f"{size}B"
-    amount = float(size)
-    for unit in "KMGTP":
-        amount /= 1024
-        if amount < 1024 or unit == "P":
-            break
-    return f"{amount:.2f}{unit}"
-
-
-def resident_size() -> int:
-    """Memory of this process that is in RAM; the peak where the system does not say."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except (OSError, ValueError, IndexError):
-        return peak_size()
-
-
-def peak_size() -> int:
-    """The most memory this process ever had in RAM."""
-    # Linux counts in KiB, macOS in bytes.
-    unit_size = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_size
-
-
-# -- sections ------------------------------------------------------------------------------------
 
 
 def server_fields(server: Source) -> Fields:
@@ -134,7 +56,7 @@ def server_fields(server: Source) -> Fields:
         ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
         ("monotonic_clock", "POSIX clock_gettime"),
         ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
-        ("gcc_version", _gcc_version()),
+        ("gcc_version", gcc_version()),
         ("process_id", os.getpid()),
         ("process_supervised", "no"),
         ("run_id", server.stats.run_id),
@@ -165,12 +87,6 @@ def server_fields(server: Source) -> Fields:
     ]
 
 
-def _gcc_version() -> str:
-    """Of the compiler that made this Python; where that was another one, what Redis says then."""
-    compiler, _, version = platform.python_compiler().partition(" ")
-    return version.split(" ")[0] if compiler == "GCC" else "0.0.0"
-
-
 def client_fields(server: Source) -> Fields:
     """Who is connected, who is blocked and on how many keys."""
     clients = list(server.clients.values())
@@ -194,144 +110,6 @@ def client_fields(server: Source) -> Fields:
         ("total_blocking_keys", len(keys)),
         ("total_blocking_keys_on_nokey", len(keys_of_groups)),
     ]
-
-
-def memory_fields(server: Source) -> Fields:
-    """What dataset and clients take, and beside it what is resident: the whole process, interpreter included."""
-    used = server.memory.measure()
-    peak = server.memory.peak_size
-    dataset = server.memory.dataset_size
-    resident = resident_size()
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    clients = server.memory.clients_size
-    log_buffer = _log_value(server, "buffer_size", 0)
-    return [
-        *_sized("used_memory", used),
-        *_sized("used_memory_rss", resident),
-        *_sized("used_memory_peak", peak),
-        ("used_memory_peak_time", server.memory.peak_ms // 1000),
-        ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
-        ("used_memory_overhead", used - dataset),
-        ("used_memory_startup", 0),
-        ("used_memory_dataset", dataset),
-        ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
-        # Python's allocator keeps what is resident, like that of a Redis without jemalloc.
-        ("allocator_allocated", used),
-        ("allocator_active", resident),
-        ("allocator_resident", resident),
-        ("allocator_muzzy", 0),
-        *_sized("total_system_memory", total),
-        *_zeros("used_memory_lua", "used_memory_vm_eval"),
-        ("used_memory_lua_human", human_size(0)),
-        *_zeros("used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"),
-        *_zeros("used_memory_vm_functions"),
-        *_sized("used_memory_vm_total", 0),
-        *_zeros("used_memory_functions", "used_memory_hash_templates"),
-        *_sized("used_memory_scripts", 0),
-        *_sized("maxmemory", server.config.maxmemory),
-        ("maxmemory_policy", server.config.maxmemory_policy.decode()),
-        *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
-        ("mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"),
-        ("mem_fragmentation_bytes", resident - used),
-        ("mem_not_counted_for_evict", log_buffer),
-        ("mem_replication_backlog", 0),
-        *_zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),
-        ("mem_clients_normal", clients),
-        ("mem_clients_normal_shared", 0),
-        ("mem_clients_normal_unshared", clients),
-        *_zeros("mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer"),
-        *_zeros("mem_cluster_slot_migration_input_buffer_peak", "mem_cluster_links"),
-        ("mem_aof_buffer", log_buffer),
-        ("mem_allocator", "python"),
-        *_zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
-        ("lazyfree_pending_objects", len(server.store.garbage)),
-        *_zeros("lazyfreed_objects"),
-    ]
-
-
-def _zeros(*names: str) -> Fields:
-    """Fields of what Headrace has not and does not do, so that none is the truth."""
-    return [(name, 0) for name in names]
-
-
-def _ratios(*names: str) -> Fields:
-    """Of what is one and the same."""
-    return [field for name in names for field in ((f"{name}_ratio", "1.00"), (f"{name}_bytes", 0))]
-
-
-def _sized(name: str, size: int) -> Fields:
-    return [(name, size), (f"{name}_human", human_size(size))]
-
-
-def persistence_fields(server: Source) -> Fields:
-    """dump.rdb and the append-only file."""
-    save = server.snapshots.save
-    fields: Fields = [
-        ("loading", int(server.context.loading)),
-        ("async_loading", 0),
-        ("current_cow_peak", 0),
-        ("current_cow_size", 0),
-        ("current_cow_size_age", 0),
-        ("current_fork_perc", "0.00"),
-        ("current_save_keys_processed", server.snapshots.keys_done),
-        ("current_save_keys_total", server.snapshots.keys_total),
-        ("rdb_changes_since_last_save", server.snapshots.changes_count),
-        ("rdb_bgsave_in_progress", int(save.is_running)),
-        ("rdb_last_save_time", server.snapshots.last_save_ms // 1000),
-        ("rdb_last_bgsave_status", "ok" if save.last_ok else "err"),
-        ("rdb_last_bgsave_time_sec", save.last_duration_s),
-        ("rdb_current_bgsave_time_sec", save.running_s(server.clock())),
-        ("rdb_saves", save.count),
-        ("rdb_saves_consecutive_failures", save.failures_count),
-        ("rdb_last_cow_size", 0),
-        ("rdb_last_load_keys_expired", server.loading.keys_expired),
-        ("rdb_last_load_keys_loaded", server.loading.keys_loaded),
-        ("aof_enabled", int(server.log is not None)),
-        *_log_fields(server),
-        ("aof_last_cow_size", 0),
-        ("backup_in_progress", 0),
-        ("module_fork_in_progress", 0),
-        ("module_fork_last_cow_size", 0),
-    ]
-    if server.log is not None:
-        fields += [
-            ("aof_current_size", _log_value(server, "current_size", 0)),
-            ("aof_base_size", _log_value(server, "base_size", 0)),
-            ("aof_pending_rewrite", int(server.snapshots.rewrite.is_scheduled)),
-            ("aof_buffer_length", _log_value(server, "buffer_size", 0)),
-            ("aof_pending_bio_fsync", int(_log_value(server, "is_fsync_pending", False))),
-            ("aof_delayed_fsync", _log_value(server, "delayed_fsyncs_count", 0)),
-        ]
-    if server.context.loading:
-        progress = server.loading
-        fields += [
-            ("loading_start_time", progress.started_ms // 1000),
-            ("loading_total_bytes", progress.total_size),
-            ("loading_rdb_used_mem", 0),
-            ("loading_loaded_bytes", progress.read_size),
-            ("loading_loaded_perc", f"{100 * progress.read_size / max(progress.total_size, 1):.2f}"),
-            ("loading_eta_seconds", progress.eta_s),
-        ]
-    return fields
-
-
-def _log_fields(server: Source) -> Fields:
-    """How rewrites went, and the log's last write; without a log, the values of one that never failed."""
-    rewrite = server.snapshots.rewrite
-    return [
-        ("aof_rewrite_in_progress", int(rewrite.is_running)),
-        ("aof_rewrite_scheduled", int(rewrite.is_scheduled)),
-        ("aof_last_rewrite_time_sec", rewrite.last_duration_s),
-        ("aof_current_rewrite_time_sec", rewrite.running_s(server.clock())),
-        ("aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"),
-        ("aof_rewrites", rewrite.count),
-        ("aof_rewrites_consecutive_failures", rewrite.failures_count),
-        ("aof_last_write_status", "ok" if _log_value(server, "last_write_ok", True) else "err"),
-    ]
-
-
-def _log_value(server: Source, name: str, default: Any) -> Any:
-    return default if server.log is None else getattr(server.log, name, default)
 
 
 def thread_fields(server: Source) -> Fields:
@@ -368,7 +146,7 @@ def stats_fields(server: Source) -> Fields:
         ("sync_full", 0),
         ("sync_partial_ok", 0),
         ("sync_partial_err", 0),
-        *_zeros("expired_subkeys", "expired_subkeys_active"),
+        *zeros("expired_subkeys", "expired_subkeys_active"),
         ("expired_keys", stats.expired_keys),
         ("expired_keys_active", stats.expired_keys_active),
         ("expired_stale_perc", f"{server.expiry.stale_share * 100:.2f}"),
@@ -376,7 +154,7 @@ def stats_fields(server: Source) -> Fields:
         ("expire_cycle_cpu_milliseconds", server.expiry.spent_ns // 1_000_000),
         ("evicted_keys", 0),
         ("evicted_clients", stats.evicted_clients),
-        *_zeros("evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"),
+        *zeros("evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"),
         ("keyspace_hits", sum(db.hits for db in server.store.databases)),
         ("keyspace_misses", sum(db.misses for db in server.store.databases)),
         ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),
@@ -385,8 +163,8 @@ def stats_fields(server: Source) -> Fields:
         ("latest_fork_usec", stats.latest_fork_us),
         ("total_forks", stats.forks),
         ("migrate_cached_sockets", 0),
-        *_zeros("slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
-        *_zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
+        *zeros("slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
+        *zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
         ("tracking_total_keys", len(server.context.tracking.table)),
         ("tracking_total_items", server.context.tracking.items_count),
         ("tracking_total_prefixes", len(server.context.tracking.broadcasts)),
@@ -394,18 +172,18 @@ def stats_fields(server: Source) -> Fields:
         ("total_error_replies", stats.error_replies),
         ("total_reads_processed", stats.reads_processed),
         ("total_writes_processed", stats.writes_processed),
-        *_zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
-        *_zeros("io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"),
+        *zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
+        *zeros("io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"),
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
-        *_zeros("reply_buffer_shrinks", "reply_buffer_expands"),
+        *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
         ("avg_pipeline_length_sum", pipelined_count),
         ("avg_pipeline_length_cnt", reads_count),
         ("avg_pipeline_length", f"{pipelined_count / max(reads_count, 1):.2f}"),
         ("slowlog_commands_count", slow.count),
         ("slowlog_commands_time_ms_max", f"{slow.longest_us / 1000:.2f}"),
         ("slowlog_commands_time_ms_sum", f"{slow.total_us / 1000:.2f}"),
-        *_zeros("hash_templates", "hash_template_keys"),
+        *zeros("hash_templates", "hash_template_keys"),
         ("acl_access_denied_auth", stats.acl_denied_auth),
         ("acl_access_denied_cmd", stats.acl_denied_command),
         ("acl_access_denied_key", stats.acl_denied_key),

@@ -10,7 +10,7 @@ import ctypes
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
-from .info import resident_size
+from .process import resident_size
 
 if TYPE_CHECKING:
     from .app import Server

@@ -14,7 +14,7 @@ from .. import REDIS_VERSION, __version__
 from ..commands.table import all_rows
 from ..store.group import Group
 from ..store.stream import Stream
-from .info import resident_size
+from .process import resident_size
 
 Value = int | float
 Samples = Iterable[tuple[tuple[str, ...], Value]]

@@ -25,7 +25,7 @@ from ..store.errors import GenericError
 from ..store.image import KeyImage, StoreImage, keys_now
 from .directive_kinds import SavePoints
 from .directives import BY_NAME
-from .info import resident_size
+from .process import resident_size
 
 if TYPE_CHECKING:
     from .app import Server

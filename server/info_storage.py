@@ -1,0 +1,149 @@
+"""INFO of what is kept: the sections Memory and Persistence. Sizes are bytes."""
+
+from __future__ import annotations
+
+import os
+
+from .info_source import Fields, Source, log_value, zeros
+from .process import resident_size
+
+
+def human_size(size: int) -> str:
+    """`801576` as `782.79K`: powers of 1024, two decimals."""
+    if size < 1024:
+        return f"{size}B"
+    amount = float(size)
+    for unit in "KMGTP":
+        amount /= 1024
+        if amount < 1024 or unit == "P":
+            break
+    return f"{amount:.2f}{unit}"
+
+
+def memory_fields(server: Source) -> Fields:
+    """What dataset and clients take, and beside it what is resident: the whole process, interpreter included."""
+    used = server.memory.measure()
+    peak = server.memory.peak_size
+    dataset = server.memory.dataset_size
+    resident = resident_size()
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    clients = server.memory.clients_size
+    log_buffer = log_value(server, "buffer_size", 0)
+    return [
+        *_sized("used_memory", used),
+        *_sized("used_memory_rss", resident),
+        *_sized("used_memory_peak", peak),
+        ("used_memory_peak_time", server.memory.peak_ms // 1000),
+        ("used_memory_peak_perc", f"{used * 100 / peak:.2f}%"),
+        ("used_memory_overhead", used - dataset),
+        ("used_memory_startup", 0),
+        ("used_memory_dataset", dataset),
+        ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
+        # Python's allocator keeps what is resident, like that of a Redis without jemalloc.
+        ("allocator_allocated", used),
+        ("allocator_active", resident),
+        ("allocator_resident", resident),
+        ("allocator_muzzy", 0),
+        *_sized("total_system_memory", total),
+        *zeros("used_memory_lua", "used_memory_vm_eval"),
+        ("used_memory_lua_human", human_size(0)),
+        *zeros("used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"),
+        *zeros("used_memory_vm_functions"),
+        *_sized("used_memory_vm_total", 0),
+        *zeros("used_memory_functions", "used_memory_hash_templates"),
+        *_sized("used_memory_scripts", 0),
+        *_sized("maxmemory", server.config.maxmemory),
+        ("maxmemory_policy", server.config.maxmemory_policy.decode()),
+        *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
+        ("mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"),
+        ("mem_fragmentation_bytes", resident - used),
+        ("mem_not_counted_for_evict", log_buffer),
+        ("mem_replication_backlog", 0),
+        *zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),
+        ("mem_clients_normal", clients),
+        ("mem_clients_normal_shared", 0),
+        ("mem_clients_normal_unshared", clients),
+        *zeros("mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer"),
+        *zeros("mem_cluster_slot_migration_input_buffer_peak", "mem_cluster_links"),
+        ("mem_aof_buffer", log_buffer),
+        ("mem_allocator", "python"),
+        *zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
+        ("lazyfree_pending_objects", len(server.store.garbage)),
+        *zeros("lazyfreed_objects"),
+    ]
+
+
+def _ratios(*names: str) -> Fields:
+    """Of what is one and the same."""
+    return [field for name in names for field in ((f"{name}_ratio", "1.00"), (f"{name}_bytes", 0))]
+
+
+def _sized(name: str, size: int) -> Fields:
+    return [(name, size), (f"{name}_human", human_size(size))]
+
+
+def persistence_fields(server: Source) -> Fields:
+    """dump.rdb and the append-only file."""
+    save = server.snapshots.save
+    fields: Fields = [
+        ("loading", int(server.context.loading)),
+        ("async_loading", 0),
+        ("current_cow_peak", 0),
+        ("current_cow_size", 0),
+        ("current_cow_size_age", 0),
+        ("current_fork_perc", "0.00"),
+        ("current_save_keys_processed", server.snapshots.keys_done),
+        ("current_save_keys_total", server.snapshots.keys_total),
+        ("rdb_changes_since_last_save", server.snapshots.changes_count),
+        ("rdb_bgsave_in_progress", int(save.is_running)),
+        ("rdb_last_save_time", server.snapshots.last_save_ms // 1000),
+        ("rdb_last_bgsave_status", "ok" if save.last_ok else "err"),
+        ("rdb_last_bgsave_time_sec", save.last_duration_s),
+        ("rdb_current_bgsave_time_sec", save.running_s(server.clock())),
+        ("rdb_saves", save.count),
+        ("rdb_saves_consecutive_failures", save.failures_count),
+        ("rdb_last_cow_size", 0),
+        ("rdb_last_load_keys_expired", server.loading.keys_expired),
+        ("rdb_last_load_keys_loaded", server.loading.keys_loaded),
+        ("aof_enabled", int(server.log is not None)),
+        *_log_fields(server),
+        ("aof_last_cow_size", 0),
+        ("backup_in_progress", 0),
+        ("module_fork_in_progress", 0),
+        ("module_fork_last_cow_size", 0),
+    ]
+    if server.log is not None:
+        fields += [
+            ("aof_current_size", log_value(server, "current_size", 0)),
+            ("aof_base_size", log_value(server, "base_size", 0)),
+            ("aof_pending_rewrite", int(server.snapshots.rewrite.is_scheduled)),
+            ("aof_buffer_length", log_value(server, "buffer_size", 0)),
+            ("aof_pending_bio_fsync", int(log_value(server, "is_fsync_pending", False))),
+            ("aof_delayed_fsync", log_value(server, "delayed_fsyncs_count", 0)),
+        ]
+    if server.context.loading:
+        progress = server.loading
+        fields += [
+            ("loading_start_time", progress.started_ms // 1000),
+            ("loading_total_bytes", progress.total_size),
+            ("loading_rdb_used_mem", 0),
+            ("loading_loaded_bytes", progress.read_size),
+            ("loading_loaded_perc", f"{100 * progress.read_size / max(progress.total_size, 1):.2f}"),
+            ("loading_eta_seconds", progress.eta_s),
+        ]
+    return fields
+
+
+def _log_fields(server: Source) -> Fields:
+    """How rewrites went, and the log's last write; without a log, the values of one that never failed."""
+    rewrite = server.snapshots.rewrite
+    return [
+        ("aof_rewrite_in_progress", int(rewrite.is_running)),
+        ("aof_rewrite_scheduled", int(rewrite.is_scheduled)),
+        ("aof_last_rewrite_time_sec", rewrite.last_duration_s),
+        ("aof_current_rewrite_time_sec", rewrite.running_s(server.clock())),
+        ("aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"),
+        ("aof_rewrites", rewrite.count),
+        ("aof_rewrites_consecutive_failures", rewrite.failures_count),
+        ("aof_last_write_status", "ok" if log_value(server, "last_write_ok", True) else "err"),
+    ]
