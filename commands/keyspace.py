@@ -145,7 +145,7 @@ def keys(context: Context, argv: list[bytes]) -> Reply:
     if len(db.keys) <= KEYS_AT_ONCE_MAX:
         return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
     # A list of all keys is of this moment, and taken quickly; they are matched while others have their turns.
-    expired = set() if db.frozen else {key for key, due_ms in db.expires.items() if due_ms <= now_ms}
+    expired = set() if db.frozen else {key for key, due_ms in db.expires.items() if due_ms < now_ms}
     return (_matching(list(db.keys), is_match, expired),)
 
 

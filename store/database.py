@@ -346,9 +346,9 @@ class Database:
         assert self.size == sum(text_size(key) + value_size(value) for key, value in self.keys.items())
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:
-        """Remove `key` if its time has come; say whether it was removed."""
+        """Remove `key` if its time is over; say whether it was removed. In its last millisecond it is there."""
         due_ms = self.expires.get(key)
-        if due_ms is None or due_ms > now_ms or self.frozen:
+        if due_ms is None or due_ms >= now_ms or self.frozen:
             return False
         self.delete(key, EXPIRED)
         self.expired_keys.append(key)

@@ -120,8 +120,8 @@ def test_streams_expire_like_strings() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("XADD s 1-1 f v", "PEXPIRE s 10", "XADD s 2-1 f v")
-    rig.clock.advance(9)
-    assert caller.call("XLEN s") == b":2\r\n"
+    rig.clock.advance(10)
+    assert caller.call("XLEN s", "PTTL s") == b":2\r\n:0\r\n"
     rig.clock.advance(1)
     assert caller.call("XLEN s") == b":0\r\n"
     assert rig.log.units[-1] == [b"DEL s"]

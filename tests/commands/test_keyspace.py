@@ -178,7 +178,7 @@ def test_target_that_has_expired_does_not_stand_in_the_way_and_is_deleted_first_
     rig = Rig()
     caller = rig.connect()
     caller.call("SELECT 1", "SET k old PX 10", "SELECT 0", "SET k new", "SET a v PX 10", "SET b v")
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     assert caller.call("MOVE k 1", "RENAMENX b a") == b":1\r\n:1\r\n"
     assert rig.log.units[-2:] == [[b"DEL k", b"MOVE k 1"], [b"DEL a", b"RENAMENX b a"]]
 
@@ -187,7 +187,7 @@ def test_expired_keys_are_not_listed() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("SET k v PX 10")
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     assert caller.call("DBSIZE", "SCAN 0", "DBSIZE") == b":1\r\n*2\r\n$1\r\n0\r\n*0\r\n:0\r\n"
     for line, reply in (
         ("KEYS *", b"*0\r\n"),
@@ -196,7 +196,7 @@ def test_expired_keys_are_not_listed() -> None:
         ("RENAME k l", NO_KEY),
     ):
         caller.call("SET k v PX 10")
-        rig.clock.advance(10)
+        rig.clock.advance(11)
         assert caller.call(line) == reply
 
 
@@ -204,7 +204,7 @@ def test_randomkey_finds_the_one_that_lives() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call(*(f"SET gone:{number} v PX 10" for number in range(50)), "SET here v")
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     assert caller.call("RANDOMKEY") == b"$4\r\nhere\r\n"
 
 

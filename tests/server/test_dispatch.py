@@ -101,7 +101,7 @@ def test_expired_key_is_logged_before_the_command_that_found_it() -> None:
     caller.call("XADD s 5-1 f v")
     db = rig.server.store.databases[0]
     db.expires[b"s"] = rig.clock() + 10
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     assert caller.call("XADD s 1-1 f v") == b"$3\r\n1-1\r\n"
     assert rig.log.units[1:] == [[b"DEL s", b"XADD s 1-1 f v"]]
     assert rig.server.stats.expired_keys == 1
@@ -112,7 +112,7 @@ def test_expired_key_inside_a_transaction_is_logged_in_its_place() -> None:
     caller = rig.connect()
     caller.call("XADD s 5-1 f v")
     rig.server.store.databases[0].expires[b"s"] = rig.clock() + 10
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     caller.call("MULTI", "XADD t 1-1 f v", "XADD s 1-1 f v", "EXEC")
     assert rig.log.units[1:] == [[b"XADD t 1-1 f v", b"DEL s", b"XADD s 1-1 f v"]]
 

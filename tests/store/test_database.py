@@ -57,13 +57,13 @@ def test_typed_reads_refuse_the_other_type() -> None:
 # -- expiry ----------------------------------------------------------------------------------------
 
 
-def test_key_ends_at_its_time_and_is_reported_once() -> None:
+def test_key_ends_after_its_last_millisecond_and_is_reported_once() -> None:
     db = filled(1)
     db.expires[b"key:0"] = NOW_MS
-    assert db.get(b"key:0", NOW_MS - 1) == b"v"
+    assert db.get(b"key:0", NOW_MS) == b"v"
     assert db.expired_keys == []
-    assert db.get(b"key:0", NOW_MS) is None
-    assert db.get(b"key:0", NOW_MS) is None
+    assert db.get(b"key:0", NOW_MS + 1) is None
+    assert db.get(b"key:0", NOW_MS + 1) is None
     assert db.expired_keys == [b"key:0"]
     assert not db.expires
     db.check()
