@@ -1,0 +1,207 @@
+"""What a stream with one group must do, said as plainly as can be: a dict of entries and a dict of what is pending.
+
+No node, no index, no clock of its own. Every method is told the time, changes the model, and returns the reply that a
+client must get. The simulator plays the same on the real server and compares the two after every step.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+IDMP_DURATION_MS = 5_000
+IDMP_PAIRS_MAX = 100
+IDMP_SLACK_MS = 1_500
+
+Entry = tuple[int, bytes]
+"""(ID as one number, value of its only field)."""
+
+
+@dataclass
+class Pending:
+    """A delivery that is not acknowledged; `consumer` is None once it is released."""
+
+    consumer: bytes | None
+    time_ms: int
+    count: int
+
+
+@dataclass
+class Wait:
+    """A blocked XREADGROUP."""
+
+    consumer: bytes
+    count: int
+    deadline_ms: int
+
+
+@dataclass
+class Model:
+    """One stream and its group `g`."""
+
+    entries: dict[int, bytes] = field(default_factory=dict)
+    """The live entries, in order of their IDs."""
+    ever: list[int] = field(default_factory=list)
+    """Every ID there has been."""
+    last_id: int = 0
+    last_delivered: int = 0
+    pending: dict[int, Pending] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
+    """Pending IDs without a consumer, in the order of their release."""
+    acknowledged: set[int] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
+    """Left the pending list otherwise: with their consumer, or because the entry was gone."""
+    deleted: set[int] = field(default_factory=set)
+    pairs: dict[bytes, int] = field(default_factory=dict)
+    """ID by idempotent ID of the one producer, oldest first."""
+    doubtful: dict[bytes, int] = field(default_factory=dict)
+    """Pairs that a restart may have lost."""
+    started_ms: int = 0
+    """When the server came back: a replay brings back pairs whose window is over."""
+    waits: list[Wait] = field(default_factory=list)
+    """Longest first."""
+
+    def copy(self) -> Model:
+        """As it is now."""
+        return deepcopy(self)
+
+    # -- producers -------------------------------------------------------------------------------
+
+    def add(self, value: bytes, now_ms: int, idempotent_id: bytes | None = None) -> int:
+        """XADD key [IDMP p iid] * v value. The ID; an old one for a duplicate."""
+        if idempotent_id is not None:
+            known = self.pairs.get(idempotent_id)
+            if known is not None and now_ms - (known >> 64) <= IDMP_DURATION_MS:
+                return known
+            self.pairs.pop(idempotent_id, None)
+        new_id = max(now_ms << 64, self.last_id + 1)
+        self.entries[new_id] = value
+        self.ever.append(new_id)
+        self.last_id = new_id
+        if idempotent_id is not None:
+            self.pairs[idempotent_id] = new_id
+            while len(self.pairs) > IDMP_PAIRS_MAX:
+                del self.pairs[next(iter(self.pairs))]
+        return new_id
+
+    def is_in_doubt(self, idempotent_id: bytes, now_ms: int) -> bool:
+        """Whether the window of this pair is over, and the server, which looks once a second, may not have noticed."""
+        known = self.pairs.get(idempotent_id)
+        lost = self.doubtful.get(idempotent_id)
+        if known is None and lost is None:
+            return False
+        over_ms = ((known or lost or 0) >> 64) + IDMP_DURATION_MS
+        return (known is None or over_ms <= now_ms) and now_ms <= max(over_ms, self.started_ms) + IDMP_SLACK_MS
+
+    def serve_waits(self, now_ms: int) -> list[tuple[Wait, list[Entry]]]:
+        """Whoever is blocked and gets something now, the longest wait first."""
+        served = []
+        for wait in list(self.waits):
+            entries = self.read(wait.consumer, wait.count, now_ms)
+            if entries:
+                self.waits.remove(wait)
+                served.append((wait, entries))
+        return served
+
+    def delete(self, entry_id: int) -> int:
+        """XDEL."""
+        if self.entries.pop(entry_id, None) is None:
+            return 0
+        self.deleted.add(entry_id)
+        return 1
+
+    def trim(self, entries_max: int) -> int:
+        """XTRIM MAXLEN."""
+        surplus = list(self.entries)[: max(len(self.entries) - entries_max, 0)]
+        return sum(map(self.delete, surplus))
+
+    # -- consumers -------------------------------------------------------------------------------
+
+    def read(self, consumer: bytes, count: int, now_ms: int) -> list[Entry]:
+        """XREADGROUP ... STREAMS key >."""
+        fresh = [(entry_id, value) for entry_id, value in self.entries.items() if entry_id > self.last_delivered]
+        for entry_id, _ in fresh[:count]:
+            self.pending[entry_id] = Pending(consumer, now_ms, 1)
+            self.last_delivered = entry_id
+        return fresh[:count]
+
+    def is_idle(self, entry_id: int, idle_ms_min: int, now_ms: int) -> bool:
+        """Whether a pending entry may be claimed; a released one always may."""
+        delivery = self.pending[entry_id]
+        return delivery.consumer is None or now_ms - delivery.time_ms >= idle_ms_min
+
+    def claim(self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int) -> list[Entry]:
+        """XCLAIM: entries that are gone leave the pending list silently."""
+        claimed = []
+        for entry_id in wanted:
+            if entry_id not in self.pending:
+                continue
+            if entry_id not in self.entries:
+                self._drop(entry_id)
+            elif self.is_idle(entry_id, idle_ms_min, now_ms):
+                self._own(entry_id, consumer, now_ms)
+                claimed.append((entry_id, self.entries[entry_id]))
+        return claimed
+
+    def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
+        """XAUTOCLAIM from the beginning, of all there are: (entries, IDs of those that are gone)."""
+        gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.entries]
+        for entry_id in gone:
+            self._drop(entry_id)
+        return self.claim(consumer, idle_ms_min, sorted(self.pending), now_ms), gone
+
+    def read_idle(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> list[tuple[int, bytes, int, int]]:
+        """XREADGROUP ... CLAIM of all there are: (ID, value, idle ms, deliveries before), then the new ones."""
+        by_time = sorted(
+            (entry_id for entry_id in self.pending if entry_id not in self.released),
+            key=lambda entry_id: self.pending[entry_id].time_ms,
+        )
+        found = []
+        for entry_id in [*self.released, *by_time]:
+            delivery = self.pending[entry_id]
+            if entry_id in self.entries and self.is_idle(entry_id, idle_ms_min, now_ms):
+                found.append((entry_id, self.entries[entry_id], now_ms - delivery.time_ms, delivery.count))
+        for entry_id, *_ in found:
+            self._own(entry_id, consumer, now_ms)
+        return found + [(entry_id, value, 0, 0) for entry_id, value in self.read(consumer, 10**6, now_ms)]
+
+    def acknowledge(self, entry_ids: list[int]) -> int:
+        """XACK."""
+        known = {entry_id for entry_id in entry_ids if entry_id in self.pending}
+        for entry_id in known:
+            self._leave(entry_id)
+        self.acknowledged |= known
+        return len(known)
+
+    def release(self, entry_ids: list[int]) -> int:
+        """XNACK ... FAIL."""
+        known = [entry_id for entry_id in entry_ids if entry_id in self.pending]
+        for entry_id in known:
+            if entry_id in self.released:
+                self.released.remove(entry_id)
+            self.pending[entry_id] = Pending(None, 0, self.pending[entry_id].count)
+            self.released.append(entry_id)
+        return len(known)
+
+    def drop_consumer(self, consumer: bytes) -> int:
+        """XGROUP DELCONSUMER."""
+        owned = [entry_id for entry_id, delivery in self.pending.items() if delivery.consumer == consumer]
+        for entry_id in owned:
+            self._drop(entry_id)
+        return len(owned)
+
+    # --------------------------------------------------------------------------------------------
+
+    def _own(self, entry_id: int, consumer: bytes, now_ms: int) -> None:
+        if entry_id in self.released:
+            self.released.remove(entry_id)
+        self.pending[entry_id] = Pending(consumer, now_ms, self.pending[entry_id].count + 1)
+
+    def _leave(self, entry_id: int) -> None:
+        del self.pending[entry_id]
+        if entry_id in self.released:
+            self.released.remove(entry_id)
+
+    def _drop(self, entry_id: int) -> None:
+        self._leave(entry_id)
+        self.dropped.add(entry_id)

@@ -1,0 +1,422 @@
+"""A server under a simulated load: real dispatcher, store, waiters and log; the clock, sockets and disk are the test's.
+
+    Simulation(seed, b"always").run(minutes=15)
+
+Producers add; consumers read, wait, claim, release, acknowledge late, stall, lose their connection and come back; the
+server is killed, between two steps or inside one, and started again from what its disk kept. A `Model` of each stream
+says what every reply must be, and after every step the store must hold what the model holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from headrace.persistence.records import CHECKSUM_PREFIX
+from headrace.store.ids import format_id, parse_id
+from headrace.store.stream import Stream
+from simulation.invariants import check_stream, differences
+from simulation.model import IDMP_DURATION_MS, Entry, Model, Wait
+from support.crash_world import CRON_INTERVAL_MS, FOLDER, Peer, SimulatedServer, new_config
+from support.inprocess import Clock
+from support.replies import frame_end, parse, plain
+from support.simulated_disk import Call, PowerLoss, SimulatedDisk
+from support.stepping import SteppingExecutor, SteppingLoop
+
+KEYS = (b"q0", b"q1")
+CONSUMERS_COUNT = 4
+ENTRIES_MAX = 60
+"""Streams are trimmed to this from time to time."""
+CRASH_SHARE = 0.004
+"""Share of the steps that end in a crash."""
+PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
+"""How long nothing happens after a step."""
+IDLE_MS = (0, 50, 400, 2000)
+EXPIRY_MS = (1, 100, 700)
+
+
+class Violation(AssertionError):
+    """An invariant is broken."""
+
+
+class Simulation:
+    """One run, through several lives of its server."""
+
+    def __init__(self, seed: int, policy: bytes) -> None:
+        self.seed, self.policy = seed, policy
+        self.rnd = random.Random(seed)
+        self.clock = Clock()
+        self.disk = SimulatedDisk({FOLDER: None})
+        self.models = {key: Model() for key in KEYS}
+        self.strings: dict[bytes, tuple[bytes, int]] = {}
+        """(value, Unix ms up to which it is there) by key."""
+        self.counts: Counter[str] = Counter()
+        self._sent_count = 0
+        self._crash_in: int | None = None
+        self._between: list[dict[bytes, Model]] = []
+        """What a crash in the middle of this step may leave, beside the state behind it."""
+        self._start()
+        with self.loop.running():
+            for key in KEYS:
+                assert self._call(self.producer, b"XGROUP CREATE %b g 0 MKSTREAM" % key) == b"OK"
+
+    # -- lives of the server ---------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.fsyncs, self.writer = SteppingExecutor(), SteppingExecutor()
+        self.loop = SteppingLoop(self.clock)
+        config = new_config(self.policy, has_rdb_base=bool(self.seed % 2))
+        config.stream_idmp_duration = IDMP_DURATION_MS // 1000
+        self.disk.on_boundary = self._pass_boundary
+        self.server = server = SimulatedServer(config, self.clock, self.disk, self.fsyncs)
+        server._loop = self.loop  # type: ignore[assignment]
+        server.snapshots._executor = self.writer  # type: ignore[assignment]
+        server.snapshots._call_later = self.loop.call_later  # type: ignore[assignment]
+        server.load_now()
+        self._cron_ms = self.clock()
+        self._numbers = 0
+        self.producer = self._connect()
+        self.consumers = {b"c%d" % number: self._connect() for number in range(CONSUMERS_COUNT)}
+        self.waiting: dict[bytes, tuple[bytes, Wait]] = {}
+        """(key, wait) by blocked consumer."""
+        self.counts["starts"] += 1
+
+    def _connect(self) -> Peer:
+        self._numbers += 1
+        peer = Peer(self, self._numbers)  # type: ignore[arg-type]
+        self.server.dispatcher.attach(peer)
+        return peer
+
+    def _pass_boundary(self, call: Call) -> None:
+        self.fsyncs.pause()
+        self.writer.pause()
+        if self._crash_in is not None:
+            self._crash_in -= 1
+            if self._crash_in < 0:
+                self._crash_in = None
+                raise PowerLoss
+
+    def on_acknowledged(self) -> None:
+        """A reply leaves: what it tells of has been handed to the disk, and with `always` it is synced."""
+        log = self.server.log
+        assert log is not None
+        if any(not part.startswith(CHECKSUM_PREFIX) for part in log._buffer):
+            raise Violation(f"a reply left before its record was written, {self._where()}")
+        if self.policy == b"always":
+            logs = [inode for path, inode in self.disk.names.items() if path.endswith(".incr.aof") and inode]
+            if any(not _is_checksum_line(inode.changes) for inode in logs):
+                raise Violation(f"a reply left before its record was synced, {self._where()}")
+        self._sent_count += 1
+
+    def crash(self, candidates: list[dict[bytes, Model]]) -> None:
+        """The server is gone; the one that is started must be in one of these states."""
+        self._crash_in = None
+        for worker in (self.fsyncs, self.writer):
+            worker.shutdown(cancel_futures=True)
+        if self.policy == b"always":
+            self.disk = self.disk.after_power_loss(self.rnd)
+        else:
+            self.disk = self.disk.after_kill()
+        self._start()
+        self.counts["crashes"] += 1
+        found = None
+        for models in candidates:
+            wrong = [line for key in KEYS for line in differences(models[key], self._stream(key), is_restarted=True)]
+            if not wrong:
+                self.models = models
+                break
+            found = found or wrong
+        else:
+            raise Violation(f"after a restart, {self._where()}: {found}")
+        for model in self.models.values():
+            model.waits.clear()
+            model.started_ms = self.clock()
+            # Pairs whose entry is gone may be lost with the server.
+            model.doubtful |= {iid: each for iid, each in model.pairs.items() if each not in model.entries}
+            model.pairs = {iid: each for iid, each in model.pairs.items() if each in model.entries}
+
+    def _stream(self, key: bytes) -> Stream | None:
+        value = self.server.store.databases[0].keys.get(key)
+        assert value is None or isinstance(value, Stream)
+        return value
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def run(self, minutes: float) -> None:
+        """So many simulated minutes. Raises Violation."""
+        end_ms = self.clock() + int(minutes * 60_000)
+        while self.clock() < end_ms:
+            self.turn()
+
+    def turn(self) -> None:
+        """One action of one client, or a crash, and then some time."""
+        rnd = self.rnd
+        before = {key: model.copy() for key, model in self.models.items()} if rnd.random() < CRASH_SHARE else None
+        self._between = [before] if before is not None else []
+        if before is not None:
+            self._crash_in = rnd.randrange(6)
+        with self.loop.running():
+            try:
+                rnd.choice(self._actions())()
+                self.counts["steps"] += 1
+                self._settle()
+                self.pass_time(rnd.choice(PAUSES_MS))
+                for worker in (self.fsyncs, self.writer):
+                    for _ in range(rnd.randrange(4)):
+                        self._step(worker)
+            except PowerLoss:
+                self.counts["crashes inside a step"] += 1
+                self.crash([*self._between, self.models])
+            else:
+                if before is not None:
+                    self.crash([self.models])
+        self.check()
+
+    def _actions(self) -> list[Callable[[], None]]:
+        ready = [name for name, peer in self.consumers.items() if name not in self.waiting]
+        actions: list[Callable[[], None]] = [self._add] * 6 + [self._add_idempotent, self._delete, self._trim]
+        actions += [self._set_string, self._get_string, self._rewrite]
+        if ready:
+            consumer = self.rnd.choice(ready)
+            of_consumers: list[Callable[[bytes], None]] = [
+                self._read, self._read, self._wait, self._acknowledge, self._acknowledge, self._acknowledge,
+                self._claim, self._claim_all, self._read_idle, self._release,
+            ]  # fmt: skip
+            actions += [lambda act=act: act(consumer) for act in of_consumers]  # type: ignore[misc]
+            if self.rnd.random() < 0.1:
+                actions.append(lambda: self._drop_consumer(consumer))
+        actions.append(self._disconnect)
+        return actions
+
+    def _settle(self) -> None:
+        self.loop.run()
+
+    def _step(self, worker: SteppingExecutor) -> None:
+        job = self.server.snapshots._job
+        if worker is self.writer and job is not None and not job.file._is_made:
+            return
+        worker.step()
+        self.loop.run()
+
+    def pass_time(self, ms: int) -> None:
+        """Move the clock, from one thing that is due to the next."""
+        end_ms = self.clock() + ms
+        while True:
+            timers = [handle.due_ms for handle in self.loop._timers if not handle.is_cancelled]
+            due_ms = min([end_ms, self._cron_ms + CRON_INTERVAL_MS, *(int(-(-due // 1)) for due in timers)])
+            self.clock.advance(max(due_ms - self.clock(), 0))
+            self.loop.run()
+            if self.clock() >= self._cron_ms + CRON_INTERVAL_MS:
+                self._cron_ms = self.clock()
+                self.server.run_cron()
+                self.loop.run()
+            self._check_waits()
+            if self.clock() >= end_ms:
+                return
+
+    # -- what clients do -------------------------------------------------------------------------
+
+    def _call(self, peer: Peer, line: bytes) -> Any:
+        """The reply as plain values; it must have come."""
+        peer.ask(line.decode())
+        self.loop.run()
+        replies = self._take(peer)
+        if len(replies) != 1:
+            raise Violation(f"{line!r} got {replies}, {self._where()}")
+        return replies[0]
+
+    def _take(self, peer: Peer) -> list[Any]:
+        replies = []
+        while peer.received:
+            end = frame_end(peer.received)
+            replies.append(plain(parse(bytes(peer.received[:end]))))
+            del peer.received[:end]
+        return replies
+
+    def _expect(self, peer: Peer, line: bytes, expected: Any) -> None:
+        # From now on a crash may find the step done, or not.
+        reply = self._call(peer, line)
+        if reply != expected:
+            raise Violation(f"{line!r} got {reply}, not {expected}, {self._where()}")
+
+    def _where(self) -> str:
+        return f"seed {self.seed}, policy {self.policy.decode()}, step {self.counts['steps']}"
+
+    def _add(self, idempotent_id: bytes | None = None) -> None:
+        key = self.rnd.choice(KEYS)
+        model = self.models[key]
+        if idempotent_id is not None and model.is_in_doubt(idempotent_id, self.clock()):
+            return
+        value = b"v%d" % len(model.ever)
+        option = b"IDMP p %b " % idempotent_id if idempotent_id else b""
+        entry_id = model.add(value, self.clock(), idempotent_id)
+        if self._between:
+            self._between.append({each: self.models[each].copy() for each in KEYS})
+        served = model.serve_waits(self.clock())
+        self._expect(self.producer, b"XADD %b %b* v %b" % (key, option, value), format_id(entry_id))
+        for wait, entries in served:
+            replies = self._take(self.consumers[wait.consumer])
+            if replies != [[[key, _entries(entries)]]]:
+                raise Violation(f"{wait} got {replies}, not {entries}, {self._where()}")
+            del self.waiting[wait.consumer]
+            self.counts["waits served"] += 1
+
+    def _add_idempotent(self) -> None:
+        self._add(b"i%d" % self.rnd.randrange(12))
+
+    def _delete(self) -> None:
+        key = self.rnd.choice(KEYS)
+        model = self.models[key]
+        if model.entries:
+            entry_id = self.rnd.choice(model.ever[-80:])
+            self._expect(self.producer, b"XDEL %b %b" % (key, format_id(entry_id)), model.delete(entry_id))
+
+    def _trim(self) -> None:
+        key = self.rnd.choice(KEYS)
+        self._expect(self.producer, b"XTRIM %b MAXLEN %d" % (key, ENTRIES_MAX), self.models[key].trim(ENTRIES_MAX))
+
+    def _set_string(self) -> None:
+        key, ttl_ms = b"e%d" % self.rnd.randrange(3), self.rnd.choice(EXPIRY_MS)
+        value = b"v%d" % self.counts["steps"]
+        self._expect(self.producer, b"SET %b %b PX %d" % (key, value, ttl_ms), b"OK")
+        self.strings[key] = value, self.clock() + ttl_ms
+
+    def _get_string(self) -> None:
+        key = b"e%d" % self.rnd.randrange(3)
+        value, end_ms = self.strings.get(key, (b"", -1))
+        self._expect(self.producer, b"GET %b" % key, value if self.clock() <= end_ms else None)
+
+    def _rewrite(self) -> None:
+        if self.rnd.random() < 0.1:
+            self._call(self.producer, b"BGREWRITEAOF")
+
+    def _read(self, consumer: bytes) -> None:
+        key, count = self.rnd.choice(KEYS), self.rnd.randrange(1, 6)
+        entries = self.models[key].read(consumer, count, self.clock())
+        line = b"XREADGROUP GROUP g %b COUNT %d STREAMS %b >" % (consumer, count, key)
+        self._expect(self.consumers[consumer], line, [[key, _entries(entries)]] if entries else None)
+
+    def _wait(self, consumer: bytes) -> None:
+        key, block_ms = self.rnd.choice(KEYS), self.rnd.choice((1, 50, 700, 5000))
+        model = self.models[key]
+        entries = model.read(consumer, 2, self.clock())
+        line = b"XREADGROUP GROUP g %b COUNT 2 BLOCK %d STREAMS %b >" % (consumer, block_ms, key)
+        if entries:
+            self._expect(self.consumers[consumer], line, [[key, _entries(entries)]])
+            return
+        wait = Wait(consumer, 2, self.clock() + block_ms)
+        model.waits.append(wait)
+        self.waiting[consumer] = key, wait
+        self.consumers[consumer].ask(line.decode())
+
+    def _check_waits(self) -> None:
+        """A wait ends after its deadline, and not before."""
+        for consumer, (key, wait) in list(self.waiting.items()):
+            replies = self._take(self.consumers[consumer])
+            is_over = self.clock() > wait.deadline_ms
+            if replies != ([None] if is_over else []):
+                late_ms = self.clock() - wait.deadline_ms
+                raise Violation(f"{wait} has {replies}, {late_ms} ms after its deadline, {self._where()}")
+            if is_over:
+                self.models[key].waits.remove(wait)
+                del self.waiting[consumer]
+                self.counts["waits timed out"] += 1
+
+    def _some_pending(self, model: Model) -> list[int]:
+        """Pending IDs, and now and then others."""
+        known = list(model.pending) or model.ever[-5:]
+        return self.rnd.sample(known, min(len(known), self.rnd.randrange(1, 4)))
+
+    def _acknowledge(self, consumer: bytes) -> None:
+        key = self.rnd.choice(KEYS)
+        wanted = self._some_pending(self.models[key])
+        if wanted:
+            line = b"XACK %b g %b" % (key, _ids(wanted))
+            self._expect(self.consumers[consumer], line, self.models[key].acknowledge(wanted))
+
+    def _claim(self, consumer: bytes) -> None:
+        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
+        wanted = self._some_pending(self.models[key])
+        if wanted:
+            claimed = self.models[key].claim(consumer, idle_ms, wanted, self.clock())
+            line = b"XCLAIM %b g %b %d %b" % (key, consumer, idle_ms, _ids(wanted))
+            self._expect(self.consumers[consumer], line, _entries(claimed))
+            self.counts["claims"] += len(claimed)
+
+    def _claim_all(self, consumer: bytes) -> None:
+        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
+        claimed, gone = self.models[key].claim_all(consumer, idle_ms, self.clock())
+        line = b"XAUTOCLAIM %b g %b %d 0 COUNT 10000" % (key, consumer, idle_ms)
+        expected = [b"0-0", _entries(claimed), [format_id(entry_id) for entry_id in gone]]
+        self._expect(self.consumers[consumer], line, expected)
+
+    def _read_idle(self, consumer: bytes) -> None:
+        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
+        found = self.models[key].read_idle(consumer, idle_ms, self.clock())
+        line = b"XREADGROUP GROUP g %b CLAIM %d STREAMS %b >" % (consumer, idle_ms, key)
+        reply = self._call(self.consumers[consumer], line)
+        rows = reply[0][1] if reply else []
+        expected = [[format_id(entry_id), [b"v", value], idle, count] for entry_id, value, idle, count in found]
+        # Of deliveries in the same millisecond the model does not know the order.
+        owned = [row[2] for row in rows if row[3] and 0 <= row[2] < 10**9]
+        if sorted(map(_released_alike, rows)) != sorted(map(_released_alike, expected)) or owned != sorted(
+            owned, reverse=True
+        ):
+            raise Violation(f"{line!r} got {rows}, not {expected}, {self._where()}")
+        self.counts["claims"] += sum(row[3] > 0 for row in rows)
+
+    def _release(self, consumer: bytes) -> None:
+        key = self.rnd.choice(KEYS)
+        wanted = self._some_pending(self.models[key])
+        if wanted:
+            line = b"XNACK %b g FAIL IDS %d %b" % (key, len(wanted), _ids(wanted))
+            self._expect(self.consumers[consumer], line, self.models[key].release(wanted))
+
+    def _drop_consumer(self, consumer: bytes) -> None:
+        key = self.rnd.choice(KEYS)
+        dropped = self.models[key].drop_consumer(consumer)
+        self._expect(self.producer, b"XGROUP DELCONSUMER %b g %b" % (key, consumer), dropped)
+
+    def _disconnect(self) -> None:
+        """A consumer's connection breaks; a new one takes its place."""
+        if self.rnd.random() < 0.7:
+            return
+        consumer = self.rnd.choice(sorted(self.consumers))
+        self.consumers[consumer].abort()
+        self.consumers[consumer] = self._connect()
+        if consumer in self.waiting:
+            key, wait = self.waiting.pop(consumer)
+            self.models[key].waits.remove(wait)
+        self.counts["disconnects"] += 1
+
+    # -- invariants ------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """What must hold after every step. Raises Violation."""
+        for key in KEYS:
+            wrong = check_stream(self.models[key], self._stream(key))
+            if wrong:
+                raise Violation(f"{key.decode()}, {self._where()}: {wrong}")
+        if len(self.server.dispatcher.waiters) != len(self.waiting):
+            raise Violation(f"{len(self.server.dispatcher.waiters)} waiters, {self._where()}: {self.waiting}")
+
+
+def _is_checksum_line(changes: list[bytes | int]) -> bool:
+    """Whether what was written is nothing but the line that closes a block, of which no reply tells."""
+    data = b"".join(change for change in changes if isinstance(change, bytes))
+    return CHECKSUM_PREFIX.startswith(data[: len(CHECKSUM_PREFIX)]) and data.count(b"\n") <= 1
+
+
+def _entries(entries: list[Entry]) -> list[list[Any]]:
+    return [[format_id(entry_id), [b"v", value]] for entry_id, value in entries]
+
+
+def _ids(entry_ids: list[int]) -> bytes:
+    return b" ".join(map(format_id, entry_ids))
+
+
+def _released_alike(row: list[Any]) -> list[Any]:
+    """The idle time of a released entry is whatever the clock shows."""
+    return [parse_id(row[0]), row[1], "released" if row[2] > 10**9 else row[2], row[3]]

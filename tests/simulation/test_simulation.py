@@ -1,0 +1,43 @@
+"""Simulated load, with crashes: every reply is the model's, and every invariant holds after every step.
+
+    make simulate MINUTES=60            CI runs an hour
+    make simulate SEED=1234             one seed, again
+
+A failure names its seed and step; `make simulate SEED=...` plays it again, step for step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from simulation.simulation import Simulation
+
+MINUTES = float(os.environ.get("HEADRACE_TEST_SIMULATED_MINUTES", "6"))
+RUNS_COUNT = 6
+SEED = os.environ.get("HEADRACE_TEST_SIMULATION_SEED", "")
+SEEDS = [int(SEED)] if SEED else range(RUNS_COUNT)
+
+
+@pytest.fixture(scope="module")
+def counts() -> Iterator[Counter[str]]:
+    total: Counter[str] = Counter()
+    yield total
+    print(f"\n{MINUTES:g} simulated minutes: {dict(total)}")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_entry_is_accounted_for_through_crashes(seed: int, counts: Counter[str]) -> None:
+    simulation = Simulation(seed, (b"always", b"everysec", b"no")[seed % 3])
+    simulation.run(MINUTES / len(SEEDS))
+    counts.update(simulation.counts)
+
+
+def test_load_was_of_every_kind(counts: Counter[str]) -> None:
+    if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
+        pytest.skip("runs behind a load of some minutes")
+    wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
+    assert all(counts[name] for name in wanted), counts
