@@ -1,0 +1,5 @@
+"""`python -m fuzz TARGET`: see `fuzzer`."""
+
+from fuzz.fuzzer import main
+
+main()

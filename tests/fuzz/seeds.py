@@ -1,0 +1,97 @@
+"""Well-formed inputs of every target: what mutations begin with, and the fixed part of each run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from headrace.persistence.rdb import payload
+from headrace.persistence.rdb.file import write_file
+from headrace.store.image import keys_now
+from support.inprocess import START_MS, Rig
+from support.lines import split
+from support.scripts import read_scripts
+from support.wire import encode
+
+LINES = [
+    "XADD s 1-1 f v", "XADD s * f v", "XADD t MAXLEN ~ 2 IDMP p i * f v", "XGROUP CREATE s g 0 MKSTREAM",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS s >", "XREAD COUNT 1 STREAMS s t 0 0", "XACK s g 1-1",
+    "XNACK s g FAIL IDS 1 1-1", "XCLAIM s g d 0 1-1 JUSTID", "XAUTOCLAIM s g d 0 0 COUNT 1", "XPENDING s g - + 10",
+    "XINFO STREAM s FULL",
+    "SET k v PX 100 NX", "GET k", "MULTI", "EXEC", "DEL s k", "EXPIRE s 10", "COPY s u", "XTRIM s MAXLEN 1 ACKED",
+    "XDELEX s ACKED IDS 1 1-1", "SUBSCRIBE a b", "PUBLISH a x", "HELLO 3", "WATCH s", "RESTORE z 0 x REPLACE",
+]  # fmt: skip
+CONFIGURATION = b"""# a comment
+port 7000
+bind 127.0.0.1 ::1
+appendonly yes
+appendfsync always
+save 3600 1 300 100
+maxmemory 100mb
+requirepass "two words"
+client-output-buffer-limit normal 0 0 0
+stream-node-max-entries 50
+user alice on >secret ~* +@all
+"""
+
+
+@cache
+def seeds_of(target: str) -> tuple[bytes, ...]:
+    """Inputs that the target takes."""
+    return tuple(_MAKERS[target]())
+
+
+def _frames() -> list[bytes]:
+    frames = [encode(split(line)) for line in LINES]
+    frames += [
+        b"PING\r\n",
+        b"SET k 'a b'\r\n",
+        b"*0\r\n",
+        b"*-1\r\n",
+        b"\r\n",
+        b"*1\r\n$0\r\n\r\n",
+        b"*2\r\n$1\r\na\r\n$-1\r\n",
+    ]
+    return frames
+
+
+def _pipelines() -> list[bytes]:
+    frames = _frames()
+    scripts = [
+        b"".join(encode(split(line.command)) for line in script.lines if line.mode == ">" and "<id" not in line.command)
+        for script in read_scripts()[::6]
+    ]
+    return [*frames, b"".join(frames), *scripts]
+
+
+def _filled() -> Rig:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call(*[line for line in LINES if not line.startswith(("SUB", "DEL", "HELLO", "MULTI", "EXEC"))])
+    return rig
+
+
+def _files() -> list[bytes]:
+    store = _filled().server.store
+    return [
+        b"".join(write_file(keys_now(store), {b"aof-base": b"1"}, now_ms=START_MS, compress=each)) for each in (0, 1)
+    ]
+
+
+def _payloads() -> list[bytes]:
+    db = _filled().server.store.databases[0]
+    return [payload.dump(value, now_ms=START_MS) for value in db.keys.values()]
+
+
+def _logs() -> list[bytes]:
+    records = [encode(split(line)) for line in ("SELECT 0", *LINES[:3], *LINES[3:5], "XDEL s 1-1", "DEL t")]
+    return [b"".join(records), b"".join([*records, encode(["MULTI"]), *records[1:3], encode(["EXEC"])]), records[1]]
+
+
+_MAKERS = {
+    "resp": _frames,
+    "commands": _pipelines,
+    "rdb": _files,
+    "restore": _payloads,
+    "aof": _logs,
+    "config": lambda: [CONFIGURATION, *CONFIGURATION.splitlines(keepends=True)],
+}

@@ -1,0 +1,125 @@
+"""Clients that go on whatever becomes of their connection, and note what they were promised."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from support.replies import Node, parse, plain
+from support.wire import Argument, Wire
+
+KEY = "jobs"
+GROUP = "workers"
+IDLE_MS_MIN = 500
+"""Entries pending for longer than this are taken over."""
+RETRY_S = 0.05
+REPLY_TIMEOUT_S = 5.0
+
+
+class Worker(threading.Thread):
+    """One client. `find_port` says where the server is at present; `stopping` ends it between two turns."""
+
+    def __init__(self, name: str, find_port: Callable[[], int], stopping: threading.Event, seed: int) -> None:
+        super().__init__(name=name, daemon=True)
+        self._find_port = find_port
+        self._stopping = stopping
+        self.rnd = random.Random(seed)
+        self.turns_count = 0
+        self.reconnects_count = 0
+        self.error: BaseException | None = None
+        """What went wrong, if it was not the connection."""
+
+    def run(self) -> None:
+        """See `Worker`."""
+        wire: Wire | None = None
+        try:
+            while not self._stopping.is_set():
+                try:
+                    if wire is None:
+                        wire = Wire(self._find_port(), timeout_s=REPLY_TIMEOUT_S)
+                    self.turn(wire)
+                    self.turns_count += 1
+                except (OSError, _NotServing):
+                    self.reconnects_count += 1
+                    if wire is not None:
+                        wire.close()
+                    wire = None
+                    self._stopping.wait(RETRY_S)
+        except BaseException as error:
+            self.error = error
+        finally:
+            if wire is not None:
+                wire.close()
+
+    def turn(self, wire: Wire) -> None:
+        """Some requests."""
+        raise NotImplementedError
+
+
+class _NotServing(Exception):
+    """The server is up, and answers no commands yet."""
+
+
+def ask(wire: Wire, *arguments: Argument) -> Any:
+    """A reply as plain values. Raises OSError when the connection is lost."""
+    reply = plain(parse(wire.call(*arguments)))
+    if isinstance(reply, Node):
+        if reply.value.startswith((b"LOADING", b"UNBLOCKED")):
+            raise _NotServing
+        raise AssertionError(f"{arguments} got {reply.value!r}")
+    return reply
+
+
+class Producer(Worker):
+    """Adds numbered entries."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.sent_count = 0
+        self.answered: dict[bytes, bytes] = {}
+        """Value by ID, of every XADD that was answered."""
+
+    def turn(self, wire: Wire) -> None:
+        """A pipeline."""
+        values = [b"%b-%d" % (self.name.encode(), self.sent_count + index) for index in range(self.rnd.randrange(1, 9))]
+        self.sent_count += len(values)
+        for value in values:
+            wire.send("XADD", KEY, "*", "v", value)
+        for value in values:
+            reply = plain(parse(wire.receive()))
+            if isinstance(reply, Node):
+                raise _NotServing
+            self.answered[reply] = value
+        self._stopping.wait(0.002)
+
+
+class Consumer(Worker):
+    """Reads, takes over what others left, and acknowledges with XACKDEL; now and then it forgets to, or is slow."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.delivered: dict[bytes, bytes] = {}
+        """Value by ID of every entry it was given."""
+        self.acknowledged: set[bytes] = set()
+        """IDs whose XACKDEL was answered with 1."""
+
+    def turn(self, wire: Wire) -> None:
+        """Read or take over, and acknowledge."""
+        if self.rnd.random() < 0.1:
+            entries = ask(wire, "XAUTOCLAIM", KEY, GROUP, self.name, IDLE_MS_MIN, "0", "COUNT", 50)[1]
+        else:
+            read = ["XREADGROUP", "GROUP", GROUP, self.name, "COUNT", 20, "BLOCK", 50, "STREAMS", KEY, ">"]
+            reply = ask(wire, *read)
+            entries = reply[0][1] if reply else []
+        for entry_id, fields in entries:
+            self.delivered[entry_id] = fields[1]
+        ids = [entry_id for entry_id, _ in entries if self.rnd.random() < 0.95]
+        if not ids:
+            return
+        for entry_id, done in zip(ids, ask(wire, "XACKDEL", KEY, GROUP, "IDS", len(ids), *ids), strict=True):
+            if done == 1:
+                if entry_id in self.acknowledged:
+                    raise AssertionError(f"{entry_id!r} was acknowledged twice")
+                self.acknowledged.add(entry_id)
