@@ -1,10 +1,12 @@
 # Headrace: `make serve`, `make test`, `make test-clients`, `make test-pipeline`, `make lint`, `make bench`,
-# `make oracle`, `make crash`.
+# `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`).
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
 #   N       how many sequences `make differential` plays          make differential N=20000
-#   SEED    which sequences those are                             make differential SEED=7
+#   MINUTES how long `make simulate` and `make soak` go on        make soak MINUTES=30
+#   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
+#   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
@@ -12,7 +14,9 @@ PYTHON ?= python3
 PORT   ?= 6379
 CYCLES ?= 1000
 N      ?= 2000
-SEED   ?= 1
+SEED   ?=
+SECONDS ?= 60
+FRAMES ?= 10000000
 ARGS   ?=
 
 VENV   := .venv
@@ -21,7 +25,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 
-.PHONY: serve test test-clients test-pipeline lint bench oracle crash differential
+.PHONY: serve test test-clients test-pipeline lint bench oracle crash prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -82,9 +86,24 @@ bench: $(VENV)/.installed-dev
 crash: $(VENV)/.installed-dev
 	HEADRACE_CRASH_CYCLES=$(CYCLES) $(BIN)/pytest -s tests/faults $(ARGS)
 
-# Random sequences of every command, on Headrace and on Redis: docs/testing.md.
+# The machines that look for what nobody thought of: docs/testing.md.
+prove: differential simulate fuzz soak
+
 differential: $(VENV)/.installed-dev
-	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_SEED=$(SEED) $(BIN)/pytest -s tests/differential $(ARGS)
+	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_SEED=$(or $(SEED),1) \
+	  $(BIN)/pytest -s tests/differential $(ARGS)
+
+simulate: MINUTES ?= 60
+simulate: $(VENV)/.installed-dev
+	HEADRACE_TEST_SIMULATED_MINUTES=$(MINUTES) HEADRACE_TEST_SIMULATION_SEED=$(SEED) $(BIN)/pytest -s tests/simulation $(ARGS)
+
+fuzz: $(VENV)/.installed-dev
+	HEADRACE_TEST_FUZZ_SECONDS=$(SECONDS) HEADRACE_TEST_FUZZ_FRAMES=$(FRAMES) HEADRACE_TEST_FUZZ_SEED=$(or $(SEED),1) \
+	  $(BIN)/pytest -s tests/fuzz $(ARGS)
+
+soak: MINUTES ?= 1
+soak: $(VENV)/.installed-dev
+	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -s tests/soak $(ARGS)
 
 oracle:
 	@.ci/install_oracle
