@@ -7,6 +7,7 @@ same questions are asked about every key.
 
 from __future__ import annotations
 
+import time
 from itertools import zip_longest
 
 from compat.differences import is_known_difference
@@ -21,8 +22,10 @@ from support.normalise import normalise
 
 BATCH_STEPS_MAX = 8
 """A batch ends at the latest after so many steps."""
-PATIENCE_ROUNDS = 200
-"""Replies that only one server has sent are waited for so often before they count as missing."""
+PATIENCE_S = 5.0
+"""Replies that only one server has sent count as missing after so long: Redis leaves a FLUSHALL to a thread."""
+IMPATIENCE_S = 0.1
+"""The same while a failure is made smaller, which takes hundreds of attempts."""
 
 POPULATED: list[Request] = [
     *((b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in (1, 2, 3, 5)),
@@ -53,6 +56,7 @@ class Duel:
         """The sequence so far."""
         self.failures: list[tuple[list[Step], Mismatch]] = []
         """Every mismatch so far, with the sequence that led to it."""
+        self.patience_s = PATIENCE_S
         self._waiting: set[str] = set()
         """Clients that the sequence before this one left in an unknown state."""
 
@@ -100,9 +104,8 @@ class Duel:
         self._sent += [(self._speaker, argv) for argv in sent]
         self._attributions[self._speaker].sent(sent)
         ours, theirs = self.headrace.settle(), self.redis.settle()
-        for _ in range(PATIENCE_ROUNDS):
-            if _counts(ours) == _counts(theirs):
-                break
+        deadline = time.monotonic() + self.patience_s
+        while _counts(ours) != _counts(theirs) and time.monotonic() < deadline:
             _join(ours, self.headrace.settle())
             _join(theirs, self.redis.settle())
         for name in CLIENTS:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from differential.duel import Duel, Mismatch, Step
+from differential.duel import IMPATIENCE_S, Duel, Mismatch, Step
 
 
 def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:
     """The mismatch of the smallest sequence found; None if the whole one does not fail any more."""
+    duel.patience_s = IMPATIENCE_S
     found = failure_of(duel, steps)
     if found is None:
         return None

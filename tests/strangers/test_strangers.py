@@ -1,0 +1,164 @@
+"""Whoever reaches the port: slow, silent, many, guessing, a web browser. And what the server must never say aloud."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.servers import Server
+from support.wire import Wire, encode
+
+PASSWORD = "correct-horse-battery-staple"
+GUESS = "a-wrong-guess-nobody-may-read"
+DEADLINE_S = 30.0
+IDLE_COUNT = 10_000
+DESCRIPTORS_BESIDE = 500
+"""Descriptors that this process and the server need beside those of idle connections."""
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Server]:
+    """A server with a password, that logs all it logs."""
+    options = ["--requirepass", PASSWORD, "--loglevel", "debug", "--appendonly", "no"]
+    server = GuardedServer("headrace", tmp_path, *options)
+    server.start()
+    yield server
+    server.kill()
+
+
+class GuardedServer(Server):
+    """Answers that one must log in first."""
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), Wire(self.port, timeout_s=5.0) as wire:
+            return wire.call("PING").startswith(b"-NOAUTH")
+        return False
+
+
+def logged_in(server: Server) -> Wire:
+    wire = server.connect()
+    assert wire.call("AUTH", PASSWORD) == b"+OK\r\n"
+    return wire
+
+
+def field(wire: Wire, section: str, name: str) -> int:
+    """A number of INFO."""
+    line = next(line for line in wire.ask("INFO", section).decode().split("\r\n") if line.startswith(f"{name}:"))
+    return int(line.partition(":")[2])
+
+
+def wait_for_clients(wire: Wire, count: int) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while field(wire, "clients", "connected_clients") != count:
+        assert time.monotonic() < deadline, f"{field(wire, 'clients', 'connected_clients')} clients, not {count}"
+
+
+@pytest.mark.parametrize("request_bytes", [b"POST / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: victim\r\n\r\n"])
+def test_browser_is_cut_off_before_it_can_name_a_command(headrace: Server, request_bytes: bytes) -> None:
+    with headrace.connect() as wire:
+        wire.send_bytes(request_bytes + b"SET stolen 1\r\n")
+        assert b"OK" not in wire.wait_for_close()
+    with headrace.connect() as wire:
+        assert wire.ask("EXISTS", "stolen") == 0
+
+
+def test_clients_that_send_a_byte_at_a_time_hold_nobody_up(headrace: Server) -> None:
+    request = encode(["SET", "slow", "x" * 50])
+    slow = [headrace.connect() for _ in range(50)]
+    try:
+        with headrace.connect() as quick:
+            for place in range(len(request)):
+                for wire in slow:
+                    wire.send_bytes(request[place : place + 1])
+                assert quick.call("PING") == b"+PONG\r\n"
+        assert [wire.receive() for wire in slow] == [b"+OK\r\n"] * len(slow)
+    finally:
+        for wire in slow:
+            wire.close()
+
+
+def test_half_open_connections_are_answered_and_let_go(headrace: Server) -> None:
+    """The peer has ended its side: what it asked is answered, what it only began is dropped; then it is let go."""
+    with headrace.connect() as control:
+        before = field(control, "clients", "connected_clients")
+        for data, answer in ((b"PING\r\n", b"+PONG\r\n"), (b"*2\r\n$4\r\nECHO\r\n$100\r\nbegun", b""), (b"", b"")):
+            with headrace.connect() as wire:
+                wire.send_bytes(data)
+                wire.socket.shutdown(socket.SHUT_WR)
+                assert wire.wait_for_close() == answer
+        wait_for_clients(control, before)
+
+
+def test_strangers_that_hang_in_the_middle_keep_little_memory(guarded: Server) -> None:
+    """Before login a request is short; a connection that announces more is closed at once."""
+    with guarded.connect() as wire:
+        wire.send_bytes(b"*2\r\n$4\r\nAUTH\r\n$1000000\r\n")
+        assert b"unauthenticated bulk length" in wire.wait_for_close()
+    with guarded.connect() as wire:
+        wire.send_bytes(b"*1000\r\n")
+        assert b"unauthenticated multibulk length" in wire.wait_for_close()
+
+
+def test_ten_thousand_idle_connections_hold_nobody_up(start_server: Callable[..., Server]) -> None:
+    wanted = IDLE_COUNT + DESCRIPTORS_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"this machine allows {hard} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    idle: list[socket.socket] = []
+    try:
+        server = start_server("headrace", "--maxclients", str(IDLE_COUNT + 100))
+        with server.connect() as wire:
+            for _ in range(IDLE_COUNT):
+                idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S))
+            wait_for_clients(wire, IDLE_COUNT + 1)
+            assert wire.call("PING") == b"+PONG\r\n"
+            while idle:
+                idle.pop().close()
+            wait_for_clients(wire, 1)
+    finally:
+        for each in idle:
+            each.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_guessing_passwords_shows(guarded: Server) -> None:
+    with guarded.connect() as stranger:
+        for _ in range(20):
+            assert stranger.call("AUTH", GUESS).startswith(b"-WRONGPASS")
+        assert stranger.call("GET", "k").startswith(b"-NOAUTH")
+    with logged_in(guarded) as wire:
+        assert field(wire, "stats", "acl_access_denied_auth") == 20
+        newest = wire.ask("ACL", "LOG", 1)[0]
+        told = dict(zip(newest[::2], newest[1::2], strict=True))
+        assert (told[b"count"], told[b"reason"], told[b"username"]) == (20, b"auth", b"default")
+
+
+def test_no_secret_is_said_aloud(guarded: Server) -> None:
+    """Passwords come in by AUTH, HELLO, ACL SETUSER and CONFIG SET, right and wrong ones, well formed or not."""
+    heard = b""
+    with logged_in(guarded) as wire, logged_in(guarded) as monitor:
+        assert wire.call("CONFIG", "SET", "slowlog-log-slower-than", 0) == b"+OK\r\n"
+        assert monitor.call("MONITOR") == b"+OK\r\n"
+        for request in (
+            ["AUTH", GUESS], ["AUTH", "nobody", GUESS], ["AUTH", PASSWORD], ["AUTH", "default", PASSWORD],
+            ["HELLO", 3, "AUTH", "default", PASSWORD], ["HELLO", 2, "AUTH", "default", GUESS],
+            ["ACL", "SETUSER", "bob", "on", f">{PASSWORD}"], ["ACL", "SETUSER", "bob", "nosuchrule", f">{GUESS}"],
+            ["CONFIG", "SET", "requirepass", PASSWORD], ["CONFIG", "SET", "requirepass", PASSWORD, "hz", "x"],
+            ["MULTI"], ["AUTH", PASSWORD], ["EXEC"],
+        ):  # fmt: skip
+            wire.call(*request)
+        heard += wire.call("SLOWLOG", "GET", -1) + wire.call("ACL", "LOG") + wire.call("ACL", "LIST")
+        heard += wire.call("CLIENT", "LIST") + wire.call("INFO", "everything") + wire.call("ECHO", "the end")
+        monitored = b""
+        while b"the end" not in monitored:
+            monitored += monitor.receive()
+    heard += monitored + guarded.log_path.read_bytes()
+    assert PASSWORD.encode() not in heard
+    assert GUESS.encode() not in heard
