@@ -18,19 +18,18 @@ from typing import Any, Final, Protocol
 from ..commands.blocking import Blocked
 from ..commands.calls import broken, call, count_call, count_commands, failed
 from ..commands.client import Client
-from ..commands.connection import NoAuthentication
 from ..commands.context import Context
-from ..commands.debug import NOT_ALLOWED, is_allowed
-from ..commands.durations import SHORT_COUNT, SHORT_SHIFT
+from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
-from ..commands.permissions.enforcement import log_out, must_authenticate, refusal_of
+from ..commands.permissions.enforcement import log_out, refusal_of
 from ..commands.table import DECLARED, TABLE, Flag, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
 from ..store.database import Database
-from ..store.errors import GenericError, ReplyError
+from ..store.errors import ReplyError
 from ..store.stream import Stream
+from .admission import Admission, may_write
 from .pushes import Pushes
 from .session import Session
 from .waiters import LineKey, Waiter, Waiters
@@ -73,29 +72,6 @@ class Log(Protocol):
     """Counts the calls of `append`."""
 
 
-SAVE_FAILING: Final = (
-    b"Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may "
-    b"modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
-    b"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
-    b"error."
-)
-
-
-class Misconfigured(ReplyError):
-    """Writes are refused while the log or the snapshots cannot be written."""
-
-    prefix = b"MISCONF"
-
-
-class StillLoading(ReplyError):
-    """The dataset is not there yet."""
-
-    prefix = b"LOADING"
-
-    def __init__(self) -> None:
-        super().__init__(b"Redis is loading the dataset in memory")
-
-
 class Unblocked(ReplyError):
     """CLIENT UNBLOCK id ERROR."""
 
@@ -103,16 +79,6 @@ class Unblocked(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"client unblocked via CLIENT UNBLOCK")
-
-
-READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
-ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH"}
-"""What a monitor may not do besides reading and writing: to Redis it is a kind of replica."""
-
-SUBSCRIBER_COMMANDS: Final = {
-    "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
-}  # fmt: skip
-"""All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
 
 
 class Next(Enum):
@@ -143,12 +109,9 @@ class Dispatcher:
         """Sessions that stopped waiting and have a backlog."""
         self.log_has_news = False
         """The log took records since it was last flushed; replies wait for that flush."""
-        self.is_save_failing = False
-        """Writes are refused because the last snapshot failed."""
         self.changes_count = 0
         """Effects so far (rdb_changes_since_last_save)."""
-        self.write_error: bytes | None = None
-        """Why the log cannot be written, as MISCONF says it; None while it can."""
+        self.admission = Admission(context)
         self.pause_end_ms: int | None = None
         self.pause_writes_only = False
         self.pushes = Pushes(context, self.sessions, self.outgoing)
@@ -296,7 +259,7 @@ class Dispatcher:
         try:
             row = find_row(argv)
             client.last_command = row.name_lower
-            self._admit(client, row, argv)
+            self.admission.admit(client, row, argv)
         except ReplyError as error:
             self.context.running = client
             self._answer(session, self._rejected(client, argv, error), mode_before)
@@ -326,43 +289,6 @@ class Dispatcher:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
 
-    def _admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
-        """Raise what stands against running or queueing this command now."""
-        context = self.context
-        if row.name == "DEBUG" and not is_allowed(context):
-            raise GenericError(NOT_ALLOWED)
-        # What is told of the client comes before what is told of the command: flags take longer to look at.
-        if must_authenticate(context, client) and not row.flags & Flag.NO_AUTH:
-            raise NoAuthentication
-        transaction = client.transaction
-        if transaction.queue is not None and row.flags & Flag.NO_MULTI:
-            raise GenericError(b"Command not allowed inside a transaction")
-        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
-            raise refusal
-        if context.is_counting and self._may_need_memory(client, row):
-            context.server.memory.require()
-        if self.write_error is not None and (row.name == "PING" or self._may_write(client, row)):
-            raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
-        if self.is_save_failing and (row.name == "PING" or self._may_write(client, row)):
-            raise Misconfigured(SAVE_FAILING)
-        if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
-            raise GenericError(
-                b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
-                b"context" % row.name_lower
-            )
-        if context.loading and not row.flags & Flag.LOADING:
-            raise StillLoading
-        if client.is_monitor and (row.flags & READS_OR_WRITES or row.name in ALSO_REPLICATED):
-            raise GenericError(b"Replica can't interact with the keyspace")
-
-    def _may_need_memory(self, client: Client, row: Row) -> bool:
-        """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
-        return bool(row.flags & Flag.DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
-
-    def _may_write(self, client: Client, row: Row) -> bool:
-        """Whether the command writes; EXEC does if one of its queue does."""
-        return row.is_write or (row.name == "EXEC" and client.transaction.has_write)
-
     def _rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
         """Refusing a command spoils an open transaction; refusing EXEC ends it."""
         row = named_row(argv)
@@ -381,7 +307,7 @@ class Dispatcher:
         """Whether CLIENT PAUSE keeps this command waiting."""
         if self.pause_end_ms is None or self.context.now_ms >= self.pause_end_ms or client.is_monitor:
             return False
-        return not self.pause_writes_only or self._may_write(client, row)
+        return not self.pause_writes_only or may_write(client, row)
 
     def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
         transaction = client.transaction
@@ -393,24 +319,7 @@ class Dispatcher:
 
     def is_plain(self, client: Client) -> bool:
         """Whether ordinary commands of this client need no check beyond their arity."""
-        return (
-            client.transaction.queue is None
-            and client.reply_mode == "on"
-            and not client.no_touch
-            and client.user.is_unrestricted
-            and not client.close_after_reply
-            and not client.is_subscriber
-            and client.tracking is None
-            and not self.context.monitors.clients
-            and self.pause_end_ms is None
-            and self.write_error is None
-            and not self.is_save_failing
-            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
-            and self.context.image is None
-            and not self.context.is_counting
-            and not self.context.loading
-            and not must_authenticate(self.context, client)
-        )
+        return self.pause_end_ms is None and self.admission.is_exempt(client)
 
     def refresh_clients(self) -> None:
         """Recompute every client's flag, after something that concerns them all has changed."""

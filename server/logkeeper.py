@@ -204,6 +204,6 @@ class LogKeeper:
         """While the log cannot be written, writes are refused with MISCONF."""
         dispatcher = self._server.dispatcher
         error = None if self.log is None else self.log.write_error
-        if error != dispatcher.write_error:
-            dispatcher.write_error = error
+        if error != dispatcher.admission.write_error:
+            dispatcher.admission.write_error = error
             dispatcher.refresh_clients()

@@ -131,7 +131,7 @@ SERVER_SERIES: Final = (
         "headrace_writes_refused",
         "gauge",
         "1 while writes are refused (MISCONF): the log or the snapshot cannot be written.",
-        lambda server: int(server.dispatcher.write_error is not None or server.dispatcher.is_save_failing),
+        lambda server: int(server.dispatcher.admission.is_refusing_writes),
     ),
     _one("headrace_log_enabled", "gauge", "1 with an append-only file.", lambda server: int(server.log is not None)),
     _one(

@@ -357,8 +357,8 @@ class Snapshots:
         """stop-writes-on-bgsave-error: refuse writes after a failure, while there are save points."""
         config, dispatcher = self._server.config, self._server.dispatcher
         is_failing = bool(self.save_points and config.stop_writes_on_bgsave_error and not self.save.last_ok)
-        if is_failing != dispatcher.is_save_failing:
-            dispatcher.is_save_failing = is_failing
+        if is_failing != dispatcher.admission.is_save_failing:
+            dispatcher.admission.is_save_failing = is_failing
             dispatcher.refresh_clients()
 
     def _has_changed(self, now_ms: int) -> bool:

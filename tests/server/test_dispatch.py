@@ -250,7 +250,7 @@ def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
 def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:
     rig = Rig()
     caller = rig.connect()
-    rig.dispatcher.write_error = b"No space left on device"
+    rig.dispatcher.admission.write_error = b"No space left on device"
     rig.dispatcher.refresh_clients()
     refusal = b"-MISCONF Errors writing to the AOF file: No space left on device\r\n"
     assert caller.call("XADD s 1-1 f v", "PING", "XLEN s", "XREADGROUP GROUP g c STREAMS s >") == (
@@ -259,6 +259,6 @@ def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:
     assert caller.call("MULTI", "XADD s 1-1 f v", "EXEC") == (
         b"+OK\r\n" + refusal + b"-EXECABORT Transaction discarded because of previous errors.\r\n"
     )
-    rig.dispatcher.write_error = None
+    rig.dispatcher.admission.write_error = None
     rig.dispatcher.refresh_clients()
     assert caller.call("PING") == b"+PONG\r\n"

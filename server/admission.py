@@ -1,0 +1,121 @@
+"""What may stand against running a command now: who the client is, what it does, and the state of the server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..commands.client import Client
+from ..commands.connection import NoAuthentication
+from ..commands.context import Context
+from ..commands.debug import NOT_ALLOWED, is_allowed
+from ..commands.durations import SHORT_COUNT, SHORT_SHIFT
+from ..commands.permissions.enforcement import must_authenticate, refusal_of
+from ..commands.table import Flag, Row
+from ..store.errors import GenericError, ReplyError
+
+SAVE_FAILING: Final = (
+    b"Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may "
+    b"modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
+    b"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
+    b"error."
+)
+
+
+class Misconfigured(ReplyError):
+    """Writes are refused while the log or the snapshots cannot be written."""
+
+    prefix = b"MISCONF"
+
+
+class StillLoading(ReplyError):
+    """The dataset is not there yet."""
+
+    prefix = b"LOADING"
+
+    def __init__(self) -> None:
+        super().__init__(b"Redis is loading the dataset in memory")
+
+
+READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
+ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH"}
+"""What a monitor may not do besides reading and writing: to Redis it is a kind of replica."""
+
+SUBSCRIBER_COMMANDS: Final = {
+    "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
+}  # fmt: skip
+"""All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
+
+
+class Admission:
+    """The checks of one server, in Redis' order."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.is_save_failing = False
+        """Writes are refused because the last snapshot failed."""
+        self.write_error: bytes | None = None
+        """Why the log cannot be written, as MISCONF says it; None while it can."""
+
+    @property
+    def is_refusing_writes(self) -> bool:
+        """Whether writes get MISCONF."""
+        return self.write_error is not None or self.is_save_failing
+
+    def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        """Raise what stands against running or queueing this command now."""
+        context = self.context
+        if row.name == "DEBUG" and not is_allowed(context):
+            raise GenericError(NOT_ALLOWED)
+        # What is told of the client comes before what is told of the command: flags take longer to look at.
+        if must_authenticate(context, client) and not row.flags & Flag.NO_AUTH:
+            raise NoAuthentication
+        transaction = client.transaction
+        if transaction.queue is not None and row.flags & Flag.NO_MULTI:
+            raise GenericError(b"Command not allowed inside a transaction")
+        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
+            raise refusal
+        if context.is_counting and _may_need_memory(client, row):
+            context.server.memory.require()
+        if self.write_error is not None and (row.name == "PING" or may_write(client, row)):
+            raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
+        if self.is_save_failing and (row.name == "PING" or may_write(client, row)):
+            raise Misconfigured(SAVE_FAILING)
+        if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
+            raise GenericError(
+                b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+                b"context" % row.name_lower
+            )
+        if context.loading and not row.flags & Flag.LOADING:
+            raise StillLoading
+        if client.is_monitor and (row.flags & READS_OR_WRITES or row.name in ALSO_REPLICATED):
+            raise GenericError(b"Replica can't interact with the keyspace")
+
+    def is_exempt(self, client: Client) -> bool:
+        """Whether nothing here can stand against an ordinary command of this client."""
+        return (
+            client.transaction.queue is None
+            and client.reply_mode == "on"
+            and not client.no_touch
+            and client.user.is_unrestricted
+            and not client.close_after_reply
+            and not client.is_subscriber
+            and client.tracking is None
+            and not self.context.monitors.clients
+            and self.write_error is None
+            and not self.is_save_failing
+            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
+            and self.context.image is None
+            and not self.context.is_counting
+            and not self.context.loading
+            and not must_authenticate(self.context, client)
+        )
+
+
+def _may_need_memory(client: Client, row: Row) -> bool:
+    """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
+    return bool(row.flags & Flag.DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
+
+
+def may_write(client: Client, row: Row) -> bool:
+    """Whether the command writes; EXEC does if one of its queue does."""
+    return row.is_write or (row.name == "EXEC" and client.transaction.has_write)
