@@ -8,11 +8,13 @@
 #   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
 #   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
+#   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
 PORT   ?= 6379
 CYCLES ?= 1000
+KILLS  ?= 20
 N      ?= 2000
 SEED   ?=
 SECONDS ?= 60
@@ -25,7 +27,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 
-.PHONY: serve test test-clients test-pipeline lint bench oracle crash coverage prove differential simulate fuzz soak
+.PHONY: serve test test-clients test-pipeline crash-pipeline lint bench oracle crash coverage prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -78,6 +80,10 @@ $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
 # `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.
 test-pipeline: $(VENV)/.installed-spark
 	HEADRACE_REQUIRE_SPARK=1 $(BIN)/pytest tests/pipeline $(ARGS)
+
+# What `make test-pipeline` does once, often: kill drivers and workers.
+crash-pipeline: $(VENV)/.installed-spark
+	HEADRACE_REQUIRE_SPARK=1 HEADRACE_TEST_PIPELINE_KILLS=$(KILLS) $(BIN)/pytest -s tests/pipeline/test_kills.py $(ARGS)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,0 +1,129 @@
+"""Killing a query's driver or its workers (SIGKILL) while batches are under way, until it is through."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PROGRAM = Path(__file__).parent / "spark_query.py"
+POLL_S = 0.02
+STUCK_S = 300.0
+"""A query that plans no batch for this long is stuck."""
+
+
+def parents() -> dict[int, int]:
+    """The parent of each process."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes below one."""
+    known = parents()
+    level = [pid]
+    while level:
+        level = [child for child, parent in known.items() if parent in level]
+        yield from level
+
+
+def command_of(pid: int) -> str:
+    """The words that started a process, empty if it has gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    return ""
+
+
+class Query:
+    """A query that is started again whenever it is killed."""
+
+    def __init__(self, mode: str, port: int, folder: Path, batch_size: int, seed: int) -> None:
+        self._words = [sys.executable, str(PROGRAM), mode, str(port), str(folder), str(batch_size)]
+        self._log = folder / "query.log"
+        self._checkpoint = folder / ("out/_headrace_checkpoint" if mode == "archive" else "checkpoint")
+        self._rnd = random.Random(seed)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+        self.kills = {"driver": 0, "worker": 0}
+
+    def run(self, kills: dict[str, int]) -> None:
+        """Kill as often as told, and then let it come to its end. Raises AssertionError if it fails by itself."""
+        victims = [victim for victim, count in kills.items() for _ in range(count)]
+        self._rnd.shuffle(victims)
+        try:
+            for victim in victims:
+                if not self._wait_for_batch():
+                    return
+                time.sleep(self._rnd.random() * 0.5)
+                self._kill(victim)
+            self._start_if_needed()
+            assert self._process is not None
+            assert self._process.wait(STUCK_S) == 0, self._tail()
+        finally:
+            self._end()
+
+    def planned(self) -> int:
+        """Batches that Spark has noted in its checkpoint."""
+        return sum(1 for path in (self._checkpoint / "offsets").glob("[0-9]*") if path.name.isdigit())
+
+    def _start_if_needed(self) -> None:
+        if self._process is None or self._process.poll() not in (None, 0):
+            self.starts += 1
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def _wait_for_batch(self) -> bool:
+        """Until another batch is planned; False if the query ended before."""
+        self._start_if_needed()
+        assert self._process is not None
+        # A batch noted before a kill is repeated first: the one after it shows that the query runs.
+        before, deadline = self.planned(), time.monotonic() + STUCK_S
+        while self.planned() <= before:
+            if self._process.poll() == 0:
+                return False
+            if self._process.poll() is not None:
+                self._start_if_needed()
+            assert time.monotonic() < deadline, self._tail()
+            time.sleep(POLL_S)
+        return True
+
+    def _kill(self, victim: str) -> None:
+        assert self._process is not None
+        below = list(descendants(self._process.pid))
+        if victim == "driver":
+            # Python workers are left alone: they go on writing for a moment, as they would on other machines.
+            targets = [
+                self._process.pid,
+                *(pid for pid in below if "org.apache.spark.deploy.SparkSubmit" in command_of(pid)),
+            ]
+        else:
+            workers = [pid for pid in below if "pyspark.daemon" in command_of(pid) and parents().get(pid) in below]
+            forked = [pid for pid in workers if "pyspark.daemon" in command_of(parents().get(pid, 0))]
+            targets = [self._rnd.choice(forked)] if forked else []
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if targets:
+            self.kills[victim] += 1
+        if victim == "driver":
+            self._process.wait()
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            below = list(descendants(self._process.pid))
+            for pid in [self._process.pid, *below]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _tail(self) -> str:
+        return self._log.read_text("utf-8", "replace")[-3000:]
