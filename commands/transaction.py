@@ -137,7 +137,7 @@ def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool
     """Whether a watched key is past its time: that counts as a change even before anybody has removed it."""
     for db_index, key in transaction.watched:
         due_ms = context.store.databases[db_index].expires.get(key)
-        if due_ms is not None and due_ms <= context.now_ms:
+        if due_ms is not None and due_ms < context.now_ms:
             return True
     return False
 

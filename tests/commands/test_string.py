@@ -141,7 +141,7 @@ def test_key_found_expired_is_deleted_in_the_log_before_the_command() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("SET k 5 PX 10")
-    rig.clock.advance(10)
+    rig.clock.advance(11)
     assert caller.call("INCR k") == b":1\r\n"
     assert rig.log.units[-1] == [b"DEL k", b"INCR k"]
 
