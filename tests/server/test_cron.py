@@ -28,7 +28,7 @@ def filled(due_count: int, later_count: int) -> Store:
     db = store.databases[0]
     for number in range(later_count + due_count):
         db.put(b"%d" % number, b"v")
-        db.expires[b"%d" % number] = NOW_MS + (1 if number < later_count else 0)
+        db.expires[b"%d" % number] = NOW_MS - (0 if number < later_count else 1)
     return store
 
 
