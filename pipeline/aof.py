@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -57,53 +57,54 @@ class Split:
     """The end of the file, as it was when the splits were planned; a record there may be unfinished."""
 
 
-class Events:
-    """Events of a piece of log, by column: a row each for every entry that a record is about."""
+@dataclass(slots=True)
+class Kind:
+    """Events of one kind, by column. Columns that no event of this kind has stay empty."""
 
-    def __init__(self) -> None:
-        self.n: list[int] = []
-        self.db: list[int] = []
-        self.ts: list[int | None] = []
-        self.kind: list[str] = []
-        self.stream: list[bytes] = []
-        self.grp: list[bytes | None] = []
-        self.consumer: list[bytes | None] = []
-        self.id: list[bytes | None] = []
-        self.time_ms: list[int | None] = []
-        self.deliveries: list[int | None] = []
+    n: list[int] = field(default_factory=list)
+    """Number of the record in its split."""
+    stream: list[bytes] = field(default_factory=list)
+    id: list[bytes | None] = field(default_factory=list)
+    grp: list[bytes] = field(default_factory=list)
+    consumer: list[bytes | None] = field(default_factory=list)
+    time_ms: list[int | None] = field(default_factory=list)
+    deliveries: list[int | None] = field(default_factory=list)
+
+
+class Events:
+    """Events of a piece of log whose records have the same database and time: a row for each entry of a record."""
+
+    def __init__(self, db: int, ts: int | None) -> None:
+        self.db = db
+        self.ts = ts
+        self.kinds: dict[str, Kind] = {}
 
     def __len__(self) -> int:
-        return len(self.n)
+        return sum(len(kind.n) for kind in self.kinds.values())
 
     def add(
         self,
-        kind: str,
+        name: str,
         numbers: list[int],
         streams: list[bytes],
         ids: Sequence[bytes | None],
         *,
-        groups: Sequence[bytes | None] | None = None,
-        consumers: Sequence[bytes | None] | None = None,
-        times: Sequence[int | None] | None = None,
-        deliveries: Sequence[int | None] | None = None,
+        groups: Sequence[bytes] = (),
+        consumers: Sequence[bytes | None] = (),
+        times: Sequence[int | None] = (),
+        deliveries: Sequence[int | None] = (),
     ) -> None:
-        """Events of one kind."""
-        count = len(numbers)
-        nothing: list[None] = [None] * count
-        self.n += numbers
-        self.kind += [kind] * count
-        self.stream += streams
-        self.id += ids
-        self.grp += groups if groups is not None else nothing
-        self.consumer += consumers if consumers is not None else nothing
-        self.time_ms += times if times is not None else nothing
-        self.deliveries += deliveries if deliveries is not None else nothing
-
-    def settle(self, db: int, ts: int | None) -> None:
-        """Give all that came since the last call its database and its time."""
-        missing = len(self.n) - len(self.db)
-        self.db += [db] * missing
-        self.ts += [ts] * missing
+        """Events of one kind; the same columns each time."""
+        kind = self.kinds.get(name)
+        if kind is None:
+            kind = self.kinds[name] = Kind()
+        kind.n += numbers
+        kind.stream += streams
+        kind.id += ids
+        kind.grp += groups
+        kind.consumer += consumers
+        kind.time_ms += times
+        kind.deliveries += deliveries
 
 
 # -- splitting --------------------------------------------------------------------------------------
@@ -237,7 +238,6 @@ def scan(split: Split) -> Iterator[Events]:
     with path.open("rb") as file:
         file.seek(split.start)
         left, rest, offset, is_whole = split.end - split.start, b"", split.start, True
-        events = Events()
         while left:
             piece = file.read(min(PIECE_SIZE, left))
             if not piece:
@@ -249,14 +249,11 @@ def scan(split: Split) -> Iterator[Events]:
             if not is_whole and left:  # a value that holds what looks like a record: more of it shows where it ends
                 rest = data
                 continue
-            state.take(events, portions)
-            if len(events) >= EVENTS_MIN:
-                yield events
-                events = Events()
+            yield from state.take(portions)
             rest, offset = data[cut:], offset + cut
         if not is_whole and not split.is_last:
             raise BadLog(f"{path}: the cut at offset {split.end} is inside of a value; choose another split size")
-        yield events
+        yield state.events
 
 
 def _last_boundary(data: bytes) -> int:
@@ -276,45 +273,50 @@ class _State:
     """What has to be known to make sense of the next record."""
 
     def __init__(self, db: int, ts: int | None) -> None:
-        self.db = db
-        self.ts = ts
+        self.events = Events(db, ts)
+        """Those not yet given out."""
         self.count = 0
         """Records so far."""
 
-    def take(self, events: Events, portions: list[Portion]) -> None:
-        """Add the events of parsed records."""
+    def take(self, portions: list[Portion]) -> Iterator[Events]:
+        """Turn parsed records into events, and give out what is enough or must not be mixed with what follows."""
         for records, line in portions:
             while records:
-                records = self._take_up_to_select(events, records)
-            if line is not None and line.startswith(b"#TS:"):
-                digits = line[4:].strip()
-                self.ts = int(digits) if digits.isdigit() else self.ts
+                records, db = self._take_up_to_select(records)
+                if db != self.events.db:
+                    yield self._start(db, self.events.ts)
+            if line is not None and (stamp := TIMESTAMP.fullmatch(line)):
+                yield self._start(self.events.db, int(stamp[1]))
+        if len(self.events) >= EVENTS_MIN:
+            yield self._start(self.events.db, self.events.ts)
 
-    def _take_up_to_select(self, events: Events, records: list[list[bytes]]) -> list[list[bytes]]:
-        """Records of one database; those behind a SELECT are given back."""
-        kinds: dict[bytes, tuple[list[int], list[list[bytes]]]] = {}
-        rest: list[list[bytes]] = []
-        for index, record in enumerate(records):
+    def _start(self, db: int, ts: int | None) -> Events:
+        """The events so far; new ones are gathered under another database or time."""
+        done, self.events = self.events, Events(db, ts)
+        return done
+
+    def _take_up_to_select(self, records: Records) -> tuple[Records, int]:
+        """Take records of one database; those behind a SELECT are given back, with theirs."""
+        names: dict[bytes, tuple[list[int], Records]] = {}
+        number = self.count
+        db = self.events.db
+        rest: Records = []
+        for number, record in enumerate(records, self.count):
             name = record[0]
-            kind = kinds.get(name)
-            if kind is None:
+            alike = names.get(name)
+            if alike is None:
                 if name.upper() == b"SELECT":
-                    rest = records[index + 1 :]
+                    rest, db = records[number - self.count + 1 :], int(record[1])
                     break
-                kind = kinds[name] = ([], [])
-            kind[0].append(self.count + index)
-            kind[1].append(record)
-        else:
-            index = len(records) - 1
-        for name, (numbers, alike) in kinds.items():
+                alike = names[name] = ([], [])
+            alike[0].append(number)
+            alike[1].append(record)
+        for name, (numbers, same) in names.items():
             make = MAKERS.get(name.upper())
             if make is not None:
-                make(events, numbers, alike)
-        events.settle(self.db, self.ts)
-        self.count += index + 1
-        if rest or records[index][0].upper() == b"SELECT":
-            self.db = int(records[index][1])
-        return rest
+                make(self.events, numbers, same)
+        self.count = number + 1
+        return rest, db
 
 
 Maker = Callable[[Events, list[int], Records], None]
@@ -401,8 +403,8 @@ def _xackdel(events: Events, numbers: list[int], records: Records) -> None:
     for number, record in zip(numbers, records, strict=True):
         ids = _ids_after_count(record)
         many = len(ids)
-        for kind in ("ack", "delete"):
-            events.add(kind, [number] * many, [record[1]] * many, ids, groups=[record[2]] * many)
+        events.add("ack", [number] * many, [record[1]] * many, ids, groups=[record[2]] * many)
+        events.add("delete", [number] * many, [record[1]] * many, ids)
 
 
 def _xnack(events: Events, numbers: list[int], records: Records) -> None:

@@ -7,7 +7,7 @@ spark.read.format("headrace-aof").load("/var/lib/headrace/appendonlydir")
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,8 @@ class LogReader(DataSourceReader):
         gc.disable()
         try:
             for events in scan(partition.split):
-                yield to_arrow(partition.split, events, self.schema)
+                if len(events):
+                    yield to_arrow(partition.split, events, self.schema)
         finally:
             gc.enable()
 
@@ -92,22 +93,34 @@ def read_events(spark: SparkSession, path: str | Path, split_size: int = SPLIT_S
 
 def to_arrow(split: Split, events: Events, schema: Any) -> Any:
     """Events as a RecordBatch of EVENT_SCHEMA."""
+    kinds = events.kinds.items()
     count = len(events)
-    columns = [
-        pa.repeat(pa.scalar(split.part, pa.int32()), count),
-        pa.repeat(pa.scalar(split.start, pa.int64()), count),
-        pa.array(events.n, pa.int64()),
-        pa.array(events.db, pa.int32()),
-        pa.array(events.ts, pa.int64()),
-        pa.array(events.kind, pa.string()),
-        *(_text(values) for values in (events.stream, events.grp, events.consumer, events.id)),
-        pa.array(events.time_ms, pa.int64()),
-        pa.array(events.deliveries, pa.int64()),
+
+    def column(name: str, make: Callable[[Any], Any], kind_type: Any) -> Any:
+        parts = [(getattr(kind, name), len(kind.n)) for _, kind in kinds]
+        return pa.concat_arrays([make(values) if values else pa.nulls(size, kind_type) for values, size in parts])
+
+    def same(value: Any, kind_type: Any) -> Any:
+        return pa.nulls(count, kind_type) if value is None else pa.repeat(pa.scalar(value, kind_type), count)
+
+    def numbers(values: list[int | None]) -> Any:
+        return pa.array(values, pa.int64())
+
+    arrays = [
+        same(split.part, pa.int32()),
+        same(split.start, pa.int64()),
+        column("n", numbers, pa.int64()),
+        same(events.db, pa.int32()),
+        same(events.ts, pa.int64()),
+        pa.concat_arrays([pa.repeat(pa.scalar(name, pa.string()), len(kind.n)) for name, kind in kinds]),
+        *(column(name, _text, pa.string()) for name in ("stream", "grp", "consumer", "id")),
+        column("time_ms", numbers, pa.int64()),
+        column("deliveries", numbers, pa.int64()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _text(values: Sequence[bytes | None]) -> Any:
+def _text(values: list[bytes | None]) -> Any:
     column = pa.array(values, pa.binary())
     try:
         return column.cast(pa.string())
