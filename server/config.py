@@ -11,12 +11,11 @@ A change goes through `set_many`, all or nothing. Whoever must act on one regist
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..store.errors import GenericError, shown
+from ..store.glob import compiled
 from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
@@ -84,7 +83,7 @@ class Config:
                 if lowered in BY_NAME:
                     found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
                 continue
-            matches = glob_regex(lowered).fullmatch
+            matches = compiled(lowered).fullmatch
             for name, directive in BY_NAME.items():
                 if name not in found and not directive.is_hidden and matches(name):
                     found[name] = (name, self._shown(directive))
@@ -208,48 +207,3 @@ def _reason(refusal: Exception) -> str:
     if isinstance(refusal, OSError) and refusal.strerror:
         return refusal.strerror
     return str(refusal)
-
-
-@lru_cache(maxsize=256)
-def glob_regex(pattern: bytes) -> re.Pattern[bytes]:
-    """Redis' glob as a regular expression: `*`, `?`, `[a-z]`, `[^a]` and `\\` before a literal."""
-    parts: list[bytes] = []
-    index = 0
-    while index < len(pattern):
-        char = pattern[index : index + 1]
-        index += 1
-        if char == b"*":
-            parts.append(b".*")
-        elif char == b"?":
-            parts.append(b".")
-        elif char == b"[":
-            # An unclosed class ends with the pattern, and an empty one matches nothing.
-            end = pattern.find(b"]", index)
-            end = len(pattern) if end < 0 else end
-            parts.append(_class_regex(pattern[index:end]))
-            index = end + 1
-        else:
-            if char == b"\\" and index < len(pattern):
-                char = pattern[index : index + 1]
-                index += 1
-            parts.append(re.escape(char))
-    return re.compile(b"".join(parts), re.DOTALL)
-
-
-def _class_regex(members: bytes) -> bytes:
-    is_negated = members.startswith(b"^")
-    members = members[1:] if is_negated else members
-    codes: set[int] = set()
-    index = 0
-    while index < len(members):
-        if members[index + 1 : index + 2] == b"-" and index + 2 < len(members):
-            low, high = sorted((members[index], members[index + 2]))
-            codes.update(range(low, high + 1))
-            index += 3
-        else:
-            codes.add(members[index])
-            index += 1
-    inside = b"".join(b"\\x%02x" % code for code in sorted(codes))
-    if not inside:
-        return b"." if is_negated else b"(?!)"
-    return b"[%b%b]" % (b"^" if is_negated else b"", inside)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.server.config import ChangeRefused, Config, glob_regex
+from headrace.server.config import ChangeRefused, Config
 from headrace.server.configfile import load_text
 from headrace.store.errors import GenericError
 
@@ -51,20 +51,17 @@ def test_get_shows_aliases_but_not_hidden_directives_by_pattern(config: Config) 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "name", "is_match"),
+    ("pattern", "names"),
     [
-        (b"s*e", b"save", True),
-        (b"s?ve", b"save", True),
-        (b"[r-t]ave", b"save", True),
-        (b"[^s]ave", b"save", False),
-        (b"[]ave", b"save", False),
-        (b"\\*", b"*", True),
-        (b"sav[e", b"save", True),
-        (b"a.c", b"abc", False),
+        (b"dbfilena[m-n]e", [b"dbfilename"]),
+        (b"DBFILE?AME", [b"dbfilename"]),
+        (b"[^e]bfilename", [b"dbfilename"]),
+        (b"*" + b"*a" * 40 + b"*b", []),
     ],
+    ids=["range", "any case", "negation", "many stars, in no time"],
 )
-def test_glob_matches_as_redis(pattern: bytes, name: bytes, is_match: bool) -> None:
-    assert bool(glob_regex(pattern).fullmatch(name)) is is_match
+def test_get_takes_the_patterns_of_keys(config: Config, pattern: bytes, names: list[bytes]) -> None:
+    assert [name for name, _ in config.get_matching([pattern])] == names
 
 
 @pytest.mark.parametrize(
