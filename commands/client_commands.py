@@ -61,7 +61,7 @@ HELP_LINES: Final = (
     b"LIST [TYPE <type> | ID <id> [<id> ...]]",
     b"    One line for each connection.",
     b"NO-EVICT (ON|OFF)",
-    b"    Accepted; no connection is evicted.",
+    b"    Whether maxmemory-clients spares this connection.",
     b"NO-TOUCH (ON|OFF)",
     b"    Whether reading a stream counts as using it (OBJECT IDLETIME).",
     b"PAUSE <timeout> [WRITE|ALL]",
@@ -511,10 +511,12 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
     summary="Protects the connection from eviction.",
     complexity="O(1)",
     arguments=ON_OR_OFF,
-    differs="Only remembered: no connection is evicted.",
 )
 def client_no_evict(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT NO-EVICT <ON | OFF>"""
+    """CLIENT NO-EVICT <ON | OFF>
+
+    ON keeps the connection from being closed for `maxmemory-clients`.
+    """
     context.client.no_evict = _is_on(argv[2])
     return OK
 
