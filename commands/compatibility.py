@@ -162,6 +162,29 @@ CLIENTS: Final = {
 }
 """By test module in tests/clients: who is tried, and with what."""
 
+BEYOND_ROWS: Final = """\
+- `XADD .. MAXLEN ~` with `ACKED` is logged by the last ID that trimming reached, not by the resulting length: after a
+  restart the same entries are gone, where Redis brings some back.
+- ACL rules may name every command of Redis, also those that are not here; an ACL pattern without `~` (`%R`) is refused.
+- A failed AUTH is always answered, also behind unsent replies, and a bad `$` header that arrives late is reported.
+- `aof-use-rdb-preamble` is `no` by default, and the default save points only count where there is no append-only file.
+- Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
+  those of Redis, and need no second copy of the memory. What `latest_fork_usec`, `total_forks` and the latency event
+  `fork` tell of is the moment in which the picture of the dataset is taken.
+- `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), for none are kept, and sizes in `MEMORY` and `INFO` are
+  those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is a library's here, no
+  `active_clients` and no `dump_payload_sanitizations`; it adds `server_name`, `headrace_version` and `python_version`.
+- There is no replication, no cluster, and there are no scripts or modules.
+- There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts
+  what dataset and clients take (`used_memory`), not the interpreter, which is some 40 MB.
+- A client has its turn for some milliseconds at a time, and long ranges are made while they are sent.
+  [limits.md](limits.md) has every limit, and how long large commands keep others waiting.
+- Values are strings and streams; `rdb-skip-foreign-types yes` loads the rest of an RDB file that holds others.
+- Directives of Redis that belong to what is not here stop the start with the line that they stand in, unless they turn
+  something off; `compat-config yes` passes over them and says so in one line, so that a `redis.conf` can be used as it
+  is. [redis.conf.example](../redis.conf.example) holds all that are honoured."""
+"""Differences that concern no single command."""
+
 INTRODUCTION: Final = f"""\
 # Compatibility
 
@@ -170,7 +193,8 @@ and compare. What it does not serve answers Redis' own unknown-command error.
 
 This page is made by `python -m headrace.commands.compatibility` from the command table, and a test holds it to that.
 What a configuration file of Redis may set is another matter: see [redis.conf.example](../redis.conf.example), and
-`compat-config` there. Every error text is in [errors.md](errors.md)."""
+`compat-config` there. Every error text is in [errors.md](errors.md), and the grammar of every command in
+[commands.md](commands.md)."""
 
 
 def document_lines() -> Iterator[str]:
@@ -186,7 +210,8 @@ def document_lines() -> Iterator[str]:
         yield f"- {group}: {', '.join(f'`{name}`' for name in names)}"
     yield from ("", "## Differences", "", "In what is served, these commands differ from Redis:", "")
     yield from difference_lines()
-    yield from ("", "What concerns no single command is told in the [README](../README.md#commands).")
+    yield from ("", "And beyond single commands:", "")
+    yield from BEYOND_ROWS.splitlines()
     yield from ("", "## Clients", "", "Each is installed and tried against a server by `make test-clients`.", "")
     yield from ("| Client | What is tried |", "|---|---|")
     for client, tried in CLIENTS.values():

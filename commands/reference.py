@@ -1,21 +1,40 @@
-"""The command table of the README, made from the rows the dispatcher runs on.
+"""docs/commands.md and the tables of the README, made from the rows the dispatcher runs on.
 
-python -m headrace.commands.reference                 the table
-python -m headrace.commands.reference differences     what differs from Redis, command by command
+python -m headrace.commands.reference                 the document
+python -m headrace.commands.reference stream          for the README: the commands of streams
+python -m headrace.commands.reference others          for the README: the names of all others
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Final
 
 from . import registry
 from .table import TABLE, Argument, Row
 
 assert registry.FAMILIES, "importing the registry fills the command table"
 
-GROUPS = ("stream", "generic", "string", "pubsub", "transactions", "connection", "server")
-"""The order of the table; groups that are not named here come last."""
+GROUPS: Final = {
+    "stream": "Streams and consumer groups",
+    "generic": "Keys",
+    "string": "Strings",
+    "pubsub": "Pub/sub",
+    "transactions": "Transactions",
+    "connection": "Connections",
+    "server": "Server",
+}
+"""In the order of the document: each group, as COMMAND DOCS names it, and its heading."""
+
+INTRODUCTION: Final = """\
+# Commands
+
+Every command that Headrace serves, as one writes it; *since* is the version of Redis that brought it. A `*` marks one
+that differs from Redis: [compatibility.md](compatibility.md#differences) tells how, and which commands of Redis are
+missing. What is not here answers Redis' unknown-command error; every other error is in [errors.md](errors.md).
+
+This page is made by `python -m headrace.commands.reference` from the table that the dispatcher runs on."""
 
 
 def rows() -> list[Row]:
@@ -23,11 +42,8 @@ def rows() -> list[Row]:
     found: list[Row] = []
     for row in TABLE.values():
         found += ([row] if row.handler is not None else []) + list(row.subcommands.values())
-    return sorted(found, key=lambda row: (_group_rank(row.group), row.group, row.name))
-
-
-def _group_rank(group: str) -> int:
-    return GROUPS.index(group) if group in GROUPS else len(GROUPS)
+    order = list(GROUPS)
+    return sorted(found, key=lambda row: (order.index(row.group), row.name))
 
 
 def syntax(row: Row) -> str:
@@ -59,14 +75,47 @@ def _inner(argument: Argument) -> str:
     return " ".join(parts) if parts else argument.display or argument.name
 
 
-def table_lines() -> Iterator[str]:
+def document_lines() -> Iterator[str]:
+    """docs/commands.md: every command, group by group."""
+    yield from INTRODUCTION.splitlines()
+    for group, title in GROUPS.items():
+        yield from ("", f"## {title}", "")
+        yield from table_lines(group)
+
+
+def table_lines(group: str) -> Iterator[str]:
     """Markdown: one line a command, and a `*` at those that differ from Redis."""
     yield "| Command | Since | What it does |"
     yield "|---|---|---|"
     for row in rows():
-        mark = " \\*" if row.differs else ""
-        usage = syntax(row).replace("|", "\\|")
-        yield f"| `{usage}`{mark} | {row.since} | {row.summary.replace('|', chr(92) + '|')} |"
+        if row.group == group:
+            mark = " \\*" if row.differs else ""
+            usage = syntax(row).replace("|", "\\|")
+            yield f"| `{usage}`{mark} | {row.since} | {row.summary.replace('|', chr(92) + '|')} |"
+
+
+def name_lines(*groups: str) -> Iterator[str]:
+    """Markdown: one line a group with the names of its commands, and behind them their subcommands but HELP."""
+    yield "| Group | Commands |"
+    yield "|---|---|"
+    for group in groups:
+        names: dict[str, list[str]] = {}
+        for row in rows():
+            if row.group == group:
+                name, _, subcommand = row.name.partition("|")
+                names.setdefault(name, []).extend([subcommand] if subcommand not in ("", "HELP") else [])
+        parts = [f"{name} ({', '.join(subs)})" if subs else name for name, subs in names.items()]
+        yield f"| {GROUPS[group]} | {', '.join(parts)} |"
+
+
+def stream_lines() -> Iterator[str]:
+    """For the README: what Headrace is about."""
+    return table_lines("stream")
+
+
+def other_lines() -> Iterator[str]:
+    """For the README: what stands around it."""
+    return name_lines(*(group for group in GROUPS if group != "stream"))
 
 
 def difference_lines() -> Iterator[str]:
@@ -76,12 +125,16 @@ def difference_lines() -> Iterator[str]:
             yield f"- `{row.name.replace('|', ' ')}`: {row.differs}"
 
 
+PARTS: Final = {"": document_lines, "stream": stream_lines, "others": other_lines}
+
+
 def main(words: list[str]) -> int:
     """Print what is asked for; the exit code."""
-    if words not in ([], ["differences"]):
-        print("usage: python -m headrace.commands.reference [differences]", file=sys.stderr)
+    make_lines = PARTS.get(" ".join(words))
+    if make_lines is None:
+        print("usage: python -m headrace.commands.reference [stream | others]", file=sys.stderr)
         return 2
-    print("\n".join(difference_lines() if words else table_lines()))
+    print("\n".join(make_lines()))
     return 0
 
 

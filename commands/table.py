@@ -112,7 +112,7 @@ class Row:
     history: tuple[tuple[str, str], ...] = ()
     tips: tuple[str, ...] = ()
     differs: str | None = None
-    """How it differs from Redis, said aloud in the README; None if it does not."""
+    """How it differs from Redis, said aloud in docs/compatibility.md; None if it does not."""
     deprecated: tuple[str, str] | None = None
     """(since which version, what replaces it)."""
     subcommands: dict[bytes, Row] = field(default_factory=dict)

@@ -1,21 +1,75 @@
-"""The README's command table and differences are those that the rows make."""
+"""What the README and its documents say is so: tables are those of the rows, the tour answers as printed, links and
+paths lead somewhere.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.commands.reference import difference_lines, table_lines
+from headrace.commands import reference
+from support.servers import Server
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+FOLDERS = "benchmarks|commands|docs|examples|persistence|pipeline|protocol|server|store|testing|tests"
 
 
-@pytest.mark.parametrize(("part", "lines"), [("commands", table_lines), ("differences", difference_lines)])
-def test_what_the_readme_says_of_commands_is_made_from_the_rows(part: str, lines: Callable[[], Iterator[str]]) -> None:
+def text_of(document: Path) -> str:
+    return document.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("part", "lines"), [("stream", reference.stream_lines), ("others", reference.other_lines)])
+def test_tables_of_the_readme_are_made_from_the_rows(part: str, lines: Callable[[], Iterator[str]]) -> None:
     pattern = rf"<!-- {part}: [^\n]*-->\n(.*)\n<!-- end of {part} -->"
-    found = re.search(pattern, README.read_text("utf-8"), re.DOTALL)
+    found = re.search(pattern, text_of(ROOT / "README.md"), re.DOTALL)
     assert found is not None
-    assert found[1].splitlines() == list(lines())
+    assert found[1].splitlines() == list(lines()), f"run python -m headrace.commands.reference {part}"
+
+
+def test_list_of_commands_is_made_from_the_rows() -> None:
+    written = text_of(ROOT / "docs" / "commands.md").splitlines()
+    assert written == list(reference.document_lines()), "run python -m headrace.commands.reference"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_what_is_there(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(document)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = document.parent / name if name else document
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", text_of(path), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in headings}, target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_that_are_named_are_there(document: Path) -> None:
+    for name in re.findall(rf"`((?:{FOLDERS})/[\w/.*-]*)`", text_of(document)):
+        assert any(ROOT.glob(name)), name
+
+
+def test_tour_answers_as_printed(headrace: Server, cli: Path) -> None:
+    """Line by line; times are not compared."""
+    section = re.search(r"^## Two minutes(.*?)^## ", text_of(ROOT / "README.md"), re.DOTALL | re.MULTILINE)
+    assert section is not None
+    steps = re.findall(r"^\$ (redis-cli .*)\n((?:(?!\$ |```).*\n)+)", section[1], re.MULTILINE)
+    assert len(steps) >= 8
+    for line, printed in steps:
+        words = shlex.split(line)[1:]
+        command = [str(cli), "-p", str(headrace.port), "--no-raw", *words]
+        answered = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        assert without_times(answered) == without_times(printed), line
+
+
+def without_times(reply: str) -> str:
+    """The third element of an entry is how long ago it was delivered, in ms."""
+    return re.sub(r"(3\) \(integer\)) \d+", r"\1 (a time)", reply)

@@ -20,7 +20,7 @@ SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"ap
 """Directives that the fixture gives every server."""
 
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
-"""Set otherwise than by Redis, as the README says."""
+"""Set otherwise than by Redis, as docs/compatibility.md says."""
 
 OUR_OWN = {
     b"rdb-skip-foreign-types",
