@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -75,7 +76,7 @@ def _wheel_java() -> Path:
         if item.name != "java":
             (made / "bin" / item.name).symlink_to(item)
     launcher = made / "bin" / "java"
-    launcher.write_text(LAUNCHER.format(unwanted=UNWANTED_WORD, java=f"'{runtime / 'bin' / 'java'}'"))
+    launcher.write_text(LAUNCHER.format(unwanted=UNWANTED_WORD, java=shlex.quote(str(runtime / "bin" / "java"))))
     launcher.chmod(0o755)
     try:
         made.rename(home)
