@@ -12,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+from xxhash import xxh3_64_hexdigest
 
 from ..protocol.packing import pack_command
 from .errors import PipelineError
@@ -21,6 +22,7 @@ STREAM, FIELDS, ID, IID, PID = "_stream", "_fields", "_id", "_iid", "_pid"
 ACK_ID, ACK_STREAM, PAIRS = "_ack_id", "_ack_stream", "_pairs"
 RESERVED = (STREAM, FIELDS, PAIRS, ID, IID, PID, ACK_ID, ACK_STREAM)
 """Columns that are no fields."""
+SEPARATOR = b"\0"
 SHARDS = 64
 """Producers that the rows of idempotency=column are spread over: the stream remembers so many for each of them."""
 
@@ -58,7 +60,7 @@ def text(column: Any) -> list[bytes | None]:
 @dataclass(frozen=True)
 class Encoder:
     """Turns batches into commands. `producer` and `batch` tell rows of different jobs and batches apart; a row is known
-    by them, its partition and its place there, so a task that is repeated says the same again.
+    by them, its partition, its place there and its content, so a task that is repeated says the same again.
     """
 
     options: WriteOptions
@@ -123,13 +125,16 @@ class Encoder:
             own = text(columns[PID]) if PID in columns else [None] * count
             return ([b"IDMP", self._named_pid(pid, iid), iid] for pid, iid in zip(own, iids, strict=True))
         rows = range(first_row, first_row + count)
-        return ([b"IDMP", self._pid(row // self.chunk), self._iid(row)] for row in rows)
+        return ([b"IDMP", self._pid(row // self.chunk)] for row in rows)
 
     def _pid(self, chunk_index: int) -> bytes:
         return f"{self.producer}:{self.partition}:{chunk_index}".encode()
 
-    def _iid(self, row: int) -> bytes:
-        return f"{self.batch}.{row % self.chunk}".encode()
+    def _iid(self, row: int, values: Iterable[bytes]) -> bytes:
+        """The row's place, and a hash of what it holds: where a repeated task has other rows in its places, as when
+        entries of a queue have been claimed meanwhile, they are written twice rather than taken for known ones.
+        """
+        return f"{self.batch}.{row % self.chunk}.{xxh3_64_hexdigest(SEPARATOR.join(values))}".encode()
 
     def _named_pid(self, pid: bytes | None, iid: bytes) -> bytes:
         """The producer that the row names in `_pid`, else one of the shards."""
@@ -148,7 +153,9 @@ class Encoder:
             template = self._template(key, self._pid(chunk_index) if is_known else None, list(fields))
             varying: list[Sequence[Any]] = []
             if is_known:
-                iids = [self._iid(number) for number in range(first_row + row, first_row + end)]
+                rows = zip(*(values[row:end] for values in fields.values()), strict=True)
+                places = range(first_row + row, first_row + end)
+                iids = [self._iid(place, own) for place, own in zip(places, rows, strict=True)]
                 varying += [list(map(len, iids)), iids]
             for values in fields.values():
                 part: list[Any] = values[row:end]
@@ -183,12 +190,17 @@ class Encoder:
     ) -> list[bytes]:
         trim, names = trimming(self.options), list(fields)
         rows: Iterable[tuple[bytes | None, ...]] = zip(*fields.values(), strict=True) if fields else repeat(())
+        is_placed = self.options.idempotency == "idmp" and self.options.id_mode == "auto"
         commands = []
         for index, (place, values) in enumerate(zip(places, rows, strict=False)):
             pairs = [
                 word for name, value in zip(names, values, strict=True) if value is not None for word in (name, value)
             ]
-            pairs += maps[index] if maps is not None else ()
+            more = maps[index] if maps is not None else []
+            if is_placed:
+                held = (value for value in values if value is not None)
+                place = [*place, self._iid(first_row + index, (*held, *more))]
+            pairs += more
             if not pairs:
                 raise PipelineError(
                     f"row {first_row + index} of partition {self.partition} has no fields: all are null"

@@ -184,7 +184,7 @@ class ReadOptions(Endpoint):
     """What every reader knows."""
 
     stream: tuple[str, ...] = option((), "Key of the stream, or keys separated by commas (`\\,` for a comma).", names)
-    fields: str | None = option(None, "Columns for fields, e.g. `n bigint, user string`; see Schemas.")
+    fields: str | None = option(None, "Columns for fields, e.g. `n bigint, user string`; see Reading.")
     parse_mode: str = option(
         "PERMISSIVE",
         "Values that do not fit their column: PERMISSIVE (null, kept in `_corrupt`), DROPMALFORMED or FAILFAST.",
@@ -275,7 +275,7 @@ class WriteOptions(Endpoint):
     stream: str | None = option(None, "Key to write to; rows with a `_stream` column choose their own.")
     idempotency: str = option(
         "idmp",
-        "`idmp`: rows are known by their place in the batch; `column`: by `_iid`; `content`: by their fields; `none`.",
+        "`idmp`: rows are known by place and content; `column`: by `_iid`; `content`: by their fields; `none`.",
         choice("idmp", "column", "content", "none"),
     )
     producer: str | None = option(

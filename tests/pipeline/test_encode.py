@@ -35,11 +35,19 @@ def batch(**columns: Any) -> Any:
 
 def test_row_is_known_by_producer_partition_chunk_batch_and_place() -> None:
     found = commands(batch(n=[1, 2, 3]), first_row=3, idmpMaxSize="10")
-    assert [command[:7] for command in found] == [
+    assert [[*command[:4], command[4].rpartition(b".")[0], *command[5:7]] for command in found] == [
         [b"XADD", b"s", b"IDMP", b"job:3:0", b"7.3", b"*", b"n"],
         [b"XADD", b"s", b"IDMP", b"job:3:0", b"7.4", b"*", b"n"],
         [b"XADD", b"s", b"IDMP", b"job:3:1", b"7.0", b"*", b"n"],
     ]
+    assert found == commands(batch(n=[1, 2, 3]), first_row=3, idmpMaxSize="10")
+
+
+def test_another_row_in_the_same_place_is_another_row() -> None:
+    for column in ([7, None], [7, 8]):
+        before, after = (commands(batch(n=column, m=[1, other])) for other in (2, 3))
+        assert before[0] == after[0]
+        assert before[1][4] != after[1][4]
 
 
 def test_template_and_packing_agree() -> None:

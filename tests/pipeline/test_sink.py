@@ -57,6 +57,12 @@ def test_partition_that_failed_in_its_middle_is_completed(headrace: Server) -> N
     assert sorted(numbers(headrace)) == list(range(ROWS))
 
 
+def test_rows_that_moved_up_are_written_rather_than_taken_for_known_ones(headrace: Server) -> None:
+    writer(headrace).write(iter([pa.RecordBatch.from_pydict({"n": [1, 2, 3]})]))
+    writer(headrace).write(iter([pa.RecordBatch.from_pydict({"n": [1, 3, 4]})]))
+    assert numbers(headrace) == [1, 2, 3, 3, 4]
+
+
 def cutting(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """The connection breaks at every so manieth receipt, after the server has done what it was sent."""
     receive: Callable[..., Any] = Connection.receive
