@@ -60,6 +60,8 @@ class Client:
     """A command waits for the end of CLIENT PAUSE."""
     is_plain: bool = False
     """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
+    is_unhindered: bool = False
+    """Set by the dispatcher: nothing but the rules of its user can stand against a command of this client."""
     reply_mode: str = "on"
     """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
     channels: dict[bytes, None] = field(default_factory=dict)

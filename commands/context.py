@@ -126,10 +126,8 @@ class Context:
 
     def take_expired(self) -> list[tuple[int, bytes]]:
         """Records that delete the keys which expiry has removed since this was last asked."""
-        records: list[tuple[int, bytes]] = []
-        for db in self.store.databases:
-            if db.expired_keys:
-                self.server.stats.expired_keys += len(db.expired_keys)
-                records += [(db.index, pack_command((b"DEL", key))) for key in db.expired_keys]
-                db.expired_keys.clear()
+        expired_keys = self.store.expired_keys
+        self.server.stats.expired_keys += len(expired_keys)
+        records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]
+        expired_keys.clear()
         return records

@@ -29,6 +29,8 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     Empty where the arguments name none, which for a command that has keys means that they are wrong.
     """
     specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
+    if len(specs) == 1 and specs[0].first == specs[0].last == 1:  # Nearly all.
+        return [(argv[1], specs[0])]
     return [(argv[position], spec) for spec in specs for position in _positions(spec, argv)]
 
 

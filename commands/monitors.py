@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .client import Client
     from .context import Context
 
+HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value
+"""Commands that are not shown."""
+
 SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
 """Bytes that cannot stand in quotes as they are."""
 ESCAPES: Final = {
@@ -53,7 +56,7 @@ class Monitors:
 
     def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """A command of `client` was run. What only administrators may do is not shown, nor are passwords."""
-        if not self.clients or row.flags & (Flag.ADMIN | Flag.SKIP_MONITOR):
+        if not self.clients or row.flag_bits & HIDDEN:
             return
         address = client.address
         if client.is_unix:

@@ -36,7 +36,11 @@ class StillLoading(ReplyError):
         super().__init__(b"Redis is loading the dataset in memory")
 
 
-READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
+NO_AUTH: Final = Flag.NO_AUTH.value
+NO_MULTI: Final = Flag.NO_MULTI.value
+DENYOOM: Final = Flag.DENYOOM.value
+LOADING: Final = Flag.LOADING.value
+READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
 ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH"}
 """What a monitor may not do besides reading and writing: to Redis it is a kind of replica."""
 
@@ -66,14 +70,19 @@ class Admission:
         context = self.context
         if row.name == "DEBUG" and not is_allowed(context):
             raise GenericError(NOT_ALLOWED)
-        # What is told of the client comes before what is told of the command: flags take longer to look at.
-        if must_authenticate(context, client) and not row.flags & Flag.NO_AUTH:
-            raise NoAuthentication
-        transaction = client.transaction
-        if transaction.queue is not None and row.flags & Flag.NO_MULTI:
-            raise GenericError(b"Command not allowed inside a transaction")
+        if not client.is_unhindered:
+            if must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
+                raise NoAuthentication
+            if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
+                raise GenericError(b"Command not allowed inside a transaction")
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
             raise refusal
+        if not client.is_unhindered:
+            self._admit_now(client, row)
+
+    def _admit_now(self, client: Client, row: Row) -> None:
+        """The checks behind those of the user's rules."""
+        context = self.context
         if context.is_counting and _may_need_memory(client, row):
             context.server.memory.require()
         if self.write_error is not None and (row.name == "PING" or may_write(client, row)):
@@ -85,35 +94,41 @@ class Admission:
                 b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
                 b"context" % row.name_lower
             )
-        if context.loading and not row.flags & Flag.LOADING:
+        if context.loading and not row.flag_bits & LOADING:
             raise StillLoading
-        if client.is_monitor and (row.flags & READS_OR_WRITES or row.name in ALSO_REPLICATED):
+        if client.is_monitor and (row.flag_bits & READS_OR_WRITES or row.name in ALSO_REPLICATED):
             raise GenericError(b"Replica can't interact with the keyspace")
 
-    def is_exempt(self, client: Client) -> bool:
-        """Whether nothing here can stand against an ordinary command of this client."""
+    def is_unhindered(self, client: Client) -> bool:
+        """Whether nothing but the rules of its user can stand against a command of this client, or keep its reply."""
         return (
             client.transaction.queue is None
             and client.reply_mode == "on"
-            and not client.no_touch
-            and client.user.is_unrestricted
             and not client.close_after_reply
             and not client.is_subscriber
-            and client.tracking is None
-            and not self.context.monitors.clients
+            and not client.is_monitor
             and self.write_error is None
             and not self.is_save_failing
-            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
-            and self.context.image is None
             and not self.context.is_counting
             and not self.context.loading
             and not must_authenticate(self.context, client)
         )
 
+    def is_unwatched(self, client: Client) -> bool:
+        """Whether running an ordinary command of this client concerns nobody else, and leaves no trace of its own."""
+        return (
+            client.user.is_unrestricted
+            and not client.no_touch
+            and client.tracking is None
+            and not self.context.monitors.clients
+            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
+            and self.context.image is None
+        )
+
 
 def _may_need_memory(client: Client, row: Row) -> bool:
     """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
-    return bool(row.flags & Flag.DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
+    return bool(row.flag_bits & DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
 
 
 def may_write(client: Client, row: Row) -> bool:

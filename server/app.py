@@ -202,7 +202,7 @@ class Server:
             if name is not None:
                 self.context.now_ms = client.created_ms
                 log_in_by_certificate(self.context, client, name)
-                client.is_plain = self.dispatcher.is_plain(client)
+                self.dispatcher.refresh_client(client)
         return None
 
     def forget(self, connection: Connection) -> None:

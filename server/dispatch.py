@@ -3,7 +3,7 @@
 Most requests come from a client with nothing special about it (authenticated, no transaction, no pause, replies on)
 and name an ordinary data command. For those the dispatcher keeps one flag per client and one dictionary of rows, and
 `execute` runs them with three tests. Everything else goes through `_execute_checked`, which applies the checks in
-Redis' order, and recomputes the flag afterwards.
+Redis' order, and recomputes the flags afterwards where they may have changed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..commands.context import Context
 from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
 from ..commands.permissions.enforcement import log_out, refusal_of
-from ..commands.table import DECLARED, TABLE, Flag, Handler, Row
+from ..commands.table import DECLARED, TABLE, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
 from ..store.database import Database
 from ..store.errors import ReplyError
 from ..store.stream import Stream
-from .admission import Admission, may_write
+from .admission import DENYOOM, Admission, may_write
 from .pushes import Pushes
 from .session import Session
 from .waiters import LineKey, Waiter, Waiters
@@ -156,8 +156,10 @@ class Dispatcher:
                     self.log_single_units()
                     units_end = 0
                 # What goes this way counts itself, if it counts at all.
-                count_commands(context, client, uncounted - length_hint(iterator) - 1)
-                uncounted = length_hint(iterator)
+                remaining = length_hint(iterator)
+                if uncounted != remaining + 1:
+                    count_commands(context, client, uncounted - remaining - 1)
+                uncounted = remaining
                 after = self._execute_checked(session, argv)
                 if after is not Next.GO_ON:
                     uncounted = 0
@@ -265,7 +267,7 @@ class Dispatcher:
             self._answer(session, self._rejected(client, argv, error), mode_before)
             self.pushes.end_run(session, argv)
             return Next.GO_ON
-        if self._must_hold(client, row):
+        if self.pause_end_ms is not None and self._must_hold(client, row):
             client.reply_mode = mode_before
             client.is_held = True
             return Next.HOLD
@@ -281,10 +283,11 @@ class Dispatcher:
         self.pushes.end_run(session, argv)
         if self.waiters.by_client:
             self._serve_ready()
-        else:
+        elif argv[0] not in self._fast:
             self._forget_ready()
         self.context.client, self.context.db = client, client.db
-        client.is_plain = self.is_plain(client)
+        if not client.is_unhindered or argv[0] not in self._fast:
+            self.refresh_client(client)
         if client.close_after_reply:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
@@ -304,8 +307,9 @@ class Dispatcher:
         return error
 
     def _must_hold(self, client: Client, row: Row) -> bool:
-        """Whether CLIENT PAUSE keeps this command waiting."""
-        if self.pause_end_ms is None or self.context.now_ms >= self.pause_end_ms or client.is_monitor:
+        """Whether the pause that there is keeps this command waiting."""
+        assert self.pause_end_ms is not None
+        if self.context.now_ms >= self.pause_end_ms or client.is_monitor:
             return False
         return not self.pause_writes_only or may_write(client, row)
 
@@ -315,25 +319,31 @@ class Dispatcher:
         transaction.queue.append(argv)
         transaction.queue_size += sum(map(len, argv))
         transaction.has_write = transaction.has_write or row.is_write
-        transaction.has_denyoom = transaction.has_denyoom or bool(row.flags & Flag.DENYOOM)
+        transaction.has_denyoom = transaction.has_denyoom or bool(row.flag_bits & DENYOOM)
 
-    def is_plain(self, client: Client) -> bool:
-        """Whether ordinary commands of this client need no check beyond their arity."""
-        return self.pause_end_ms is None and self.admission.is_exempt(client)
+    def refresh_client(self, client: Client) -> None:
+        """Recompute which checks the commands of this client need, after something about it has changed.
+
+        Ordinary commands change nothing about it, unless something hinders it: CLIENT REPLY SKIP ends with any.
+        """
+        client.is_unhindered = self.admission.is_unhindered(client)
+        client.is_plain = client.is_unhindered and self.pause_end_ms is None and self.admission.is_unwatched(client)
 
     def refresh_clients(self) -> None:
-        """Recompute every client's flag, after something that concerns them all has changed."""
+        """The same for all, after something that concerns them all has changed."""
         for session in self.sessions.values():
-            session.client.is_plain = self.is_plain(session.client)
+            self.refresh_client(session.client)
 
     # -- running ---------------------------------------------------------------------------------
 
     def _run(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
-        self.context.preserve(row, argv)
-        self.context.running = self.context.client
-        reply = call(self.context, row, argv, sent)
-        self._log_units_and_group(0)
+        context = self.context
+        context.preserve(row, argv)
+        context.running = context.client
+        reply = call(context, row, argv, sent)
+        if context.effects or context.store.expired_keys:
+            self._log_units_and_group(0)
         return reply
 
     def _answer(self, session: Session, reply: Reply, mode_before: str) -> None:
@@ -519,7 +529,7 @@ class Dispatcher:
         """Let a new connection in."""
         self.sessions[session.client.id] = session
         log_out(self.context, session.client)
-        session.client.is_plain = self.is_plain(session.client)
+        self.refresh_client(session.client)
 
     def detach(self, session: Session) -> None:
         """Forget a connection: its wait, its transaction, its output."""

@@ -46,7 +46,8 @@ class Pushes:
         context = self._context
         if context.tracking.own_changes:
             context.tracking.tell_own(session.client)
-        context.tracking.spend_caching_word(session.client, argv)
+        if session.client.tracking is not None:
+            context.tracking.spend_caching_word(session.client, argv)
         context.running = None
         if self._own:
             session.out += self._own

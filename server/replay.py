@@ -100,10 +100,10 @@ def loading(context: Context) -> Iterator[Replay]:
             context.client, context.db = client_before, db_before
         for db in databases:
             db.frozen = was_frozen
-            db.expired_keys.clear()
             for value in db.keys.values():
                 if type(value) is Stream:
                     for group in value.groups.values():
                         group.forget_counts()
+        context.store.expired_keys.clear()
         context.effects.clear()
         context.unlogged_count = unlogged_count

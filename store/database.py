@@ -67,7 +67,9 @@ class Database:
         "on_change", "on_event", "ready", "size", "streams", "watchers",
     )  # fmt: skip
 
-    def __init__(self, index: int, garbage: Garbage | None = None) -> None:
+    def __init__(
+        self, index: int, garbage: Garbage | None = None, expired_keys: list[tuple[int, bytes]] | None = None
+    ) -> None:
         self.index = index
         self.garbage = Garbage() if garbage is None else garbage
         """Where what has been removed waits to be given back."""
@@ -81,8 +83,8 @@ class Database:
         self.watchers: dict[bytes, set[Watcher]] = {}
         self.ready: dict[bytes, None] = {}
         """Keys touched since the waiters were last served, in touch order."""
-        self.expired_keys: list[bytes] = []
-        """Keys removed by expiry since the log last took them."""
+        self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
+        """(database index, key) of those removed by expiry since the log last took them; one list for a whole store."""
         self._slots: defaultdict[int, set[bytes]] = defaultdict(set)
         """The keys by slot; slots without keys are left out."""
         self.frozen = False
@@ -351,7 +353,7 @@ class Database:
         if due_ms is None or due_ms >= now_ms or self.frozen:
             return False
         self.delete(key, EXPIRED)
-        self.expired_keys.append(key)
+        self.expired_keys.append((self.index, key))
         return True
 
     # -- telling others --------------------------------------------------------------------------
@@ -411,8 +413,9 @@ class Database:
 class Store:
     """All databases of a server."""
 
-    __slots__ = ("databases", "garbage")
+    __slots__ = ("databases", "expired_keys", "garbage")
 
     def __init__(self, count: int = 16) -> None:
         self.garbage = Garbage()
-        self.databases = [Database(index, self.garbage) for index in range(count)]
+        self.expired_keys: list[tuple[int, bytes]] = []
+        self.databases = [Database(index, self.garbage, self.expired_keys) for index in range(count)]

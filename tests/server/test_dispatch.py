@@ -107,6 +107,17 @@ def test_expired_key_is_logged_before_the_command_that_found_it() -> None:
     assert rig.server.stats.expired_keys == 1
 
 
+def test_expired_keys_of_several_databases_are_logged_each_in_its_own() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("SET a 1 PX 10", "SELECT 3", "SET b 1 PX 10")
+    rig.log.databases.clear()
+    rig.pass_time(11)
+    caller.call("MULTI", "GET b", "SELECT 0", "GET a", "EXEC")
+    assert rig.log.units[-1] == [b"DEL b", b"DEL a"]
+    assert rig.log.databases == [3, 0]
+
+
 def test_expired_key_inside_a_transaction_is_logged_in_its_place() -> None:
     rig = Rig()
     caller = rig.connect()
@@ -245,6 +256,27 @@ def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
     caller = rig.connect()
     caller.call("XADD s 1-1 f v")
     assert not any(db.ready for db in rig.server.store.databases)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_left_plain"),
+    [
+        (["CLIENT REPLY OFF", "GET k"], False),
+        (["CLIENT REPLY SKIP", "GET k"], True),
+        (["MULTI", "GET k"], False),
+        (["MULTI", "GET k", "EXEC"], True),
+        (["MULTI", "NOSUCH", "EXEC", "GET k"], True),
+        (["MULTI", "EXEC much", "GET k"], True),
+        (["CLIENT NO-TOUCH on", "GET k"], False),
+        (["CLIENT NO-TOUCH on", "GET k", "CLIENT NO-TOUCH off"], True),
+    ],
+)
+def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts(
+    lines: list[str], is_left_plain: bool
+) -> None:
+    caller = Rig().connect()
+    caller.call(*lines)
+    assert caller.client.is_plain is is_left_plain
 
 
 def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:

@@ -64,7 +64,7 @@ def test_key_ends_after_its_last_millisecond_and_is_reported_once() -> None:
     assert db.expired_keys == []
     assert db.get(b"key:0", NOW_MS + 1) is None
     assert db.get(b"key:0", NOW_MS + 1) is None
-    assert db.expired_keys == [b"key:0"]
+    assert db.expired_keys == [(0, b"key:0")]
     assert not db.expires
     db.check()
 

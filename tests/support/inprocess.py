@@ -40,11 +40,14 @@ class RecordingLog:
 
     def __init__(self) -> None:
         self.units: list[list[bytes]] = []
+        self.databases: list[int] = []
+        """Of every record."""
         self.mark = 0
 
     def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
         """A group is one unit, the others are one each; records are kept as text, as `words joined by blanks`."""
         self.mark += 1
+        self.databases += [index for index, _ in effects]
         records = [b" ".join(record.split(b"\r\n")[2::2]) for _, record in effects]
         self.units += [records] if grouped else [[record] for record in records]
 
