@@ -125,13 +125,13 @@ def _sleep(context: Context, argv: list[bytes]) -> Reply:
 
 def _set_active_expire(context: Context, argv: list[bytes]) -> Reply:
     """SET-ACTIVE-EXPIRE 0|1."""
-    context.server.active_expiry = _leading_integer(argv[2]) != 0
+    context.server.periodic.expires_keys = _leading_integer(argv[2]) != 0
     return OK
 
 
 def _pause_cron(context: Context, argv: list[bytes]) -> Reply:
     """PAUSE-CRON 0|1."""
-    context.server.is_cron_paused = _leading_integer(argv[2]) != 0
+    context.server.periodic.is_paused = _leading_integer(argv[2]) != 0
     return OK
 
 

@@ -27,10 +27,10 @@ class Services(Protocol):
         """server.stats.Stats: the counters INFO prints."""
         ...
 
-    active_expiry: bool
-    """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
-    is_cron_paused: bool
-    """True while DEBUG PAUSE-CRON 1 is in force."""
+    @property
+    def periodic(self) -> Any:
+        """server.periodic.PeriodicWork: `expires_keys` and `is_paused`, for DEBUG."""
+        ...
 
     @property
     def log(self) -> Any:

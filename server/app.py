@@ -12,63 +12,43 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from ..commands import registry
-from ..commands.calls import watched_ns
 from ..commands.client import Client
 from ..commands.context import Context
-from ..commands.permissions.enforcement import log_in_by_certificate, may_stay
+from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Reply
 from ..store.database import Store
 from ..store.errors import GenericError
-from ..store.nodes import NODE_SIZE_UNLIMITED
-from ..store.stream import Stream
 from .client_limits import ClientLimits
 from .config import Config
 from .connection import SLICE_COUNT, Connection
-from .cron import ActiveExpiry, IdempotenceExpiry, NodeSettling
 from .dispatch import Dispatcher
+from .doors import Doors
 from .info import render
 from .lifecycle import run
-from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
+from .live_settings import LiveSettings
 from .loading import Loading
 from .logkeeper import LogKeeper
 from .memory import Memory
 from .memory_report import memory_report, memory_stats, purge_memory
+from .periodic import PeriodicWork
 from .renaming import rename_commands
 from .snapshots import Snapshots
 from .stats import Stats
-from .tls import common_name
 from .users import load_users, reload_users, save_users
 
 if TYPE_CHECKING:
     from ..persistence.aof import AppendOnlyLog
-    from .tcp_door import TcpDoor
 
 logger = logging.getLogger(__name__)
 
 assert registry.FAMILIES, "importing the registry fills the command table"
-
-STREAM_DIRECTIVES: Final = (
-    "stream-node-max-bytes",
-    "stream-node-max-entries",
-    "stream-idmp-duration",
-    "stream-idmp-maxsize",
-)
-
-WATCHING_DIRECTIVES: Final = ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
-
-READER_DIRECTIVES: Final = ("proto-max-bulk-len", "client-query-buffer-limit")
-
-FREEING_NS: Final = 10_000_000
-"""Time that one turn of the periodic work may spend on giving memory back, a tenth of the time between turns."""
 
 
 def wall_clock_ms() -> int:
@@ -94,71 +74,23 @@ class Server:
         """Set when the server has been asked to stop."""
         self._last_client_id = 0
         self.exit_code = 0
-        self._listening_sockets: list[socket.socket] = []
-        self._listeners: list[asyncio.Server] = []
-        self.tcp_door: TcpDoor | None = None
-        """Set where a process serves."""
+        self.doors = Doors(self)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
-        self.active_expiry = True
-        """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
-        self.is_cron_paused = False
-        """True while DEBUG PAUSE-CRON 1 is in force."""
         self._is_flush_scheduled = False
         self._loop: asyncio.AbstractEventLoop | None = None
         """Set while clients are served."""
-        self._cron_count = 0
-        self._cron_handle: asyncio.TimerHandle | None = None
-        self.expiry = ActiveExpiry(self.store)
-        self._settling = NodeSettling(self.store)
-        self._idempotence = IdempotenceExpiry(self.store)
+        self.periodic = PeriodicWork(self)
+        self.expiry = self.periodic.expiry
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
-        for name in STREAM_DIRECTIVES:
-            config.on_change(name, lambda value: self.apply_stream_directives())
-        for name in READER_DIRECTIVES:
-            config.on_change(name, lambda value: self._configure_readers())
-        for name in WATCHING_DIRECTIVES:
-            config.on_change(name, lambda value: self.watch_calls())
         self.limits = ClientLimits(self)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
-        config.on_change("requirepass", self._change_default_password)
-        config.on_change("acl-pubsub-default", self._change_channels_default)
-        config.on_change("notify-keyspace-events", self._choose_events)
-        self._choose_events(config.notify_keyspace_events)
-        self.apply_stream_directives()
-        self.watch_calls()
+        LiveSettings(self)
         self.memory.measure()
-
-    def watch_calls(self) -> None:
-        """Bring the thresholds of the slow log and the latency monitor up to date."""
-        self.context.latency.threshold_ms = self.config.latency_monitor_threshold
-        self.context.watched_ns = watched_ns(self.config)
-        self.dispatcher.refresh_clients()
-
-    def _choose_events(self, letters: bytes) -> None:
-        self.context.notifications.configure(letters)
-        self.context.refresh_listeners()
-
-    def _configure_readers(self) -> None:
-        for connection in self.connections:
-            connection.configure_reader()
-
-    def apply_stream_directives(self) -> None:
-        """Bring the limits that all streams share up to date."""
-        config, limits = self.config, self.context.stream_limits
-        wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
-        if wanted != (limits.node_size_max, limits.node_entries_max):
-            # Entries that are already there keep the node boundaries they were added with.
-            for db in self.store.databases:
-                for value in db.keys.values():
-                    if type(value) is Stream:
-                        value.settle_nodes()
-            limits.node_size_max, limits.node_entries_max = wanted
-        limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -181,29 +113,6 @@ class Server:
         """A number no client had before."""
         self._last_client_id += 1
         return self._last_client_id
-
-    def admit(self, connection: Connection) -> bytes | None:
-        """Let a new connection in, or answer what to tell it before it is closed."""
-        config = self.config
-        if len(self.dispatcher.sessions) >= config.maxclients:
-            self.stats.connections_rejected += 1
-            return TOO_MANY_CLIENTS
-        peer = connection.transport.get_extra_info("peername")
-        if config.protected_mode and self.users.default.nopass and not is_loopback(peer):
-            self.stats.connections_rejected += 1
-            return PROTECTED_MODE
-        self.stats.connections_received += 1
-        client = connection.client
-        client.db = self.store.databases[0]
-        client.created_ms = client.last_active_ms = self.clock()
-        self.dispatcher.attach(connection)
-        if config.tls_auth_clients_user == b"CN":
-            name = common_name(connection.transport.get_extra_info("peercert"))
-            if name is not None:
-                self.context.now_ms = client.created_ms
-                log_in_by_certificate(self.context, client, name)
-                self.dispatcher.refresh_client(client)
-        return None
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone: so are its wait, its transaction and its backlog."""
@@ -326,29 +235,6 @@ class Server:
         self.finish_turn()
         self.arm_timer()
 
-    def run_cron(self) -> None:
-        """The periodic work of one turn."""
-        if self.is_cron_paused:
-            return
-        now_ms = self.clock()
-        self._cron_count += 1
-        if self.active_expiry:
-            self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
-        self.dispatcher.serve_expired(now_ms)
-        is_new_second = self._cron_count % max(1, self.config.hz) == 0
-        if is_new_second or self.config.maxmemory:
-            self.memory.cron()
-        if is_new_second:
-            self._idempotence.run(now_ms)
-            self.limits.close_idle(now_ms)
-        self.store.garbage.free(FREEING_NS)
-        self._settling.run(self.stats.commands_processed)
-        self.limits.cron(now_ms)
-        self.stats.sample(now_ms)
-        self.finish_turn()
-        self.log_keeper.cron(now_ms)
-        self.snapshots.cron(now_ms)
-
     # -- the disk --------------------------------------------------------------------------------
 
     @property
@@ -396,47 +282,17 @@ class Server:
 
     # -- life ------------------------------------------------------------------------------------
 
-    def add_listening_socket(self, listening: socket.socket) -> None:
-        """A socket to accept clients from, once `start_accepting` is called."""
-        self._listening_sockets.append(listening)
-
     async def start_accepting(self) -> None:
         """Let clients in."""
-        loop = self._loop = asyncio.get_running_loop()
-        for each in self._listening_sockets:
-            listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
-            listener = await listen(self.new_connection, sock=each, backlog=self.config.tcp_backlog)
-            self._listeners.append(listener)
-        if self.tcp_door is not None:
-            await self.tcp_door.start()
-
-    def new_connection(self) -> Connection:
-        """What reads and writes the next socket."""
-        return Connection(self)
-
-    def start_cron(self) -> None:
-        """Begin the periodic work, `hz` times a second."""
-        loop = asyncio.get_running_loop()
-        self._cron_handle = loop.call_later(1 / self.config.hz, self._cron_turn)
-
-    def _cron_turn(self) -> None:
-        self.start_cron()
-        if self.is_cron_paused:
-            return
-        try:
-            self.run_cron()
-        except Exception:
-            logger.exception("internal error in the periodic work")
+        self._loop = asyncio.get_running_loop()
+        await self.doors.open()
 
     async def stop(self) -> int:
         """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
-        for listener in self._listeners:
-            listener.close()
-        if self.tcp_door is not None:
-            self.tcp_door.stop()
-        for handle in (self._cron_handle, self._timer):
-            if handle is not None:
-                handle.cancel()
+        self.doors.close()
+        self.periodic.stop()
+        if self._timer is not None:
+            self._timer.cancel()
         self.snapshots.stop()
         if not self.log_keeper.close():
             self.exit_code = 1
@@ -448,13 +304,6 @@ class Server:
         return self.exit_code
 
     # -- users -----------------------------------------------------------------------------------
-
-    def _change_default_password(self, password: bytes) -> None:
-        self.users.set_default_password(password)
-        self.apply_users()
-
-    def _change_channels_default(self, value: bytes) -> None:
-        self.users.all_channels = value == b"allchannels"
 
     def apply_users(self) -> None:
         """Put changed users in force: connections of users that are gone are closed, and those that listen to what they

@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol, Session):
         unix_path: bytes = self.server.config.unixsocket
         client.address = format_address(transport.get_extra_info("peername"), unix_path)
         client.local_address = format_address(transport.get_extra_info("sockname"), unix_path)
-        refusal = self.server.admit(self)
+        refusal = self.server.doors.admit(self)
         if refusal is not None:
             self.is_closed = True
             self.transport.write(refusal)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..commands.client import Client
 from ..store.database import Store
 from .config import Config
-from .cron import ActiveExpiry
+from .key_walks import ActiveExpiry
 from .stats import Stats
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    server.start_cron()
+    server.periodic.start()
     pid_path = write_pid_file(server)
     logger.info("%s", banner(server.config, addresses))
     logger.info("Ready to accept connections")
@@ -153,12 +153,12 @@ def listen(server: Server) -> list[str]:
     """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name; where they listen. Raises ListenError."""
     config = server.config
     opened: list[str] = []
-    server.tcp_door = door = TcpDoor(server, listen_over_tls(server) if config.tls_port else None)
+    server.doors.tcp = door = TcpDoor(server, listen_over_tls(server) if config.tls_port else None)
     opened += [format_address(each.getsockname(), b"").decode() for each in door.sockets]
     opened += [format_address(each.getsockname(), b"").decode() + " (TLS)" for each in door.tls_sockets]
     if config.unixsocket:
         path = os.fsdecode(config.unixsocket)
-        server.add_listening_socket(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
+        server.doors.add(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
         opened.append(path)
     if not opened:
         raise ListenError(

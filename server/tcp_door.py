@@ -67,7 +67,7 @@ class TcpDoor:
         if self._tls is not None:
             self._tls.start()
         for each in sockets:
-            listener = await loop.create_server(self._server.new_connection, sock=each, backlog=backlog)
+            listener = await loop.create_server(self._server.doors.new_connection, sock=each, backlog=backlog)
             if sockets is not self.sockets:
                 listener.close()  # moved meanwhile
                 return

@@ -86,7 +86,7 @@ class TlsListener:
         try:
             peer = connected.getpeername()
             await loop.connect_accepted_socket(
-                self._server.new_connection, connected, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
+                self._server.doors.new_connection, connected, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
             )
         except (ssl.SSLError, OSError) as error:
             reason = (

@@ -156,7 +156,7 @@ def test_server_notes_what_it_does_besides_commands(tmp_path: Path) -> None:
     rig.connect().call("SET k v")
     server.dispatcher.outgoing.clear()
     server.log_keeper.write()
-    server.run_cron()
+    server.periodic.run()
     server.rewrite_log(may_start=True)
     server.snapshots.stop()
     server.log_keeper.lock.release()

@@ -114,7 +114,7 @@ async def test_a_listener_is_not_closed_for_being_silent() -> None:
         await silent.expect(b"+PONG\r\n")
         now_ms += 5000
         for _ in range(running.server.config.hz):
-            running.server.run_cron()
+            running.server.periodic.run()
         await silent.expect_end()
         assert len(running.server.clients) == 1
 

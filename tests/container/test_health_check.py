@@ -61,7 +61,7 @@ async def test_server_that_cannot_write_its_log_is_not_healthy(tmp_path: Path) -
         await peer.expect(b"$3\r\n1-1\r\n")
         assert not await is_healthy(running.port)
         log._file.append = works  # type: ignore[union-attr,method-assign]
-        running.server.run_cron()
+        running.server.periodic.run()
         assert await is_healthy(running.port)
 
 

@@ -201,10 +201,10 @@ async def test_a_soft_limit_closes_after_its_seconds() -> None:
             publisher.send("PUBLISH", "news", b"m" * MESSAGE_SIZE)
             assert await publisher.line() == b":1\r\n"
         clock.advance(10_000)
-        running.server.run_cron()
+        running.server.periodic.run()
         assert not connection.is_closed
         clock.advance(1)
-        running.server.run_cron()
+        running.server.periodic.run()
         assert connection.is_closed
 
 
@@ -222,10 +222,10 @@ async def test_who_reads_again_below_the_soft_limit_starts_anew() -> None:
                 publisher.send("PUBLISH", "news", b"m" * MESSAGE_SIZE)
                 await publisher.line()
             clock.advance(9_000)
-            running.server.run_cron()
+            running.server.periodic.run()
             while connection.output_size() >= 100_000:
                 await reader.reader.read(1 << 20)
-            running.server.run_cron()
+            running.server.periodic.run()
         assert not connection.is_closed
 
 

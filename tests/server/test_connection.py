@@ -221,7 +221,7 @@ async def test_idle_client_is_closed_and_a_blocked_one_is_not() -> None:
         blocked.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         await until(lambda: len(running.server.dispatcher.waiters), running)
         clock.advance(10_001)
-        running.server.run_cron()
+        running.server.periodic.run()
         await idle.expect_end()
         assert list(running.server.clients) == [2]
 
@@ -248,7 +248,7 @@ def test_refusal_of_protected_mode_is_one_line() -> None:
 
 
 async def test_protected_mode_turns_strangers_away_until_there_is_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.server.app.is_loopback", lambda peer: False)
+    monkeypatch.setattr("headrace.server.doors.is_loopback", lambda peer: False)
     async with running_server() as running:
         stranger = await running.connect()
         await stranger.expect(PROTECTED_MODE)

@@ -18,9 +18,9 @@ from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
 from headrace.commands.tracking import Tracking
 from headrace.server.config import Config
-from headrace.server.cron import ActiveExpiry
 from headrace.server.info import render
 from headrace.server.info_storage import human_size
+from headrace.server.key_walks import ActiveExpiry
 from headrace.server.snapshots import Record
 from headrace.server.stats import Stats
 from headrace.store.database import Store

@@ -129,7 +129,7 @@ async def test_active_expiry_removes_and_logs_keys_nobody_asks_for(tmp_path: Pat
         await peer.expect(b"$3\r\n1-1\r\n" * 500)
         db = server.store.databases[0]
         db.expires = dict.fromkeys(db.keys, server.clock() - 1)
-        server.run_cron()
+        server.periodic.run()
         assert not db.keys
         assert server.stats.expired_keys == 500
         await asyncio.sleep(0)

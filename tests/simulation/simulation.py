@@ -210,7 +210,7 @@ class Simulation:
             self.loop.run()
             if self.clock() >= self._cron_ms + CRON_INTERVAL_MS:
                 self._cron_ms = self.clock()
-                self.server.run_cron()
+                self.server.periodic.run()
                 self.loop.run()
             self._check_waits()
             if self.clock() >= end_ms:

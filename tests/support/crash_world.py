@@ -290,7 +290,7 @@ class World:
             self.loop.run()
             if self.clock() >= due_ms:
                 self._cron_ms = self.clock()
-                self.server.run_cron()
+                self.server.periodic.run()
                 self.loop.run()
 
     def _note_fsync_duration(self) -> None:

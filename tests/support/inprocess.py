@@ -163,7 +163,7 @@ async def running_server(config: Config | None = None, clock: Any = None, **dire
     server = Server(config, clock=clock) if clock is not None else Server(config)
     server.load_now()
     listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
-    server.add_listening_socket(listening)
+    server.doors.add(listening)
     await server.start_accepting()
     try:
         yield Running(server, listening.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What the server does by itself, ten times a second: expiry, idle clients, idempotency pairs, the log's own timer."""
+"""Walks over all keys, some in each turn of the periodic work: expiry, idempotency pairs, entries into nodes."""
 
 from __future__ import annotations
 

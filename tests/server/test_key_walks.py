@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from headrace.server import cron
-from headrace.server.cron import (
+from headrace.server import key_walks
+from headrace.server.key_walks import (
     EXPIRY_BUDGET_NS,
     SAMPLE_COUNT,
     SETTLING_LENGTH_MIN,
@@ -48,7 +48,7 @@ def test_share_of_due_keys_is_a_slow_mean() -> None:
 
 
 def test_turn_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cron, "perf_counter_ns", count(step=EXPIRY_BUDGET_NS + 1).__next__)
+    monkeypatch.setattr(key_walks, "perf_counter_ns", count(step=EXPIRY_BUDGET_NS + 1).__next__)
     store = filled(3 * SAMPLE_COUNT, 0)
     expiry = ActiveExpiry(store)
     expiry.run(NOW_MS)
@@ -69,10 +69,10 @@ def test_long_streams_are_settled_while_there_is_little_to_do() -> None:
         if number < SETTLING_LENGTH_MIN:
             short.append(number << 64, entry)
     settling = NodeSettling(store)
-    settling.run(cron.BUSY_COMMANDS_COUNT + 1)
+    settling.run(key_walks.BUSY_COMMANDS_COUNT + 1)
     assert long.has_unsettled
     for _ in range(100):
-        settling.run(cron.BUSY_COMMANDS_COUNT + 1)
+        settling.run(key_walks.BUSY_COMMANDS_COUNT + 1)
     assert not long.has_unsettled
     assert short.has_unsettled
     long.check()

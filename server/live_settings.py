@@ -1,0 +1,79 @@
+"""Directives that others must hear of: what CONFIG SET changes in a server that runs, and the start sets up.
+
+A module that alone is concerned with a directive listens for it itself (snapshots, the log, doors, TLS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..commands.calls import watched_ns
+from ..store.nodes import NODE_SIZE_UNLIMITED
+from ..store.stream import Stream
+
+if TYPE_CHECKING:
+    from .app import Server
+
+
+class LiveSettings:
+    """Puts directives in force, now and after each change."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._put_in_force(
+            self._limit_streams,
+            "stream-node-max-bytes",
+            "stream-node-max-entries",
+            "stream-idmp-duration",
+            "stream-idmp-maxsize",
+        )
+        self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
+        self._put_in_force(self._choose_events, "notify-keyspace-events")
+        # The start has seen to these where it makes what they are about.
+        self._listen(self._configure_readers, "proto-max-bulk-len", "client-query-buffer-limit")
+        self._listen(self._change_default_password, "requirepass")
+        self._listen(self._change_channels_default, "acl-pubsub-default")
+
+    def _put_in_force(self, call: Callable[[], None], *names: str) -> None:
+        call()
+        self._listen(call, *names)
+
+    def _listen(self, call: Callable[[], None], *names: str) -> None:
+        for name in names:
+            self._server.config.on_change(name, lambda value: call())
+
+    def _limit_streams(self) -> None:
+        """Bring the limits that all streams share up to date."""
+        config, limits = self._server.config, self._server.context.stream_limits
+        wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
+        if wanted != (limits.node_size_max, limits.node_entries_max):
+            # Entries that are already there keep the node boundaries they were added with.
+            for db in self._server.store.databases:
+                for value in db.keys.values():
+                    if type(value) is Stream:
+                        value.settle_nodes()
+            limits.node_size_max, limits.node_entries_max = wanted
+        limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
+
+    def _configure_readers(self) -> None:
+        for connection in self._server.connections:
+            connection.configure_reader()
+
+    def _watch_calls(self) -> None:
+        """Bring the thresholds of the slow log and the latency monitor up to date."""
+        context = self._server.context
+        context.latency.threshold_ms = self._server.config.latency_monitor_threshold
+        context.watched_ns = watched_ns(self._server.config)
+        self._server.dispatcher.refresh_clients()
+
+    def _change_default_password(self) -> None:
+        self._server.users.set_default_password(self._server.config.requirepass)
+        self._server.apply_users()
+
+    def _change_channels_default(self) -> None:
+        self._server.users.all_channels = self._server.config.acl_pubsub_default == b"allchannels"
+
+    def _choose_events(self) -> None:
+        self._server.context.notifications.configure(self._server.config.notify_keyspace_events)
+        self._server.context.refresh_listeners()
