@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from ..store.database import Database
 
 
 @dataclass(slots=True)
@@ -24,5 +27,8 @@ class Blocked:
     """Time the run took that ended in blocking; set by whoever ran it."""
     sent: list[bytes] | None = None
     """The command as the client sent it, where that is not `argv`."""
+    is_in_vain: Callable[[Database, int], bool] | None = None
+    """Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper way
+    to the same. None where only a run can tell."""
     for_sync: bool = False
     """WAITAOF: run again after each fsync of the log, and, for its answer, at the deadline."""

@@ -438,11 +438,13 @@ class Dispatcher:
         A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
         XREAD waits for a stream to come.
         """
+        if self._would_wait_on(waiter):
+            self.waiters.requeue(waiter, waiter.blocked.wake_ms)
+            return
+        client, context = waiter.client, self.context
         row = find_row(waiter.blocked.argv, DECLARED)
         if not is_stream and not row.is_write:
             return
-        client = waiter.client
-        context = self.context
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
             self._end_wait(waiter, self._rejected(client, waiter.blocked.argv, refusal))
@@ -453,6 +455,17 @@ class Dispatcher:
         else:
             self._end_wait(waiter, reply)
         self.pushes.end_run(self.sessions[client.id], waiter.blocked.argv)
+
+    def _would_wait_on(self, waiter: Waiter) -> bool:
+        """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""
+        is_in_vain, client, context = waiter.blocked.is_in_vain, waiter.client, self.context
+        return (
+            is_in_vain is not None
+            and client.user.is_unrestricted
+            and not client.no_touch
+            and context.image is None
+            and is_in_vain(context.store.databases[waiter.db_index], context.now_ms)
+        )
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
         client = waiter.client

@@ -71,6 +71,12 @@ class Waiters:
 
     def requeue(self, waiter: Waiter, wake_ms: int | None) -> None:
         """After a run in vain: to the end of its lines, with the deadline it had and a new wake time."""
+        if wake_ms is None and waiter.blocked.wake_ms is None:
+            for line_key in waiter.lines:
+                line = self.lines[line_key]
+                del line[waiter]
+                line[waiter] = None
+            return
         self._leave(waiter)
         waiter.blocked.wake_ms = wake_ms
         self._join(waiter)

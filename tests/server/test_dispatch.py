@@ -154,6 +154,48 @@ def test_all_plain_readers_are_served_and_one_reader_of_a_group() -> None:
     assert [reader.output() != b"" for reader in readers] == [True, True, True, False]
 
 
+def test_one_entry_for_many_waiting_workers_is_one_run_and_a_look_at_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    writer, workers = rig.connect(), [rig.connect() for _ in range(50)]
+    writer.call("XGROUP CREATE s g $ MKSTREAM")
+    for index, worker in enumerate(workers):
+        worker.call(f"XREADGROUP GROUP g c{index} BLOCK 0 STREAMS s >")
+    row, runs = TABLE[b"XREADGROUP"], []
+    handler = row.handler
+    assert handler is not None
+    monkeypatch.setattr(row, "handler", lambda context, argv: (runs.append(argv[3]), handler(context, argv))[1])
+    for index in range(3):
+        writer.call(f"XADD s 1-{index + 1} f v")
+        assert workers[index].output() == READ % b"1-%d" % (index + 1)
+    assert runs == [b"c0", b"c1", b"c2"]
+
+
+@pytest.mark.parametrize("stream_ids", ["s >", "s t > >"])
+def test_a_look_at_a_waiting_worker_leaves_what_a_run_leaves(stream_ids: str) -> None:
+    def left_behind(*, by_runs: bool) -> list[bytes]:
+        rig = Rig()
+        writer, workers = rig.connect(), [rig.connect() for _ in range(4)]
+        writer.call("XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM")
+        for index, worker in enumerate(workers):
+            worker.call(f"XREADGROUP GROUP g c{index} BLOCK {500 + index} STREAMS {stream_ids}")
+        if by_runs:
+            for waiter in rig.dispatcher.waiters.by_client.values():
+                waiter.blocked.is_in_vain = None
+        for index in range(2):
+            rig.clock.advance(100)
+            writer.call(f"XADD s 1-{index + 1} f v")
+        rig.clock.advance(50)
+        shown = [writer.call("XINFO CONSUMERS s g"), writer.call("OBJECT IDLETIME t"), writer.call("INFO stats")]
+        rig.pass_time(252)
+        shown += [worker.output() for worker in workers]
+        writer.call("XADD s 2-1 f v")
+        return shown + [worker.output() for worker in workers] + [b"%r" % rig.log.units]
+
+    assert left_behind(by_runs=False) == left_behind(by_runs=True)
+
+
 def test_served_readers_are_units_of_their_own_after_the_transaction() -> None:
     rig = Rig()
     writer, first, second = rig.connect(), rig.connect(), rig.connect()

@@ -1,0 +1,196 @@
+"""What XREAD and XREADGROUP have in common: their arguments, and how much of a reply these allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..protocol.replies import PairList
+from ..store.errors import GenericError, syntax_error
+from ..store.ids import StreamID
+from ..store.log import Piece
+from .numbers import integer
+from .table import Argument
+
+INT64_MAX: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class ReadRequest:
+    """The arguments of XREAD and XREADGROUP. Counts are -1 for "all"; times in ms."""
+
+    name: bytes
+    group: bytes | None = None
+    consumer: bytes = b""
+    count: int = -1
+    block_ms: int | None = None
+    count_max: int | None = None
+    size_max: int | None = None
+    claim_idle_ms: int | None = None
+    no_ack: bool = False
+    keys: list[bytes] = field(default_factory=list)
+    id_tokens: list[bytes] = field(default_factory=list)
+    ids_index: int = 0
+    """Where the IDs begin among the arguments."""
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """Unix ms at which a wait that begins now is over; None for BLOCK 0."""
+        return now_ms + self.block_ms if self.block_ms else None
+
+
+def parse_read(argv: list[bytes], *, is_group: bool, now_ms: int) -> ReadRequest:
+    """Read all options and split what follows STREAMS into keys and IDs."""
+    request = ReadRequest(b"xreadgroup" if is_group else b"xread")
+    argc = len(argv)
+    index = 1
+    while index < argc:
+        word = argv[index].upper()
+        more = argc - 1 - index
+        if word == b"STREAMS" and more:
+            _split_streams(argv, index + 1, request, is_group=is_group)
+            break
+        if word in (b"GROUP", b"NOACK", b"CLAIM") and (word == b"NOACK" or more >= (2 if word == b"GROUP" else 1)):
+            if not is_group:
+                raise GenericError(b"The %b option is only supported by XREADGROUP. You called XREAD instead." % word)
+            index += _read_group_option(argv, index, word, request)
+        elif word in _NUMBER_OPTIONS and more:
+            _read_number(word, argv[index + 1], request, now_ms)
+            index += 2
+        else:
+            raise syntax_error()
+    if not request.keys:
+        raise syntax_error()
+    if is_group and request.group is None:
+        raise GenericError(b"Missing GROUP option for XREADGROUP")
+    if request.count_max is not None and request.count > 0 and request.count_max < request.count:
+        raise GenericError(b"MAXCOUNT must be greater than or equal to COUNT")
+    return request
+
+
+_NUMBER_OPTIONS: Final = (b"COUNT", b"BLOCK", b"MAXCOUNT", b"MAXSIZE")
+
+
+def _split_streams(argv: list[bytes], first: int, request: ReadRequest, *, is_group: bool) -> None:
+    count = len(argv) - first
+    if count % 2:
+        ids = b"an ID or '>'" if is_group else b"an ID, '+', or '$'"
+        raise GenericError(
+            b"Unbalanced '%b' list of streams: for each stream key %b must be specified." % (request.name, ids)
+        )
+    request.ids_index = first + count // 2
+    request.keys = argv[first : request.ids_index]
+    request.id_tokens = argv[request.ids_index :]
+
+
+def _read_group_option(argv: list[bytes], index: int, word: bytes, request: ReadRequest) -> int:
+    if word == b"GROUP":
+        request.group, request.consumer = argv[index + 1], argv[index + 2]
+        return 3
+    if word == b"NOACK":
+        request.no_ack = True
+        return 1
+    message = b"min-idle-time is not an integer or out of range"
+    request.claim_idle_ms = _integer_or(argv[index + 1], message)
+    if request.claim_idle_ms < 0:
+        raise GenericError(b"min-idle-time must be a positive integer")
+    return 2
+
+
+def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -> None:
+    if word == b"BLOCK":
+        request.block_ms = _integer_or(token, b"timeout is not an integer or out of range")
+        if request.block_ms < 0:
+            raise GenericError(b"timeout is negative")
+        if request.block_ms > INT64_MAX - now_ms:
+            raise GenericError(b"timeout is out of range")
+        return
+    number = integer(token)
+    if word == b"COUNT":
+        request.count = number if number > 0 else -1
+        return
+    if number <= 0:
+        raise GenericError(word + b" must be a positive integer")
+    if word == b"MAXCOUNT":
+        request.count_max = number
+    else:
+        request.size_max = number
+
+
+def _integer_or(token: bytes, message: bytes) -> int:
+    try:
+        return integer(token)
+    except GenericError:
+        raise GenericError(message) from None
+
+
+class ReplyBudget:
+    """How much a read may still send: COUNT per stream, MAXCOUNT and MAXSIZE over all streams.
+
+    MAXSIZE counts the reply bytes written so far except headers that are still open, and never stops the first
+    entry; so it depends on the protocol by the four bytes of RESP2's `*2` around key and entries.
+    """
+
+    __slots__ = ("_count_left", "_per_stream", "_size", "_size_max", "_stream_header_size", "sent", "streams")
+
+    def __init__(self, request: ReadRequest, protocol: int) -> None:
+        self._per_stream = request.count
+        self._count_left = request.count_max
+        self._size_max = request.size_max
+        self._size = 0
+        self._stream_header_size = 4 if protocol == 2 else 0
+        self.sent = 0
+        self.streams = PairList()
+
+    def may_visit(self) -> bool:
+        """Whether a further stream may be looked at."""
+        return not self._is_spent() and (self._count_left is None or self._count_left > 0)
+
+    def stream_count(self) -> int:
+        """Entries that the next stream may contribute; -1 for all."""
+        if self._count_left is None:
+            return self._per_stream
+        return self._count_left if self._per_stream < 0 else min(self._per_stream, self._count_left)
+
+    def open_stream(self, key: bytes) -> None:
+        """The stream appears in the reply."""
+        self._size += self._stream_header_size + len(b"$%d\r\n%b\r\n" % (len(key), key))
+
+    def admit(self, entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tuple[StreamID, bytes]]:
+        """Entries one by one until MAXSIZE is used up."""
+        for entry_id, entry in entries:
+            if self._is_spent():
+                return
+            self._size += len(entry)
+            self.sent += 1
+            yield entry_id, entry
+
+    def close_stream(self, key: bytes, count: int, pieces: Sequence[Piece]) -> None:
+        """The stream's entries are complete."""
+        header = b"*%d\r\n" % count
+        self._size += len(header)
+        if self._count_left is not None:
+            self._count_left -= count
+        self.streams.append((key, (header, *pieces)))
+
+    @property
+    def is_limited_by_size(self) -> bool:
+        """Whether entries must be measured one by one."""
+        return self._size_max is not None
+
+    def _is_spent(self) -> bool:
+        return self._size_max is not None and self.sent > 0 and self._size >= self._size_max
+
+
+STREAMS_ARGUMENT = Argument(
+    "streams",
+    "block",
+    token="STREAMS",
+    arguments=(Argument("key", "key", key_spec_index=0, multiple=True), Argument("id", "string", multiple=True)),
+)
+BLOCK_ARGUMENT = Argument("milliseconds", "integer", token="BLOCK", optional=True)
+LIMIT_ARGUMENTS = (
+    Argument("maxcount", "integer", token="MAXCOUNT", optional=True, since="8.10.0"),
+    Argument("maxsize", "integer", token="MAXSIZE", optional=True, since="8.10.0"),
+)
+LIMITS_ADDED = ("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options.")
