@@ -118,7 +118,55 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     return (id_bulk,)
 
 
+def _is_plain_idempotent(context: Context, argv: list[bytes]) -> bool:
+    """Whether this is `XADD key IDMP pid iid * field value ...` with nothing to find fault with."""
+    return (
+        8 <= len(argv) < HEADERS_COUNT
+        and argv[2] == b"IDMP"
+        and argv[5] == b"*"
+        and not len(argv) & 1
+        and bool(argv[3] and argv[4])
+        and not context.loading
+    )
+
+
+def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Reply:
+    """`XADD key IDMP pid iid * field value ...` on a stream that is there.
+
+    Producers that repeat themselves send nothing else, and a lot of it (`benchmarks.pipeline`, row sink).
+    """
+    db, key, producer_id, iid = context.db, argv[1], argv[3], argv[4]
+    known_id = stream.idempotence.find(producer_id, iid)
+    if known_id is not None:
+        stream.idempotence.duplicates += 1
+        return format_id(known_id)
+    pairs = argv[6:]
+    packed = pack_command(tuple(pairs))
+    if len(packed) > ENTRY_SIZE_MAX:
+        _require_entry_size(pairs)
+    entry_id = stream.next_id(context.now_ms)
+    id_text = format_id(entry_id)
+    id_bulk = b"%b%b\r\n" % (BULK_HEADERS[len(id_text)], id_text)
+    stream.append(entry_id, b"*2\r\n" + id_bulk + packed)
+    stream.idempotence.record(producer_id, iid, entry_id)
+    db.touch(key, events.XADD)
+    db.signal_ready(key)
+    if context.logging:
+        # As `_log_add` has it: the entry, and what it is known by as a record of its own.
+        start = pack_command((argv[0], key))[len(ARRAY_HEADERS[2]) :]
+        record = ARRAY_HEADERS[len(pairs) + 3] + start + id_bulk + packed[len(ARRAY_HEADERS[len(pairs)]) :]
+        context.effects.append((db.index, record))
+        context.effects.append((db.index, pack_command((b"XIDMPRECORD", key, producer_id, iid, id_text))))
+    else:
+        context.unlogged_count += 2
+    return id_text
+
+
 def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
+    if _is_plain_idempotent(context, argv):
+        known_stream = context.db.get_stream(argv[1], context.now_ms)
+        if known_stream is not None:
+            return _xadd_idempotent(context, argv, known_stream)
     options = scan_options(argv, is_add=True, context=context)
     require_pairs(argv, options.id_index + 1)
     pairs = argv[options.id_index + 1 :]
