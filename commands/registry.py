@@ -6,6 +6,7 @@ from . import (
     acl,
     claim,
     client_commands,
+    client_list,
     client_tracking,
     config,
     connection,
@@ -49,6 +50,7 @@ from . import (
 FAMILIES = (
     connection,
     client_commands,
+    client_list,
     client_tracking,
     transaction,
     keyspace,
@@ -89,4 +91,4 @@ FAMILIES = (
     lolwut,
     waiting,
 )
-"""One module per command family, in the order in which the README shows them."""
+"""One module per command family, in the order in which COMMAND lists what they serve."""
