@@ -10,10 +10,8 @@ from ..protocol.replies import PairList
 from ..store.errors import GenericError, syntax_error
 from ..store.ids import StreamID
 from ..store.log import Piece
-from .numbers import integer
+from .numbers import INT64_MAX, integer, integer_or
 from .table import Argument
-
-INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -91,7 +89,7 @@ def _read_group_option(argv: list[bytes], index: int, word: bytes, request: Read
         request.no_ack = True
         return 1
     message = b"min-idle-time is not an integer or out of range"
-    request.claim_idle_ms = _integer_or(argv[index + 1], message)
+    request.claim_idle_ms = integer_or(argv[index + 1], message)
     if request.claim_idle_ms < 0:
         raise GenericError(b"min-idle-time must be a positive integer")
     return 2
@@ -99,7 +97,7 @@ def _read_group_option(argv: list[bytes], index: int, word: bytes, request: Read
 
 def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -> None:
     if word == b"BLOCK":
-        request.block_ms = _integer_or(token, b"timeout is not an integer or out of range")
+        request.block_ms = integer_or(token, b"timeout is not an integer or out of range")
         if request.block_ms < 0:
             raise GenericError(b"timeout is negative")
         if request.block_ms > INT64_MAX - now_ms:
@@ -115,13 +113,6 @@ def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -
         request.count_max = number
     else:
         request.size_max = number
-
-
-def _integer_or(token: bytes, message: bytes) -> int:
-    try:
-        return integer(token)
-    except GenericError:
-        raise GenericError(message) from None
 
 
 class ReplyBudget:
