@@ -18,10 +18,9 @@ def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
     if row is None:
         raise unknown_command(argv)
     if row.subcommands and len(argv) > 1:
-        container = row
-        found = container.subcommands.get(argv[1].upper())
+        found = row.subcommands.get(argv[1].upper())
         if found is None:
-            raise unknown_subcommand(container, argv[1])
+            raise unknown_subcommand(argv[0], argv[1])
         row = found
     count = len(argv)
     if (count != row.arity if row.arity > 0 else count < -row.arity) or row.handler is None:
@@ -48,11 +47,9 @@ def unknown_command(argv: list[bytes]) -> GenericError:
     return GenericError(b"%b, with args beginning with: %b" % (text, listed))
 
 
-def unknown_subcommand(container: Row, word: bytes) -> GenericError:
-    """`word` is no subcommand of `container`."""
-    return GenericError(
-        b"unknown subcommand '%b'. Try %b HELP." % (shown(word[:ECHOED_SIZE_MAX]), container.name.encode())
-    )
+def unknown_subcommand(container: bytes, word: bytes) -> GenericError:
+    """`word` is no subcommand of `container`, by whatever name that was called."""
+    return GenericError(b"unknown subcommand '%b'. Try %b HELP." % (shown(word[:ECHOED_SIZE_MAX]), container.upper()))
 
 
 def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:

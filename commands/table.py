@@ -227,8 +227,9 @@ def rename(name: bytes, new_name: bytes) -> None:
     row = TABLE.pop(name.upper())
     if new_name:
         TABLE[new_name.upper()] = row
-        if row.handler is not None:
-            row.handler = _under_its_own_name(row.name.encode(), row.handler)
+        for each in (row, *row.subcommands.values()):
+            if each.handler is not None:
+                each.handler = _under_its_own_name(row.name.encode(), each.handler)
 
 
 def _under_its_own_name(name: bytes, handler: Handler) -> Handler:

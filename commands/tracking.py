@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import Push
 from ..store.events import EXPIRED, Event
+from .lookup import named_row
 
 if TYPE_CHECKING:
     from .client import Client
@@ -115,7 +116,9 @@ class Tracking:
         mode = client.tracking
         if mode is None or not mode.has_caching_word or client.blocked is not None:
             return
-        mode.has_caching_word = client.transaction.queue is not None or argv[0].upper() == b"CLIENT"
+        row = named_row(argv)
+        is_about_clients = row is not None and row.name.startswith("CLIENT")
+        mode.has_caching_word = client.transaction.queue is not None or is_about_clients
 
     # -- what they hold --------------------------------------------------------------------------
 

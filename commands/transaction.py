@@ -116,7 +116,8 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
     for argv in queue:
         effects_before = len(effects)
         reply = _run_one(context, argv)
-        effects[effects_before:effects_before] = context.take_expired()
+        if context.store.expired_keys:
+            effects[effects_before:effects_before] = context.take_expired()
         if context.client.reply_mode != "off" or type(reply) is Pushed:
             ENCODERS[context.client.protocol](reply, pieces)
     return tuple(pieces)

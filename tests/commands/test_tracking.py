@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.commands.table import TABLE
 from headrace.server.config import Config
 from support.inprocess import Caller, Rig, running_server
 
@@ -76,6 +77,13 @@ def test_nothing_is_remembered_once_nobody_is_tracked(rig: Rig) -> None:
     assert tracking.memory_size == 0
     assert not any(db.is_observed for db in rig.server.store.databases)
     assert second.client.is_plain
+
+
+def test_a_caching_word_outlives_client_commands_by_whatever_name(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLE, b"KLI", TABLE[b"CLIENT"])
+    cache = tracked(rig, "OPTIN")
+    cache.call("KLI CACHING YES", "KLI ID", "GET a", "GET b")
+    assert list(rig.server.context.tracking.table) == [b"a"]
 
 
 def test_a_reader_that_is_gone_is_told_nothing(rig: Rig) -> None:

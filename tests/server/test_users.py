@@ -218,6 +218,9 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
         "--rename-command",
         "CONFIG",
         "",
+        "--rename-command",
+        "XGROUP",
+        "grp",
         "--appendonly",
         "yes",
     ]
@@ -238,9 +241,12 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
         assert wire.call("ADD").startswith(b"-ERR wrong number of arguments for 'xadd'")
         assert wire.call("ACL", "SETUSER", "al", "on", "nopass", "-xadd", "+config") == b"+OK\r\n"
         assert b"NULL" not in wire.call("CLIENT", "INFO")
+        assert wire.call("grp", "CREATE", "s", "g", "$") == b"+OK\r\n"
+        assert wire.call("grp", "nosuch") == b"-ERR unknown subcommand 'nosuch'. Try GRP HELP.\r\n"
     server.restart()
     with server.connect() as wire:
         assert wire.call("XLEN", "s") == b":3\r\n", "the log knows commands by their own names"
+        assert wire.call("grp", "DESTROY", "s", "g") == b":1\r\n", "and containers by theirs"
 
 
 @pytest.mark.parametrize(
