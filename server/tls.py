@@ -134,8 +134,8 @@ def _load_files(context: ssl.SSLContext, config: Config) -> None:
 
 def _reason(error: Exception) -> str:
     """OpenSSL's words, without the place in its source."""
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
+    if isinstance(error, ssl.SSLError):
+        return error.reason.lower().replace("_", " ") if error.reason else "it is not in PEM, or damaged"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or "the password does not open it"
 
 

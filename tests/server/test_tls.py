@@ -293,6 +293,12 @@ def wrong_suites(values: dict[str, bytes], folder: Path) -> None:
     values["tls_ciphersuites"] = b"NOSUCH"
 
 
+def no_pem(values: dict[str, bytes], folder: Path) -> None:
+    path = folder / "server.crt"
+    path.write_text("not a certificate\n")
+    values["tls_cert_file"] = bytes(path)
+
+
 def wrong_versions(values: dict[str, bytes], folder: Path) -> None:
     values["tls_protocols"] = b"TLSv1.2 TLSv9"
 
@@ -310,6 +316,7 @@ def locked_key(values: dict[str, bytes], folder: Path) -> None:
         (no_authority, "Either tls-ca-cert-file or tls-ca-cert-dir must be specified"),
         (missing_file, "Failed to load certificate: /nosuch.pem: No such file or directory"),
         (empty_file, "Failed to load certificate and private key: "),
+        (no_pem, ": it is not in PEM, or damaged"),
         (wrong_authority, "Failed to configure CA certificate(s) file/directory: /nosuch.pem: No such file"),
         (wrong_folder, "Failed to configure CA certificate(s) directory: /nosuch: it is not a directory"),
         (wrong_parameters, "Failed to load DH params file: /nosuch.pem: No such file"),
