@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.store.group import Group
+from bisect import bisect_right
+
+from headrace.store.group import ENTRIES_READ_UNKNOWN, Group
 from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.model import Model, Pending
@@ -95,4 +97,9 @@ def _check_counters(model: Model, stream: Stream, group: Group) -> list[str]:
     lag = stream.lag(group)
     if lag is not None and lag != unread:
         wrong.append(f"lag {lag}, not {unread}")
+    # The group was made at 0-0 and moves by reading only: each entry up to its position was added before.
+    read = bisect_right(model.ever, group.last_id)
+    has_read_all = read > 0 and group.last_id == stream.last_id
+    if group.entries_read != read and (has_read_all or group.entries_read != ENTRIES_READ_UNKNOWN):
+        wrong.append(f"entries-read {group.entries_read}, not {read}")
     return wrong
