@@ -15,7 +15,6 @@ client ID of connection `a`.
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,7 +96,7 @@ class Stage:
             reply = self.control.call("CONFIG", "SET", *split(step[2:]))
             assert reply == b"+OK\r\n", (step, reply)
         elif step.startswith("ms "):
-            time.sleep(int(step[3:]) / 1000)
+            self._pass_time(int(step[3:]))
         elif match := re.fullmatch(r"([a-z]+3?)\.", step):
             self.wires.pop(match[1]).close()
             self._wait_until_gone(self.ids[match[1]])
@@ -117,6 +116,15 @@ class Stage:
     def _id(self, who: str) -> int:
         self._wire(who)
         return self.ids[who]
+
+    def _pass_time(self, milliseconds: int) -> None:
+        end_us = self._server_time_us() + milliseconds * 1000
+        while self._server_time_us() < end_us:
+            continue
+
+    def _server_time_us(self) -> int:
+        seconds, microseconds = self.control.ask("TIME")
+        return int(seconds) * 1_000_000 + int(microseconds)
 
     def _wait_until_gone(self, client_id: int) -> None:
         while self.control.ask("CLIENT", "LIST", "ID", client_id):
