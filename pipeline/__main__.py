@@ -7,8 +7,13 @@ import sys
 import time
 
 from .errors import PipelineError, message_of
-from .jobs import archive, audit, deadletter, replay
 from .jobs.common import print_summary
+
+try:
+    from .jobs import archive, audit, deadletter, replay
+except ModuleNotFoundError as missing:
+    package = (missing.name or "").partition(".")[0]
+    raise SystemExit(f"headrace.pipeline needs {package}: pip install 'headrace[spark]'") from None
 
 JOBS = {job.name: job for job in (archive.JOB, replay.JOB, deadletter.JOB, audit.JOB)}
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.__main__ import main
 from support.servers import Server
 from support.spark_streams import connect, fill
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
+
+from headrace.pipeline.__main__ import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
