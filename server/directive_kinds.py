@@ -244,7 +244,7 @@ class FileName(Text):
 class EventClasses(Text):
     """The letters of notify-keyspace-events, shown in Redis' order with `A` for its nine classes.
 
-    Unlike Redis, `m`, `n`, `o` and `c` stay visible beside `A`.
+    Unlike in Redis, `n`, `o` and `c` stay visible beside `A`: CONFIG REWRITE would lose them.
     """
 
     _ALL = b"g$lshzxetd"
