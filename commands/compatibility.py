@@ -174,8 +174,8 @@ BEYOND_ROWS: Final = """\
 - `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), for none are kept, and sizes in `MEMORY` and `INFO` are
   those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is a library's here, no
   `active_clients` and no `dump_payload_sanitizations`; it adds `server_name`, `headrace_version` and `python_version`.
-- `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them, so that `CONFIG REWRITE` loses
-  them.
+- `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them there, and `CONFIG REWRITE`
+  loses them.
 - `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
 - There is no replication, no cluster, and there are no scripts or modules.
 - There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts

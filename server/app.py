@@ -169,7 +169,7 @@ class Server:
             asyncio.get_running_loop().call_soon(self.flush)
         if dispatcher.resumable:
             self._resume_waiting()
-        if dispatcher.pause_end_ms is not None:
+        if dispatcher.pause.end_ms is not None:
             self.arm_timer()
         elif dispatcher.waiters.by_client or self._timer_due_ms is not None:
             self._follow_waiters()
@@ -215,7 +215,7 @@ class Server:
         """One loop timer for the earliest deadline, wake time or end of a pause."""
         due_ms = self.dispatcher.waiters.next_due_ms()
         self._timer_due_ms = due_ms
-        pause_end_ms = self.dispatcher.pause_end_ms
+        pause_end_ms = self.dispatcher.pause.end_ms
         if pause_end_ms is not None:
             due_ms = pause_end_ms if due_ms is None else min(due_ms, pause_end_ms)
         if self._timer is not None:
@@ -230,8 +230,8 @@ class Server:
         now_ms = self.clock()
         dispatcher = self.dispatcher
         dispatcher.run_timers(now_ms)
-        if dispatcher.pause_end_ms is not None and now_ms >= dispatcher.pause_end_ms:
-            dispatcher.unpause()
+        if dispatcher.pause.end_ms is not None and now_ms >= dispatcher.pause.end_ms:
+            dispatcher.end_pause()
         self.finish_turn()
         self.arm_timer()
 
@@ -364,11 +364,11 @@ class Server:
 
     def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
         """Hold commands back until Unix time `end_ms`."""
-        self.dispatcher.pause(end_ms, writes_only=writes_only, now_ms=self.context.now_ms)
+        self.dispatcher.begin_pause(end_ms, writes_only=writes_only, now_ms=self.context.now_ms)
 
     def unpause_clients(self) -> None:
         """Let held commands go on."""
-        self.dispatcher.unpause()
+        self.dispatcher.end_pause()
 
     def shutdown(self, *, save: bool | None, now: bool, force: bool) -> None:
         """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""

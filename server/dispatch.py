@@ -26,10 +26,10 @@ from ..commands.table import DECLARED, TABLE, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
-from ..store.database import Database
 from ..store.errors import ReplyError
 from ..store.stream import Stream
-from .admission import DENYOOM, Admission, may_write
+from .admission import DENYOOM, Admission
+from .pause import Pause
 from .pushes import Pushes
 from .session import Session
 from .waiters import LineKey, Waiter, Waiters
@@ -112,11 +112,8 @@ class Dispatcher:
         self.changes_count = 0
         """Effects so far (rdb_changes_since_last_save)."""
         self.admission = Admission(context)
-        self.pause_end_ms: int | None = None
-        self.pause_writes_only = False
+        self.pause = Pause(context.store)
         self.pushes = Pushes(context, self.sessions, self.outgoing)
-        self._held: dict[Session, None] = {}
-        """Sessions that CLIENT PAUSE keeps waiting, in order of arrival."""
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
 
@@ -242,7 +239,7 @@ class Dispatcher:
         session.put_back(rest)
         if after is Next.HOLD:
             session.backlog.appendleft(argv)
-            self._held[session] = None
+            self.pause.held[session] = None
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """The client has had its turn: it goes on after the others."""
@@ -267,7 +264,7 @@ class Dispatcher:
             self._answer(session, self._rejected(client, argv, error), mode_before)
             self.pushes.end_run(session, argv)
             return Next.GO_ON
-        if self.pause_end_ms is not None and self._must_hold(client, row):
+        if self.pause.end_ms is not None and self.pause.concerns(client, row, self.context.now_ms):
             client.reply_mode = mode_before
             client.is_held = True
             return Next.HOLD
@@ -306,13 +303,6 @@ class Dispatcher:
         self.stats.count_error(error.wire_text)
         return error
 
-    def _must_hold(self, client: Client, row: Row) -> bool:
-        """Whether the pause that there is keeps this command waiting."""
-        assert self.pause_end_ms is not None
-        if self.context.now_ms >= self.pause_end_ms or client.is_monitor:
-            return False
-        return not self.pause_writes_only or may_write(client, row)
-
     def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
         transaction = client.transaction
         assert transaction.queue is not None
@@ -327,7 +317,7 @@ class Dispatcher:
         Ordinary commands change nothing about it, unless something hinders it: CLIENT REPLY SKIP ends with any.
         """
         client.is_unhindered = self.admission.is_unhindered(client)
-        client.is_plain = client.is_unhindered and self.pause_end_ms is None and self.admission.is_unwatched(client)
+        client.is_plain = client.is_unhindered and self.pause.end_ms is None and self.admission.is_unwatched(client)
 
     def refresh_clients(self) -> None:
         """The same for all, after something that concerns them all has changed."""
@@ -558,31 +548,17 @@ class Dispatcher:
         self.context.tracking.stop(client)
         self.context.monitors.remove(client)
         self.outgoing.pop(session, None)
-        self._held.pop(session, None)
+        self.pause.held.pop(session, None)
         session.backlog.clear()
 
     # -- pause -----------------------------------------------------------------------------------
 
-    def pause(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
-        """Hold commands back until `end_ms`; of two pauses the later end and the stricter mode hold."""
-        if self.pause_end_ms is not None and self.pause_end_ms > now_ms:
-            end_ms = max(end_ms, self.pause_end_ms)
-            writes_only = writes_only and self.pause_writes_only
-        self.pause_end_ms, self.pause_writes_only = end_ms, writes_only
-        self._freeze(self.context.store.databases, frozen=True)
+    def begin_pause(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
+        """Hold commands back until `end_ms`."""
+        self.pause.begin(end_ms, writes_only=writes_only, now_ms=now_ms)
         self.refresh_clients()
 
-    def unpause(self) -> None:
-        """End a pause: whoever was held goes on, in order of arrival."""
-        self.pause_end_ms = None
-        self._freeze(self.context.store.databases, frozen=False)
+    def end_pause(self) -> None:
+        """Whoever was held goes on, in order of arrival."""
+        self.resumable.update(dict.fromkeys(self.pause.end()))
         self.refresh_clients()
-        for session in self._held:
-            session.client.is_held = False
-            self.resumable[session] = None
-        self._held.clear()
-
-    @staticmethod
-    def _freeze(databases: list[Database], *, frozen: bool) -> None:
-        for db in databases:
-            db.frozen = frozen

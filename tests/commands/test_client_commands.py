@@ -157,7 +157,7 @@ def test_pause_holds_everything_even_unpause_until_its_end() -> None:
     assert other.call("CLIENT UNPAUSE", "PING") == b""
     assert other.client.is_held
     rig.clock.advance(100)
-    rig.dispatcher.unpause()
+    rig.dispatcher.end_pause()
     assert caller.output() == b"+PONG\r\n"
     assert other.output() == b"+OK\r\n+PONG\r\n"
 
@@ -184,8 +184,8 @@ def test_second_pause_keeps_the_later_end_and_the_stricter_mode() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("CLIENT PAUSE 1000 WRITE", "CLIENT PAUSE 10 ALL")
-    assert rig.dispatcher.pause_end_ms == rig.clock() + 1000
-    assert not rig.dispatcher.pause_writes_only
+    assert rig.dispatcher.pause.end_ms == rig.clock() + 1000
+    assert not rig.dispatcher.pause.writes_only
 
 
 def test_nothing_expires_while_paused() -> None:

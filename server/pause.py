@@ -1,0 +1,49 @@
+"""CLIENT PAUSE: which commands wait, until when, and whose they are."""
+
+from __future__ import annotations
+
+from ..commands.client import Client
+from ..commands.table import Row
+from ..store.database import Store
+from .admission import may_write
+from .session import Session
+
+
+class Pause:
+    """The pause of one server; there is none at first. While there is one, nothing expires."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.end_ms: int | None = None
+        """Unix ms; None without a pause."""
+        self.writes_only = False
+        self.held: dict[Session, None] = {}
+        """Sessions with a command that waits, in order of arrival."""
+
+    def begin(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
+        """Hold commands back until `end_ms`; of two pauses the later end and the stricter mode hold."""
+        if self.end_ms is not None and self.end_ms > now_ms:
+            end_ms = max(end_ms, self.end_ms)
+            writes_only = writes_only and self.writes_only
+        self.end_ms, self.writes_only = end_ms, writes_only
+        self._freeze(frozen=True)
+
+    def end(self) -> list[Session]:
+        """Hold nothing back any more; answers whose commands have waited, in order of arrival."""
+        self.end_ms = None
+        self._freeze(frozen=False)
+        released = list(self.held)
+        for session in released:
+            session.client.is_held = False
+        self.held.clear()
+        return released
+
+    def concerns(self, client: Client, row: Row, now_ms: int) -> bool:
+        """Whether this command has to wait."""
+        if self.end_ms is None or now_ms >= self.end_ms or client.is_monitor:
+            return False
+        return not self.writes_only or may_write(client, row)
+
+    def _freeze(self, *, frozen: bool) -> None:
+        for db in self._store.databases:
+            db.frozen = frozen
