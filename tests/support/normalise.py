@@ -68,6 +68,10 @@ def _each(change: Callable[[Node], Node]) -> Callable[[Node], Node]:
     return lambda node: Node(node.kind, [change(child) for child in node.value]) if node.value else node
 
 
+def _tracking(node: Node, _: list[bytes]) -> Node:
+    return _map_values(node, {b"redirect": lambda value: _mark_unless(value, b"-1", b"0")})
+
+
 def _pending_rows(node: Node, _: list[bytes]) -> Node:
     return _each(lambda row: _replace(row, 2, b"-1"))(node)
 
@@ -197,6 +201,8 @@ RULES = [
     Rule("whether a millisecond has passed since the same duration was set", _is_later_of_durations, _mark_result),
     Rule("the connection's number, and the modules a build ships", _is(b"HELLO"), _hello),
     Rule("the connection's number", _is(b"CLIENT", b"ID"), lambda node, _: _mark_unless(node)),
+    Rule("another's number", _is(b"CLIENT", b"GETREDIR"), lambda node, _: _mark_unless(node, b"-1", b"0")),
+    Rule("another's number", _is(b"CLIENT", b"TRACKINGINFO"), _tracking),
     Rule("keys come in no order", _is(b"KEYS"), _any_order),
     Rule("channels come in no order", _is(b"PUBSUB", b"CHANNELS"), _any_order),
     Rule("channels come in no order", _is(b"PUBSUB", b"SHARDCHANNELS"), _any_order),
