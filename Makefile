@@ -9,6 +9,7 @@
 #   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
+#   WORKERS processes that share the tests of `make test`         make test WORKERS=0 ARGS='-s -k xclaim'
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
@@ -19,6 +20,7 @@ N      ?= 2000
 SEED   ?=
 SECONDS ?= 60
 FRAMES ?= 10000000
+WORKERS ?= auto
 ARGS   ?=
 
 VENV   := .venv
@@ -67,8 +69,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
 
+# A test module stays in one process, with the servers that it started.
 test: lint
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
 test-clients: $(VENV)/.installed-node
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
