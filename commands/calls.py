@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
+READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
+"""A command that has the first flag alone has read its keys; a script reads some itself, by calling others."""
 
 NEVER_NS: Final = 1 << 63
 """No call takes as long."""
@@ -49,7 +51,7 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
         context.monitors.show(client, row, argv)
-    if client.tracking is not None and row.flag_bits & READONLY and client.tracking.remembers:
+    if client.tracking is not None and row.flag_bits & READS == READONLY and client.tracking.remembers:
         context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns

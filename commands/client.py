@@ -73,6 +73,8 @@ class Client:
     """It sees every command that is run; kept by `monitors.Monitors`."""
     tracking: TrackingMode | None = None
     """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
+    is_script: bool = False
+    """Not a connection: the caller of commands in a script."""
     no_evict: bool = False
     no_touch: bool = False
     close_after_reply: bool = False

@@ -116,12 +116,16 @@ OUT_OF_SCOPE: Final = {
     "hyperloglog": "Headrace is about streams.",
     "geo": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
-    "scripting": "There is no Lua. MULTI with WATCH, and the conditions of SET, DELEX, MSETEX and INCREX, are atomic.",
     "cluster": "One server stands alone: a cluster's commands have nothing to speak of.",
 }
 """Groups of which nothing is served, with the reason."""
 
+_FUNCTIONS: Final = "There are no function libraries: EVAL and SCRIPT LOAD run Lua."
+
 ABSENT: Final = {
+    "fcall": _FUNCTIONS,
+    "fcall_ro": _FUNCTIONS,
+    "function": _FUNCTIONS,
     "sort": "Sorts lists, sets and sorted sets.",
     "sort_ro": "Sorts lists, sets and sorted sets.",
     "migrate": "DUMP and RESTORE carry keys to another server, with a client between.",
@@ -141,17 +145,17 @@ CLIENTS: Final = {
         "redis-py",
         "synchronous, RESP2 and RESP3: streams, pipelines, transactions, locks by SET and DELEX",
     ),
-    "test_redis_py_pools": ("redis-py", "pools, retries, health checks. Not `Lock`: it is released by a script"),
+    "test_redis_py_pools": ("redis-py", "pools, retries, health checks"),
+    "test_redis_py_scripts": (
+        "redis-py",
+        "`Lock` and `register_script`, synchronous and asyncio, alone and in pipelines",
+    ),
     "test_redis_py_asyncio": ("redis-py, asyncio", "the same, with reads that block beside other work"),
     "test_redis_py_pushes": ("redis-py", "messages, keyspace notifications, MONITOR, client-side caching"),
     "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
     "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
     "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
-    "test_taskiq": (
-        "taskiq-redis",
-        "the stream broker delivers and acknowledges. Its takeover from dead workers releases a lock by a script: "
-        "a worker fails there",
-    ),
+    "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and takes over from dead workers"),
     "test_walrus": ("walrus", "consumer groups over several streams, time series"),
     "test_redis_cli": (
         "redis-cli",
@@ -177,7 +181,9 @@ BEYOND_ROWS: Final = """\
 - `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them there, and `CONFIG REWRITE`
   loses them.
 - `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
-- There is no replication, no cluster, and there are no scripts or modules.
+- Lua scripts need the package lupa (`pip install 'headrace[scripts]'`) and have neither `cjson`, `cmsgpack` nor
+  `struct`: [scripts.md](scripts.md). There are no function libraries.
+- There is no replication, no cluster, and there are no modules.
 - There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts
   what dataset and clients take (`used_memory`), not the interpreter, which is some 40 MB.
 - A client has its turn for some milliseconds at a time, and long ranges are made while they are sent.

@@ -15,6 +15,7 @@ from .keys import find_keys
 from .latency import LatencyMonitor
 from .monitors import Monitors
 from .notifications import Notifications
+from .scripting.scripts import Scripts
 from .slow_log import SlowLog
 from .subscriptions import Subscriptions
 from .tracking import Tracking
@@ -47,6 +48,7 @@ class Context:
         "notifications",
         "now_ms",
         "running",
+        "scripts",
         "server",
         "slow_log",
         "store",
@@ -87,7 +89,8 @@ class Context:
         self.is_counting = False
         """Whether memory is so short that every write must be accounted for at once."""
         self.may_block = True
-        """False inside MULTI/EXEC."""
+        """False inside MULTI/EXEC and in scripts."""
+        self.scripts = Scripts(self)
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()
         self.watched_ns = NEVER_NS

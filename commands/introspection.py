@@ -14,6 +14,8 @@ from .lookup import named_row
 from .table import TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
 
 KEY_SPEC_NOTES: Final = {
+    "EVAL": b"We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
+    "EVAL_RO": b"We cannot tell how the keys will be used so we assume the worst, RO and ACCESS",
     "GETEX": b"RW and UPDATE because it changes the TTL",
     "SET": b"RW and ACCESS due to the optional `GET` argument",
     "XADD": b"UPDATE instead of INSERT because of the optional trimming feature",
@@ -258,7 +260,7 @@ def _keys_of(argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     if len(request) != row.arity if row.arity > 0 else len(request) < -row.arity:
         raise GenericError(b"Invalid number of arguments specified for command")
     keys = find_keys(row, request)
-    if not keys:
+    if not keys and not row.flags & Flag.NO_MANDATORY_KEYS:
         raise GenericError(b"Invalid arguments specified for command")
     return keys
 

@@ -56,9 +56,14 @@ class Monitors:
 
     def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """A command of `client` was run. What only administrators may do is not shown, nor are passwords."""
-        if not self.clients or row.flag_bits & HIDDEN:
+        if self.clients and not row.flag_bits & HIDDEN:
+            self.show_now(client, row, argv)
+
+    def show_now(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        """The same, whatever the flags: a script shows itself, before what it calls."""
+        if not self.clients:
             return
-        address = client.address
+        address = b"lua" if client.is_script else client.address
         if client.is_unix:
             address = b"unix:" + self._context.server.config.unixsocket
         seconds, milliseconds = divmod(self._context.now_ms, 1000)

@@ -22,6 +22,7 @@ GROUPS: Final = {
     "string": "Strings",
     "pubsub": "Pub/sub",
     "transactions": "Transactions",
+    "scripting": "Scripts",
     "connection": "Connections",
     "server": "Server",
 }

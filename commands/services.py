@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..protocol.replies import Reply
+    from ..store.errors import ReplyError
     from .client import Client
     from .permissions.log import AclLog
     from .permissions.users import Users
@@ -73,6 +74,10 @@ class Services(Protocol):
 
     def save_users(self) -> None:
         """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
+
+    def refusal_of_writes(self) -> ReplyError | None:
+        """MISCONF while the log or the snapshots cannot be written, None while they can."""
+        ...
 
     def refresh_clients(self) -> None:
         """Look anew at who may take the dispatcher's fast path."""

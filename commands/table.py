@@ -45,10 +45,12 @@ class Flag(FlagEnum):
     SKIP_SLOWLOG = auto()
     FAST = auto()
     NO_AUTH = auto()
+    NO_MANDATORY_KEYS = auto()
     MOVABLEKEYS = auto()
     NO_ASYNC_LOADING = auto()
     NO_MULTI = auto()
     ALLOW_BUSY = auto()
+    SCRIPT_RUNNER = auto()
 
 
 NO_FLAGS = Flag(0)

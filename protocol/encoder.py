@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from ..store.errors import ReplyError
-from .replies import DoubleText, NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
+from .replies import BigNumber, DoubleText, NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
 
 INTEGERS_MAX: Final = 1024
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
@@ -130,6 +130,9 @@ def _make_encoder(protocol: int) -> Encoder:
         text = value if isinstance(value, DoubleText) else double_text(value)
         out.append(b",%b\r\n" % text if is_resp3 else bulk(text))
 
+    def big_number(value: BigNumber, out: list[bytes]) -> None:
+        out.append(b"(%b\r\n" % value if is_resp3 else bulk(value))
+
     def boolean(value: bool, out: list[bytes]) -> None:
         out.append((b"#t\r\n" if value else b"#f\r\n") if is_resp3 else integer(value))
 
@@ -151,6 +154,7 @@ def _make_encoder(protocol: int) -> Encoder:
             Verbatim: verbatim,
             float: double,
             DoubleText: double,
+            BigNumber: big_number,
             bool: boolean,
         }
     )

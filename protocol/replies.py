@@ -14,6 +14,7 @@
 | `Push` (list)             | array                | push                  |
 | `bool`                    | integer 1 / 0        | boolean               |
 | `float`, `DoubleText`     | bulk string          | double                |
+| `BigNumber`               | bulk string          | big number            |
 | `SimpleString`            | simple string        | same                  |
 | `Verbatim`                | bulk string          | verbatim `txt`        |
 | `ReplyError`              | error                | same                  |
@@ -45,6 +46,12 @@ class Verbatim(bytes):
 
 class DoubleText(bytes):
     """A double that is already printed, with more digits than a `float` holds."""
+
+    __slots__ = ()
+
+
+class BigNumber(bytes):
+    """An integer of any size, printed."""
 
     __slots__ = ()
 

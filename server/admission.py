@@ -41,8 +41,8 @@ NO_MULTI: Final = Flag.NO_MULTI.value
 DENYOOM: Final = Flag.DENYOOM.value
 LOADING: Final = Flag.LOADING.value
 READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
-ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH"}
-"""What a monitor may not do besides reading and writing: to Redis it is a kind of replica."""
+ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
+"""What may concern others besides reading and writing. A monitor may not do it: to Redis it is a kind of replica."""
 
 SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
@@ -65,6 +65,12 @@ class Admission:
         """Whether writes get MISCONF."""
         return self.write_error is not None or self.is_save_failing
 
+    def refusal_of_writes(self) -> Misconfigured:
+        """What writes get while they are refused."""
+        if self.write_error is not None:
+            return Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
+        return Misconfigured(SAVE_FAILING)
+
     def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Raise what stands against running or queueing this command now."""
         context = self.context
@@ -85,10 +91,8 @@ class Admission:
         context = self.context
         if context.is_counting and _may_need_memory(client, row):
             context.server.memory.require()
-        if self.write_error is not None and (row.name == "PING" or may_write(client, row)):
-            raise Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
-        if self.is_save_failing and (row.name == "PING" or may_write(client, row)):
-            raise Misconfigured(SAVE_FAILING)
+        if self.is_refusing_writes and (row.name == "PING" or may_write(client, row)):
+            raise self.refusal_of_writes()
         if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
             raise GenericError(
                 b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "

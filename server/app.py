@@ -24,7 +24,7 @@ from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Reply
 from ..store.database import Store
-from ..store.errors import GenericError
+from ..store.errors import GenericError, ReplyError
 from .client_limits import ClientLimits
 from .config import Config
 from .connection import SLICE_COUNT, Connection
@@ -332,6 +332,11 @@ class Server:
     def refresh_clients(self) -> None:
         """Look anew at who may take the dispatcher's fast path."""
         self.dispatcher.refresh_clients()
+
+    def refusal_of_writes(self) -> ReplyError | None:
+        """MISCONF while the log or the snapshots cannot be written, None while they can."""
+        admission = self.dispatcher.admission
+        return admission.refusal_of_writes() if admission.is_refusing_writes else None
 
     def find_client(self, client_id: int) -> Client | None:
         """The connected client of that ID."""

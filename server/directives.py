@@ -216,6 +216,7 @@ OBSERVABILITY = (
     _row("slowlog-entry-max-argc", Integer(2, INT32_MAX), 32),
     _row("slowlog-entry-max-string-len", Integer(1), 128),
     _row("latency-monitor-threshold", COUNT, 0),
+    _row("busy-reply-threshold", COUNT, 5000, "lua-time-limit"),
     _row("latency-tracking", BOOL, True),
     _row(
         "latency-tracking-info-percentiles",
@@ -317,7 +318,6 @@ ACCEPTED_ONLY = (
     _echoed("array-sparse-kmax", Integer(0, 256), 10),
     _echoed("array-sparse-kmin", Integer(0, 256), 5),
     _echoed("backup-sealed-ttl", COUNT, 0),
-    _echoed("busy-reply-threshold", COUNT, 5000, "lua-time-limit"),
     _echoed("cluster-announce-bus-port", PORT, 0),
     _echoed("cluster-announce-port", PORT, 0),
     _echoed("cluster-announce-tls-port", PORT, 0),

@@ -29,6 +29,7 @@ def memory_fields(server: Source) -> Fields:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     clients = server.memory.clients_size
     log_buffer = log_value(server, "buffer_size", 0)
+    scripts = server.context.scripts
     return [
         *_sized("used_memory", used),
         *_sized("used_memory_rss", resident),
@@ -45,13 +46,15 @@ def memory_fields(server: Source) -> Fields:
         ("allocator_resident", resident),
         ("allocator_muzzy", 0),
         *_sized("total_system_memory", total),
-        *zeros("used_memory_lua", "used_memory_vm_eval"),
-        ("used_memory_lua_human", human_size(0)),
-        *zeros("used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"),
-        *zeros("used_memory_vm_functions"),
-        *_sized("used_memory_vm_total", 0),
+        ("used_memory_lua", scripts.memory_size),
+        ("used_memory_vm_eval", scripts.memory_size),
+        ("used_memory_lua_human", human_size(scripts.memory_size)),
+        ("used_memory_scripts_eval", scripts.cache.size),
+        ("number_of_cached_scripts", len(scripts.cache.by_sha)),
+        *zeros("number_of_functions", "number_of_libraries", "used_memory_vm_functions"),
+        *_sized("used_memory_vm_total", scripts.memory_size),
         *zeros("used_memory_functions", "used_memory_hash_templates"),
-        *_sized("used_memory_scripts", 0),
+        *_sized("used_memory_scripts", scripts.cache.size),
         *_sized("maxmemory", server.config.maxmemory),
         ("maxmemory_policy", server.config.maxmemory_policy.decode()),
         *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),

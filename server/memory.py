@@ -1,7 +1,7 @@
 """How much memory the dataset and the clients take, and what `maxmemory` says to that.
 
     used = databases (keys, values, tables) + clients' buffers and subscriptions + keys tracked for them
-         + unpacked chunks at hand + the log's buffer
+         + unpacked chunks at hand + the log's buffer + scripts and what Lua holds
 
 That is `used_memory`, and what `maxmemory` is compared with. The interpreter itself, some tens of megabytes, is not in
 it: `used_memory_rss` has everything. Sizes are bytes.
@@ -107,6 +107,7 @@ class Memory:
         log_size = 0 if server.log is None else server.log.buffer_size
         keys_size = sum(db.size for db in server.store.databases)
         self._rest_size = self.dataset_size - keys_size + self.clients_size + unpacked_size() + log_size
+        self._rest_size += server.context.scripts.cache.size + server.context.scripts.memory_size
         used_size = self._rest_size + keys_size
         if used_size > self.peak_size:
             self.peak_size, self.peak_ms = used_size, server.clock()

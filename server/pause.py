@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..commands.client import Client
 from ..commands.table import Row
 from ..store.database import Store
-from .admission import may_write
+from .admission import ALSO_REPLICATED, may_write
 from .session import Session
 
 
@@ -42,7 +42,7 @@ class Pause:
         """Whether this command has to wait."""
         if self.end_ms is None or now_ms >= self.end_ms or client.is_monitor:
             return False
-        return not self.writes_only or may_write(client, row)
+        return not self.writes_only or may_write(client, row) or row.name in ALSO_REPLICATED
 
     def _freeze(self, *, frozen: bool) -> None:
         for db in self._store.databases:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...store.errors import GenericError
 from ..client_line import describe
 from ..table import Row
 from .denial import Denial, NoPermission
@@ -76,6 +77,16 @@ def refusal_at_exec(context: Context, row: Row, argv: list[bytes]) -> NoPermissi
     return None if denial is None else _noted(context, denial, argv).error_at_exec()
 
 
+def refusal_in_script(context: Context, caller: Client, row: Row, argv: list[bytes]) -> GenericError | None:
+    """The same for a command in a script of `caller`."""
+    user = caller.user
+    denial = user.check(row, argv)
+    if denial is None:
+        return None
+    _record(context, caller, denial.reason, denial.object, user.name, argv, where="lua")
+    return GenericError(b"ACL failure in script: " + denial.error(user.name).text)
+
+
 def may_stay(context: Context, client: Client) -> bool:
     """Whether a connection outlives a change of users: its own is still there, and lets it hear what it listens to."""
     user = client.user
@@ -92,12 +103,14 @@ def _noted(context: Context, denial: Denial, argv: list[bytes]) -> Denial:
     return denial
 
 
-def _record(context: Context, client: Client, reason: str, what: bytes, user: bytes, argv: list[bytes]) -> None:
+def _record(
+    context: Context, client: Client, reason: str, what: bytes, user: bytes, argv: list[bytes], where: str | None = None
+) -> None:
     server = context.server
     setattr(server.stats, COUNTERS[reason], getattr(server.stats, COUNTERS[reason]) + 1)
     refusal = Refusal(
         reason,
-        "toplevel" if client.transaction.queue is None else "multi",
+        where or ("toplevel" if client.transaction.queue is None else "multi"),
         what,
         user,
         describe(client, context.now_ms, argv),

@@ -135,7 +135,7 @@ def test_a_watched_stream_that_is_only_read_does_not(client: redis.Redis, server
 
 @pytest.mark.filterwarnings("ignore:Call to .*experimental")
 def test_a_lock_is_given_back_by_its_owner_alone(client: redis.Redis) -> None:
-    """What redis-py's Lock does by a script, the conditions of SET and DELEX do without."""
+    """What redis-py's Lock does by a script, the conditions of SET and DELEX do without, and without lupa."""
     assert client.set("lock", "ann", nx=True, px=60_000)
     assert not client.set("lock", "bob", nx=True, px=60_000)
     assert client.delex("lock", ifeq="bob") == 0

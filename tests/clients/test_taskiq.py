@@ -56,13 +56,7 @@ async def test_a_task_is_delivered_and_acknowledged(broker: RedisStreamBroker, s
         assert (await raw.xpending("taskiq", "taskiq"))["pending"] == 0
 
 
-async def test_a_worker_takes_over_what_another_left(
-    broker: RedisStreamBroker, server: Server, request: pytest.FixtureRequest
-) -> None:
-    if server.is_headrace:
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="the broker's lock is released by a script, and there are none")
-        )
+async def test_a_worker_takes_over_what_another_left(broker: RedisStreamBroker, server: Server) -> None:
     async with redis.asyncio.Redis(port=server.port, protocol=2) as raw:
         await broker.kick(task("left"))
         await raw.xreadgroup("taskiq", "worker-1", {"taskiq": ">"})

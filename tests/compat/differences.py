@@ -31,7 +31,7 @@ class LogDifference:
 
 
 ABSENT = {
-    "EVAL": "there is no scripting",
+    "FCALL": "there are no function libraries",
 }
 """Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""
 

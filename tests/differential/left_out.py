@@ -32,6 +32,7 @@ LEFT_OUT = {
     "OBJECT|IDLETIME": "depends on the clock",
     "RANDOMKEY": "random",
     "ROLE": "Redis counts what it would have sent to replicas",
+    "SCRIPT|DEBUG": "the debugger of Redis takes the connection over",
     "SCAN": "how many keys a call looks at is internal: whole walks are compared by scripts",
     "TIME": "the clock",
     "XIDMPRECORD": "records pairs that are already too old, which go whenever a server next looks",

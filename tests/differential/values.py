@@ -10,6 +10,7 @@ What needs the clock is proved under a clock that the test moves (`tests/simulat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha1
 
 CLIENTS = ("a", "b", "c")
 """The connections of a sequence; `b` begins with HELLO 3."""
@@ -65,6 +66,27 @@ ODD_TIMES: list[Token] = [
     b"9223370000000000000",
 ]  # fmt: skip
 
+
+def _digest(script: Token) -> Token:
+    assert isinstance(script, bytes)
+    return sha1(script).hexdigest().encode()
+
+
+SCRIPTS: list[Token] = [
+    b"return {KEYS, ARGV}",
+    b"return redis.call('XADD', KEYS[1] or 's', '12-1', 'by', ARGV[1] or 'script')",
+    b"return redis.call('XREADGROUP', 'GROUP', 'g', ARGV[1] or 'c', 'STREAMS', KEYS[1] or 's', '>')",
+    b"redis.setresp(3) return redis.call('XRANGE', KEYS[1] or 's', '-', '+')",
+    b"return {redis.pcall('INCR', KEYS[1] or 'str'), redis.pcall('XLEN', KEYS[2] or 'num')}",
+    b"redis.call('SET', KEYS[1] or 'str', ARGV[1] or 'x') return redis.call('XACK', 's', 'g', '1-1')",
+    b"redis.call('SELECT', 1) return redis.call('DEL', KEYS[1] or 's')",
+    b"#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1] or 'str', 'x')",
+]
+ODD_SCRIPTS: list[Token] = [
+    b"return (", b"error('no')", b"error({err='NO no'})", b"return nosuch", b"x = 1", b"#!lua", b"",
+    b"return redis.call('NOSUCH')", b"return redis.call('XADD')", b"return {1, nil, 2.9, false, {ok='x'}, {err='E y'}}",
+]  # fmt: skip
+
 BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "client-id": ([ClientId(client) for client in CLIENTS], [b"0", b"-1", b"x", INT64_MAX]),
     "clientname": ([b"ann", b"bob"], WORDS),
@@ -91,6 +113,7 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "milliseconds": (FAR_MS, ODD_TIMES),
     "min-idle-time": ([b"0", b"0", b"50000000"], ODD_TIMES),
     "ms": ([b"0", b"50000000"], ODD_TIMES),
+    "numkeys": ([b"0", b"1", b"1", b"2"], ODD_INTEGERS),
     "numids": ([b"1", b"2", b"3"], ODD_INTEGERS),
     "numreplicas": ([b"0", b"1"], ODD_INTEGERS),
     "parameter": (
@@ -106,6 +129,8 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
         [b"+nosuch", b"resetpass", b"reset", b"-@all", b"(+get ~x)", b"clearselectors", *WORDS],
     ),
     "command": ([b"XADD", b"GET", b"xread"], [b"nosuch", b""]),
+    "script": (SCRIPTS, ODD_SCRIPTS),
+    "sha1": ([b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db", *map(_digest, SCRIPTS)], [b"0" * 40, b"x", b""]),
     "seconds": (FAR_SECONDS, ODD_TIMES),
     "serialized-value": ([Payload(number) for number in range(4)] + [Dump(b"s"), Dump(b"t"), Dump(b"str")], WORDS),
     "start": ([b"-", b"0", *ENTRY_IDS], ODD_IDS),

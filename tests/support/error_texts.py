@@ -13,7 +13,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("store", "protocol", "commands", "persistence", "server")
 ERROR_CLASSES = frozenset(
-    {"ReplyError", "ProtocolError", "BadValue", "ChangeRefused", "ConfigError", "ListenError", "LogError", "LogFailure"}
+    {
+        "ReplyError",
+        "ScriptError",
+        "ProtocolError",
+        "BadValue",
+        "ChangeRefused",
+        "ConfigError",
+        "ListenError",
+        "LogError",
+        "LogFailure",
+    }
 )
 """Where the trees of errors begin."""
 

@@ -1,0 +1,70 @@
+"""The library `bit` of scripts: operations on the low 32 bits of numbers, with signed results, as in Lua BitOp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from math import isfinite
+from operator import and_, or_, xor
+from typing import Any, Final
+
+from .errors import ScriptError
+
+MASK: Final = 0xFFFF_FFFF
+HEX_DIGITS_MAX: Final = 8
+
+
+def unsigned(number: Any) -> int:
+    """The low 32 bits of a number from Lua, rounded to a whole one. Raises ScriptError if it is none."""
+    value: float | None = number if type(number) in (int, float) else None
+    if type(number) is bytes:
+        try:
+            value = float(number)
+        except ValueError:
+            value = None
+    if value is None or not isfinite(value):
+        raise ScriptError(b"bad argument to a function of bit (number expected)")
+    return round(value) & MASK
+
+
+def signed(bits: int) -> int:
+    """32 bits as Lua gets them."""
+    bits &= MASK
+    return bits - (1 << 32) if bits >> 31 else bits
+
+
+def _folded(operation: Callable[[int, int], int]) -> Callable[..., int]:
+    return lambda first=None, *others: signed(reduce(operation, map(unsigned, others), unsigned(first)))
+
+
+def _shifting(shift: Callable[[int, int], int]) -> Callable[..., int]:
+    """Only the low five bits of the distance count."""
+    return lambda value=None, distance=None: signed(shift(unsigned(value), unsigned(distance) & 31))
+
+
+def _to_hex(value: Any = None, digits: Any = HEX_DIGITS_MAX) -> bytes:
+    """As many digits from the right; capital ones if the number is negative."""
+    count = signed(unsigned(digits))
+    text = b"%08x" % unsigned(value)
+    return text[-min(abs(count), HEX_DIGITS_MAX) :] if count > 0 else text[HEX_DIGITS_MAX + max(count, -8) :].upper()
+
+
+def _rotate_left(bits: int, distance: int) -> int:
+    return bits << distance | bits >> (32 - distance)
+
+
+BIT_OPERATIONS: Final[dict[bytes, Callable[..., Any]]] = {
+    b"tobit": lambda value=None: signed(unsigned(value)),
+    b"tohex": _to_hex,
+    b"bnot": lambda value=None: signed(~unsigned(value)),
+    b"band": _folded(and_),
+    b"bor": _folded(or_),
+    b"bxor": _folded(xor),
+    b"lshift": _shifting(lambda bits, distance: bits << distance),
+    b"rshift": _shifting(lambda bits, distance: bits >> distance),
+    b"arshift": _shifting(lambda bits, distance: signed(bits) >> distance),
+    b"rol": _shifting(_rotate_left),
+    b"ror": _shifting(lambda bits, distance: _rotate_left(bits, (32 - distance) & 31)),
+    b"bswap": lambda value=None: signed(int.from_bytes(unsigned(value).to_bytes(4, "little"), "big")),
+}
+"""By name."""

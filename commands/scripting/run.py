@@ -1,0 +1,152 @@
+"""One running script: the commands it calls are checked, counted, shown and logged like those of a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store.errors import GenericError, ReplyError
+from ..calls import call
+from ..client import Client
+from ..lookup import find_row, named_row
+from ..permissions.enforcement import refusal_in_script
+from ..table import Flag, Row
+from .errors import ScriptError
+from .values import number_text
+
+if TYPE_CHECKING:
+    from ...protocol.replies import Reply
+    from ..context import Context
+    from .cache import Script
+    from .deadline import Deadline
+
+REPL_AOF: Final = 1
+"""Of the flags of redis.set_repl the one for the log."""
+REPL_ALL: Final = 3
+
+ALSO_WRITES: Final = {"PUBLISH", "SPUBLISH"}
+"""What a read-only script may not do although it changes no key: it is heard elsewhere."""
+
+NO_ARGUMENT: Final = b"Please specify at least one argument for this redis lib call"
+
+
+def words_of(arguments: tuple[Any, ...]) -> list[bytes]:
+    """A command as a script gives it; numbers become text. Raises ScriptError."""
+    if not arguments:
+        raise ScriptError(NO_ARGUMENT)
+    words = []
+    for word in arguments:
+        kind = type(word)
+        if kind is not bytes and kind is not int and kind is not float:
+            raise ScriptError(b"Lua redis lib command arguments must be strings or integers")
+        words.append(word if kind is bytes else number_text(word))
+    return words
+
+
+class Run:
+    """What a script may do, and who it is to the commands that it calls. Its database is its own."""
+
+    def __init__(self, context: Context, script: Script, deadline: Deadline, *, read_only: bool) -> None:
+        caller = self._caller = context.client
+        self._context = context
+        self._deadline = deadline
+        self._read_only = read_only or b"no-writes" in script.flags
+        self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
+        self.replication = REPL_ALL
+        """What redis.set_repl says of the writes that follow."""
+        self.client = Client(
+            caller.id,
+            user=caller.user,
+            db=context.db,
+            tracking=caller.tracking,
+            no_touch=caller.no_touch,
+            is_script=True,
+        )
+        if script.has_shebang and b"no-writes" not in script.flags:
+            self._require_writes(asked_read_only=read_only)
+
+    def _require_writes(self, *, asked_read_only: bool) -> None:
+        """A script that says what it does is refused as a whole. Raises ReplyError."""
+        if asked_read_only:
+            raise GenericError(b"Can not execute a script with write flag using *_ro command.")
+        refusal = self._context.server.refusal_of_writes()
+        if refusal is not None:
+            raise refusal
+        if not self._may_need_memory:
+            self._context.server.memory.require()
+
+    def execute(self, words: list[bytes]) -> Reply:
+        """Run a command; what stands against it, or what it raises, is the reply."""
+        context = self._context
+        try:
+            row = self._admitted(words)
+        except ReplyError as error:
+            rejected = named_row(words)
+            if rejected is not None:
+                rejected.rejected_calls += 1
+            context.server.stats.count_error(error.wire_text)
+            return error
+        if row.is_write:
+            self._deadline.has_written = True
+        context.preserve(row, words)
+        effects = context.effects
+        effects_before = len(effects)
+        reply = call(context, row, words)
+        if not self.replication & REPL_AOF:
+            del effects[effects_before:]
+        effects[effects_before:effects_before] = context.take_expired()
+        context.db = self.client.db
+        return reply
+
+    def _admitted(self, words: list[bytes]) -> Row:
+        row = _found(words)
+        if row.flags & Flag.NOSCRIPT:
+            raise GenericError(b"This Redis command is not allowed from script")
+        context = self._context
+        if not self.client.user.is_unrestricted:
+            refusal = refusal_in_script(context, self._caller, row, words)
+            if refusal is not None:
+                raise refusal
+        if row.is_write or row.name in ALSO_WRITES:
+            self._admit_write(row)
+        if row.flags & Flag.DENYOOM and not self._may_need_memory and not self._deadline.has_written:
+            context.server.memory.require()
+        return row
+
+    def _admit_write(self, row: Row) -> None:
+        if self._read_only:
+            raise GenericError(b"Write commands are not allowed from read-only scripts.")
+        refusal = self._context.server.refusal_of_writes() if row.is_write else None
+        if refusal is not None:
+            raise refusal
+
+    def allows(self, words: list[bytes]) -> bool:
+        """redis.acl_check_cmd: whether the user may run this. Raises ScriptError."""
+        row = named_row(words)
+        if row is None:
+            raise ScriptError(b"Invalid command passed to redis.acl_check_cmd()")
+        try:
+            find_row(words)
+        except ReplyError:
+            raise ScriptError(b"Wrong number of args for redis.acl_check_cmd()") from None
+        return self.client.user.check(row, words) is None
+
+
+def _found(words: list[bytes]) -> Row:
+    """The row of a command. Raises GenericError in the words that scripts get."""
+    try:
+        return find_row(words)
+    except ReplyError:
+        if named_row(words) is None:
+            raise GenericError(b"Unknown Redis command called from script") from None
+        raise GenericError(b"Wrong number of args calling Redis command from script") from None
+
+
+def _is_out_of_memory(context: Context) -> bool:
+    """Whether commands that need memory would be refused now."""
+    if not context.is_counting:
+        return False
+    try:
+        context.server.memory.require()
+    except ReplyError:
+        return True
+    return False

@@ -1,0 +1,162 @@
+"""The scripting of one server: its Lua, the scripts it knows, and what they find under `redis`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, Final
+
+from ...store.errors import ReplyError
+from .cache import Cache, Script, digest_of, split_shebang
+from .deadline import Deadline
+from .errors import Failure, ScriptError
+from .interpreter import Interpreter
+from .run import REPL_ALL, Run, words_of
+from .values import Replies, Returned, WrittenError
+
+if TYPE_CHECKING:
+    from ...protocol.replies import Reply
+    from ..context import Context
+
+logger = logging.getLogger(__name__)
+
+LOG_LEVELS: Final = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
+"""Of redis.LOG_DEBUG, LOG_VERBOSE, LOG_NOTICE and LOG_WARNING, which are 0 to 3."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The reply of a script, and the errors in it, each with whether it was counted when it arose."""
+
+    reply: Reply
+    errors: list[tuple[ReplyError, bool]] = field(default_factory=list)
+
+
+class Scripts:
+    """Lua starts with the first script, and anew after SCRIPT FLUSH."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.cache = Cache()
+        self._lua: Interpreter | None = None
+        self._deadline = Deadline()
+        self._run: Run
+        """The script that runs, or the last one that did."""
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes that Lua holds."""
+        return 0 if self._lua is None else self._lua.memory_size
+
+    def flush(self) -> None:
+        """Forget all scripts, and what Lua has gathered."""
+        evicted_count = self.cache.evicted_count
+        self.cache = Cache()
+        self.cache.evicted_count = evicted_count
+        self._lua = None
+
+    def load(self, text: bytes, *, is_loaded: bool) -> Script:
+        """The script of a text, compiled at most once; `is_loaded` keeps it until `flush`. Raises ReplyError."""
+        sha = digest_of(text)
+        script = self.cache.find(sha)
+        if script is None:
+            body, has_shebang, flags = split_shebang(text)
+            script = Script(sha, text, self._started().compile(body), has_shebang, flags, is_loaded)
+            self.cache.add(script)
+        elif is_loaded:
+            self.cache.keep(script)
+        return script
+
+    def run(self, script: Script, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
+        """Run a script for the current client. Raises ReplyError if it may not even start."""
+        context, lua = self._context, self._started()
+        run = self._run = Run(context, script, self._deadline, read_only=read_only)
+        caller, db, may_block = context.client, context.db, context.may_block
+        context.client, context.may_block = run.client, False
+        self._deadline.begin(context.server.config.busy_reply_threshold)
+        try:
+            returned = Returned(lua, lua.run(script.action, keys, arguments), run.client.protocol)
+            return Outcome(returned.reply, returned.errors)
+        except Failure as failure:
+            error = WrittenError(_with_place(failure, script))
+            return Outcome(error, [(error, failure.is_counted)])
+        finally:
+            context.client, context.db, context.may_block = caller, db, may_block
+
+    def _started(self) -> Interpreter:
+        if self._lua is None:
+            functions = {
+                b"call": self._call,
+                b"pcall": self._call_protected,
+                b"log": self._log,
+                b"sha1hex": _sha1hex,
+                b"setresp": self._set_protocol,
+                b"set_repl": self._set_replication,
+                b"acl_check_cmd": self._check_permission,
+            }
+            self._lua = Interpreter(functions, self._deadline.over)
+            self._replies = Replies(self._lua)
+        return self._lua
+
+    # -- what scripts call -----------------------------------------------------------------------
+
+    def _call(self, *arguments: Any) -> Any:
+        reply = self._run.execute(words_of(arguments))
+        if isinstance(reply, ReplyError):
+            raise ScriptError(reply.wire_text, prefix=b"")
+        return self._replies.value(reply, self._run.client.protocol)
+
+    def _call_protected(self, *arguments: Any) -> Any:
+        try:
+            reply = self._run.execute(words_of(arguments))
+        except ScriptError as error:
+            reply = WrittenError(error.text)
+        return self._replies.value(reply, self._run.client.protocol)
+
+    def _log(self, *arguments: Any) -> None:
+        if len(arguments) < 2:
+            raise ScriptError(b"redis.log() requires two arguments or more.")
+        level, *words = arguments
+        if type(level) not in (int, float):
+            raise ScriptError(b"First argument must be a number (log level).")
+        if not 0 <= level < len(LOG_LEVELS):
+            raise ScriptError(b"Invalid log level.")
+        text = b" ".join(_text(word) for word in words)
+        logger.log(LOG_LEVELS[int(level)], "%s", text.decode("utf-8", "backslashreplace"))
+
+    def _set_protocol(self, *arguments: Any) -> None:
+        if len(arguments) != 1:
+            raise ScriptError(b"redis.setresp() requires one argument.")
+        if arguments[0] not in (2, 3):
+            raise ScriptError(b"RESP version must be 2 or 3.")
+        self._run.client.protocol = arguments[0]
+
+    def _set_replication(self, *arguments: Any) -> None:
+        if len(arguments) != 1:
+            raise ScriptError(b"redis.set_repl() requires one argument.")
+        if type(arguments[0]) is not int or arguments[0] & ~REPL_ALL:
+            raise ScriptError(b"Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+        self._run.replication = arguments[0]
+
+    def _check_permission(self, *arguments: Any) -> bool:
+        return self._run.allows(words_of(arguments))
+
+
+def _text(value: Any) -> bytes:
+    """A string, or a number as Lua prints it; nothing of anything else."""
+    if type(value) in (int, float):
+        return b"%.14g" % value
+    return value if type(value) is bytes else b""
+
+
+def _sha1hex(*arguments: Any) -> bytes:
+    if len(arguments) != 1:
+        raise ScriptError(b"wrong number of arguments")
+    return sha1(_text(arguments[0]), usedforsecurity=False).hexdigest().encode()
+
+
+def _with_place(failure: Failure, script: Script) -> bytes:
+    if failure.source is None:
+        return failure.text
+    return b"%b script: %b, on %b:%d." % (failure.text, script.sha, failure.source, failure.line)

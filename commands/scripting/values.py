@@ -1,0 +1,161 @@
+"""What crosses the border of the sandbox: replies of commands become values of Lua, and what a script returns, a reply.
+
+Source: "Data type conversion" of redis.io/docs/latest/develop/programmability/lua-api, and Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+from math import copysign, isfinite, isnan
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.encoder import ENCODERS, double_text
+from ...protocol.replies import BigNumber, DoubleText, Pairs, Reply, SetReply, SimpleString, Verbatim
+from ...store.errors import ReplyError
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+DEPTH_MAX: Final = 100
+"""Levels of nested tables in what a script returns; a table may contain itself."""
+SLICE_COUNT: Final = 1000
+"""Elements that are taken out of a table at once: all of them lie on Lua's stack."""
+INTEGER_MIN: Final = -(2**63)
+INTEGER_END: Final = 2**63
+
+
+class WrittenError(ReplyError):
+    """An error whose whole line comes from a script."""
+
+    prefix = b""
+
+    def __init__(self, line: bytes) -> None:
+        super().__init__(line)
+
+
+def number_text(number: float) -> bytes:
+    """A number as an argument of a command."""
+    if isinstance(number, int):
+        return b"%d" % number
+    return b"-nan" if isnan(number) and copysign(1, number) < 0 else double_text(number)
+
+
+def whole(number: float) -> int:
+    """A number as an integer reply: cut off towards zero; what does not fit is the least integer, as in C."""
+    if not isfinite(number) or not INTEGER_MIN <= number < INTEGER_END:
+        return INTEGER_MIN
+    return int(number)
+
+
+class Returned:
+    """What a script returns, as a reply. `protocol` is the one that the script has chosen."""
+
+    def __init__(self, lua: Interpreter, value: Any, protocol: int) -> None:
+        self._lua = lua
+        self._protocol = protocol
+        self.errors: list[tuple[ReplyError, bool]] = []
+        """The errors in it, and whether each was counted when it arose."""
+        self.reply: Reply = self._reply(value, 0)
+
+    def _reply(self, value: Any, depth: int) -> Reply:
+        kind = type(value)
+        if kind is bytes:
+            return value
+        if kind is bool:
+            return value if self._protocol == 3 else (1 if value else None)
+        if kind is int or kind is float:
+            return whole(value)
+        if not self._lua.is_table(value):
+            return None
+        return self._table(value, depth) if depth < DEPTH_MAX else self._error(b"ERR reached lua stack limit", False)
+
+    def _error(self, text: bytes, is_counted: bool) -> ReplyError:
+        error = WrittenError(text)
+        self.errors.append((error, is_counted))
+        return error
+
+    def _table(self, table: Any, depth: int) -> Reply:
+        kind, content, *rest = self._lua.kind_of(table)
+        if kind == b"err":
+            return self._error(content, rest[0])
+        if kind == b"ok":
+            return SimpleString(content.replace(b"\r", b" ").replace(b"\n", b" "))
+        if kind == b"double":
+            return DoubleText(number_text(content))
+        if kind == b"map":
+            items = [(self._reply(key, depth + 1), self._reply(item, depth + 1)) for key, item in content.items()]
+            return Pairs(items)
+        if kind == b"set":
+            return SetReply(self._reply(key, depth + 1) for key in content)
+        if kind == b"big_number":
+            return BigNumber(content.replace(b"\r", b" ").replace(b"\n", b" "))
+        if kind == b"verbatim":
+            return Verbatim(rest[0])
+        items = []
+        for first in range(1, content + 1, SLICE_COUNT):
+            part = self._lua.slice_of(table, first, min(first + SLICE_COUNT - 1, content))
+            items += [self._reply(item, depth + 1) for item in part.values()]
+        return items
+
+
+class Replies:
+    """Replies of commands as a script sees them, read from the wire: there every handler's reply looks alike."""
+
+    def __init__(self, lua: Interpreter) -> None:
+        self._lua = lua
+        self._data = b""
+        self._position = 0
+
+    def value(self, reply: Reply, protocol: int) -> Any:
+        """A value for Lua; errors are tables, as `redis.pcall` gives them."""
+        pieces: list[Any] = []
+        ENCODERS[protocol](reply, pieces)
+        self._data = b"".join(piece if type(piece) is bytes else b"".join(piece) for piece in pieces)
+        self._position = 0
+        return self._next()
+
+    def _line(self) -> bytes:
+        end = self._data.index(b"\r\n", self._position)
+        line = self._data[self._position : end]
+        self._position = end + 2
+        return line
+
+    def _blob(self, size: int) -> bytes:
+        blob = self._data[self._position : self._position + size]
+        self._position += size + 2
+        return blob
+
+    def _items(self, count: int) -> Any:
+        return self._lua.table(*[self._next() for _ in range(count)])
+
+    def _next(self) -> Any:
+        line = self._line()
+        mark, rest = line[:1], line[1:]
+        if mark == b"$":
+            return False if rest == b"-1" else self._blob(int(rest))
+        if mark == b":":
+            return int(rest)
+        if mark == b"+":
+            return self._lua.table_from({b"ok": rest})
+        if mark == b"-":
+            return self._lua.table_from({b"err": rest, b"ignore_error_stats_update": True})
+        if mark == b"*" or mark == b">":
+            return False if rest == b"-1" else self._items(int(rest))
+        return self._next_of_resp3(mark, rest)
+
+    def _next_of_resp3(self, mark: bytes, rest: bytes) -> Any:
+        lua = self._lua
+        if mark == b"_":
+            return None
+        if mark == b"#":
+            return rest == b"t"
+        if mark == b",":
+            return lua.table_from({b"double": float(rest)})
+        if mark == b"%":
+            return lua.table_from({b"map": lua.table_from({self._next(): self._next() for _ in range(int(rest))})})
+        if mark == b"~":
+            return lua.table_from({b"set": lua.table_from({self._next(): True for _ in range(int(rest))})})
+        if mark == b"=":
+            blob = self._blob(int(rest))
+            text = lua.table_from({b"format": blob[:3], b"string": blob[4:]})
+            return lua.table_from({b"verbatim_string": text})
+        raise AssertionError(f"no reply begins with {mark!r}")

@@ -1,0 +1,272 @@
+"""Lua scripts on both servers: conversions, errors with their places, the sandbox, and what commands in them may do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.servers import Server
+from support.wire import Wire
+
+pytestmark = pytest.mark.oracle
+
+CONVERSIONS = """
+return nil|return false|return true|return 3.99|return -3.99|return '3.99'|return 1e300|return 0/0|return 1,2
+return {1,2,{3,'a'},nil,4}|return {1,2,false,3}|return {false}|return {{{}}}|return {a=1}|return {nil,1}|return 'a\\0b'
+return function() end|return coroutine.create(function() end)|return {1,{ok='x'},{err='y z'}}
+return {ok='fine'}|return {err='My err'}|return {err='-CODE my err'}|return {err=1}|return {ok=1}|return {err=''}
+return {ok='a',err='b'}|return {double=1,ok='a'}
+return {double=3.5}|return {double='x'}|return {double=1/0}|return {double=1e17}|return {map={a=1}}|return {map={1,2}}
+return {map=1}|return {map={[1]={map={x=2}}}}|return {set={a=true}}|return {set={1,2}}|return {big_number='123'}
+return {big_number=1}|return {verbatim_string={format='txt',string='abc'}}|return {verbatim_string={format='txt'}}
+return redis.error_reply('hi')|return redis.error_reply('HI there')|return redis.error_reply('-HI there')
+return redis.error_reply()|return redis.error_reply({})|return redis.error_reply('a','b')|return redis.error_reply('')
+return redis.status_reply('OK\\r\\nx')|return redis.status_reply(1)
+return setmetatable({1},{__index=function(t,k) return k<4 and k or nil end})
+return setmetatable({},{__index=function(t,k) return k=="ok" and "X" or nil end})
+return KEYS==_G.KEYS|KEYS[3]='a' return KEYS|return select('#',unpack(ARGV))|return {KEYS,ARGV}
+"""
+"""What scripts return, one to each `|`."""
+
+CALLS = """
+return redis.call('set','x','1')|return redis.call('get','nokey')|return redis.call('get','x')|return redis.call('ping')
+return redis.call('xadd','st','1-1','a','b')|return redis.call('xread','streams','st','0')
+return redis.call('xinfo','stream','st')|return redis.call('xread','block',0,'streams','st','$')
+return redis.call('get','nokey')==nil|return redis.call('get','nokey')==false|return redis.call('xlen','st')
+return redis.call('xrange','st','-','+')[1][2][1]|return redis.call('publish','a','b')|return redis.call('wait',0,0)
+return redis.call()|return redis.call(nil)|return redis.call(1)|return redis.call({})|return redis.call('set','x',{})
+return redis.call('set','x',true)|return redis.call('nosuch')|return redis.call('get')|return redis.call('multi')
+return redis.call('eval','return 1',0)|return redis.call('subscribe','x')|return redis.call('object','nosuch')
+return redis.call('object')|return redis.call('debug','sleep','0')|return redis.call('client','id')
+return redis.call('acl','whoami')|return redis.call('reset')|return redis.call('save')|return redis.call('flushall')
+return redis.call('xpending','st','g')|return redis.call('object','help')[1]
+return redis.pcall('nosuch')|return redis.pcall('get')|return redis.pcall('nosuch').err|return {1,redis.pcall('get')}
+redis.call('set','s','abc') return redis.call('incr','s')|return redis.pcall('incr','s')
+local r=redis.pcall('incr','s') local t={} for k,v in pairs(r) do t[#t+1]=k..'='..tostring(v) end return t
+redis.call('set','n',1.5) return redis.call('get','n')|redis.call('set','n',10) return redis.call('get','n')
+redis.call('set','n',1e15) return redis.call('get','n')|redis.call('set','n',1e17) return redis.call('get','n')
+redis.call('set','n',1e100) return redis.call('get','n')|redis.call('set','n',0.1) return redis.call('get','n')
+redis.call('set','n',-0.0) return redis.call('get','n')|redis.call('set','n',1/0) return redis.call('get','n')
+redis.call('set','n',0/0) return redis.call('get','n')|redis.call('set','n',2^63) return redis.call('get','n')
+redis.call('select',3) redis.call('set','in3','1') return 1|return redis.call('exists','in3')
+redis.call('set','x','late') error('late')|return redis.call('get','x')
+return coroutine.wrap(function() return redis.call('ping') end)()
+"""
+
+ERRORS = """
+error('boom')|error({err='tab'})|error()|error({})|error({err='My own', line=7, source='here'})|error({err=5})
+return nosuch|return nosuch.y|x=1|KEYS={}|return (|return 1 +|string.foo=1|redis.call=1|redis.new=1
+rawset(_G,'x',1)|rawset(redis,'x',1)|setmetatable(_G,{})|getmetatable('').__index=nil|getmetatable('').foo=1
+local function f() return f() + 1 end return f()|local a=nil return a.b|return 1 + {}|return #5|return string.rep()
+table.sort({3,1,"x"})|local x = loadstring("return nosuch") return x()|assert(false)|assert(false,'why')
+assert(nil,{err='E x'})|return assert(redis.pcall('get'))|local a = redis.pcall('get') error(a)
+return redis.nosuch()|return redis.nosuch|return math.nosuch()|return tostring(print)|return type(os.time)
+return redis.sha1hex()|return redis.sha1hex('a','b')|return redis.log('x')|return redis.log(10,'x')|redis.setresp()
+redis.setresp(4)|redis.set_repl()|redis.set_repl(99)|return redis.acl_check_cmd()|return redis.acl_check_cmd('nosuch')
+return redis.acl_check_cmd('get')|coroutine.wrap(function() error("in co") end)()|coroutine.create(redis.call)
+return {pcall(error,'x')}|return {pcall(redis.call,'get')}|return {pcall(error,{err="x",foo=1})}|return {pcall(error,5)}
+return {pcall(error,{foo=1})}|return {pcall(redis.pcall,"get")}|return {pcall(function() redis.call('incr','s') end)}
+return {xpcall(function() error("a") end, function(e) return e..type(e) end)}
+return {xpcall(function() redis.call("get") end, function(e) return type(e)..tostring(e.err) end)}
+return {coroutine.resume(coroutine.create(function() redis.call("get") end))}
+"""
+
+LIBRARY = """
+return redis.sha1hex('')|return redis.sha1hex(1)|return redis.sha1hex({})|return redis.REDIS_VERSION_NUM
+return redis.REDIS_VERSION|return redis.replicate_commands()|return redis.breakpoint()|return redis.debug('x')
+return redis.acl_check_cmd('set','x','1')|return {redis.setresp(3)}|return {redis.set_repl(redis.REPL_ALL)}
+return {redis.REPL_ALL,redis.REPL_AOF,redis.REPL_REPLICA,redis.REPL_SLAVE,redis.REPL_NONE}
+return {redis.LOG_DEBUG,redis.LOG_VERBOSE,redis.LOG_NOTICE,redis.LOG_WARNING}|return type(redis.call)
+local t={} for k in pairs(redis) do t[#t+1]=k end table.sort(t) return t
+local t={} for k in pairs(os) do t[#t+1]=k end return t|return type(getmetatable(''))|return getmetatable(_G)~=nil
+return getmetatable(redis)==nil|return loadstring('return 5')()|return load(function() return nil end)~=nil
+return loadstring(string.char(27)..'Lua')|return loadstring('return (')|return _VERSION|return _G._G==_G|return next({})
+return {bit.band(0xff,0x0f),bit.bor(1,2,4),bit.bxor(1,3),bit.bnot(0),bit.tobit(2^32+5)}|return bit.tohex(255,-4)
+return {bit.lshift(1,31),bit.rshift(-1,28),bit.arshift(-8,1),bit.rol(2^31,1),bit.ror(1,1),bit.bswap(1)}
+return bit.tohex(-1)|return tostring(1e15)..tostring(2^53)..tostring(0.1)|return tonumber("0x10")
+return ("%d"):format(3.7)|return ({("x"):rep(3), ("a,b"):gsub(",", ";")})[2]
+return collectgarbage("stop")|return gcinfo() > 0
+"""
+
+REQUESTS = """
+EVAL|EVAL_RO x|EVALSHA x 1|SCRIPT|SCRIPT LOAD|SCRIPT NOSUCH|SCRIPT KILL|SCRIPT KILL x|SCRIPT FLUSH x|SCRIPT FLUSH SYNC x
+EVAL return x|EVAL return -1|EVAL return 1|EVAL return 99999999999999999999999|EVAL return 1 k a|EVALSHA x 0
+EVALSHA 0000000000000000000000000000000000000000 x|EVALSHA 0000000000000000000000000000000000000000 0|SCRIPT EXISTS
+SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db zz|SCRIPT FLUSH|SCRIPT FLUSH SYNC|SCRIPT FLUSH async|SCRIPT HELP
+SCRIPT DEBUG NO|SCRIPT DEBUG maybe|COMMAND GETKEYS EVAL x 2 a b c|COMMAND GETKEYS EVAL x 0 a|COMMAND GETKEYS EVAL x 3 a
+COMMAND GETKEYSANDFLAGS EVALSHA x 1 a|COMMAND GETKEYSANDFLAGS EVAL_RO x 1 a b c
+"""
+
+SHEBANGS = (
+    "#!lua\nreturn 1",
+    "#!lua name=x\nreturn 1",
+    "#!lua flags=no-writes\nreturn redis.call('set','x',1)",
+    "#!lua flags=no-writes,allow-oom\nerror('x')",
+    "#!lua flags=bad\nreturn 1",
+    "#!lua flags=allow-stale,no-cluster,allow-cross-slot-keys\nreturn 1",
+    "#!lua flags=\nreturn 1",
+    "#!lua flags=no-writes\n\nreturn (",
+    "#!js\nreturn 1",
+    "#!lua",
+    "#!\nreturn 1",
+)
+
+
+def parts(text: str) -> list[str]:
+    """The alternatives of a list, across its lines."""
+    return [part for line in text.strip().splitlines() for part in line.split("|")]
+
+
+def compare(ours: Wire, theirs: Wire, *words: str) -> None:
+    here, there = ours.call(*words), theirs.call(*words)
+    if words[0] == "COMMAND":  # flags are a set
+        here, there = (b"".join(sorted(reply.splitlines())) for reply in (here, there))
+    assert here == there, words
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("first", ["", "redis.setresp(3) "], ids=["resp2", "setresp3"])
+@pytest.mark.parametrize("scripts", [CONVERSIONS, CALLS, ERRORS, LIBRARY], ids=["return", "call", "error", "library"])
+def test_a_script_answers_as_on_redis(
+    scripts: str, first: str, protocol: int, headrace: Server, oracle: Server
+) -> None:
+    with headrace.connect(protocol) as ours, oracle.connect(protocol) as theirs:
+        for wire in (ours, theirs):
+            wire.call("FLUSHALL")
+        for script in parts(scripts):
+            compare(ours, theirs, "EVAL", first + script, "1", "key", "argument")
+            compare(ours, theirs, "EVAL", first + "\n\n" + script, "0")
+            compare(ours, theirs, "EVAL_RO", first + script, "0")
+
+
+def test_requests_are_checked_as_on_redis(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for request in parts(REQUESTS):
+            compare(ours, theirs, *request.split(" "))
+        for script in SHEBANGS:
+            for name in ("EVAL", "EVAL_RO"):
+                compare(ours, theirs, name, script, "0")
+            compare(ours, theirs, "SCRIPT", "LOAD", script)
+
+
+def test_a_loaded_script_runs_by_its_digest_in_any_case(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        compare(ours, theirs, "SCRIPT", "LOAD", "return {KEYS[1], ARGV[1], 'loaded'}")
+        sha = ours.ask("SCRIPT", "LOAD", "return {KEYS[1], ARGV[1], 'loaded'}").decode()
+        for name in ("EVALSHA", "EVALSHA_RO"):
+            compare(ours, theirs, name, sha, "1", "k", "a")
+            compare(ours, theirs, name, sha.upper(), "1", "k", "a")
+            compare(ours, theirs, name, sha, "x")
+        compare(ours, theirs, "SCRIPT", "EXISTS", sha, sha.upper(), "x")
+        compare(ours, theirs, "SCRIPT", "FLUSH")
+        compare(ours, theirs, "EVALSHA", sha, "0")
+
+
+def test_scripts_in_transactions(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for words in (
+            ("MULTI",),
+            ("EVAL", "return redis.call('incr', KEYS[1])", "1", "counted"),
+            ("EVAL", "return redis.call('nosuch')", "0"),
+            ("EVAL", "return {1, {err='x'}}", "0"),
+            ("EVALSHA", "x", "0"),
+            ("EXEC",),
+            ("MULTI",),
+            ("EVAL", "return 1"),
+            ("EXEC",),
+            ("WATCH", "counted"),
+            ("EVAL", "return redis.call('incr', KEYS[1])", "1", "counted"),
+            ("MULTI",),
+            ("PING",),
+            ("EXEC",),
+        ):
+            compare(ours, theirs, *words)
+
+
+def test_rules_of_the_user_hold_in_scripts(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        compare(ours, theirs, "ACL", "SETUSER", "eve", "on", "nopass", "~k*", "+@all", "-set", "-@dangerous", "&c*")
+        compare(ours, theirs, "ACL", "LOG", "RESET")
+        compare(ours, theirs, "AUTH", "eve", "x")
+        for script in (
+            "return redis.call('set','k','1')",
+            "return redis.pcall('set','k','1')",
+            "return redis.call('get','x')",
+            "return redis.call('publish','x','1')",
+            "return redis.call('publish','c','1')",
+            "return redis.acl_check_cmd('set','k',1)",
+            "return redis.acl_check_cmd('get','k')",
+            "return redis.acl_check_cmd('get','x')",
+            "return redis.call('flushall')",
+        ):
+            compare(ours, theirs, "EVAL", script, "0")
+        compare(ours, theirs, "EVAL", "return 1", "1", "x")
+        for wire in (ours, theirs):
+            wire.call("AUTH", "default", "")
+        logs = [[entry[1:10] for entry in wire.ask("ACL", "LOG")] for wire in (ours, theirs)]
+        assert logs[0] == logs[1]
+        compare(ours, theirs, "ACL", "DELUSER", "eve")
+
+
+def test_memory_runs_out_as_on_redis(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        compare(ours, theirs, "SET", "k", "v")
+        compare(ours, theirs, "CONFIG", "SET", "maxmemory", "1")
+        try:
+            for script in (
+                "return redis.call('set','k','1')",
+                "return redis.pcall('set','k','1')",
+                "return redis.call('del','k')",
+                "redis.call('del','k') return redis.call('set','k','1')",
+                "return redis.call('get','k')",
+                "#!lua\nreturn redis.call('set','k','1')",
+                "#!lua flags=allow-oom\nreturn redis.call('set','k','1')",
+                "#!lua flags=no-writes\nreturn redis.call('get','k')",
+            ):
+                compare(ours, theirs, "EVAL", script, "0")
+        finally:
+            compare(ours, theirs, "CONFIG", "SET", "maxmemory", "0")
+
+
+STATISTICS = """
+redis.call('set','k','1') redis.pcall('nosuch') redis.pcall('get') redis.pcall('incr','nn','x')
+redis.call('nosuch')|redis.call('incr','s')|error('x')|return {err='FOO x'}|return redis.call('get','k')
+"""
+
+
+def test_calls_errors_and_slow_calls_count_as_on_redis(headrace: Server, oracle: Server) -> None:
+    seen = []
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for wire in (ours, theirs):
+            wire.call("SET", "s", "word")
+            wire.call("CONFIG", "SET", "slowlog-log-slower-than", "0")
+            wire.call("SLOWLOG", "RESET")
+            wire.call("CONFIG", "RESETSTAT")
+            for script in parts(STATISTICS):
+                wire.call("EVAL", script, "0")
+            slow = [(entry[3], entry[4] == b"", *entry[5:]) for entry in wire.ask("SLOWLOG", "GET", "100")]
+            counts = {}
+            for section in ("commandstats", "errorstats"):
+                for line in wire.ask("INFO", section).decode().split("\r\n")[1:]:
+                    fields = [field for field in line.split(",") if "usec" not in field and "slowlog" not in field]
+                    counts[line.partition(":")[0]] = ",".join(fields).partition(":usec")[0]
+            counts = {name: line for name, line in counts.items() if "slowlog" not in name and "config" not in name}
+            processed = next(line for line in wire.ask("INFO", "stats").split(b"\r\n") if b"commands_processed" in line)
+            wire.call("CONFIG", "SET", "slowlog-log-slower-than", "10000")
+            seen.append((slow, counts, processed))
+    assert seen[0] == seen[1]
+
+
+def test_monitors_see_the_script_and_then_what_it_calls(headrace: Server, oracle: Server) -> None:
+    seen = []
+    for server in (headrace, oracle):
+        with server.connect() as wire, server.connect() as monitor:
+            monitor.call("MONITOR")
+            script = "redis.call('set','k','1') redis.call('select',2) redis.pcall('get') return redis.call('get','k')"
+            wire.call("EVAL", script, "1", "k")
+            wire.call("EVALSHA", "x", "0")
+            wire.call("EVAL", "return (", "0")
+            lines = [monitor.receive() for _ in range(6)]
+            seen.append([re.sub(rb"^.*? \[(\d (lua)?)[^]]*", rb"\1", line) for line in lines])
+    assert seen[0] == seen[1]
