@@ -229,7 +229,7 @@ class Server:
         """Do what has become due: the loop timer calls this, and tests after moving their clock."""
         now_ms = self.clock()
         dispatcher = self.dispatcher
-        dispatcher.run_timers(now_ms)
+        dispatcher.serving.run_timers(now_ms)
         if dispatcher.pause.end_ms is not None and now_ms >= dispatcher.pause.end_ms:
             dispatcher.end_pause()
         self.finish_turn()
@@ -365,7 +365,7 @@ class Server:
 
     def unblock_client(self, client: Client, *, with_error: bool) -> bool:
         """End a blocked read early; False if the client was not blocked."""
-        return self.dispatcher.unblock(client, with_error=with_error)
+        return self.dispatcher.serving.unblock(client, with_error=with_error)
 
     def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
         """Hold commands back until Unix time `end_ms`."""

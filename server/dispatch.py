@@ -21,18 +21,17 @@ from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
-from ..commands.permissions.enforcement import log_out, refusal_of
-from ..commands.table import DECLARED, TABLE, Handler, Row
+from ..commands.permissions.enforcement import log_out
+from ..commands.table import TABLE, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
-from ..protocol.replies import NULL_ARRAY, QUEUED, Pushed, Reply
+from ..protocol.replies import QUEUED, Pushed, Reply
 from ..store.errors import ReplyError
-from ..store.stream import Stream
 from .admission import DENYOOM, Admission
 from .pause import Pause
 from .pushes import Pushes
+from .serving import Serving
 from .session import Session
-from .waiters import LineKey, Waiter, Waiters
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +45,6 @@ NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
 
 ARGUMENTS_COUNT_MAX: Final = 2**31
 """Upper end of an open arity; the reader allows fewer."""
-
-SERVING_ROUNDS_MAX: Final = 1000
-"""Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
-round, so reaching this means that a re-run signals its own key for ever."""
 
 TURN_NS: Final = 5_000_000
 """Time that the requests of one read may take in one go: then other clients have their turn."""
@@ -72,15 +67,6 @@ class Log(Protocol):
     """Counts the calls of `append`."""
 
 
-class Unblocked(ReplyError):
-    """CLIENT UNBLOCK id ERROR."""
-
-    prefix = b"UNBLOCKED"
-
-    def __init__(self) -> None:
-        super().__init__(b"client unblocked via CLIENT UNBLOCK")
-
-
 class Next(Enum):
     """What happens to the requests behind the one just looked at."""
 
@@ -100,7 +86,8 @@ class Dispatcher:
         self.context = context
         self.stats = stats
         self.log = log
-        self.waiters = Waiters()
+        self.serving = Serving(self)
+        self.waiters = self.serving.waiters
         self.sessions: dict[int, Session] = {}
         """By client ID."""
         self.outgoing: dict[Session, None] = {}
@@ -204,7 +191,7 @@ class Dispatcher:
                 if units_end:
                     self.log_single_units()
                     units_end = 0
-                self._serve_ready()
+                self.serving.serve_ready()
                 context.client, context.db = client, db
                 started_ns = perf_counter_ns()
                 if started_ns - began_ns > TURN_NS:
@@ -216,7 +203,7 @@ class Dispatcher:
                 row.durations.remove(duration_ns)
                 reply.spent_ns = duration_ns
                 uncounted -= length_hint(iterator) + 1
-                self._park(session, reply)
+                self.serving.park(session, reply)
                 session.put_back(iterator)
                 break
         # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
@@ -261,7 +248,7 @@ class Dispatcher:
             self.admission.admit(client, row, argv)
         except ReplyError as error:
             self.context.running = client
-            self._answer(session, self._rejected(client, argv, error), mode_before)
+            self.answer(session, self.rejected(client, argv, error), mode_before)
             self.pushes.end_run(session, argv)
             return Next.GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row, self.context.now_ms):
@@ -270,18 +257,18 @@ class Dispatcher:
             return Next.HOLD
         if client.transaction.queue is not None and row.name not in NOT_QUEUED:
             self._queue(client, row, argv)
-            self._answer(session, QUEUED, mode_before)
+            self.answer(session, QUEUED, mode_before)
             return Next.GO_ON
-        reply = self._run(row, argv)
+        reply = self.run_unit(row, argv)
         if type(reply) is Blocked:
-            self._park(session, reply)
+            self.serving.park(session, reply)
         else:
-            self._answer(session, reply, mode_before)
+            self.answer(session, reply, mode_before)
         self.pushes.end_run(session, argv)
         if self.waiters.by_client:
-            self._serve_ready()
+            self.serving.serve_ready()
         elif argv[0] not in self._fast:
-            self._forget_ready()
+            self.serving.forget_ready()
         self.context.client, self.context.db = client, client.db
         if not client.is_unhindered or argv[0] not in self._fast:
             self.refresh_client(client)
@@ -289,7 +276,7 @@ class Dispatcher:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
 
-    def _rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
+    def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
         """Refusing a command spoils an open transaction; refusing EXEC ends it."""
         row = named_row(argv)
         if row is not None:
@@ -326,7 +313,7 @@ class Dispatcher:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _run(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
+    def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
         context = self.context
         context.preserve(row, argv)
@@ -336,7 +323,7 @@ class Dispatcher:
             self._log_units_and_group(0)
         return reply
 
-    def _answer(self, session: Session, reply: Reply, mode_before: str) -> None:
+    def answer(self, session: Session, reply: Reply, mode_before: str) -> None:
         """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
         client = session.client
         if mode_before == "on" or client.reply_mode == "on" or type(reply) is Pushed:
@@ -384,147 +371,6 @@ class Dispatcher:
         if records and self.log is not None:
             self.log.append(records, False)
             self.log_has_news = True
-
-    # -- waiting ---------------------------------------------------------------------------------
-
-    def _park(self, session: Session, blocked: Blocked) -> None:
-        """Let the client wait. Keys touched before are old news to it: it has just looked at them."""
-        client = session.client
-        if not self.waiters.by_client:
-            self._forget_ready()
-        client.blocked = blocked
-        self.waiters.add(client, client.db.index, blocked)
-
-    def _forget_ready(self) -> None:
-        """Nobody waits: touched keys concern no one."""
-        for db in self.context.store.databases:
-            db.ready.clear()
-
-    def _serve_ready(self) -> None:
-        """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first."""
-        for _ in range(SERVING_ROUNDS_MAX):
-            lines = self._take_ready_lines()
-            if not lines:
-                return
-            for db_index, key in lines:
-                is_stream = type(self.context.store.databases[db_index].keys.get(key)) is Stream
-                for waiter in self.waiters.in_line(db_index, key):
-                    if waiter.lines:
-                        self._run_again(waiter, is_stream=is_stream)
-        logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
-
-    def _take_ready_lines(self) -> list[LineKey]:
-        lines: list[LineKey] = []
-        for index in list(self.waiters.databases):
-            ready = self.context.store.databases[index].ready
-            if ready:
-                lines += [(index, key) for key in ready if (index, key) in self.waiters.lines]
-                ready.clear()
-        return lines
-
-    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> None:
-        """Run a blocked command once more; it is answered, or waits on with the deadline it had.
-
-        A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
-        XREAD waits for a stream to come.
-        """
-        if self._would_wait_on(waiter):
-            self.waiters.requeue(waiter, waiter.blocked.wake_ms)
-            return
-        client, context = waiter.client, self.context
-        row = find_row(waiter.blocked.argv, DECLARED)
-        if not is_stream and not row.is_write:
-            return
-        context.client, context.db = client, context.store.databases[waiter.db_index]
-        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
-            self._end_wait(waiter, self._rejected(client, waiter.blocked.argv, refusal))
-            return
-        reply = self._run(row, waiter.blocked.argv, waiter.blocked.sent)
-        if type(reply) is Blocked:
-            self.waiters.requeue(waiter, reply.wake_ms)
-        else:
-            self._end_wait(waiter, reply)
-        self.pushes.end_run(self.sessions[client.id], waiter.blocked.argv)
-
-    def _would_wait_on(self, waiter: Waiter) -> bool:
-        """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""
-        is_in_vain, client, context = waiter.blocked.is_in_vain, waiter.client, self.context
-        return (
-            is_in_vain is not None
-            and client.user.is_unrestricted
-            and not client.no_touch
-            and context.image is None
-            and is_in_vain(context.store.databases[waiter.db_index], context.now_ms)
-        )
-
-    def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
-        client = waiter.client
-        self.waiters.remove(waiter)
-        client.blocked = None
-        session = self.sessions[client.id]
-        self._answer(session, reply, client.reply_mode)
-        self.outgoing[session] = None
-        if session.backlog:
-            self.resumable[session] = None
-
-    def run_timers(self, now_ms: int) -> None:
-        """Answer waits past their deadline with the null array, and run those again whose wake time has passed."""
-        expired, woken = self.waiters.take_due(now_ms)
-        for waiter in expired:
-            self._end_at_deadline(waiter)
-        if woken:
-            self.context.now_ms = now_ms
-            for db_index, key in woken:
-                self.context.store.databases[db_index].signal_ready(key)
-            self._serve_ready()
-
-    def _end_at_deadline(self, waiter: Waiter) -> None:
-        if not waiter.blocked.for_sync:
-            self._give_up(waiter, NULL_ARRAY)
-            return
-        self.context.client = waiter.client
-        self.context.may_block = False
-        reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
-        self.context.may_block = True
-        self._end_wait(waiter, reply)
-        self.pushes.end_run(self.sessions[waiter.client.id], waiter.blocked.argv)
-
-    def _give_up(self, waiter: Waiter, reply: Reply) -> None:
-        """End a wait without another run: that, too, is the end of a call."""
-        blocked = waiter.blocked
-        row = find_row(blocked.argv, DECLARED)
-        count_call(self.context, waiter.client, row, blocked.sent or blocked.argv, blocked.spent_ns)
-        count_commands(self.context, waiter.client, 1)
-        self._end_wait(waiter, reply)
-
-    def serve_synced(self) -> None:
-        """After an fsync of the log: answer the WAITAOF that it fulfils."""
-        for waiter in [each for each in self.waiters.by_client.values() if each.blocked.for_sync]:
-            self.context.client = waiter.client
-            reply = self._run(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
-            if type(reply) is not Blocked:
-                self._end_wait(waiter, reply)
-            self.pushes.end_run(self.sessions[waiter.client.id], waiter.blocked.argv)
-
-    def serve_expired(self, now_ms: int) -> None:
-        """After active expiry: log the keys it removed, and let readers blocked on them know."""
-        self.log_expired()
-        if self.waiters.by_client:
-            self.context.now_ms = now_ms
-            self._serve_ready()
-
-    def unblock(self, client: Client, *, with_error: bool) -> bool:
-        """End a wait early; False if the client was not waiting."""
-        waiter = self.waiters.of(client)
-        if waiter is None:
-            return False
-        if with_error:
-            self._give_up(waiter, failed(self.context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
-            # Redis blames whoever ran while the error was made, too.
-            DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
-        else:
-            self._end_at_deadline(waiter)
-        return True
 
     # -- sessions --------------------------------------------------------------------------------
 

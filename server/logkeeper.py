@@ -197,7 +197,7 @@ class LogKeeper:
             server.snapshots.cron(server.clock())
         self.cron(server.clock())
         if server.dispatcher.waiters.by_client:
-            server.dispatcher.serve_synced()
+            server.dispatcher.serving.serve_synced()
         server.finish_turn()
 
     def _note_error(self) -> None:

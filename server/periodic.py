@@ -59,7 +59,7 @@ class PeriodicWork:
         self._turns_count += 1
         if self.expires_keys:
             server.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), server.clock)
-        server.dispatcher.serve_expired(now_ms)
+        server.dispatcher.serving.serve_expired(now_ms)
         is_new_second = self._turns_count % max(1, server.config.hz) == 0
         if is_new_second or server.config.maxmemory:
             server.memory.cron()

@@ -30,7 +30,7 @@ def sync(rig: Rig) -> None:
     log = rig.server.log
     assert log is not None
     log.synced_mark = log.mark
-    rig.dispatcher.serve_synced()
+    rig.dispatcher.serving.serve_synced()
 
 
 def test_waitaof_answers_once_the_clients_own_writes_are_synced(rig: Rig) -> None:

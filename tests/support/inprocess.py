@@ -109,7 +109,7 @@ class Rig:
     def pass_time(self, ms: int) -> None:
         """Let time pass, and do what has become due."""
         self.clock.advance(ms)
-        self.dispatcher.run_timers(self.clock())
+        self.dispatcher.serving.run_timers(self.clock())
 
 
 class Peer:
