@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.client import Client
+from ..commands.permissions.enforcement import must_authenticate
 from ..protocol.reader import RequestReader
 from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
 from .session import Session
@@ -105,7 +106,7 @@ class Connection(asyncio.Protocol, Session):
     @property
     def is_stranger(self) -> bool:
         """Whether the client still owes a password."""
-        return not self.client.authenticated and self.server.users.default.needs_login
+        return must_authenticate(self.server.context, self.client)
 
     def configure_reader(self) -> None:
         """Give the reader the ceilings now in force."""

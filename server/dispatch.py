@@ -1,4 +1,4 @@
-"""From requests to replies: the checks every request goes through, the handler, the log, and the readers it wakes.
+"""From requests to replies: the checks every request goes through, the handler, and the log.
 
 Most requests come from a client with nothing special about it (authenticated, no transaction, no pause, replies on)
 and name an ordinary data command. For those the dispatcher keeps one flag per client and one dictionary of rows, and

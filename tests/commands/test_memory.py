@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.server import memory_report
+from headrace.store.chunk import let_go_of_unpacked
 from support.inprocess import Rig
 from support.servers import Server
 
@@ -41,6 +42,7 @@ def test_stats_have_the_names_of_redis_and_their_types(headrace: Server, oracle:
 
 
 def test_report_finds_what_is_remarkable(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go_of_unpacked()  # they are the process's: other tests may have left some
     rig = Rig()
     caller = rig.connect()
     assert b"hardly any data" in caller.call("MEMORY DOCTOR")
