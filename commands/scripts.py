@@ -38,7 +38,7 @@ INPUT_ARGUMENTS: Final = (
 DIFFERS: Final = (
     "Needs the package lupa (`pip install 'headrace[scripts]'`). While a script runs nobody is heard: one that takes "
     "longer than `busy-reply-threshold` and has written nothing is ended, one that has written goes on. There are no "
-    "`cjson`, `cmsgpack` and `struct`."
+    "`cmsgpack` and `struct`."
 )
 DEBUG_OFF: Final = "There is no debugger: YES and SYNC are refused."
 

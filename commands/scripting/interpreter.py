@@ -14,6 +14,7 @@ from .errors import CompileError, Failure, ScriptError
 from .values import number_text
 
 SANDBOX: Final = Path(__file__).with_name("sandbox.lua")
+CJSON: Final = Path(__file__).with_name("cjson.lua")
 VERSION_NUMBER: Final = sum(
     int(part) << shift for part, shift in zip(REDIS_VERSION.split("."), (16, 8, 0), strict=True)
 )
@@ -50,6 +51,7 @@ class Interpreter:
         self._table_type = type(self._lua.table())
         host = self._lua.table_from(
             {
+                b"cjson": CJSON.read_bytes(),
                 b"describe": _describe,
                 b"is_overdue": over,
                 b"functions": self._lua.table_from(

@@ -199,7 +199,9 @@ local function after_wrapped(ok, ...)
     error((...), 3)
 end
 
-local libraries = { string = string, table = table, math = math, os = { clock = os.clock }, bit = {} }
+local libraries = {
+    cjson = raw_loadstring(host.cjson, "=sandbox")(newproxy()),
+    string = string, table = table, math = math, os = { clock = os.clock }, bit = {} }
 
 libraries.coroutine = {
     create = function(action) -- no tail call: the error names the line of the script

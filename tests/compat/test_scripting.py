@@ -89,6 +89,47 @@ return ("%d"):format(3.7)|return ({("x"):rep(3), ("a,b"):gsub(",", ";")})[2]
 return collectgarbage("stop")|return gcinfo() > 0
 """
 
+JSON_VALUES = r"""
+{1,2,{a=1},1.5,1e20,true,cjson.null,{}}~{}~{a={}}~"x"~0.1~1/3~true~false~nil~cjson.null~-0.5~1e15~123456789012345
+"x/y\n\1\127\200\"\\\b\f\r\t"~{[1]=1,[5]=2}~{[1]=1,[50]=2}~{[10]=1}~{[11]=1}~{[1.5]=1}~{[-1]="x"}~{["k\n"]=1}
+function() end~{[true]=1}~1/0~0/0~{{{{{}}}}}~{{1},{2,{3}}}~{a={function() end}}~{1,2,x=3}
+"""
+"""Values for cjson.encode, one to each `~`."""
+
+JSON_TEXTS = r"""
+[1,2,{"a":null}]~{"a":{"b":[true,false,"c"]}}~[]~{}~ [ 1 , 2 ] ~"text"~1.5~-3~2e3~"\u00e9\u20ac\ud83d\ude00\n\/"~null
+true~nope~[1,~[1~[1 2]~{~{"a"~{"a" 1}~{"a":~{"a":1~{"a":1,}~{1:2}~{"a":1]~[1] x~"open~"\x"~"\u12"~"\ud83d"~,~:~]~}~tru
+[01]~0x10~-~+1~[1,]~--1~1e~1.~.5~-.5~[-]~0x~-0x1~1.5.2~infinity~-inf~nanx~[1 -]
+"""
+"""Texts for cjson.decode, one to each `~`."""
+
+SHOW = """
+local function show(v)
+    if v == cjson.null then return 'null' end
+    if type(v) ~= 'table' then return type(v) .. ' ' .. tostring(v) end
+    local t = {}
+    for k, item in pairs(v) do t[#t+1] = tostring(k) .. '=' .. show(item) end
+    table.sort(t)
+    return '{' .. table.concat(t, ' ') .. '}'
+end
+local ok, value = pcall(cjson.decode, ARGV[1])
+return {tostring(ok), show(value)}
+"""
+
+
+def test_json_is_that_of_redis(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for value in parts(JSON_VALUES, "~"):
+            compare(ours, theirs, "EVAL", f"local text = cjson.encode({value}) return text", "0")
+        for text in ("", *parts(JSON_TEXTS, "~")):
+            compare(ours, theirs, "EVAL", SHOW, "0", text)
+        compare(ours, theirs, "EVAL", "local made = cjson.encode() return made", "0")
+        compare(ours, theirs, "EVAL", "local t = {} t[1] = t local text = cjson.encode(t) return text", "0")
+        compare(ours, theirs, "EVAL", "return {cjson.null, type(cjson.null), cjson._NAME}", "0")
+        deep = "[" * 1001 + "]" * 1001
+        compare(ours, theirs, "EVAL", "local made = cjson.decode(ARGV[1]) return made", "0", deep)
+
+
 REQUESTS = """
 EVAL|EVAL_RO x|EVALSHA x 1|SCRIPT|SCRIPT LOAD|SCRIPT NOSUCH|SCRIPT KILL|SCRIPT KILL x|SCRIPT FLUSH x|SCRIPT FLUSH SYNC x
 EVAL return x|EVAL return -1|EVAL return 1|EVAL return 99999999999999999999999|EVAL return 1 k a|EVALSHA x 0
@@ -113,9 +154,9 @@ SHEBANGS = (
 )
 
 
-def parts(text: str) -> list[str]:
+def parts(text: str, mark: str = "|") -> list[str]:
     """The alternatives of a list, across its lines."""
-    return [part for line in text.strip().splitlines() for part in line.split("|")]
+    return [part for line in text.strip().splitlines() for part in line.split(mark)]
 
 
 def compare(ours: Wire, theirs: Wire, *words: str) -> None:
