@@ -17,7 +17,7 @@ FROM python:3.12-slim-bookworm AS build
 WORKDIR /source
 COPY . .
 RUN python -m venv --without-pip /opt/headrace \
- && pip --python /opt/headrace/bin/python install --no-cache-dir '.[metrics]'
+ && pip --python /opt/headrace/bin/python install --no-cache-dir '.[metrics,scripts]'
 
 FROM python:3.12-slim-bookworm
 RUN useradd --uid 6379 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin headrace \
