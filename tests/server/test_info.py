@@ -13,6 +13,7 @@ from headrace.commands import info as info_command
 from headrace.commands.blocking import Blocked
 from headrace.commands.client import Client
 from headrace.commands.durations import Durations
+from headrace.commands.scripting.scripts import Scripts
 from headrace.commands.slow_log import SlowLog, SlowTally
 from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
@@ -37,7 +38,11 @@ class FakeServer:
     started_ms: int = NOW_MS - 90_000_000
     context: Any = field(
         default_factory=lambda: SimpleNamespace(
-            loading=False, subscriptions=Subscriptions(Mock()), tracking=Tracking(Mock()), slow_log=SlowLog()
+            loading=False,
+            subscriptions=Subscriptions(Mock()),
+            tracking=Tracking(Mock()),
+            slow_log=SlowLog(),
+            scripts=Scripts(Mock()),
         )
     )
     clients: dict[int, Client] = field(default_factory=dict)
