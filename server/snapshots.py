@@ -1,18 +1,14 @@
 """Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
 
-A job owns an image of the dataset and a file that a thread writes. Each loop turn it makes one block, some half a
-millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams
-are copied before commands change them (`Context.preserve`).
+Both are jobs of `image_job.py`: what to write, and what to do with it, is here.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from .. import __version__
@@ -25,6 +21,7 @@ from ..store.errors import GenericError
 from ..store.image import KeyImage, StoreImage, keys_now
 from .directive_kinds import SavePoints
 from .directives import BY_NAME
+from .image_job import CallLater, Job, JobRunner
 from .process import resident_size
 
 if TYPE_CHECKING:
@@ -32,12 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle | None]
-"""The loop's `call_later`."""
-
-REST_RATIO: Final = 4.0
-"""How many times as long as it works a job leaves the loop to others."""
-REST_S_MIN: Final = 0.001
 FREE_FAILURES_COUNT: Final = 2
 """Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes."""
 DELAY_MINUTES_MAX: Final = 60
@@ -89,28 +80,12 @@ class Record:
         self.failures_count = 0 if ok else self.failures_count + 1
 
 
-@dataclass
-class Job:
-    """A job under way."""
-
-    image: StoreImage
-    file: BackgroundFile
-    finish: Callable[[int], None]
-    """Puts the complete file into force, given its size. Raises OSError."""
-    fail: Callable[[str], None]
-    """Notes that there is none, and why."""
-
-
 class Snapshots:
-    """Starts jobs, one at a time, and drives them."""
+    """Starts jobs, one at a time, and puts what they have written in force."""
 
     def __init__(self, server: Server, call_later: CallLater) -> None:
         self._server = server
-        self._call_later = call_later
-        self._executor: ThreadPoolExecutor | None = None
-        self._job: Job | None = None
-        self._handle: asyncio.TimerHandle | None = None
-        """When the next slice is due."""
+        self.runner = JobRunner(server, call_later)
         self.rewrite = Record()
         self.save = Record()
         self.last_save_ms = server.clock()
@@ -127,12 +102,12 @@ class Snapshots:
     @property
     def keys_total(self) -> int:
         """Keys of the image being written, 0 without one."""
-        return self._job.image.keys_count if self._job else 0
+        return self.runner.job.image.keys_count if self.runner.job else 0
 
     @property
     def keys_done(self) -> int:
         """Those of them whose turn has come."""
-        return self._job.image.keys_read if self._job else 0
+        return self.runner.job.image.keys_read if self.runner.job else 0
 
     # -- rewriting the log -----------------------------------------------------------------------
 
@@ -140,7 +115,7 @@ class Snapshots:
         """BGREWRITEAOF. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.rewrite.is_running:
             raise GenericError(REWRITE_IN_PROGRESS)
-        if self._job is not None or not may_start:
+        if self.runner.job is not None or not may_start:
             self.rewrite.is_scheduled = True
             return False
         self.rewrite.retry_ms = 0
@@ -175,8 +150,8 @@ class Snapshots:
             self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
             return False
         image = self._take_image()
-        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
-        self._begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
+        self.runner.begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
         return True
 
@@ -186,7 +161,7 @@ class Snapshots:
         The job that runs goes before it. Inside EXEC the snapshot would hold what the transaction is about to log: it
         is taken by the next turn of the cron. Raises OSError if the log cannot even be opened.
         """
-        if self._job is not None or self.awaits_sync or not self._server.context.may_block:
+        if self.runner.job is not None or self.awaits_sync or not self._server.context.may_block:
             self.is_log_wanted = True
         else:
             self._start_log()
@@ -204,7 +179,7 @@ class Snapshots:
         server.log_keeper.use(log)
         self.rewrite.begin(server.clock())
         image = self._take_image()
-        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self._thread())
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
 
         def finish(size: int) -> None:
             log.finish_start(size)
@@ -217,7 +192,7 @@ class Snapshots:
             server.log_keeper.use(None)
             self.is_log_wanted = True
 
-        self._begin(Job(image, file, finish, fail))
+        self.runner.begin(Job(image, file, finish, fail))
 
     def complete_log(self) -> bool:
         """Before the server ends: a log that is wanted or starting holds nothing until its base is complete.
@@ -225,11 +200,11 @@ class Snapshots:
         False if that failed.
         """
         if self.is_log_wanted:
-            self._complete()  # whatever goes before it
+            self.runner.complete()  # whatever goes before it
             self._try_to_start_log()
         log = self._server.log
         if log is not None and log.is_starting:
-            self._complete()
+            self.runner.complete()
         return not self.is_log_wanted
 
     def _try_to_start_log(self) -> None:
@@ -258,7 +233,7 @@ class Snapshots:
 
     def cron(self, now_ms: int) -> None:
         """Ten times a second: start what was scheduled, or what the size of the log asks for."""
-        if self._job is not None:
+        if self.runner.job is not None:
             return
         if self.awaits_sync:
             if self._server.log is None or not self._server.log.is_fsync_pending:
@@ -303,9 +278,9 @@ class Snapshots:
         """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
-        if self._job is not None and not may_wait:
+        if self.runner.job is not None and not may_wait:
             raise GenericError(SAVE_BLOCKED)
-        if self._job is not None or not may_start:
+        if self.runner.job is not None or not may_start:
             self.save.is_scheduled = True
             return False
         self._start_save()
@@ -316,13 +291,13 @@ class Snapshots:
         self.save.begin(server.clock())
         image = self._take_image()
         changes_count = server.changes_count
-        file = BackgroundFile(server.log_keeper.files, server.dump_path, self._rdb_blocks(image), self._thread())
+        file = BackgroundFile(server.log_keeper.files, server.dump_path, self._rdb_blocks(image), self.runner.thread())
 
         def finish(size: int) -> None:
             self._note_saved(changes_count)
             logger.info("Background saving terminated with success")
 
-        self._begin(Job(image, file, finish, self._fail_save))
+        self.runner.begin(Job(image, file, finish, self._fail_save))
         logger.info("Background saving started")
 
     def save_now(self) -> bool:
@@ -398,82 +373,16 @@ class Snapshots:
             block_size=RDB_BLOCK_SIZE,
         )
 
-    # -- driving ---------------------------------------------------------------------------------
-
-    def _thread(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
-        return self._executor
-
-    def _begin(self, job: Job) -> None:
-        self._job = job
-        self._server.context.image = job.image
-        self._server.dispatcher.refresh_clients()
-        self._schedule(REST_S_MIN)
-
-    def _schedule(self, delay_s: float) -> None:
-        self._handle = self._call_later(delay_s, self.step)
-
-    def step(self) -> None:
-        """One slice of the job, and the date of the next."""
-        job = self._job
-        assert job is not None
-        started_s = perf_counter()
-        try:
-            is_complete = job.file.step()
-            if is_complete:
-                job.finish(job.file.size)
-        except OSError as error:
-            self._end_job()
-            job.fail(explain(error))
-            return
-        except Exception:
-            # A fault of ours must not leave everybody with the price of an image for ever.
-            logger.exception("internal error while writing a snapshot")
-            self._end_job()
-            job.file.abandon()
-            job.fail("internal error")
-            return
-        if is_complete:
-            self._end_job()
-            return
-        self._schedule(max(REST_S_MIN, REST_RATIO * (perf_counter() - started_s)))
-
-    def _end_job(self) -> None:
-        assert self._job is not None
-        self._job.image.close()
-        self._job = None
-        self._server.context.image = None
-        self._server.dispatcher.refresh_clients()
-
-    def _complete(self) -> None:
-        """Run the present job to its end while everybody waits."""
-        job = self._job
-        while self._job is not None and self._job is job:
-            if self._handle is not None:
-                self._handle.cancel()
-            job.file.wait()
-            self.step()
-
-    def _give_up(self) -> None:
-        """End the running job without a file; nobody is told of a failure."""
-        assert self._job is not None
-        if self._handle is not None:
-            self._handle.cancel()
-        job = self._job
-        self._end_job()
-        job.file.abandon()
-        for record in (self.rewrite, self.save):
-            if record.is_running:
-                record.end(self._server.clock(), ok=record.last_ok)
+    # -- the end ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Before the server ends, or the log does: give a running job up."""
+        """Before the server ends, or the log does: give a running job up; nobody is told of a failure."""
         if self.awaits_sync:
             self.awaits_sync = False
             self.rewrite.end(self._server.clock(), ok=self.rewrite.last_ok)
-        if self._job is not None:
-            self._give_up()
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+        if self.runner.job is not None:
+            self.runner.give_up()
+            for record in (self.rewrite, self.save):
+                if record.is_running:
+                    record.end(self._server.clock(), ok=record.last_ok)
+        self.runner.stop()

@@ -151,7 +151,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_server_notes_what_it_does_besides_commands(tmp_path: Path) -> None:
     rig = Rig(appendfsync=b"always", appendonly=True, dir=bytes(tmp_path), latency_monitor_threshold=5)
     server = rig.server
-    server.snapshots._call_later = lambda _, call: None
+    server.snapshots.runner.call_later = lambda _, call: None
     server.load_now()
     rig.connect().call("SET k v")
     server.dispatcher.outgoing.clear()

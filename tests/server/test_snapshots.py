@@ -34,7 +34,7 @@ class LoggingServer:
         self.clock.advance(started_ms)
         self.server = Server(self.config, clock=self.clock)
         self.slices: list[Callable[[], None]] = []
-        self.server.snapshots._call_later = lambda _, call: self.slices.append(call)
+        self.server.snapshots.runner.call_later = lambda _, call: self.slices.append(call)
         self.server.load_now()
         self.dispatcher = self.server.dispatcher
         self.session = self.connect()

@@ -72,8 +72,8 @@ class Simulation:
         self.disk.on_boundary = self._pass_boundary
         self.server = server = SimulatedServer(config, self.clock, self.disk, self.fsyncs)
         server._loop = self.loop  # type: ignore[assignment]
-        server.snapshots._executor = self.writer  # type: ignore[assignment]
-        server.snapshots._call_later = self.loop.call_later  # type: ignore[assignment]
+        server.snapshots.runner.executor = self.writer  # type: ignore[assignment]
+        server.snapshots.runner.call_later = self.loop.call_later  # type: ignore[assignment]
         server.load_now()
         self._cron_ms = self.clock()
         self._numbers = 0
@@ -194,7 +194,7 @@ class Simulation:
         self.loop.run()
 
     def _step(self, worker: SteppingExecutor) -> None:
-        job = self.server.snapshots._job
+        job = self.server.snapshots.runner.job
         if worker is self.writer and job is not None and not job.file._is_made:
             return
         worker.step()

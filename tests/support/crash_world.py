@@ -195,8 +195,8 @@ class World:
             new_config(self.policy, has_rdb_base=bool(self.seed % 2)), self.clock, self.disk, self.fsyncs
         )
         self.server._loop = self.loop  # type: ignore[assignment]
-        self.server.snapshots._executor = self.writer  # type: ignore[assignment]
-        self.server.snapshots._call_later = self.loop.call_later  # type: ignore[assignment]
+        self.server.snapshots.runner.executor = self.writer  # type: ignore[assignment]
+        self.server.snapshots.runner.call_later = self.loop.call_later  # type: ignore[assignment]
         self.server.load_now()
         assert self.server.log is not None
         with loading(self.shadow.context) as replay:
@@ -272,7 +272,7 @@ class World:
 
     def step(self, worker: SteppingExecutor) -> None:
         """Let a worker get on; the snapshot's not before it has all its blocks."""
-        job = self.server.snapshots._job
+        job = self.server.snapshots.runner.job
         if worker is self.writer and job is not None and not job.file._is_made:
             return
         worker.step()
