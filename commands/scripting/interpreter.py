@@ -63,11 +63,12 @@ class Interpreter:
         )
         border = self._lua.execute(SANDBOX.read_bytes(), host, name=b"=sandbox")
         self._compile, self._prepare, self._finish = border[b"compile"], border[b"prepare"], border[b"finish"]
-        self._run, self._handle = border[b"run"], border[b"handle"]
+        self._run = border[b"run"]
         self.memory_size = int(self._finish()) << 10
         """Bytes that Lua held when the last script ended."""
         self.kind_of: Callable[[Any], Any] = border[b"kind"]
-        self.slice_of: Callable[[Any, int, int], Any] = border[b"slice"]
+        self.items_of: Callable[[Any, int], Any] = border[b"items"]
+        self.pairs_of: Callable[[Any], Any] = border[b"pairs"]
         self.table = self._lua.table
         self.table_from = self._lua.table_from
 
@@ -86,13 +87,11 @@ class Interpreter:
         """What the script returns, as lupa shows it; the first of several values. Raises Failure."""
         self._prepare(self.table(*keys), self.table(*arguments))
         try:
-            result = self._run(action, self._handle)
+            ok, value = self._run(action)
         except self._lua_error as error:
             raise Failure(b"ERR " + str(error).encode()) from error
         finally:
             self.memory_size = int(self._finish()) << 10
-        ok, *values = result if type(result) is tuple else (result,)
-        value: Any = values[0] if values else None
         if ok:
             return value
         raise self._failure(value)

@@ -58,7 +58,11 @@ local function handle(problem) -- of a whole script: where it happened, as a new
     problem = as_seen(problem)
     local told = {}
     if type(problem) == "table" then
-        told.err, told.is_counted = rawget(problem, "err"), rawget(problem, "ignore_error_stats_update")
+        local text = rawget(problem, "err")
+        if type(text) == "string" or type(text) == "number" then
+            told.err = text
+        end
+        told.is_counted = rawget(problem, "ignore_error_stats_update") and true or false
     else
         told.err = "ERR " .. tostring(problem)
     end
@@ -97,6 +101,12 @@ local seen = {
 
 local globals -- the front of `seen`, the environment of every script
 
+local function require_table(name, value) -- in the words of Lua itself, at the place of the script
+    if type(value) ~= "table" then
+        error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+    end
+end
+
 function seen.pcall(...)
     return caught(after_pcall(raw_pcall(...)))
 end
@@ -106,6 +116,7 @@ function seen.xpcall(action, handler)
 end
 
 function seen.pairs(values)
+    require_table("pairs", values)
     local real = fronts[values]
     if not real then
         return raw_pairs(values)
@@ -118,6 +129,7 @@ function seen.pairs(values)
 end
 
 function seen.rawset(values, key, value)
+    require_table("rawset", values)
     if fronts[values] then
         error({ err = "ERR " .. READONLY }, 0)
     end
@@ -125,6 +137,7 @@ function seen.rawset(values, key, value)
 end
 
 function seen.setmetatable(values, metatable)
+    require_table("setmetatable", values)
     if fronts[values] then
         error({ err = "ERR " .. READONLY }, 0)
     end
@@ -148,6 +161,9 @@ function seen.getmetatable(value)
 end
 
 function seen.loadstring(text, name)
+    if type(text) ~= "string" then
+        error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
+    end
     if byte(text) == 27 then
         return nil, "bad header in precompiled chunk"
     end
@@ -275,7 +291,23 @@ seen._G = globals
 metatables.globals = front({})
 raw_getmetatable("").__index = seen.string
 
-local border = { handle = handle, run = raw_xpcall }
+local border = {}
+
+local NOTHING = {} -- stands for what no reply can hold: only plain values and tables cross the border
+
+local function plain(value)
+    local kind = type(value)
+    if kind == "string" or kind == "number" or kind == "boolean" or kind == "table" then
+        return value
+    end
+    return NOTHING
+end
+
+function border.run(action) -- whether it went well, and what came of it
+    local ok, value = raw_xpcall(action, handle)
+    sethook()
+    return ok, plain(value)
+end
 
 function border.compile(text)
     local action, problem = raw_loadstring(text, "@user_script")
@@ -308,6 +340,9 @@ local function text_field(values, name)
 end
 
 function border.kind(values) -- what a returned table stands for: a word, and its content
+    if values == NOTHING then
+        return "nothing", false
+    end
     local value = rawget(values, "err")
     if type(value) == "string" then
         return "err", value, rawget(values, "ignore_error_stats_update") and true or false
@@ -343,12 +378,21 @@ function border.kind(values) -- what a returned table stands for: a word, and it
     return "array", count
 end
 
-function border.slice(values, first, last)
-    return { unpack(values, first, last) }
+function border.items(values, count) -- of an array
+    local items = {}
+    for index = 1, count do
+        items[index] = plain(rawget(values, index))
+    end
+    return items
 end
 
-function border.item(values, index)
-    return rawget(values, index)
+function border.pairs(values) -- keys and values in turn
+    local items, count = {}, 0
+    for key, value in next, values do
+        items[count + 1], items[count + 2] = plain(key), plain(value)
+        count = count + 2
+    end
+    return items
 end
 
 return border

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 DEPTH_MAX: Final = 100
 """Levels of nested tables in what a script returns; a table may contain itself."""
-SLICE_COUNT: Final = 1000
-"""Elements that are taken out of a table at once: all of them lie on Lua's stack."""
 INTEGER_MIN: Final = -(2**63)
 INTEGER_END: Final = 2**63
 
@@ -82,19 +80,20 @@ class Returned:
         if kind == b"double":
             return DoubleText(number_text(content))
         if kind == b"map":
-            items = [(self._reply(key, depth + 1), self._reply(item, depth + 1)) for key, item in content.items()]
-            return Pairs(items)
+            items = self._replies(self._lua.pairs_of(content), depth)
+            return Pairs(zip(items[::2], items[1::2], strict=True))
         if kind == b"set":
-            return SetReply(self._reply(key, depth + 1) for key in content)
+            return SetReply(self._replies(self._lua.pairs_of(content), depth)[::2])
         if kind == b"big_number":
             return BigNumber(content.replace(b"\r", b" ").replace(b"\n", b" "))
         if kind == b"verbatim":
             return Verbatim(rest[0])
-        items = []
-        for first in range(1, content + 1, SLICE_COUNT):
-            part = self._lua.slice_of(table, first, min(first + SLICE_COUNT - 1, content))
-            items += [self._reply(item, depth + 1) for item in part.values()]
-        return items
+        if kind == b"nothing":
+            return None
+        return self._replies(self._lua.items_of(table, content), depth)
+
+    def _replies(self, items: Any, depth: int) -> list[Reply]:
+        return [self._reply(item, depth + 1) for item in items.values()]
 
 
 class Replies:

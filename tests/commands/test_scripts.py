@@ -183,6 +183,34 @@ def test_errors_of_python_never_appear_as_objects(script: str, rig: Rig) -> None
     assert b"userdata" not in evaluate(rig.connect(), script)
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return redis.call",
+        "return {redis.call, {redis.pcall}, cjson.null, coroutine.create(function() end), 'end'}",
+        "return {map={[redis.call]=cjson.null, [{1}]={redis.call}}}",
+        "return {set={[cjson.null]=1, [redis.call]=2}}",
+        "return {err=redis.call, ok=redis.call, double=redis.call, 1}",
+        "error({err=redis.call})",
+        "error(redis.call)",
+        "error(cjson.null)",
+        "local t = {} for i = 1, 7000 do t[i] = redis.call end redis.call(unpack(t))",
+        "local t = {} for i = 1, 7000 do t[i] = cjson.null end redis.call(unpack(t))",
+        "coroutine.wrap(function() local t = {} for i = 1, 7000 do t[i] = {} end redis.call(unpack(t)) end)()",
+        "local function deep(n) return n == 0 and 1 or coroutine.wrap(deep)(n - 1) end return deep(1000)",
+        "local function deep() return pcall(deep) end return deep()",
+        "local t = setmetatable({}, {__index = redis.call, __newindex = redis.call, __call = redis.call}) t.x = t.y",
+        "return string.rep('x', 1e6):rep(20):len()",
+    ],
+)
+def test_no_value_of_lua_takes_the_server_down(script: str, rig: Rig) -> None:
+    """What lupa would make an object of, or stumble over, stays on the other side of the border."""
+    caller = rig.connect()
+    for _ in range(3):
+        assert evaluate(caller, script)
+        assert evaluate(caller, "return {1, {2}}") == b"*2\r\n:1\r\n*1\r\n:2\r\n"
+
+
 def test_nothing_of_one_script_is_left_for_the_next(rig: Rig) -> None:
     caller = rig.connect()
     evaluate(caller, "table.insert(redis, 'x') table.insert(_G, 'y') KEYS.left = 1", "1", "k")

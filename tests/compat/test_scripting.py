@@ -65,6 +65,7 @@ return redis.nosuch()|return redis.nosuch|return math.nosuch()|return tostring(p
 return redis.sha1hex()|return redis.sha1hex('a','b')|return redis.log('x')|return redis.log(10,'x')|redis.setresp()
 redis.setresp(4)|redis.set_repl()|redis.set_repl(99)|return redis.acl_check_cmd()|return redis.acl_check_cmd('nosuch')
 return redis.acl_check_cmd('get')|coroutine.wrap(function() error("in co") end)()|coroutine.create(redis.call)
+for k in pairs(nil) do end|for k in ipairs(nil) do end|local t = setmetatable(5, {})|loadstring(nil) return 1
 return {pcall(error,'x')}|return {pcall(redis.call,'get')}|return {pcall(error,{err="x",foo=1})}|return {pcall(error,5)}
 return {pcall(error,{foo=1})}|return {pcall(redis.pcall,"get")}|return {pcall(function() redis.call('incr','s') end)}
 return {xpcall(function() error("a") end, function(e) return e..type(e) end)}
