@@ -97,6 +97,15 @@ def test_writes_are_refused_in_scripts_while_snapshots_fail(rig: Rig) -> None:
     assert evaluate(caller, "return redis.call('GET','k')") == b"$-1\r\n"
 
 
+def test_a_pause_of_writes_holds_scripts_that_may_write(rig: Rig) -> None:
+    callers = [rig.connect() for _ in range(4)]
+    callers[0].call("CLIENT PAUSE 1000 WRITE")
+    assert evaluate(callers[0], "return 1") == b""
+    assert evaluate(callers[1], digest_of(b"return 1").decode(), command="EVALSHA") == b""
+    assert callers[2].call("PUBLISH channel message") == b""
+    assert evaluate(callers[3], "return 1", command="EVAL_RO") == b":1\r\n"
+
+
 # -- time --------------------------------------------------------------------------------------------
 
 
