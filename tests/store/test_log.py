@@ -40,6 +40,7 @@ def joined(pieces: list[Piece]) -> bytes:
 def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
     log.check()
     assert log.ids(ID_MIN, ID_MAX) == model.between(ID_MIN, ID_MAX)
+    assert [entry for entries in log.all_entries() for entry in entries] == sorted(model.entries.items())
     for entry_id in model.added:
         assert log.still_has(entry_id) == (entry_id in model.entries)
     for _ in range(5):
@@ -61,6 +62,10 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         assert (taken, joined(pieces)) == (len(back), model.bytes_of(back))
         assert list(log.entries(start, end)) == [(entry_id, model.entries[entry_id]) for entry_id in ids]
         assert log.count_between(start, end) == len(ids)
+        runs = list(log.runs(start, end))
+        assert all(run for run, _ in runs)
+        assert [entry_id for run, _ in runs for entry_id in run] == ids
+        assert b"".join(data for _, data in runs) == model.bytes_of(ids)
         assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
 
 

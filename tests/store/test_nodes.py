@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
+from itertools import groupby, islice, takewhile
+from operator import itemgetter
 
 import pytest
 from hiredis import pack_command
@@ -31,7 +32,11 @@ def hundred(limits: StreamLimits) -> Stream:
     ("text", "size"),
     [(b"0", 2), (b"127", 2), (b"128", 3), (b"-1", 3), (b"4096", 4), (b"-32769", 5), (b"8388608", 6),
      (b"2147483648", 10), (b"9223372036854775807", 10), (b"9223372036854775808", 21), (b"01", 4), (b"-0", 4),
-     (b"", 2), (b"x" * 63, 65), (b"x" * 64, 67), (b"x" * 126, 130), (b"x" * 4095, 4099), (b"x" * 4096, 4103)],
+     (b"4095", 3), (b"32767", 4), (b"32768", 5), (b"8388607", 5), (b"2147483647", 6), (b"-4096", 3), (b"-4097", 4),
+     (b"-32768", 4), (b"-8388608", 5), (b"-8388609", 6), (b"-2147483648", 6), (b"-2147483649", 10),
+     (b"-9223372036854775808", 10), (b"-9223372036854775809", 22), (b"-", 3), (b"--1", 5), (b"1" * 21, 23),
+     (b"", 2), (b"x" * 63, 65), (b"x" * 64, 67), (b"x" * 125, 128), (b"x" * 126, 130), (b"x" * 4095, 4099),
+     (b"x" * 4096, 4103), (b"x" * 16377, 16384), (b"x" * 16378, 16386)],
 )  # fmt: skip
 def test_strings_take_the_listpack_size_of_their_smallest_form(text: bytes, size: int) -> None:
     assert string_size(text) == size
@@ -107,6 +112,53 @@ def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], co
     ledger = NodeLedger()
     ledger.first_ids = first_ids
     assert ledger.radix_nodes_count == count
+
+
+@pytest.mark.parametrize("is_trim", [False, True])
+def test_the_counters_of_a_node_grow_and_shrink_with_what_they_count(is_trim: bool) -> None:
+    stream = Stream(StreamLimits(node_entries_max=200, node_size_max=0))
+    for ms in range(1, 201):
+        add(stream, b"%d-1" % ms)
+    stream.settle_nodes()
+    (node,) = stream.nodes.nodes
+    full_size, sizes = node.size, []
+    for removed in range(1, 130):
+        if is_trim:
+            trim(stream, Trim(length_max=200 - removed))
+        else:
+            stream.delete(make_id(removed, 1))
+        sizes.append(node.size - full_size)
+    # From 128 on a counter takes three bytes; live and deleted ones pass it after 73 and 128 removals.
+    assert sizes == [0] * 72 + [-1] * 55 + [0] * 2
+
+
+def tree_size(keys: list[bytes]) -> int:
+    """Nodes of a radix tree of sorted keys, leaves included: one for what all have, one where they part."""
+    if keys == [b""]:
+        return 1
+    if run := sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(keys[0], keys[-1], strict=True))):
+        return 1 + tree_size([key[run:] for key in keys])
+    return 1 + sum(tree_size([key[1:] for key in same]) for _, same in groupby(keys, key=itemgetter(0)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_radix_tree_nodes_are_those_of_the_tree_itself(seed: int) -> None:
+    print("seed", seed)
+    source = random.Random(seed)
+    for _ in range(100):
+        ids = {make_id(source.getrandbits(source.choice([1, 9, 44])), source.getrandbits(source.choice([1, 9, 64])))
+               for _ in range(source.randrange(1, 12))}  # fmt: skip
+        ledger = NodeLedger()
+        ledger.first_ids = sorted(ids)
+        leaves = len(ids)
+        assert ledger.radix_nodes_count == tree_size([each.to_bytes(16) for each in sorted(ids)]) - leaves, ids
+
+
+def test_the_smallest_id_is_in_a_node() -> None:
+    stream = Stream(StreamLimits())
+    add(stream, b"0-1")
+    stream.check()
+    assert first_physical_id(stream) == 1
 
 
 def node_size(ids: list[int], entries: list[list[bytes]], names: list[bytes]) -> int:

@@ -58,6 +58,12 @@ def test_lag_of_a_new_group_is_the_length_and_reading_makes_it_exact() -> None:
     assert (group.entries_read, stream.lag(group)) == (2, 3)
 
 
+def test_a_new_group_has_counted_nothing() -> None:
+    _, group = five()
+    counts = (group.deliveries_count, group.claims_count, group.acks_count)
+    assert (*counts, group.releases_count, group.fatal_releases_count) == (0, 0, 0, 0, 0)
+
+
 def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
     stream, group = five()
     read(stream, group, 2)
@@ -139,3 +145,29 @@ def test_idempotent_pairs_make_room_expire_and_are_forgotten_on_a_new_setting() 
     assert not pairs.configure(10, None)
     assert pairs.configure(11, None)
     assert (pairs.pairs_count, pairs.added, pairs.producers) == (0, 3, {})
+
+
+def test_a_copy_of_the_pairs_is_one_of_its_own() -> None:
+    pairs = Idempotence(duration_s=10, entries_max=2)
+    for seq in range(3):
+        pairs.record(b"p", b"i%d" % seq, make_id(1000 + seq, 0))
+    pairs.duplicates = 4
+    twin = pairs.copy()
+    pairs.forget(b"p", b"i2")
+    assert (pairs.find(b"p", b"i2"), twin.find(b"p", b"i2")) == (None, make_id(1002, 0))
+    assert (twin.duration_s, twin.entries_max, twin.added, twin.duplicates) == (10, 2, 3, 4)
+    twin.record(b"p", b"i3", make_id(1003, 0))
+    assert [twin.find(b"p", b"i%d" % seq) for seq in range(4)] == [None, None, make_id(1002, 0), make_id(1003, 0)]
+
+
+def test_a_forgotten_pair_leaves_its_place_to_another() -> None:
+    pairs = Idempotence(duration_s=10, entries_max=2)
+    pairs.record(b"p", b"a", make_id(1000, 0))
+    pairs.record(b"p", b"b", make_id(1001, 0))
+    pairs.forget(b"p", b"a")
+    pairs.record(b"p", b"a", make_id(1002, 0))
+    assert (pairs.find(b"p", b"a"), pairs.find(b"p", b"b"), pairs.pairs_count) == (
+        make_id(1002, 0),
+        make_id(1001, 0),
+        2,
+    )
