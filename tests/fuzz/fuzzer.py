@@ -2,7 +2,8 @@
 
     python -m fuzz TARGET --seconds 60 [--seed 7]        from the folder `tests`
 
-A finding is written to `fuzz-TARGET-HASH.bin` beside the report; the same command with `--input FILE` plays it again.
+A finding ends the run with a traceback that names the input. Guided, it is also written to `fuzz-TARGET-crash-HASH`,
+and the same command with `--input FILE` plays it again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import sys
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 from fuzz.seeds import seeds_of
@@ -69,13 +71,18 @@ def _fuzz_guided(target: str, seconds: float, seed: int) -> None:
     """Guided by coverage; ends the process."""
     import atheris  # type: ignore[import-not-found,unused-ignore]
 
-    atheris.instrument_all()
     folder = Path(f"fuzz-corpus-{target}")
     folder.mkdir(exist_ok=True)
     for data in seeds_of(target):
         (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
-    options = [f"-max_total_time={int(seconds)}", f"-seed={seed}", f"-max_len={INPUT_SIZE_MAX}", "-print_final_stats=1"]
-    atheris.Setup([sys.argv[0], *options, str(folder)], TARGETS[target])
+    options = [
+        f"-max_total_time={int(seconds)}",
+        f"-seed={seed}",
+        f"-max_len={INPUT_SIZE_MAX}",
+        f"-artifact_prefix=fuzz-{target}-",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(folder)], partial(run, target))
     atheris.Fuzz()
 
 
