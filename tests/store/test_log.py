@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hiredis import pack_command
@@ -41,6 +42,8 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
     log.check()
     assert log.ids(ID_MIN, ID_MAX) == model.between(ID_MIN, ID_MAX)
     assert [entry for entries in log.all_entries() for entry in entries] == sorted(model.entries.items())
+    assert log.read_with_ids(ID_MIN, ID_MAX)[0] == model.between(ID_MIN, ID_MAX)
+    assert log.read_back(ID_MIN, ID_MAX)[0] == len(model.entries)
     for entry_id in model.added:
         assert log.still_has(entry_id) == (entry_id in model.entries)
     for _ in range(5):
@@ -111,6 +114,20 @@ def test_sealed_entries_come_back_byte_for_byte() -> None:
     assert taken == 5000
     assert joined(pieces) == b"".join(entries.values())
     assert log.memory_size < sum(map(len, entries.values())) / 2
+
+
+def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 2)
+    log, sizes = EntryLog(), [0]
+    for ms in range(1, 4):
+        log.append(make_id(ms, 0), entry_of(make_id(ms, 0), 1000))
+        sizes.append(log.memory_size)
+    first, second, third = (after - before for before, after in pairwise(sizes))
+    assert first > 1000
+    assert third > 1000
+    assert second < first  # sealed, and packed
+    log.delete(make_id(3, 0))
+    assert log.memory_size == sizes[2]
 
 
 def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:

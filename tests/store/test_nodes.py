@@ -45,6 +45,7 @@ def test_strings_take_the_listpack_size_of_their_smallest_form(text: bytes, size
 def test_differences_of_ids_wrap_as_signed_numbers() -> None:
     assert signed_difference(0, 1) == -1
     assert signed_difference(2**64 - 1, 0) == -1
+    assert [signed_difference(number, 0) for number in (2**63 - 1, 2**63)] == [2**63 - 1, -(2**63)]
     assert integer_size(signed_difference(2**63, 0)) == 10
 
 
@@ -60,6 +61,10 @@ def test_differences_of_ids_wrap_as_signed_numbers() -> None:
         (Trim(id_min=make_id(35, 0), approximate=True), 30),
         (Trim(id_min=make_id(30, 2), approximate=True), 30),
         (Trim(id_min=make_id(35, 0)), 34),
+        (Trim(id_min=make_id(35, 1)), 34),
+        (Trim(id_min=make_id(35, 2)), 35),
+        (Trim(id_min=0), 0),
+        (Trim(id_min=make_id(35, 1), references=References.DELETE), 34),
         (Trim(id_min=make_id(35, 0), approximate=True, references=References.ACKED), 34),
         (Trim(length_max=55, approximate=True, references=References.DELETE), 45),
         (Trim(length_max=55, approximate=True, references=References.DELETE, limit=45), 40),
@@ -71,6 +76,13 @@ def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(re
     assert len(stream) == 100 - removed
     assert stream.max_deleted_id == 0
     stream.check()
+
+
+def test_a_trim_by_entry_tells_the_largest_id_that_went() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    assert trim(stream, Trim(length_max=93, references=References.DELETE)) == (7, make_id(7, 1))
+    assert trim(stream, Trim(id_min=make_id(8, 1), references=References.DELETE)) == (0, 0)
+    assert trim(stream, Trim(length_max=90)) == (3, 0)
 
 
 def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:

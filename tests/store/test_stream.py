@@ -10,7 +10,7 @@ from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence, automatic_iid
 from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import StreamLimits
-from headrace.store.stream import Stream
+from headrace.store.stream import ENTRIES_ADDED_MAX, Stream
 from headrace.store.trimming import Trim, trim
 
 
@@ -44,6 +44,7 @@ def test_generated_ids_never_go_back_when_the_clock_does() -> None:
     assert stream.next_id(5) == make_id(7, 4)
     add(stream, f"8-{U64_MAX}")
     assert stream.next_id(8) == make_id(9, 0)
+    assert stream.next_id_in(9) == make_id(9, 0)
     with pytest.raises(GenericError, match="equal or smaller than the target stream top item"):
         stream.next_id_in(8)
     add(stream, f"{U64_MAX}-{U64_MAX}")
@@ -62,6 +63,63 @@ def test_a_new_group_has_counted_nothing() -> None:
     _, group = five()
     counts = (group.deliveries_count, group.claims_count, group.acks_count)
     assert (*counts, group.releases_count, group.fatal_releases_count) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "length_max", "position", "count"),
+    [
+        ("", 5, "0", 0),
+        ("", 5, "0-5", 0),
+        ("", 5, "1-1", 1),
+        ("", 5, "3-1", None),  # nothing says how many lie between
+        ("", 5, "5-1", 5),
+        ("", 5, "5-2", None),
+        ("", 2, "3-9", 3),
+        ("", 2, "4-1", 4),
+        ("", 0, "3-1", 5),
+        ("", 0, "6-0", None),
+        ("2-1", 5, "1-1", None),
+        ("2-1", 5, "0", None),
+        ("2-1", 2, "4-1", 4),
+        ("5-1", 5, "5-1", 5),
+    ],
+)
+def test_entries_up_to_an_id_are_counted_where_they_can_be(
+    deleted: str, length_max: int, position: str, count: int | None
+) -> None:
+    stream, _ = five()
+    if deleted:
+        delete(stream, deleted)
+    trim(stream, Trim(length_max=length_max))
+    assert stream.entries_up_to(parse_id(position.encode())) == count
+
+
+def test_a_stream_that_never_had_entries_has_none_up_to_any_id() -> None:
+    assert Stream(StreamLimits()).entries_up_to(ID_MAX) == 0
+
+
+def test_a_group_does_not_go_back() -> None:
+    stream, group = five()
+    read(stream, group, 3)
+    stream.advance(group, [make_id(1, 1), make_id(2, 1)])
+    assert (group.last_id, group.entries_read) == (make_id(3, 1), 3)
+    stream.advance(group, [make_id(2, 1), make_id(4, 1)])
+    assert (group.last_id, group.entries_read) == (make_id(4, 1), 4)
+
+
+def test_counts_that_were_set_are_taken_as_they_are() -> None:
+    stream, group = five()
+    stream.entries_added = 0  # XSETID s 5-1 ENTRIESADDED 0
+    read(stream, group, 1)
+    assert (group.last_id, group.entries_read) == (make_id(1, 1), -1)
+    stream.entries_added = ENTRIES_ADDED_MAX
+    add(stream, "6-1")
+    assert stream.entries_added == ENTRIES_ADDED_MAX
+
+
+def test_a_new_consumer_has_never_been_active() -> None:
+    _, group = five()
+    assert (group.add_consumer(b"c", 10).active_ms, group.remove_consumer(b"x")) == (-1, None)
 
 
 def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
