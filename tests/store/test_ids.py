@@ -63,5 +63,5 @@ def test_exclusive_ends_that_exclude_everything_are_errors_of_their_own() -> Non
 
 
 def test_minus_and_plus_are_the_edges_of_all_ids() -> None:
-    assert (parse_edge(b"-"), parse_edge(b"+")) == (0, ID_MAX)
+    assert (parse_edge(b"-"), parse_edge(b"+"), parse_edge(b"5")) == (0, ID_MAX, make_id(5, 0))
     assert format_id(ID_MAX) == b"18446744073709551615-18446744073709551615"

@@ -119,6 +119,7 @@ def test_sealed_entries_come_back_byte_for_byte() -> None:
 def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 2)
     log, sizes = EntryLog(), [0]
+    assert log.memory_size == 0
     for ms in range(1, 4):
         log.append(make_id(ms, 0), entry_of(make_id(ms, 0), 1000))
         sizes.append(log.memory_size)

@@ -216,3 +216,15 @@ def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(seed: in
             assert (own[0], own[-1]) == (node.first_id, node.last_id)
             assert node.size == node_size(own, [entries[each] for each in own], node.field_names)
         stream.check()
+
+
+@pytest.mark.parametrize("fields_count", [1, 60, 61, 62, 63, 122, 123, 124, 125, 127, 128])
+def test_wide_entries_have_the_size_of_their_parts(fields_count: int) -> None:
+    stream = Stream(StreamLimits(node_size_max=0))
+    names = [b"f%d" % number for number in range(fields_count)]
+    entries = [[text for name in words for text in (name, b"v")] for words in (names, names, names[::-1])]
+    for ms, pairs in enumerate(entries, 1):
+        add(stream, b"%d-1" % ms, *pairs)
+    stream.settle_nodes()
+    (node,) = stream.nodes.nodes
+    assert node.size == node_size([make_id(ms, 1) for ms in (1, 2, 3)], entries, names)

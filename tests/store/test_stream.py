@@ -10,7 +10,7 @@ from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence, automatic_iid
 from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import StreamLimits
-from headrace.store.stream import ENTRIES_ADDED_MAX, Stream
+from headrace.store.stream import ENTRIES_ADDED_MAX, References, Stream
 from headrace.store.trimming import Trim, trim
 
 
@@ -117,9 +117,23 @@ def test_counts_that_were_set_are_taken_as_they_are() -> None:
     assert stream.entries_added == ENTRIES_ADDED_MAX
 
 
-def test_a_new_consumer_has_never_been_active() -> None:
+def test_a_new_consumer_has_never_been_active_and_leaves_with_what_it_owns() -> None:
     _, group = five()
-    assert (group.add_consumer(b"c", 10).active_ms, group.remove_consumer(b"x")) == (-1, None)
+    consumer = group.add_consumer(b"c", 10)
+    assert (consumer.active_ms, group.remove_consumer(b"x")) == (-1, None)
+    group.pending.deliver([make_id(1, 1), make_id(2, 1)], consumer, time_ms=10, count=1)
+    assert (group.remove_consumer(b"c"), group.consumers, len(group.pending)) == (2, {}, 0)
+
+
+def test_trimming_with_delref_takes_entries_from_every_pending_list() -> None:
+    stream, group = five()
+    other = stream.groups[b"h"] = Group(b"h", 0)
+    for each in (group, other):
+        each.pending.deliver([make_id(1, 1), make_id(2, 1)], each.add_consumer(b"c", 10), time_ms=10, count=1)
+    trim(stream, Trim(length_max=4, references=References.DELETE))
+    assert [list(each.pending.by_id) for each in (group, other)] == [[make_id(2, 1)]] * 2
+    trim(stream, Trim(length_max=3))
+    assert [list(each.pending.by_id) for each in (group, other)] == [[make_id(2, 1)]] * 2
 
 
 def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
