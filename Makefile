@@ -1,5 +1,6 @@
 # Headrace: `make serve`, `make test`, `make test-clients`, `make test-pipeline`, `make lint`, `make bench`,
-# `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`).
+# `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
+# `make coverage`, `make mutate`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
@@ -7,6 +8,7 @@
 #   MINUTES how long `make simulate` and `make soak` go on        make soak MINUTES=30
 #   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
 #   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
+#   MUTANTS how many `make mutate` tries; 0 for all               make mutate MUTANTS=0
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
 #   WORKERS processes that share the tests of `make test`         make test WORKERS=0 ARGS='-s -k xclaim'
@@ -20,6 +22,7 @@ N      ?= 2000
 SEED   ?=
 SECONDS ?= 60
 FRAMES ?= 10000000
+MUTANTS ?= 250
 WORKERS ?= auto
 ARGS   ?=
 
@@ -29,7 +32,7 @@ BIN    := $(VENV)/bin
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 
-.PHONY: serve test test-clients test-pipeline crash-pipeline lint bench oracle crash coverage prove differential simulate fuzz soak
+.PHONY: serve test test-clients test-pipeline crash-pipeline lint bench oracle crash coverage mutate prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -114,12 +117,25 @@ soak: MINUTES ?= 1
 soak: $(VENV)/.installed-dev
 	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -s tests/soak $(ARGS)
 
-# Lines and branches of the four packages without I/O of their own; servers that tests start are measured as well.
+# Lines and branches of the four packages without I/O of their own, and the tests that are about them; servers that
+# tests start are measured as well.
+COVERED := store protocol commands persistence
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage run -m pytest $(COVERED:%=tests/%) tests/compat tests/server tests/test_*.py $(ARGS)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --show-missing
+	@for each in $(COVERED); do \
+	  echo "$$each: $$($(BIN)/coverage report --include="$$each/*" --format=total --precision=1) %"; \
+	  $(BIN)/coverage report --include="$$each/*" --fail-under=95 >/dev/null || exit 1; done
+
+$(VENV)/.installed-mutate: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
+	@touch $@
+
+# Small changes to the store's code, which its tests should notice: docs/testing.md.
+mutate: $(VENV)/.installed-mutate
+	cd tests && ../$(BIN)/python -m mutation --mutants $(MUTANTS) --seed $(or $(SEED),1) $(ARGS)
 
 oracle:
 	@.ci/install_oracle

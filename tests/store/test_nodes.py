@@ -9,6 +9,7 @@ from operator import itemgetter
 import pytest
 from hiredis import pack_command
 
+from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import NodeLedger, StreamLimits, integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
@@ -83,6 +84,14 @@ def test_a_trim_by_entry_tells_the_largest_id_that_went() -> None:
     assert trim(stream, Trim(length_max=93, references=References.DELETE)) == (7, make_id(7, 1))
     assert trim(stream, Trim(id_min=make_id(8, 1), references=References.DELETE)) == (0, 0)
     assert trim(stream, Trim(length_max=90)) == (3, 0)
+
+
+def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
+    group.pending.deliver([make_id(ms, 1) for ms in range(1, 6)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    assert trim(stream, Trim(length_max=94, references=References.ACKED)) == (5, make_id(10, 1))
+    assert len(stream) == 95
 
 
 def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:
