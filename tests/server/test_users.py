@@ -224,7 +224,7 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
         "--appendonly",
         "yes",
     ]
-    server = start_server("headrace", *options, "--rename-command", "EVAL", "run")
+    server = start_server("headrace", *options, "--rename-command", "FCALL", "run")
     with server.connect() as wire:
         assert wire.call("XADD", "s", "1-0", "f", "v").startswith(b"-ERR unknown command 'XADD'")
         assert wire.call("add", "s", "1-0", "f", "v") == b"$3\r\n1-0\r\n"
