@@ -122,7 +122,7 @@ soak: $(VENV)/.installed-dev
 COVERED := store protocol commands persistence
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(COVERED:%=tests/%) tests/compat tests/server tests/test_*.py $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(COVERED:%=tests/%) tests/compat tests/server tests/test_*.py $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --show-missing
 	@for each in $(COVERED); do \

@@ -1,9 +1,10 @@
 """Mutants of the store: small changes to its code, each of which some test of `tests/store` should notice.
 
-    make mutate [MUTANTS=240] [SEED=1]        so many, drawn from all; 0 tries every one
+    make mutate [MUTANTS=250] [SEED=1]        so many, drawn from all; 0 tries every one
 
 cosmic-ray makes the mutants, in a copy of the checkout. One that the tests let live is printed as a diff: either a test
-is missing, or the change is one that nobody can see. docs/testing.md says what is known of those.
+is missing, or the change is one that nobody can see; docs/testing.md says what is known of those. Ctrl-C ends the run,
+and counts what has been tried.
 """
 
 from __future__ import annotations
@@ -75,8 +76,13 @@ def main() -> None:
         if options.mutants:
             del mutants[options.mutants :]
         print(f"{len(mutants)} of {all_count} mutants, seed {options.seed}", flush=True)
-        for name, outcomes in sorted(try_all(mutants).items()):
-            print(f"store/{name}.py: {dict(outcomes)}")
+        outcomes: dict[str, Counter[str]] = {}
+        try:
+            try_all(mutants, outcomes)
+        except KeyboardInterrupt:
+            print("stopped before the end", file=sys.stderr)
+        for name, counts in sorted(outcomes.items()):
+            print(f"store/{name}.py: {dict(counts)}")
 
 
 def test_command(module: str) -> str:
@@ -119,9 +125,8 @@ def _function(node: Any) -> str:
     return "" if node is None else str(node.name.value)
 
 
-def try_all(mutants: list[MutationSpec]) -> dict[str, Counter[str]]:
+def try_all(mutants: list[MutationSpec], outcomes: dict[str, Counter[str]]) -> None:
     """Run the tests on each mutant, print those that live, and count outcomes by module."""
-    outcomes: dict[str, Counter[str]] = {}
     for mutant in mutants:
         module = mutant.module_path.stem
         result = mutate_and_test([mutant], test_command(module), TIMEOUT_S)
@@ -129,7 +134,6 @@ def try_all(mutants: list[MutationSpec]) -> dict[str, Counter[str]]:
         outcomes.setdefault(module, Counter())[outcome] += 1
         if outcome != "killed":
             print(outcome, mutant.operator_name, result.diff or result.output, sep="\n", flush=True)
-    return outcomes
 
 
 main()

@@ -84,6 +84,8 @@ def test_a_trim_by_entry_tells_the_largest_id_that_went() -> None:
     assert trim(stream, Trim(length_max=93, references=References.DELETE)) == (7, make_id(7, 1))
     assert trim(stream, Trim(id_min=make_id(8, 1), references=References.DELETE)) == (0, 0)
     assert trim(stream, Trim(length_max=90)) == (3, 0)
+    assert trim(stream, Trim(length_max=80, references=References.DELETE)) == (10, make_id(20, 1))
+    assert [node.live for node in stream.nodes.nodes] == [10] * 8
 
 
 def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> None:

@@ -53,6 +53,9 @@ def assert_same(pending: PendingEntries, consumers: dict[bytes, Consumer], model
 
     assert {entry_id: row(entry_id) for entry_id, _ in pending.walk()} == model.by_id
     assert [entry_id for entry_id, _ in pending.walk_by_time()] == model.order
+    image = pending.image()
+    assert [entry_id for entry_id, _ in image.walk()] == sorted(model.by_id)
+    assert [entry_id for entry_id, _ in image.walk_by_time()] == model.order
     for start in (0, 3, max(model.by_id, default=1)):
         assert pending.first_ids(start, 4) == sorted(each for each in model.by_id if each >= start)[:4]
     if model.by_id:
@@ -111,6 +114,14 @@ def test_lists_are_cleaned_when_most_of_them_has_been_acknowledged() -> None:
     assert len(pending) == 0
     assert len(consumer.ids) < 1000
     pending.check({b"c": consumer})
+
+
+def test_deliveries_are_those_of_owners_and_those_released() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
+    pending.release(2, count=1)
+    pending.release(3, count=1)
+    assert pending.deliveries_count == 3
 
 
 def test_a_walk_starts_at_the_cursor() -> None:

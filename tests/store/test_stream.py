@@ -42,6 +42,7 @@ def test_generated_ids_never_go_back_when_the_clock_does() -> None:
     assert stream.next_id(5) == make_id(5, 0)
     add(stream, "7-3")
     assert stream.next_id(5) == make_id(7, 4)
+    assert stream.next_id(8) == make_id(8, 0)
     add(stream, f"8-{U64_MAX}")
     assert stream.next_id(8) == make_id(9, 0)
     assert stream.next_id_in(9) == make_id(9, 0)
