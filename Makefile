@@ -120,9 +120,11 @@ soak: $(VENV)/.installed-dev
 # Lines and branches of the four packages without I/O of their own, and the tests that are about them; servers that
 # tests start are measured as well.
 COVERED := store protocol commands persistence
+COVERED_BY := compat server differential fuzz simulation
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(COVERED:%=tests/%) tests/compat tests/server tests/test_*.py $(ARGS)
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile \
+	  $(COVERED:%=tests/%) $(COVERED_BY:%=tests/%) tests/test_*.py $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --show-missing
 	@for each in $(COVERED); do \
