@@ -120,7 +120,7 @@ def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("--only", metavar="ROW[,ROW]", help="run these rows: " + ", ".join(row.name for row in ROWS))
-    parser.add_argument("--runs", type=int, help="pairs of runs per row (default 3)")
+    parser.add_argument("--runs", type=int, help="pairs of runs per row, if fewer than its own (3; what takes long 1)")
     parser.add_argument("--json", metavar="FILE", help="also write every number to FILE (`-`: print it instead)")
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else [row.name for row in ROWS if row.is_usual]
