@@ -16,7 +16,6 @@ class Sync:
     """Bytes that were written since the one before."""
     mark: int
     """What is on stable storage once it has succeeded: see `AppendOnlyLog.mark`."""
-    started_ms: int
 
 
 class BackgroundSync:
@@ -45,7 +44,7 @@ class BackgroundSync:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
         self.started_ms, self.is_slow = now_ms, False
-        self.current = Sync(self._executor.submit(fsync), size, mark, now_ms)
+        self.current = Sync(self._executor.submit(fsync), size, mark)
         self.current.future.add_done_callback(lambda _: on_ended())
 
     def collect(self, *, wait: bool) -> Sync | None:

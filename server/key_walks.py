@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final
 
@@ -30,6 +31,12 @@ SETTLING_BUDGET_NS: Final = 10_000_000
 
 SETTLING_LENGTH_MIN: Final = 1000
 """Shorter streams are counted quickly enough when somebody asks."""
+
+
+def time_limit(budget_ns: int) -> Callable[[], bool]:
+    """Whether that much time has passed since this call."""
+    end_ns = perf_counter_ns() + budget_ns
+    return lambda: perf_counter_ns() >= end_ns
 
 
 class ActiveExpiry:
@@ -108,15 +115,14 @@ class NodeSettling:
             return
         if not self._keys:
             self._keys = [(db, key) for db in self._store.databases for key in db.streams]
-        end_ns = perf_counter_ns() + SETTLING_BUDGET_NS
+        is_over = time_limit(SETTLING_BUDGET_NS)
         for _ in range(min(STREAM_COUNT_PER_TURN, len(self._keys))):
             db, key = self._keys[-1]
             stream = db.streams.get(key)
             if stream is not None and stream.log.length >= SETTLING_LENGTH_MIN and stream.has_unsettled:
-                left_ns = end_ns - perf_counter_ns()
-                if left_ns <= 0:
+                if is_over():
                     return
-                stream.nodes.settle(stream.log, stream.limits, left_ns)
+                stream.nodes.settle(stream.log, stream.limits, is_over)
                 if stream.has_unsettled:
                     return
             self._keys.pop()

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from .key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling
+from .key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 
 if TYPE_CHECKING:
     from .app import Server
@@ -66,7 +66,7 @@ class PeriodicWork:
         if is_new_second:
             self._idempotence.run(now_ms)
             server.limits.close_idle(now_ms)
-        server.store.garbage.free(FREEING_NS)
+        server.store.garbage.free(time_limit(FREEING_NS))
         self._settling.run(server.stats.commands_processed)
         server.limits.cron(now_ms)
         server.stats.sample(now_ms)

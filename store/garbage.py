@@ -6,13 +6,13 @@ then it goes as a whole, when the snapshot has let go of it.
 
 from __future__ import annotations
 
-from time import perf_counter_ns
+from collections.abc import Callable
 from typing import Any, Final
 
 from .stream import Stream
 
 ITEMS_PER_STEP: Final = 256
-"""Items that go between two looks at the clock."""
+"""Items that go in one step."""
 
 PENDING_COUNT_MIN: Final = 10_000
 """Streams with fewer pending entries are not worth the trouble."""
@@ -42,10 +42,9 @@ class Garbage:
                 for heap in group.pending.dismantle():
                     self.add(heap)
 
-    def free(self, budget_ns: int) -> None:
-        """Give back for so long."""
-        end_ns = perf_counter_ns() + budget_ns
-        while self._heaps and perf_counter_ns() < end_ns:
+    def free(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Give back until it is over, which is asked before each step."""
+        while self._heaps and not is_over():
             heap = self._heaps[-1]
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]

@@ -8,9 +8,9 @@ computes the boundaries of those nodes only when somebody asks: plain XADD pays 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from time import perf_counter_ns
 from typing import Final
 
 from hiredis import Reader
@@ -100,20 +100,19 @@ class NodeLedger:
         self.first_ids: list[StreamID] = []
         self.settled_id: StreamID = 0
 
-    def settle(self, log: EntryLog, limits: StreamLimits, budget_ns: int | None = None) -> None:
+    def settle(self, log: EntryLog, limits: StreamLimits, is_over: Callable[[], bool] = lambda: False) -> None:
         """Count the entries added since the last time. Must run before anything is deleted and before limits change.
 
-        With a budget, as many as can be counted in about that time: the rest is counted another time.
+        `is_over` is asked after each run of entries; once it is, the rest is counted another time.
         """
         if log.last_id <= self.settled_id:
             return
-        end_ns = None if budget_ns is None else perf_counter_ns() + budget_ns
         reader = Reader()
         for ids, data in log.runs(self.settled_id + 1, ID_MAX):
             reader.feed(b"*%d\r\n%b" % (len(ids), data))
             self._add_run(ids, reader.gets(), limits)
             self.settled_id = ids[-1]
-            if end_ns is not None and perf_counter_ns() > end_ns:
+            if is_over():
                 return
         self.settled_id = log.last_id
 

@@ -9,7 +9,6 @@ from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
-BUDGET_NS = 10**9
 COUNT = PENDING_COUNT_MIN + 1
 
 
@@ -29,9 +28,9 @@ def test_a_cleared_database_is_given_back_in_steps() -> None:
     assert not db.keys
     waiting = len(db.garbage)
     assert waiting >= 10_000
-    db.garbage.free(0)
+    db.garbage.free(lambda: True)
     assert len(db.garbage) == waiting
-    db.garbage.free(BUDGET_NS)
+    db.garbage.free()
     assert len(db.garbage) == 0
 
 
@@ -41,7 +40,7 @@ def test_a_deleted_stream_is_taken_apart_and_goes() -> None:
     assert db.delete(b"s")
     assert not db.delete(b"s")
     assert len(db.garbage) >= COUNT
-    db.garbage.free(BUDGET_NS)
+    db.garbage.free()
     assert len(db.garbage) == 0
 
 
@@ -52,7 +51,7 @@ def test_a_renamed_stream_is_left_alone() -> None:
     value = db.remove(b"s")
     assert value is stream
     db.put(b"t", stream)
-    db.garbage.free(BUDGET_NS)
+    db.garbage.free()
     assert len(stream.groups[b"g"].pending) == COUNT
 
 
@@ -63,7 +62,7 @@ def test_a_stream_that_a_snapshot_still_reads_is_not_taken_apart() -> None:
     db.put(b"s", stream)
     image = StoreImage(store)
     db.clear()
-    store.garbage.free(BUDGET_NS)
+    store.garbage.free()
     (key_image,) = list(image)
     assert not isinstance(key_image.value, bytes)
     assert len(key_image.value.groups[0].pending) == COUNT

@@ -117,7 +117,7 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         db.clear()
-        db.garbage.free(10**10)
+        db.garbage.free()
         db.ready.clear()
         gc.collect()
         freed = before - tracemalloc.get_traced_memory()[0]

@@ -216,7 +216,7 @@ def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(seed: in
     streams[0].settle_nodes()
     steps = 0
     while streams[1].has_unsettled:
-        streams[1].nodes.settle(streams[1].log, streams[1].limits, 0)
+        streams[1].nodes.settle(streams[1].log, streams[1].limits, lambda: True)
         steps += 1
     assert steps > 1
     assert streams[0].nodes.nodes == streams[1].nodes.nodes
