@@ -28,6 +28,7 @@ PIECE_SIZE: Final = 64 * 1024
 EVENTS_MIN: Final = 50_000
 """Events that are given out at once, but for the last."""
 ANNOTATION: Final = ord("#")
+NEWLINE: Final = ord("\n")
 PROOF_COUNT: Final = 32
 """Records that have to parse from a place for it to be taken for a boundary."""
 PROOF_SIZE: Final = 1024 * 1024
@@ -163,8 +164,9 @@ def _carried(data: mmap.mmap, start: int, end: int, db: int, ts: int | None) -> 
             db = int(found[1])
             break
     place = end
-    while (place := data.rfind(b"\n#TS:", start, place)) >= 0:
-        line = TIMESTAMP.match(data, place + 1)
+    while (place := data.rfind(b"#TS:", start, place)) >= 0:
+        begins_line = not place or data[place - 1] == NEWLINE
+        line = TIMESTAMP.match(data, place) if begins_line else None
         if line and (line.end() == end or _is_boundary(data, line.end())):
             ts = int(line[1])
             break
@@ -214,7 +216,7 @@ def parse(data: bytes, offset: int = 0) -> tuple[list[Portion], bool]:
             if data[position] == ANNOTATION and not reader.has_data():
                 end = data.find(b"\n", position) + 1
                 if not end:
-                    return [*portions, (records, None)], False
+                    break
                 portions.append((records, data[position:end]))
                 records, position = [], end
                 continue
@@ -223,9 +225,14 @@ def parse(data: bytes, offset: int = 0) -> tuple[list[Portion], bool]:
                 reader.feed(data[fed : min(fed + PARSER_SIZE, end)])
                 records += iter(gets, False)
             position = end
-    except hiredis.HiredisError:
-        raise BadLog(f"no record where one should be, at or after offset {offset}") from None
-    return [*portions, (records, None)], not reader.has_data()
+        portions.append((records, None))
+        # RESP has more types than records have: what begins with no name is none.
+        are_commands = {type(record[0]) for records, _ in portions for record in records} <= {bytes}
+    except (hiredis.HiredisError, TypeError, IndexError):
+        are_commands = False
+    if not are_commands:
+        raise BadLog(f"no record where one should be, at or after offset {offset}")
+    return portions, position == size and not reader.has_data()
 
 
 def scan(split: Split) -> Iterator[Events]:

@@ -24,6 +24,8 @@ HOSTILE = [
     b"\r\n",
     b"plain",
     b"\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n9\r\n"[:20],
+    b"\n#TS:5\r\n:7\r\n",
+    b"\r\n*1\r\n$4\r\nXADD\r\n:7\r\n+a\r\n_\r\n*0\r\n*-1\r\n",
 ]
 Row = tuple[object, ...]
 
@@ -114,6 +116,24 @@ def test_boundary_is_found_from_any_place() -> None:
         found = find_boundary(data, start)
         assert found in starts, f"seed {seed}, from {start}"
         assert found >= start
+
+
+@pytest.mark.parametrize(
+    "data", [b":5\r\n", b"+a\r\n", b"$1\r\na\r\n", b"*0\r\n", b"*-1\r\n", b"*1\r\n:5\r\n", b"*1\r\n*1\r\n$1\r\na\r\n"]
+)
+@pytest.mark.parametrize("before", [b"", b"*1\r\n$5\r\nMULTI\r\n", b"#TS:5\r\n"])
+def test_values_that_are_no_commands_are_no_records(before: bytes, data: bytes) -> None:
+    with pytest.raises(BadLog, match="no record where one should be, at or after offset 70"):
+        aof.parse(before + data, 70)
+
+
+def test_what_the_file_begins_with_holds_in_every_split(tmp_path: Path) -> None:
+    path = tmp_path / "log.aof"
+    path.write_bytes(b"#TS:1700000000\r\n" + pack_command((b"XACK", b"s", b"g", b"1-0")) * 200)
+    assert {row[:2] for row in rows_of(path, 1000)} == {(0, 1700000000)}
+    assert len(plan_splits([path], 1000)) > 5
+    path.write_bytes(pack_command((b"SELECT", b"3")) + pack_command((b"XACK", b"s", b"g", b"1-0")) * 200)
+    assert {row[:2] for row in rows_of(path, 1000)} == {(3, None)}
 
 
 def test_every_kind_of_command_becomes_events(tmp_path: Path) -> None:
