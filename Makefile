@@ -45,11 +45,11 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml $(VENV)/.created
+$(VENV)/.installed: pyproject.toml setup.py protocol/frames.pyx $(VENV)/.created
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
+$(VENV)/.installed-dev: pyproject.toml setup.py protocol/frames.pyx $(VENV)/.created
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
 	@touch $@ $(VENV)/.installed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.packing import pack_command
-from ..protocol.reader import LastRequest
 from ..store.database import Database, Store
 from ..store.image import StoreImage
 from ..store.nodes import StreamLimits
@@ -39,7 +38,6 @@ class Context:
         "effects",
         "image",
         "is_counting",
-        "last_request",
         "latency",
         "loading",
         "logging",
@@ -84,8 +82,6 @@ class Context:
         """The stream directives in force; shared with every stream."""
         self.image: StoreImage | None = None
         """The snapshot being read in the background, None if there is none."""
-        self.last_request = LastRequest()
-        """Handlers ask `argv is context.last_request.request`."""
         self.is_counting = False
         """Whether memory is so short that every write must be accounted for at once."""
         self.may_block = True

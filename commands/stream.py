@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..protocol.packing import ARRAY_HEADERS, BULK_HEADERS, HEADERS_COUNT, pack_command
+from ..protocol.packing import BULK_HEADERS, pack_added, pack_command
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store import events
 from ..store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
@@ -26,8 +26,6 @@ from .stream_trim import (
 )
 from .table import FIRST_KEY_READ, Argument, Flag, KeySpec, command
 
-NAME_SIZE: Final = len(b"$4\r\nXADD\r\n")
-STAR_SIZE: Final = len(b"$1\r\n*\r\n")
 ENTRY_SIZE_MAX: Final = 2**30
 """Sum of all field and value bytes of one entry."""
 
@@ -88,29 +86,25 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/xadd, Redis 8.6.
     """
     # `XADD key * field value ...` is the hot form (benchmark rows XADD): it needs no option scan.
-    key = argv[1]
-    if argv[2] != b"*" or len(argv) >= HEADERS_COUNT or len(key) >= HEADERS_COUNT:
+    if argv[2] != b"*":
         return _xadd_with_options(context, argv)
     if not len(argv) & 1:
         raise wrong_number_of_arguments(b"xadd")
-    db = context.db
+    key, db = argv[1], context.db
     stream = db.get_stream(key, context.now_ms)
-    last = context.last_request
-    wire = last.wire if argv is last.request else pack_command(tuple(argv))
-    if len(wire) > ENTRY_SIZE_MAX:
-        _require_entry_size(argv[3:])
+    is_new = stream is None
     if stream is None:
         stream = Stream(context.stream_limits)
         stream.used_ms = context.now_ms
-        db.put(key, stream)
     entry_id = stream.next_id(context.now_ms)
     id_line = b"%d-%d\r\n" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
     id_bulk = BULK_HEADERS[len(id_line) - 2] + id_line
-    # Fields and values go as they came into the entry and into the record: the command as typed, with its final ID.
-    id_start = len(ARRAY_HEADERS[len(argv)]) + NAME_SIZE + len(BULK_HEADERS[len(key)]) + len(key) + 2
-    pairs = wire[id_start + STAR_SIZE :]
-    stream.append(entry_id, b"*2\r\n" + id_bulk + ARRAY_HEADERS[len(argv) - 3] + pairs)
-    record = wire[:id_start] + id_bulk + pairs
+    entry, record = pack_added(argv, 3, id_bulk)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[3:])
+    if is_new:
+        db.put(key, stream)
+    stream.append(entry_id, entry)
     context.effects.append((db.index, record))
     if db.is_observed:
         db.touch(key, events.XADD)
@@ -121,7 +115,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
 def _is_plain_idempotent(context: Context, argv: list[bytes]) -> bool:
     """Whether this is `XADD key IDMP pid iid * field value ...` with nothing to find fault with."""
     return (
-        8 <= len(argv) < HEADERS_COUNT
+        len(argv) >= 8
         and argv[2] == b"IDMP"
         and argv[5] == b"*"
         and not len(argv) & 1
@@ -140,21 +134,17 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     if known_id is not None:
         stream.idempotence.duplicates += 1
         return format_id(known_id)
-    pairs = argv[6:]
-    packed = pack_command(tuple(pairs))
-    if len(packed) > ENTRY_SIZE_MAX:
-        _require_entry_size(pairs)
     entry_id = stream.next_id(context.now_ms)
     id_text = format_id(entry_id)
-    id_bulk = b"%b%b\r\n" % (BULK_HEADERS[len(id_text)], id_text)
-    stream.append(entry_id, b"*2\r\n" + id_bulk + packed)
+    entry, record = pack_added(argv, 6, b"%b%b\r\n" % (BULK_HEADERS[len(id_text)], id_text))
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[6:])
+    stream.append(entry_id, entry)
     stream.idempotence.record(producer_id, iid, entry_id)
     db.touch(key, events.XADD)
     db.signal_ready(key)
     if context.logging:
         # As `_log_add` has it: the entry, and what it is known by as a record of its own.
-        start = pack_command((argv[0], key))[len(ARRAY_HEADERS[2]) :]
-        record = ARRAY_HEADERS[len(pairs) + 3] + start + id_bulk + packed[len(ARRAY_HEADERS[len(pairs)]) :]
         context.effects.append((db.index, record))
         context.effects.append((db.index, pack_command((b"XIDMPRECORD", key, producer_id, iid, id_text))))
     else:
@@ -196,7 +186,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     if is_new:
         context.db.put(key, stream)
     id_text = format_id(entry_id)
-    stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(tuple(pairs)))
+    stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(pairs))
     if options.producer_id is not None:
         stream.idempotence.record(options.producer_id, iid, entry_id)
     removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)

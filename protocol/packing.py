@@ -1,14 +1,15 @@
-"""Arrays of bulk strings, packed in C: requests, log records, and the field-value part of stored entries."""
+"""Commands into bytes, and the header lines of RESP kept ready. What of it is compiled is chosen here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
-import hiredis
+try:
+    from .frames import pack_added, pack_command, splitter
+except ImportError:  # no C compiler was at hand when this was installed
+    from .plain_frames import pack_added, pack_command, splitter
 
-pack_command: Final = cast(Callable[[tuple[bytes, ...]], bytes], hiredis.pack_command)
-"""`(b"XLEN", b"s")` -> `*2\\r\\n$4\\r\\nXLEN\\r\\n$1\\r\\ns\\r\\n`. hiredis annotates tuples of one only."""
+__all__ = ["ARRAY_HEADERS", "BULK_HEADERS", "HEADERS_COUNT", "pack_added", "pack_command", "splitter"]
 
 HEADERS_COUNT: Final = 1024
 """Header lines kept ready, for sizes below this: joining them costs less than printing a number."""

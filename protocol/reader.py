@@ -1,21 +1,18 @@
 """Requests out of bytes, with every ceiling applied before anything is reserved. No I/O.
 
 Two ways lead through the bytes. The careful one reads header by header and knows every rule and error. The fast one
-hands whole requests to hiredis, and accepts what it says only where counting proves that nothing but bulk strings in
-their plain framing can have been there (`_feed_fast` has the proof); on any doubt the careful way runs over the same
-bytes, of which nothing has been executed. What is executed never depends on which way was taken.
+(`frames`, or `plain_frames` where that was not compiled) takes the whole and plain requests off the front; on any
+doubt the careful way runs over the same bytes, of which nothing has been executed. What is executed never depends on
+which way was taken.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import chain, product
-from operator import itemgetter
 from typing import Final
 
-import hiredis
-
-from .packing import pack_command
+from .packing import splitter
+from .plain_frames import CROSS_PROTOCOL, Request
 
 MULTIBULK_COUNT_MAX: Final = 2**31 - 1
 """Arguments one request may announce, as in Redis. They are kept as they come: the header itself reserves nothing."""
@@ -25,41 +22,13 @@ UNAUTHENTICATED_COUNT_MAX: Final = 10
 UNAUTHENTICATED_BULK_SIZE_MAX: Final = 16384
 UNAUTHENTICATED_BUFFER_SIZE_MAX: Final = 1024 * 1024
 """What a client may send before it has authenticated: enough for HELLO with AUTH, too little to hurt."""
-FAST_SLICE_SIZE: Final = 16 * 1024
-"""Bytes given to hiredis at once: it moves all that is left each time a kilobyte has been read."""
-
-Request = list[bytes]
 
 _ASTERISK: Final = 0x2A
 _DOLLAR: Final = 0x24
-_CARRIAGE_RETURN: Final = 0x0D
 
 _CANONICAL: Final = re.compile(rb"0|-?[1-9][0-9]*")
 _NUMBER_SIZE_MAX: Final = 20
 """Digits and sign of the longest 64-bit number; no ceiling is near it."""
-_LAST_REQUEST: Final = re.compile(rb".*\r\n(?=\*[0-9])", re.DOTALL)
-"""All before what looks like the last request header. `*` followed by no digit is the ID of an XADD."""
-
-_LARGE_COUNT: Final = re.compile(rb"\*[0-9]{5}")
-"""A count that hiredis would reserve a long list for: the careful way reads it."""
-_VERBATIM: Final = re.compile(rb"=[0-9]+\r\n...:", re.DOTALL)
-"""The header and type tag of a verbatim string; after the value `a=5` no colon can stand there."""
-_SET: Final = re.compile(rb"~[0-9]+\r\n")
-_ATTRIBUTE: Final = re.compile(rb"\|[0-9]+\r\n")
-_PUSH: Final = re.compile(rb">[0-9]+\r\n")
-"""Headers of what hiredis gives as lists, too. The mark `~` and the read ID `>` have no number behind them."""
-
-_SENTINEL: Final = b":7\r\n"
-_SENTINEL_VALUE: Final = 7
-"""Fed behind the data: it comes back alone, and as the last of all, unless hiredis is in the middle of something."""
-_NOT_ENOUGH: Final = object()
-"""What hiredis gives when it needs more bytes; its default, False, is also what it reads from `#f`."""
-
-_CROSS_PROTOCOL: Final = frozenset(
-    bytes(letters) for word in (b"POST", b"HOST:") for letters in product(*({letter, letter | 0x20} for letter in word))
-)
-"""In any case: the first words of HTTP requests that a browser may have been tricked into sending."""
-_first_word = itemgetter(0)
 
 
 class ProtocolError(Exception):
@@ -79,30 +48,14 @@ class UnauthenticatedError(ProtocolError):
     """More than a client may send before it has authenticated. The header that says so is left unread."""
 
 
-class LastRequest:
-    """The last request that came alone in one read, and small: a handler may use its bytes instead of packing it."""
-
-    __slots__ = ("request", "wire")
-
-    def __init__(self) -> None:
-        self.request: Request | None = None
-        self.wire = b""
-        """What packing `request` would give."""
-
-
 class RequestReader:
     """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes.
 
     `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
-    `authenticated` may be changed at any time; they hold from the next header on. `last` may be shared by many readers.
+    `authenticated` may be changed at any time; they hold from the next header on.
     """
 
-    def __init__(
-        self,
-        bulk_size_max: int = 512 * 1024 * 1024,
-        query_buffer_size_max: int = 1024**3,
-        last: LastRequest | None = None,
-    ) -> None:
+    def __init__(self, bulk_size_max: int = 512 * 1024 * 1024, query_buffer_size_max: int = 1024**3) -> None:
         self.bulk_size_max = bulk_size_max
         self.query_buffer_size_max = query_buffer_size_max
         self.authenticated = True
@@ -123,10 +76,9 @@ class RequestReader:
         """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
         self._taken_size = 0
         """Bytes of the present request that have left `_buffer`."""
-        self.last = last or LastRequest()
         self.buffered_size = 0
         """Bytes received and not yet part of a complete request."""
-        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
+        self._split = splitter()
 
     def feed(self, data: bytes) -> list[Request]:
         """All requests that are complete with these bytes, in order. Those before a fault are given, none after it."""
@@ -159,17 +111,11 @@ class RequestReader:
     def _feed_whole(self, data: bytes) -> list[Request]:
         """Requests of bytes that begin where a request begins; what is left of them is in `_buffer` afterwards."""
         requests: list[Request] = []
-        if self.authenticated and data[:1] == b"*" and len(data) <= self.bulk_size_max:
-            if data[-2:] == b"\r\n":
-                whole = self._feed_fast(data)
-                if whole is not None:
-                    return whole
-            # A long pipeline is cut anywhere by the socket.
-            head = _LAST_REQUEST.match(data)
-            if head is not None:
-                requests = self._feed_fast(head[0]) or []
-                if requests:
-                    data = data[head.end() :]
+        if self.authenticated and data[:1] == b"*":
+            requests, taken_size = self._split(data, self.bulk_size_max)
+            if taken_size == len(data):
+                return requests
+            data = data[taken_size:]
         self._buffer += data
         requests += self._feed_carefully()
         return requests
@@ -181,67 +127,6 @@ class RequestReader:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
         if self.buffered_size > size_max:
             self.dropped = True
-
-    # -- the fast way ----------------------------------------------------------------------------
-
-    def _feed_fast(self, data: bytes) -> list[Request] | None:
-        r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
-
-        The proof. The sentinel came last and alone, or nothing was left behind the first value: so `data` is a row of
-        complete values, all of them non-empty lists (taking the first word or joining raises for all else). Sets,
-        attributes, pushes and verbatim strings were excluded by their headers and maps are no lists, so these are
-        arrays. Their elements are bytes, for the same reason: bulk strings, simple strings or big numbers. Count the
-        CR LF: one for each array header; one for each simple string or big number; for a bulk string one after its
-        length and, as no value contains one, at most one that ends in the two bytes after the value. The count is
-        therefore at most arrays + 2 * elements, and reaches it only if all elements are bulk strings. hiredis takes
-        numbers in the same one form as the careful way and looks at the two bytes as little, a count of four digits is
-        below every ceiling, and no value is longer than `data`.
-
-        Values may contain CR LF after all if packing the requests gives `data` back: that is a proof in itself, but a
-        dearer one. Benchmark rows: all.
-        """
-        if _LARGE_COUNT.search(data) is not None or _may_hold_other_types(data):
-            return None
-        reader = self._fast
-        requests: list[Request] = []
-        try:
-            rest = data
-            while len(rest) > FAST_SLICE_SIZE:
-                reader.feed(rest[:FAST_SLICE_SIZE])
-                requests += iter(reader.gets, _NOT_ENOUGH)
-                rest = rest[FAST_SLICE_SIZE:]
-            reader.feed(rest)
-            value = reader.gets()
-            if not requests and type(value) is list and not reader.has_data():
-                # One request that took every byte: no sentinel is needed to see the end.
-                text = b"".join(value)
-                is_plain = _CARRIAGE_RETURN not in text and value[0] not in _CROSS_PROTOCOL
-                if is_plain and data.count(b"\r\n") == 1 + 2 * len(value):
-                    self.last.request, self.last.wire = value, data
-                    return [value]
-            reader.feed(_SENTINEL)
-            while type(value) is list:
-                requests.append(value)
-                value = reader.gets()
-            if value is _NOT_ENOUGH:
-                value = reader.gets()
-            if (
-                value == _SENTINEL_VALUE
-                and not reader.has_data()
-                and _CROSS_PROTOCOL.isdisjoint(map(_first_word, requests))
-            ):
-                arguments = list(chain.from_iterable(requests))
-                text = b"".join(arguments)
-                if _CARRIAGE_RETURN not in text or text.find(b"\r\n") < 0:
-                    if data.count(b"\r\n") == len(requests) + 2 * len(arguments):
-                        return requests
-                elif b"".join(map(pack_command, map(tuple, requests))) == data:
-                    return requests
-        except (hiredis.HiredisError, TypeError, LookupError):
-            # Not a row of lists of bytes, or not RESP at all: the careful way says what it is.
-            pass
-        self._fast = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
-        return None
 
     # -- the careful way -------------------------------------------------------------------------
 
@@ -278,7 +163,7 @@ class RequestReader:
         self._arguments = []
         self._request_start, self._taken_size = self._position, 0
         if request:
-            if request[0] in _CROSS_PROTOCOL:
+            if request[0] in CROSS_PROTOCOL:
                 self.dropped = True
                 return False
             requests.append(request)
@@ -362,19 +247,6 @@ class RequestReader:
             self._bulk_size = -1
             self._missing -= 1
         return True
-
-
-def _may_hold_other_types(data: bytes) -> bool:
-    """Whether something in `data` could be the header of a set, attribute, push or verbatim string.
-
-    Each mark is looked for alone: that is a memchr, many times faster than a pattern with a choice of marks.
-    """
-    return (
-        (0x3E in data and _PUSH.search(data) is not None)
-        or (0x3D in data and _VERBATIM.search(data) is not None)
-        or (0x7E in data and _SET.search(data) is not None)
-        or (0x7C in data and _ATTRIBUTE.search(data) is not None)
-    )
 
 
 def _number(buffer: bytearray, start: int, end: int) -> int | None:

@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol, Session):
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.reader = RequestReader(last=server.context.last_request)
+        self.reader = RequestReader()
         self.transport: asyncio.Transport
         self.is_closed = False
         self.is_tls = False

@@ -1,7 +1,8 @@
 """The fast way and the careful way agree.
 
 Goal: what is read never depends on the way taken. Method: the same bytes, ordinary, random and made to deceive the
-counting, go to a reader with its fast way and to one without; ordinary traffic must also really take the fast way.
+counting, go to a reader with its fast way, compiled and not, and to one without; ordinary traffic must also really take
+the fast way.
 """
 
 from __future__ import annotations
@@ -13,18 +14,26 @@ from itertools import product
 
 import pytest
 
+from headrace.protocol import packing, plain_frames
 from headrace.protocol.packing import pack_command
-from headrace.protocol.reader import FAST_SLICE_SIZE, Request, RequestReader
+from headrace.protocol.plain_frames import SLICE_SIZE, Request, Split
+from headrace.protocol.reader import RequestReader
 
 SEEDS = (20261, 20262, 20263, 20264)
+
+SPLITTERS: list[Callable[[], Split]] = list({plain_frames.splitter, packing.splitter})
+"""Of the plain form, and of the compiled one where there is one."""
 
 Outcome = tuple[list[Request], bytes | None, bool, int]
 
 
-def outcome(data: bytes, *, is_fast: bool, split: int = 0) -> Outcome:
+def never(data: bytes, bulk_size_max: int) -> tuple[list[Request], int]:
+    return [], 0
+
+
+def outcome(data: bytes, way: Split, split: int = 0) -> Outcome:
     reader = RequestReader()
-    if not is_fast:
-        reader._feed_fast = lambda data: None  # type: ignore[method-assign]
+    reader._split = way
     requests = reader.feed(data[:split]) if split else []
     requests += reader.feed(data[split:])
     # What stays behind in hiredis would show in the next read.
@@ -38,12 +47,15 @@ def outcome(data: bytes, *, is_fast: bool, split: int = 0) -> Outcome:
     )
 
 
-def assert_same(data: bytes) -> None:
-    assert outcome(data, is_fast=True) == outcome(data, is_fast=False), data
+def assert_same(data: bytes, split: int = 0) -> None:
+    expected = outcome(data, never)
+    for splitter in SPLITTERS:
+        assert outcome(data, splitter(), split) == expected, (splitter, data, split)
 
 
-def takes_fast_way(data: bytes) -> bool:
+def takes_fast_way(data: bytes, way: Split) -> bool:
     reader = RequestReader()
+    reader._split = way
 
     def careful(count_max: int | None = None) -> list[Request]:
         raise AssertionError("the careful way was taken")
@@ -79,16 +91,21 @@ def takes_fast_way(data: bytes) -> bool:
 @pytest.mark.parametrize("count", [1, 2, 16, 500])
 def test_ordinary_traffic_takes_the_fast_way(arguments: tuple[bytes, ...], count: int) -> None:
     data = pack_command(arguments) * count
-    assert takes_fast_way(data)
+    for splitter in SPLITTERS:
+        assert takes_fast_way(data, splitter())
     reader = RequestReader()
     assert reader.feed(data) == [list(arguments)] * count
     assert reader.buffered_size == 0
 
 
-def test_a_long_pipeline_cut_anywhere_keeps_to_the_fast_way_but_for_the_cut_request() -> None:
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_a_long_pipeline_cut_anywhere_keeps_to_the_fast_way_but_for_the_cut_request(
+    splitter: Callable[[], Split],
+) -> None:
     request = (b"XADD", b"s", b"*", b"field", b"value")
     data = pack_command(request) * 1000
     reader = RequestReader()
+    reader._split = splitter()
     careful_sizes: list[int] = []
     feed_carefully = reader._feed_carefully
 
@@ -173,12 +190,12 @@ def test_what_deceives_the_counting_reads_alike(data: bytes) -> None:
         whole = before + data + after
         assert_same(whole)
         for split in range(1, len(whole), 5):
-            assert outcome(whole, is_fast=True, split=split) == outcome(whole, is_fast=False)
+            assert_same(whole, split)
 
 
 @pytest.mark.parametrize("data", DECEPTIONS)
 def test_what_deceives_the_counting_reads_alike_in_a_read_of_many_slices(data: bytes) -> None:
-    filler = pack_command((b"SET", b"k", b"v" * FAST_SLICE_SIZE)) + pack_command((b"GET", b"k")) * 9
+    filler = pack_command((b"SET", b"k", b"v" * SLICE_SIZE)) + pack_command((b"GET", b"k")) * 9
     for whole in (filler + data, data + filler, filler + data + filler):
         assert_same(whole)
 
@@ -245,7 +262,7 @@ def test_random_and_damaged_pipelines_read_alike(seed: int) -> None:
         whole = bytes(data)
         assert_same(whole)
         split = rng.randrange(1, len(whole) + 1) if whole else 0
-        assert outcome(whole, is_fast=True, split=split) == outcome(whole, is_fast=False)
+        assert_same(whole, split)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -255,17 +272,21 @@ def test_random_requests_are_read_as_they_were_packed_however_they_are_cut(seed:
     for _ in range(150):
         expected = [[random_value(rng) for _ in range(rng.randrange(1, 7))] for _ in range(rng.randrange(1, 60))]
         data = b"".join(pack_command(tuple(request)) for request in expected)
-        reader, requests, start = RequestReader(), [], 0
-        while start < len(data):
-            size = rng.choice((1, 7, 64, 700, 5000))
-            requests += reader.feed(data[start : start + size])
-            start += size
-        assert requests == expected
-        assert reader.buffered_size == 0
+        for splitter in SPLITTERS:
+            reader, requests, start = RequestReader(), [], 0
+            reader._split = splitter()
+            while start < len(data):
+                size = rng.choice((1, 7, 64, 700, 5000))
+                requests += reader.feed(data[start : start + size])
+                start += size
+            assert requests == expected
+            assert reader.buffered_size == 0
 
 
-def test_a_value_above_bulk_size_max_is_refused_in_a_fast_read_too() -> None:
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_a_value_above_bulk_size_max_is_refused_in_a_fast_read_too(splitter: Callable[[], Split]) -> None:
     reader = RequestReader(bulk_size_max=100)
+    reader._split = splitter()
     assert reader.feed(pack_command((b"SET", b"k", b"v" * 101))) == []
     assert reader.error is not None
     assert reader.error.text == b"invalid bulk length"

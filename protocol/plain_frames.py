@@ -1,0 +1,158 @@
+"""Requests out of bytes and commands into bytes, with what hiredis has in C: `frames` where that was not compiled.
+
+Both modules do the same, and the same tests hold for both; `packing` chooses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import chain, product
+from operator import itemgetter
+from typing import Final
+
+import hiredis
+
+Request = list[bytes]
+Split = Callable[[bytes, int], tuple[list[Request], int]]
+"""`(data, bulk_size_max)` -> the whole and plain requests `data` begins with, and how many bytes those take."""
+
+CROSS_PROTOCOL: Final = frozenset(
+    bytes(letters) for word in (b"POST", b"HOST:") for letters in product(*({letter, letter | 0x20} for letter in word))
+)
+"""In any case: the first words of HTTP requests that a browser may have been tricked into sending."""
+SLICE_SIZE: Final = 16 * 1024
+"""Bytes given to hiredis at once: it moves all that is left each time a kilobyte has been read."""
+
+_CARRIAGE_RETURN: Final = 0x0D
+_LAST_REQUEST: Final = re.compile(rb".*\r\n(?=\*[0-9])", re.DOTALL)
+"""All before what looks like the last request header. `*` followed by no digit is the ID of an XADD."""
+
+_LARGE_COUNT: Final = re.compile(rb"\*[0-9]{5}")
+"""A count that hiredis would reserve a long list for: the careful way reads it."""
+_VERBATIM: Final = re.compile(rb"=[0-9]+\r\n...:", re.DOTALL)
+"""The header and type tag of a verbatim string; after the value `a=5` no colon can stand there."""
+_SET: Final = re.compile(rb"~[0-9]+\r\n")
+_ATTRIBUTE: Final = re.compile(rb"\|[0-9]+\r\n")
+_PUSH: Final = re.compile(rb">[0-9]+\r\n")
+"""Headers of what hiredis gives as lists, too. The mark `~` and the read ID `>` have no number behind them."""
+
+_SENTINEL: Final = b":7\r\n"
+_SENTINEL_VALUE: Final = 7
+"""Fed behind the data: it comes back alone, and as the last of all, unless hiredis is in the middle of something."""
+_NOT_ENOUGH: Final = object()
+"""What hiredis gives when it needs more bytes; its default, False, is also what it reads from `#f`."""
+_first_word = itemgetter(0)
+
+
+def pack_command(words: list[bytes] | tuple[bytes, ...]) -> bytes:
+    """`(b"XLEN", b"s")` -> `*2\\r\\n$4\\r\\nXLEN\\r\\n$1\\r\\ns\\r\\n`."""
+    packed: bytes = hiredis.pack_command(tuple(words))  # type: ignore[arg-type]  # annotated as a tuple of one
+    return packed
+
+
+def pack_added(argv: list[bytes], pairs_at: int, id_bulk: bytes) -> tuple[bytes, bytes]:
+    """The entry that an XADD adds, in its reply form, and the record of it: `XADD key id field value ...`.
+
+    `argv[pairs_at:]` are its fields and values; `id_bulk` is its ID as a bulk string.
+    """
+    pairs = pack_command(argv[pairs_at:])
+    start = pack_command(argv[:2])
+    count = len(argv) - pairs_at
+    entry = b"*2\r\n" + id_bulk + pairs
+    return entry, b"*%d\r\n" % (count + 3) + start[len(b"*2\r\n") :] + id_bulk + pairs[len(b"*%d\r\n" % count) :]
+
+
+def splitter() -> Split:
+    """What takes plain requests off the front of bytes, for one reader."""
+    return _Splitter().split
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
+
+    def split(self, data: bytes, bulk_size_max: int) -> tuple[list[Request], int]:
+        """The whole and plain requests `data` begins with; none of them if there is any doubt."""
+        if len(data) <= bulk_size_max:
+            if data[-2:] == b"\r\n":
+                requests = self._read_all(data)
+                if requests is not None:
+                    return requests, len(data)
+            # A long pipeline is cut anywhere by the socket.
+            head = _LAST_REQUEST.match(data)
+            requests = None if head is None else self._read_all(head[0])
+            if head is not None and requests is not None:
+                return requests, head.end()
+        return [], 0
+
+    def _read_all(self, data: bytes) -> list[Request] | None:
+        r"""What hiredis makes of `data`, which begins with `*` and ends with CR LF. None: the careful way must decide.
+
+        The proof. The sentinel came last and alone, or nothing was left behind the first value: so `data` is a row of
+        complete values, all of them non-empty lists (taking the first word or joining raises for all else). Sets,
+        attributes, pushes and verbatim strings were excluded by their headers and maps are no lists, so these are
+        arrays. Their elements are bytes, for the same reason: bulk strings, simple strings or big numbers. Count the
+        CR LF: one for each array header; one for each simple string or big number; for a bulk string one after its
+        length and, as no value contains one, at most one that ends in the two bytes after the value. The count is
+        therefore at most arrays + 2 * elements, and reaches it only if all elements are bulk strings. hiredis takes
+        numbers in the same one form as the careful way and looks at the two bytes as little, a count of four digits is
+        below every ceiling, and no value is longer than `data`.
+
+        Values may contain CR LF after all if packing the requests gives `data` back: that is a proof in itself, but a
+        dearer one. Benchmark rows: all.
+        """
+        if _LARGE_COUNT.search(data) is not None or _may_hold_other_types(data):
+            return None
+        reader = self._reader
+        requests: list[Request] = []
+        try:
+            rest = data
+            while len(rest) > SLICE_SIZE:
+                reader.feed(rest[:SLICE_SIZE])
+                requests += iter(reader.gets, _NOT_ENOUGH)
+                rest = rest[SLICE_SIZE:]
+            reader.feed(rest)
+            value = reader.gets()
+            if not requests and type(value) is list and not reader.has_data():
+                # One request that took every byte: no sentinel is needed to see the end.
+                text = b"".join(value)
+                is_plain = _CARRIAGE_RETURN not in text and value[0] not in CROSS_PROTOCOL
+                if is_plain and data.count(b"\r\n") == 1 + 2 * len(value):
+                    return [value]
+            reader.feed(_SENTINEL)
+            while type(value) is list:
+                requests.append(value)
+                value = reader.gets()
+            if value is _NOT_ENOUGH:
+                value = reader.gets()
+            if (
+                value == _SENTINEL_VALUE
+                and not reader.has_data()
+                and CROSS_PROTOCOL.isdisjoint(map(_first_word, requests))
+            ):
+                arguments = list(chain.from_iterable(requests))
+                text = b"".join(arguments)
+                if _CARRIAGE_RETURN not in text or text.find(b"\r\n") < 0:
+                    if data.count(b"\r\n") == len(requests) + 2 * len(arguments):
+                        return requests
+                elif b"".join(map(pack_command, map(tuple, requests))) == data:
+                    return requests
+        except (hiredis.HiredisError, TypeError, LookupError):
+            # Not a row of lists of bytes, or not RESP at all: the careful way says what it is.
+            pass
+        self._reader = hiredis.Reader(notEnoughData=_NOT_ENOUGH)
+        return None
+
+
+def _may_hold_other_types(data: bytes) -> bool:
+    """Whether something in `data` could be the header of a set, attribute, push or verbatim string.
+
+    Each mark is looked for alone: that is a memchr, many times faster than a pattern with a choice of marks.
+    """
+    return (
+        (0x3E in data and _PUSH.search(data) is not None)
+        or (0x3D in data and _VERBATIM.search(data) is not None)
+        or (0x7E in data and _SET.search(data) is not None)
+        or (0x7C in data and _ATTRIBUTE.search(data) is not None)
+    )
