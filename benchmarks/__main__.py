@@ -1,70 +1,41 @@
-"""Runs the rows on both servers in turn and prints the median of the ratios.
+"""Runs the rows on all servers in turn and prints the medians.
 
-Both servers run on this machine, each with `appendonly yes` and `appendfsync everysec` in a folder of its own. Runs
-alternate (Headrace, Redis; Redis, Headrace; ..) so that a slow minute of the machine meets both. A ratio is Headrace
-divided by Redis of one pair; the median over the pairs is shown. `CPU` is the ratio of processor time the servers took
-for the same work, Redis divided by Headrace: where the client is slower than both servers, only that tells them apart.
+The servers run on this machine with `appendonly yes` and `appendfsync everysec`, started anew for each row, in folders
+of their own. Runs alternate (Headrace, Redis; Redis, Headrace; ..) so that a slow minute of the machine meets all. A
+ratio says how many times better than the other server Headrace was: the median over the pairs, the smallest and the
+largest. `CPU us` is the processor time the server took for one request, with its own ratio: where the client is slower
+than the servers, only that tells them apart.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.load import MissingTool, cpu_time, find_redis_benchmark
-from benchmarks.rows import ROWS, Row
+from benchmarks.load import MissingTool, Refused, find_redis_benchmark
+from benchmarks.peers import DEFAULT_NAMES, PEER_NAMES, MissingPeer, Peer, PeerServer, find_peer
+from benchmarks.results import SUBJECT, Result, run_of
+from benchmarks.row import Row
+from benchmarks.rows import ROWS
 
-from support.servers import Server, oracle_folder
-
-PERSISTENCE = ("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
+OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
 """Rewrites have a row of their own: in the others they would begin in the middle of some runs and not of others."""
+CLIENTS_MAX = "10100"
+OPEN_FILES = 10_500
+"""For the row of ten thousand connections."""
 
 
-@dataclass
-class Result:
-    """Numbers of one row, by server name, in order of the runs."""
-
-    row: Row
-    numbers: dict[str, list[float]] = field(default_factory=dict)
-    cpu_s: dict[str, list[float]] = field(default_factory=dict)
-    """Processor time of the server in each run."""
-
-    def median(self, name: str) -> float:
-        """The middle number of one server."""
-        return statistics.median(self.numbers[name])
-
-    @property
-    def ratio(self) -> float | None:
-        """Median over the pairs of Headrace / Redis; None without Redis."""
-        return median_ratio(self.numbers, "headrace", "oracle")
-
-    @property
-    def cpu_ratio(self) -> float | None:
-        """Median over the pairs of Redis' processor time / Headrace's; None without Redis."""
-        return median_ratio(self.cpu_s, "oracle", "headrace")
-
-
-def median_ratio(numbers: dict[str, list[float]], upper: str, lower: str) -> float | None:
-    """The middle one of the ratios of paired runs; None if only one server ran."""
-    if len(numbers) < 2:
-        return None
-    return statistics.median(above / below for above, below in zip(numbers[upper], numbers[lower], strict=True))
-
-
-@contextmanager
-def running_servers() -> Iterator[list[Server]]:
-    """Headrace, and Redis where there is one, each in its own temporary folder."""
-    names = ["headrace", *(["oracle"] if oracle_folder() else [])]
+@contextlib.contextmanager
+def running(peers: list[Peer]) -> Iterator[list[PeerServer]]:
+    """A server for each peer, in its own temporary folder."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        servers = [Server(name, Path(folder) / name, *PERSISTENCE) for name in names]
+        servers = [PeerServer(peer, Path(folder) / peer.name, *OPTIONS, "--maxclients", CLIENTS_MAX) for peer in peers]
         try:
             yield [server.start() for server in servers]
         finally:
@@ -72,86 +43,137 @@ def running_servers() -> Iterator[list[Server]]:
                 server.kill()
 
 
-def measure(row: Row, servers: list[Server], runs: int | None) -> Result:
-    """All runs of one row, the servers taking turns in being first."""
-    result = Result(row)
-    for server in servers:
-        row.prepare(server)
-    for number in range(min(runs or row.runs, row.runs)):
-        for server in servers if number % 2 == 0 else reversed(servers):
-            cpu_before_s = cpu_time(server)
-            result.numbers.setdefault(server.name, []).append(row.measure(server))
-            result.cpu_s.setdefault(server.name, []).append(cpu_time(server) - cpu_before_s)
+def measure(row: Row, peers: list[Peer], runs: int | None) -> Result:
+    """All runs of one row, the servers taking turns in being first. Raises Refused if it is Headrace that refuses."""
+    result = Result.of(row)
+    with running([peer for peer in peers if row.is_light or not peer.is_light]) as servers:
+        refusing: set[PeerServer] = set()
+        for server in servers:
+            with leaving_out(refusing, server, row):
+                row.prepare(server)
+        for number in range(min(runs or row.runs, row.runs)):
+            first = number % len(servers)
+            for server in servers[first:] + servers[:first]:
+                if server not in refusing:
+                    with leaving_out(refusing, server, row):
+                        result.add(server.name, row.measure(server))
     return result
 
 
-def shown(result: Result, name: str) -> str:
-    """One server's number; small ones with decimals."""
-    number = result.median(name)
-    return f"{number:>12,.0f}" if number >= 100 else f"{number:>12.2f}"
+@contextlib.contextmanager
+def leaving_out(refusing: set[PeerServer], server: PeerServer, row: Row) -> Iterator[None]:
+    """A peer that does not know the row's command is left out of it, with a line that says so."""
+    try:
+        yield
+    except Refused as error:
+        if server.name == SUBJECT:
+            raise
+        refusing.add(server)
+        print(f"{server.peer.title} is left out of {row.name}: {error}", file=sys.stderr)
 
 
-def table_line(result: Result) -> str:
-    """One line of the printed table."""
-    numbers = shown(result, "headrace")
-    if result.ratio is None:
-        return f"{result.row.title:26}{numbers}{'-':>12}{'-':>8}{'-':>8}  {result.row.unit}"
-    ratios = f"{result.ratio:>8.2f}{result.cpu_ratio:>8.2f}"
-    return f"{result.row.title:26}{numbers}{shown(result, 'oracle')}{ratios}  {result.row.unit}"
+def shown(number: float | None) -> str:
+    """A number; small ones with decimals."""
+    if number is None:
+        return f"{'-':>11}"
+    return f"{number:>11,.0f}" if number >= 100 else f"{number:>11.2f}"
 
 
-def as_json(results: list[Result]) -> str:
-    """All numbers, for comparing one day with another."""
-    rows = [
-        {
-            "row": result.row.name,
-            "unit": result.row.unit,
-            "numbers": result.numbers,
-            "ratio": result.ratio,
-            "cpu_s": result.cpu_s,
-            "cpu_ratio": result.cpu_ratio,
-        }
-        for result in results
-    ]
-    return json.dumps({"rows": rows}, indent=2)
+def table_lines(result: Result, peers: list[Peer]) -> Iterator[str]:
+    """The row's lines of the printed table, one a server."""
+    title = f"{result.title}, {result.unit}"
+    for peer in peers:
+        if peer.name in result.numbers:
+            ratios, cpu_ratios = result.ratios(peer.name), result.cpu_ratios(peer.name)
+            if peer.name == SUBJECT:
+                ratios = cpu_ratios = []
+            spread = f"{statistics.median(ratios):>7.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else ""
+            cpu_ratio = f"{statistics.median(cpu_ratios):>7.2f}" if cpu_ratios else ""
+            numbers = shown(result.median(peer.name)), shown(result.cpu_median(peer.name))
+            yield f"{title:52}{peer.name:>10}{numbers[0]}{spread:<22}{numbers[1]}{cpu_ratio}"
+            title = ""
 
 
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", metavar="ROW[,ROW]", help="run these rows: " + ", ".join(row.name for row in ROWS))
-    parser.add_argument("--runs", type=int, help="pairs of runs per row, if fewer than its own (3; what takes long 1)")
+    parser.add_argument("--only", metavar="ROW[,ROW]", help="run these rows; a beginning names all rows that share it")
+    parser.add_argument("--all", action="store_true", help="run all rows, those that take minutes too")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows, and end")
+    parser.add_argument("--runs", type=int, help="runs per row, if fewer than its own (5; what takes long 3 or 1)")
+    parser.add_argument(
+        "--peers",
+        default=",".join(DEFAULT_NAMES),
+        help=f"the servers, of {','.join(PEER_NAMES)}; `all` for those that are installed (default: %(default)s)",
+    )
     parser.add_argument("--json", metavar="FILE", help="also write every number to FILE (`-`: print it instead)")
     options = parser.parse_args()
-    wanted = options.only.split(",") if options.only else [row.name for row in ROWS if row.is_usual]
-    unknown = set(wanted) - {row.name for row in ROWS}
-    if unknown:
-        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if options.list:
+        print("\n".join(f"{row.name:28}{row.title}" for row in ROWS))
+        return 0
+    rows = wanted_rows(parser, options.only, options.all)
+    names = PEER_NAMES if options.peers == "all" else options.peers.split(",")
+    if unknown := set(names) - set(PEER_NAMES):
+        parser.error(f"no such server: {', '.join(sorted(unknown))}")
+    allow_open_files()
     try:
         find_redis_benchmark()
-        results = run([row for row in ROWS if row.name in wanted], options.runs, quiet=options.json == "-")
-    except (MissingTool, subprocess.CalledProcessError) as error:
-        print(f"{error}\n{getattr(error, 'stderr', None) or ''}", file=sys.stderr)
+        peers = installed_peers([SUBJECT, *(name for name in names if name != SUBJECT)])
+        results = run(rows, peers, options.runs, quiet=options.json == "-")
+    except (MissingTool, Refused) as error:
+        print(error, file=sys.stderr)
         return 1
+    document = run_of(peers, results).as_json()
     if options.json == "-":
-        print(as_json(results))
+        print(document)
     elif options.json:
-        Path(options.json).write_text(as_json(results) + "\n")
+        Path(options.json).write_text(document + "\n")
     return 0
 
 
-def run(rows: list[Row], runs: int | None, *, quiet: bool) -> list[Result]:
-    """Measure the rows, printing each line when it is known."""
+def wanted_rows(parser: argparse.ArgumentParser, only: str | None, is_all: bool) -> list[Row]:
+    """The rows that were asked for, in the order of the table."""
+    if only is None:
+        return [row for row in ROWS if is_all or row.is_usual]
+    exact = {row.name for row in ROWS}
+    wanted: set[str] = set()
+    for word in only.split(","):
+        matching = {word} if word in exact else {name for name in exact if name.startswith(word)}
+        if not matching:
+            parser.error(f"no such row: {word}; --list names them")
+        wanted |= matching
+    return [row for row in ROWS if row.name in wanted]
+
+
+def allow_open_files() -> None:
+    """Raise the soft limit, as far as that is allowed; the servers inherit it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+
+
+def installed_peers(names: list[str]) -> list[Peer]:
+    """The peers of these names; those that are missing are left out with a line each."""
+    peers = []
+    for name in names:
+        try:
+            peers.append(find_peer(name))
+        except MissingPeer as error:
+            print(error, file=sys.stderr)
+    return peers
+
+
+def run(rows: list[Row], peers: list[Peer], runs: int | None, *, quiet: bool) -> list[Result]:
+    """Measure the rows, printing the lines of each when they are known."""
     results = []
-    with running_servers() as servers:
-        if len(servers) == 1:
-            print("no redis-server to compare with: `make oracle` installs it", file=sys.stderr)
+    if not quiet:
+        print("\n".join(f"{peer.name}: {peer.title}" for peer in peers))
+        print(f"{'':52}{'':>10}{'median':>11}{'  ratio (spread)':22}{'CPU us':>11}{'ratio':>7}")
+    for row in rows:
+        results.append(measure(row, peers, runs))
         if not quiet:
-            print(f"{'':26}{'Headrace':>12}{'Redis':>12}{'ratio':>8}{'CPU':>8}")
-        for row in rows:
-            results.append(measure(row, servers, runs))
-            if not quiet:
-                print(table_line(results[-1]), flush=True)
+            print("\n".join(table_lines(results[-1], peers)), flush=True)
     return results
 
 

@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from benchmarks.load import requests_per_second
+from benchmarks.load import cpu_time
+from benchmarks.peers import PeerServer
+from benchmarks.row import Row, Sample
+from benchmarks.streams import deliver, fill, new_group
 
-from support.servers import Server
 from support.wire import encode
 
 RELOAD_ENTRIES = 500_000
@@ -21,7 +23,7 @@ PINGS_PER_LOOK = 200
 """PINGs between two looks at whether the rewrite has ended."""
 
 
-def reload_seconds(server: Server) -> float:
+def reload_seconds(server: PeerServer) -> Sample:
     """From the start of the process to the first PONG, on a rewritten log of 500,000 entries, 100,000 of them pending.
 
     The log is what Redis writes: one XADD an entry and one XCLAIM a pending entry, consumer by consumer. Ten consumers
@@ -30,12 +32,12 @@ def reload_seconds(server: Server) -> float:
     folder = server.folder / "reload"
     shutil.rmtree(folder, ignore_errors=True)
     write_log(folder / "appendonlydir")
-    loading = Server(server.name, folder, "--appendonly", "yes", start_deadline_s=RELOAD_DEADLINE_S)
+    loading = PeerServer(server.peer, folder, "--appendonly", "yes", start_deadline_s=RELOAD_DEADLINE_S)
     started_s = perf_counter()
     loading.start()
-    elapsed_s = perf_counter() - started_s
+    sample = Sample(perf_counter() - started_s, cpu_time(loading) * 1e6 / (RELOAD_ENTRIES + RELOAD_PENDING))
     loading.kill()
-    return elapsed_s
+    return sample
 
 
 def write_log(folder: Path) -> None:
@@ -58,17 +60,14 @@ def write_log(folder: Path) -> None:
                 base.write(encode((*claim, "JUSTID", "FORCE")))
 
 
-def prepare_rewrite(server: Server) -> None:
+def prepare_rewrite(server: PeerServer) -> None:
     """A million entries, a tenth of them pending."""
-    add = ("XADD", "rewritten", "*", "sensor", "sensor-__rand_int__", "kind", "temperature", "value", "__rand_int__")
-    requests_per_second(server, REWRITE_ENTRIES, *add, pipeline=100, clients=1, random_below=1_000_000)
-    with server.connect() as wire:
-        wire.call("XGROUP", "CREATE", "rewritten", "g", "0")
-        for _ in range(REWRITE_PENDING // 100):
-            wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", 100, "STREAMS", "rewritten", ">")
+    fill(server, "rewritten", REWRITE_ENTRIES)
+    new_group(server, "rewritten")
+    deliver(server, "rewritten", REWRITE_PENDING)
 
 
-def worst_ping_during_rewrite(server: Server) -> float:
+def worst_ping_during_rewrite(server: PeerServer) -> Sample:
     """The longest of the PINGs that follow each other from BGREWRITEAOF until it has ended, in ms."""
     deadline_s = monotonic() + RELOAD_DEADLINE_S
     worst_s = 0.0
@@ -79,4 +78,29 @@ def worst_ping_during_rewrite(server: Server) -> float:
                 started_s = perf_counter()
                 wire.call("PING")
                 worst_s = max(worst_s, perf_counter() - started_s)
-    return worst_s * 1000
+    return Sample(worst_s * 1000)
+
+
+ROWS = (
+    Row(
+        "reload",
+        "reload of 500 k entries, 100 k pending",
+        "s",
+        reload_seconds,
+        target=10.0,
+        runs=1,
+        is_rate=False,
+        is_usual=False,
+    ),
+    Row(
+        "rewrite",
+        "worst PING while 1 M entries are rewritten",
+        "ms",
+        worst_ping_during_rewrite,
+        prepare_rewrite,
+        target=5.0,
+        runs=3,
+        is_rate=False,
+        is_usual=False,
+    ),
+)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.rows import fill
+from benchmarks.streams import fill
 
 from support.servers import Server, oracle_folder
 from support.wire import Wire, encode

@@ -1,0 +1,116 @@
+"""What came out: numbers by row and server, their ratios, and all of it as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import Peer
+from benchmarks.row import Row, Sample
+
+SUBJECT = "headrace"
+
+
+@dataclass
+class Result:
+    """Numbers of one row, by server name, in order of the runs."""
+
+    row: str
+    title: str
+    unit: str
+    is_rate: bool
+    target: float | None
+    series: str
+    size: int
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+    cpu_us: dict[str, list[float]] = field(default_factory=dict)
+    """Processor time of the server for each request; empty where none was measured."""
+
+    @classmethod
+    def of(cls, row: Row) -> Result:
+        """No runs yet."""
+        return cls(row.name, row.title, row.unit, row.is_rate, row.target, row.series, row.size)
+
+    def add(self, name: str, sample: Sample) -> None:
+        """One run of one server."""
+        self.numbers.setdefault(name, []).append(sample.number)
+        if sample.cpu_us is not None:
+            self.cpu_us.setdefault(name, []).append(sample.cpu_us)
+
+    def median(self, name: str) -> float:
+        """The middle number of one server."""
+        return statistics.median(self.numbers[name])
+
+    def cpu_median(self, name: str) -> float | None:
+        """The middle processor time of one server; None if none was measured."""
+        return statistics.median(self.cpu_us[name]) if self.cpu_us.get(name) else None
+
+    def ratios(self, peer: str) -> list[float]:
+        """How many times better than `peer` Headrace was, pair by pair of runs; empty without both."""
+        mine, theirs = self.numbers.get(SUBJECT, []), self.numbers.get(peer, [])
+        if not self.is_rate:
+            mine, theirs = theirs, mine
+        return [above / below for above, below in zip(mine, theirs, strict=False)]
+
+    def cpu_ratios(self, peer: str) -> list[float]:
+        """How many times less processor time than `peer` Headrace took, pair by pair."""
+        pairs = zip(self.cpu_us.get(peer, []), self.cpu_us.get(SUBJECT, []), strict=False)
+        return [theirs / mine for theirs, mine in pairs]
+
+
+@dataclass
+class Run:
+    """One run of the benchmark: where, when, which servers, and the results."""
+
+    machine: dict[str, str]
+    servers: dict[str, str]
+    results: list[Result]
+
+    def as_json(self) -> str:
+        """For `from_json`, and for comparing one day with another."""
+        document = {"machine": self.machine, "servers": self.servers, "rows": []}
+        rows: list[dict[str, Any]] = []
+        for result in self.results:
+            peers = [name for name in self.servers if name != SUBJECT and name in result.numbers]
+            ratios = {name: statistics.median(result.ratios(name)) for name in peers}
+            cpu_ratios = {name: statistics.median(result.cpu_ratios(name)) for name in peers if result.cpu_us.get(name)}
+            rows.append({**asdict(result), "ratio": ratios, "cpu_ratio": cpu_ratios})
+        return json.dumps({**document, "rows": rows}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Run:
+        """The inverse of `as_json`."""
+        document = json.loads(text)
+        results = []
+        for row in document["rows"]:
+            del row["ratio"], row["cpu_ratio"]
+            results.append(Result(**row))
+        return cls(document["machine"], document["servers"], results)
+
+
+def describe_machine() -> dict[str, str]:
+    """What a reader must know to repeat the run; nothing that tells this machine from others of its kind."""
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "processor": f"{len(os.sched_getaffinity(0))} x {_processor()}",
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def run_of(peers: Sequence[Peer], results: list[Result]) -> Run:
+    """What is known when all rows have run."""
+    return Run(describe_machine(), {peer.name: peer.title for peer in peers}, results)
