@@ -5,6 +5,7 @@
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
 #   N       how many sequences `make differential` plays          make differential N=20000
+#   FIRST   the number of the first of them                       make differential SEED=2 FIRST=26 N=1
 #   MINUTES how long `make simulate` and `make soak` go on        make soak MINUTES=30
 #   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
 #   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
@@ -19,6 +20,7 @@ PORT   ?= 6379
 CYCLES ?= 1000
 KILLS  ?= 20
 N      ?= 2000
+FIRST  ?= 0
 SEED   ?=
 SECONDS ?= 60
 FRAMES ?= 10000000
@@ -102,7 +104,8 @@ crash: $(VENV)/.installed-dev
 prove: differential simulate fuzz soak
 
 differential: $(VENV)/.installed-dev
-	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_SEED=$(or $(SEED),1) \
+	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_FIRST=$(FIRST) \
+	  HEADRACE_TEST_DIFFERENTIAL_SEED=$(or $(SEED),1) \
 	  $(BIN)/pytest -s tests/differential $(ARGS)
 
 simulate: MINUTES ?= 60

@@ -14,6 +14,7 @@ from compat.differences import is_known_difference
 from differential.attribution import Argv, Attribution, comparable
 from differential.grammar import Request
 from differential.left_out import SENT_ALONE
+from differential.reach import Reach
 from differential.side import CLOSED, Frames, Side
 from differential.values import CLIENTS
 from support.comparison import first_difference
@@ -27,19 +28,6 @@ PATIENCE_S = 5.0
 IMPATIENCE_S = 0.1
 """The same while a failure is made smaller, which takes hundreds of attempts."""
 
-POPULATED: list[Request] = [
-    *((b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in (1, 2, 3, 5)),
-    (b"XADD", b"t", b"2-1", b"f", b"v"),
-    (b"SET", b"str", b"x"),
-    (b"SET", b"num", b"7"),
-    (b"XGROUP", b"CREATE", b"s", b"g", b"0"),
-    (b"XGROUP", b"CREATE", b"s", b"h", b"2"),
-    (b"XGROUP", b"CREATE", b"t", b"g", b"0"),
-    (b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"3", b"STREAMS", b"s", b">"),
-]
-"""What most sequences begin with: something to hit."""
-
-
 Step = tuple[str, Request]
 
 
@@ -52,11 +40,8 @@ class Duel:
 
     def __init__(self, headrace: Side, redis: Side) -> None:
         self.headrace, self.redis = headrace, redis
-        self.steps: list[Step] = []
-        """The sequence so far."""
-        self.failures: list[tuple[list[Step], Mismatch]] = []
-        """Every mismatch so far, with the sequence that led to it."""
         self.patience_s = PATIENCE_S
+        self.reach = Reach()
         self._waiting: set[str] = set()
         """Clients that the sequence before this one left in an unknown state."""
 
@@ -69,7 +54,6 @@ class Duel:
         self._sent: list[tuple[str, Argv]] = []
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
-        self.steps = []
 
     def step(self, client: str, request: Request) -> None:
         """One request of one client. Raises Mismatch, maybe for an earlier one."""
@@ -77,7 +61,6 @@ class Duel:
             self._play()
         self._speaker = client
         self._batch.append(request)
-        self.steps.append((client, request))
 
     def end(self) -> None:
         """What is left must be the same as well. Raises Mismatch."""
@@ -116,6 +99,8 @@ class Duel:
         for our_frame, their_frame in zip_longest(ours, theirs, fillvalue=b"(nothing)\r\n"):
             known = their_frame if their_frame != b"(nothing)\r\n" else our_frame
             argv, ran = attribution.arrived(known) if known != CLOSED else ([], [])
+            if known != CLOSED:
+                self.reach.answered(argv, ran, known)
             if our_frame == their_frame:
                 continue
             try:
@@ -138,9 +123,7 @@ class Duel:
                     self._fail(f"at the end: {quote(ours_asked)}", *seen)
 
     def _fail(self, where: str, ours: bytes, theirs: bytes) -> None:
-        mismatch = Mismatch(f"{where}\n{first_difference(ours, theirs)}\n\n{self._as_script()}")
-        self.failures.append((list(self.steps), mismatch))
-        raise mismatch
+        raise Mismatch(f"{where}\n{first_difference(ours, theirs)}\n\n{self._as_script()}")
 
     def _as_script(self) -> str:
         """For redis-cli: one paste per block, each block into the terminal of its client."""

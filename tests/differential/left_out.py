@@ -70,6 +70,9 @@ UNFAIR = {
 }
 """Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test."""
 
+UNREACHED = {("SCRIPT|KILL", ""): "no script runs while it is asked: tests/server"}
+"""Options (row, token) that are sent and never taken, with the reason; see `reach`."""
+
 
 def is_unfair(request: tuple[object, ...]) -> bool:
     """Whether the request is not to be sent."""

@@ -1,6 +1,6 @@
 """The smallest part of a sequence on which two servers still do not agree.
 
-hypothesis can shrink as well, but knows nothing of requests; leaving out steps, and then words, takes a second.
+Leaving out steps, and then words, takes a second.
 """
 
 from __future__ import annotations

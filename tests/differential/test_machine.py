@@ -2,33 +2,32 @@
 
     make differential N=20000           so many sequences; CI runs 2,000
     make differential SEED=12345        other sequences
+    make differential FIRST=77 N=1      one of them alone
 
 A failure is shrunk and printed as a script for redis-cli.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
-from hypothesis.errors import Flaky
-from hypothesis.stateful import run_state_machine_as_test
 
-from differential.duel import Duel, Mismatch
+from differential.duel import Duel
 from differential.grammar import ROWS
 from differential.left_out import ADMIN_SENT, LEFT_OUT, is_left_out
-from differential.machine import DifferentialMachine
-from differential.shrinking import shrink
+from differential.machine import draw_sequence
+from differential.shrinking import failure_of, shrink
 from differential.side import Side
 from headrace.commands.table import all_rows
 from support.replies import parse
 from support.servers import Server
 
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "200"))
-STEPS_COUNT = 60
+FIRST = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_FIRST", "0"))
+REACHING_COUNT = 2000
+"""So many sequences take every option of every command."""
 SEED = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEED", "1"))
 
 
@@ -58,25 +57,18 @@ def make_payloads(oracle: Server) -> list[bytes]:
 
 @pytest.mark.oracle
 def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
-    DifferentialMachine.duel = duel
-    machine = settings(
-        max_examples=SEQUENCES_COUNT,
-        stateful_step_count=STEPS_COUNT,
-        deadline=None,
-        database=None,
-        print_blob=False,
-        verbosity=Verbosity.quiet,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    with contextlib.suppress(Mismatch, Flaky):
-        run_state_machine_as_test(seed(SEED)(DifferentialMachine), settings=machine)
-    if duel.failures:
-        steps, failure = duel.failures[0]
-        smallest = shrink(duel, steps)
-        note = ", and not again when repeated" if smallest is None else ""
-        pytest.fail(f"seed {SEED}{note}: {smallest or failure}", pytrace=False)
-    print(f"\n{DifferentialMachine.sequences_count} sequences, {DifferentialMachine.steps_count} steps, seed {SEED}")
+    steps_count = 0
+    for number in range(FIRST, FIRST + SEQUENCES_COUNT):
+        steps = draw_sequence(SEED, number)
+        steps_count += len(steps)
+        failure = failure_of(duel, steps)
+        if failure is not None:
+            smallest = shrink(duel, steps)
+            note = "" if smallest is not None else ", and not again when repeated"
+            pytest.fail(f"seed {SEED}, sequence {number}{note}: {smallest or failure}", pytrace=False)
+    print(f"\n{SEQUENCES_COUNT} sequences, {steps_count} steps, seed {SEED}")
+    missing = duel.reach.missing()
+    assert not missing or SEQUENCES_COUNT < REACHING_COUNT, f"never taken: {sorted(missing)}"
 
 
 def test_every_command_is_sent_or_left_out() -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha1
 
+from xxhash import xxh3_64_intdigest
+
 CLIENTS = ("a", "b", "c")
 """The connections of a sequence; `b` begins with HELLO 3."""
 
@@ -67,6 +69,9 @@ ODD_TIMES: list[Token] = [
 ]  # fmt: skip
 
 
+DIGESTS: list[Token] = [b"%016x" % xxh3_64_intdigest(value) for value in (b"x", b"7", b"hello", b"")]
+
+
 def _digest(script: Token) -> Token:
     assert isinstance(script, bytes)
     return sha1(script).hexdigest().encode()
@@ -103,12 +108,17 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "id": (ENTRY_IDS, ODD_IDS),
     "idmp-duration": ([b"100", b"86400"], [b"0", b"86401", b"-1", b"x"]),
     "idmp-maxsize": ([b"1", b"2", b"100"], [b"0", b"10001", b"-1", b"x"]),
+    "ifdeq-digest": (DIGESTS, [b"0", b"", b"x" * 16, b"0" * 17]),
+    "ifdne-digest": (DIGESTS, [b"0", b"", b"x" * 16, b"0" * 17]),
+    "ifeq-value": ([b"x", b"7", b""], WORDS),
+    "ifne-value": ([b"x", b"7", b""], WORDS),
     "iid": ([b"i", b"j"], WORDS),
     "index": ([b"0", b"0", b"1", b"2"], [b"15", b"16", b"-1", b"x"]),
     "index1": ([b"0", b"1", b"2"], [b"16", b"x"]),
     "index2": ([b"0", b"1", b"2"], [b"16", b"x"]),
     "last-id": ([b"20-1", b"12-1", b"9-9", *ENTRY_IDS], ODD_IDS),
     "lastid": (ENTRY_IDS, ODD_IDS),
+    "lowerbound": ([b"-10", b"0", b"7", b"0.5"], ODD_INTEGERS),
     "max-deleted-id": (ENTRY_IDS, ODD_IDS),
     "milliseconds": (FAR_MS, ODD_TIMES),
     "min-idle-time": ([b"0", b"0", b"50000000"], ODD_TIMES),
@@ -141,10 +151,17 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "type": ([b"stream", b"string"], [b"list", b"nosuch", b""]),
     "unix-time-milliseconds": (FAR_UNIX_MS, ODD_TIMES),
     "unix-time-seconds": (FAR_UNIX_SECONDS, ODD_TIMES),
+    "upperbound": ([b"7", b"8", b"100", b"1e3"], ODD_INTEGERS),
     "username": ([b"default", b"alice"], WORDS),
     "value": (NUMERIC_STRINGS, WORDS),
 }
 """By the argument's name in the command table: (values that are mostly valid, the others)."""
+
+INTEGERS_BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
+    "start": ([b"0", b"1", b"3", b"-1", b"-3"], ODD_INTEGERS),
+    "end": ([b"-1", b"0", b"2", b"5", b"-2"], ODD_INTEGERS),
+}
+"""For names that stand for entry IDs where they are no integers."""
 
 DURATIONS = {"idmp-duration", "milliseconds", "min-idle-time", "ms", "seconds", "timeout", "ttl"}
 """Names of arguments that say how long something takes."""
