@@ -30,6 +30,14 @@ def _require_flush_word(argv: list[bytes]) -> None:
         raise syntax_error()
 
 
+def _tell(context: Context, argv: list[bytes]) -> None:
+    """Tracking clients hear of it. Redis frees memory in a thread, and replies when that has ended, unless told not to
+    wait (ASYNC): so the client hears of what it flushed before it gets its reply."""
+    context.tracking.note_flush()
+    if context.may_block and (len(argv) == 1 or argv[1].upper() == b"SYNC"):
+        context.tracking.tell_before_reply()
+
+
 @command(
     "FLUSHDB",
     arity=-1,
@@ -47,7 +55,7 @@ def flushdb(context: Context, argv: list[bytes]) -> Reply:
     """FLUSHDB [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
     _require_flush_word(argv)
     context.db.clear()
-    context.tracking.note_flush()
+    _tell(context, argv)
     context.log(*argv)
     return OK
 
@@ -70,7 +78,7 @@ def flushall(context: Context, argv: list[bytes]) -> Reply:
     _require_flush_word(argv)
     for db in context.store.databases:
         db.clear()
-    context.tracking.note_flush()
+    _tell(context, argv)
     context.log(*argv)
     return OK
 

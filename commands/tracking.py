@@ -187,6 +187,15 @@ class Tracking:
         for key in changes:
             self._tell(client, None if key is None else [key])
 
+    def tell_before_reply(self) -> None:
+        """The running client hears of all changes so far, its own as well, and then gets its reply."""
+        context, running = self._context, self._context.running
+        context.running = None
+        if running is not None:
+            self.tell_own(running)
+        self.tell_broadcasts()
+        context.running = running
+
     def tell_broadcasts(self) -> None:
         """The turn is over: one message for each prefix, keys in order."""
         self._is_broadcast_due = False

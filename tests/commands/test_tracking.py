@@ -7,12 +7,19 @@ import pytest
 from headrace.commands.table import TABLE
 from headrace.server.config import Config
 from support.inprocess import Caller, Rig, running_server
+from support.lines import split
+from support.servers import Server
+from support.wire import encode
 
 
 def invalidate(*keys: bytes) -> bytes:
     """The RESP3 message that names these keys."""
     named = b"".join(b"$%d\r\n%b\r\n" % (len(key), key) for key in keys)
     return b">2\r\n$10\r\ninvalidate\r\n*%d\r\n%b" % (len(keys), named)
+
+
+VOID = b">2\r\n$10\r\ninvalidate\r\n_\r\n"
+"""The message that nothing is good any more."""
 
 
 @pytest.fixture
@@ -47,8 +54,32 @@ def test_a_flush_makes_everything_void(rig: Rig) -> None:
     cache, writer = tracked(rig), rig.connect()
     cache.call("GET k")
     writer.call("FLUSHALL")
-    assert cache.output() == b">2\r\n$10\r\ninvalidate\r\n_\r\n"
+    assert cache.output() == VOID
     assert not rig.server.context.tracking.table
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "heard"),
+    [
+        ("", ["FLUSHDB", "FLUSHALL SYNC"], 2 * (VOID + b"+OK\r\n")),
+        ("", ["FLUSHDB ASYNC"], b"+OK\r\n" + VOID),
+        ("", ["GET k", "SET k 1", "FLUSHALL"], b"_\r\n+OK\r\n" + invalidate(b"k") + VOID + b"+OK\r\n"),
+        ("BCAST", ["SET k 1", "FLUSHDB"], b"+OK\r\n" + VOID + invalidate(b"k") + b"+OK\r\n"),
+        ("", ["MULTI", "FLUSHDB", "EXEC"], b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" + VOID),
+        ("", ["EVAL \"return redis.call('flushdb')\" 0"], b"+OK\r\n" + VOID),
+    ],
+)
+def test_who_flushes_and_waits_hears_of_it_before_the_reply(
+    options: str, lines: list[str], heard: bytes, server: Server
+) -> None:
+    """Redis leaves the work to a thread and replies when that has ended, except where nobody may be kept waiting."""
+    with server.connect(3) as wire:
+        assert wire.call("CLIENT", "TRACKING", "ON", *options.split()) == b"+OK\r\n"
+        wire.send_bytes(b"".join(encode(split(line)) for line in [*lines, "ECHO end"]))
+        received = b""
+        while not received.endswith(b"end\r\n"):
+            received += wire.receive()
+        assert received == heard + b"$3\r\nend\r\n"
 
 
 def test_own_changes_are_told_behind_the_reply_unless_noloop_says_otherwise(rig: Rig) -> None:
