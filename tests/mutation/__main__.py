@@ -1,48 +1,44 @@
-"""Mutants of the store: small changes to its code, each of which some test of `tests/store` should notice.
+"""Mutants of the store: small changes to its code, each of which some test should notice.
 
-    make mutate [MUTANTS=250] [SEED=1]        so many, drawn from all; 0 tries every one
+    make mutate [MUTANTS=250] [SEED=1] [ARGS="stream log"]    so many, drawn from all; 0 tries every one
 
-cosmic-ray makes the mutants, in a copy of the checkout. One that the tests let live is printed as a diff: either a test
-is missing, or the change is one that nobody can see; docs/testing.md says what is known of those. Ctrl-C ends the run,
-and counts what has been tried.
+cosmic-ray makes the mutants, in a copy of the checkout. Each is shown to the tests of the store and of the commands
+that run the changed lines, the quickest first, in a process of its own, forked from one that has pytest in memory
+already. One that the tests let live is printed as a diff: either a test is missing, or the change is one that nobody
+can see; docs/testing.md says what is known of those. Ctrl-C ends the run, and counts what has been tried.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import os
 import random
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from cosmic_ray.ast import ast_nodes, get_ast_from_path  # type: ignore[import-not-found,unused-ignore]
-from cosmic_ray.mutating import mutate_and_test  # type: ignore[import-not-found,unused-ignore]
+from cosmic_ray.mutating import mutate_code  # type: ignore[import-not-found,unused-ignore]
 from cosmic_ray.plugins import get_operator, operator_names  # type: ignore[import-not-found,unused-ignore]
 from cosmic_ray.work_item import MutationSpec  # type: ignore[import-not-found,unused-ignore]
 
+from mutation.questions import Questions, lines_of_statement
+
 ROOT: Final = Path(__file__).resolve().parents[2]
+TESTS: Final = ("tests/store", "tests/commands")
 TIMEOUT_S: Final = 40
 """A mutant that takes longer counts as killed: it does not come to an end."""
-
-TESTS: Final = {
-    "group": ("stream", "pending"),
-    "idempotence": ("stream",),
-    "ids": ("ids", "nodes"),
-    "log": ("log", "stream"),
-    "nodes": ("nodes", "stream"),
-    "pending": ("pending", "stream"),
-    "stream": ("stream", "nodes"),
-    "trimming": ("nodes", "stream"),
-}
-"""The modules that are changed, and the test modules that are asked, the likeliest first."""
+REPORT_COUNT: Final = 100
+"""Mutants between two lines that tell how far the run is."""
+FORK: Final = get_context("fork")
 
 ALIKE: Final = {
     ("Add", "Sub"), ("Sub", "Add"), ("Mul", "FloorDiv"), ("FloorDiv", "Mul"), ("Pow", "Mul"),
@@ -60,17 +56,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mutation")
     parser.add_argument("--mutants", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("modules", nargs="*", default=list(TESTS), metavar="module")
+    parser.add_argument("modules", nargs="*", metavar="module")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-mutants-") as folder:
         copy = Path(folder) / "headrace"
         left_out = shutil.ignore_patterns(".*", "data", "*.egg-info", "__pycache__", "node_modules", "fuzz-corpus-*")
         shutil.copytree(ROOT, copy, ignore=left_out)
-        os.environ["PYTHONPATH"] = folder  # `headrace` is this copy, not the checkout
+        sys.path.insert(0, folder)  # `headrace` is this copy, not the checkout
         os.chdir(copy)
-        for name in options.modules:
-            subprocess.run(shlex.split(test_command(name)), check=True, stdout=subprocess.DEVNULL)
-        mutants = [mutant for name in options.modules for mutant in mutants_of(name)]
+        questions = _in_child(lambda: Questions(*TESTS))
+        modules = options.modules or sorted(path.stem for path in Path("store").glob("[!_]*.py"))
+        mutants = [mutant for name in modules for mutant in mutants_of(name)]
         all_count = len(mutants)
         random.Random(options.seed).shuffle(mutants)
         if options.mutants:
@@ -78,17 +74,11 @@ def main() -> None:
         print(f"{len(mutants)} of {all_count} mutants, seed {options.seed}", flush=True)
         outcomes: dict[str, Counter[str]] = {}
         try:
-            try_all(mutants, outcomes)
+            try_all(mutants, questions, outcomes)
         except KeyboardInterrupt:
             print("stopped before the end", file=sys.stderr)
         for name, counts in sorted(outcomes.items()):
             print(f"store/{name}.py: {dict(counts)}")
-
-
-def test_command(module: str) -> str:
-    """What must fail once the module is changed."""
-    tests = " ".join(f"tests/store/test_{name}.py" for name in TESTS[module])
-    return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {tests}"
 
 
 def mutants_of(module: str) -> Iterator[MutationSpec]:
@@ -125,15 +115,54 @@ def _function(node: Any) -> str:
     return "" if node is None else str(node.name.value)
 
 
-def try_all(mutants: list[MutationSpec], outcomes: dict[str, Counter[str]]) -> None:
+def try_all(mutants: list[MutationSpec], questions: Questions, outcomes: dict[str, Counter[str]]) -> None:
     """Run the tests on each mutant, print those that live, and count outcomes by module."""
-    for mutant in mutants:
-        module = mutant.module_path.stem
-        result = mutate_and_test([mutant], test_command(module), TIMEOUT_S)
-        outcome = "none" if result.test_outcome is None else result.test_outcome.value
-        outcomes.setdefault(module, Counter())[outcome] += 1
-        if outcome != "killed":
-            print(outcome, mutant.operator_name, result.diff or result.output, sep="\n", flush=True)
+    for number, mutant in enumerate(mutants, 1):
+        if number % REPORT_COUNT == 0:
+            print(f"\n{number} of {len(mutants)} tried", flush=True)
+        path = mutant.module_path
+        before = path.read_text("utf-8")
+        after = mutate_code(before, get_operator(mutant.operator_name)(), mutant.occurrence)
+        lines = lines_of_statement(ast.parse(before), mutant.start_pos[0])
+        tests = questions.of(path.stem, lines)
+        path.write_text(after, "utf-8")
+        try:
+            outcome = _outcome(tests)
+        finally:
+            path.write_text(before, "utf-8")
+        outcomes.setdefault(path.stem, Counter())[outcome] += 1
+        if outcome == "survived":
+            diff = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="", n=2)
+            print(f"\nlives, shown to {len(tests)} tests: {mutant.operator_name}", *diff, sep="\n", flush=True)
+
+
+def _outcome(tests: list[str]) -> str:
+    if not tests:
+        return "survived"
+    status = _in_child(lambda: int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])), timeout_s=TIMEOUT_S)
+    return "survived" if status == 0 else "killed"
+
+
+def _in_child(ask: Callable[[], Any], *, timeout_s: float | None = None) -> Any:
+    """What `ask` returns in a process of its own, which imports the store anew; None if it takes too long, or dies."""
+    receiver, sender = FORK.Pipe(duplex=False)
+
+    def answer() -> None:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        sys.dont_write_bytecode = timeout_s is not None  # two mutants of a second would be taken for the same
+        sender.send(ask())
+
+    child = FORK.Process(target=answer)
+    child.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(timeout_s) else None
+    except EOFError:
+        return None
+    finally:
+        child.kill()
+        child.join()
 
 
 main()

@@ -1,0 +1,80 @@
+"""Which tests run which lines of the store, and how long each takes: what a mutant of a line has to be shown to."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from coverage import Coverage
+
+QUESTIONS_S: Final = 8.0
+"""A mutant is shown to tests of other modules, the quickest first, for no longer than this."""
+
+
+class Questions:
+    """Made by running all tests once, each under its own name."""
+
+    def __init__(self, *tests: str) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        """By test, without its parameters."""
+        self.by_line: dict[str, dict[int, set[str]]] = {}
+        """Tests by the name of a module and its lines. What runs while modules are imported is known to all."""
+        coverage = Coverage(data_file=None, branch=False, source_pkgs=["headrace.store"], config_file=False)
+        coverage.start()
+        status = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[_Stopwatch(self, coverage)])
+        coverage.stop()
+        if status != 0:
+            raise SystemExit("the tests fail before anything is changed")
+        data = coverage.get_data()
+        for file in data.measured_files():
+            lines = data.contexts_by_lineno(file)
+            self.by_line[Path(file).stem] = {line: set(names) for line, names in lines.items()}
+
+    def of(self, module: str, lines: range) -> list[str]:
+        """The tests that run any of these lines."""
+        ran = self.by_line.get(module, {})
+        found = set().union(*(ran.get(line, set()) for line in lines))
+        names = sorted(self.seconds if "" in found else found, key=self.seconds.__getitem__)
+        chosen, total_s = [], 0.0
+        for name in names:
+            total_s += self.seconds[name]
+            if total_s <= QUESTIONS_S or f"/test_{module}.py" in name:
+                chosen.append(name)
+        return chosen
+
+
+class _Stopwatch:
+    """A plugin of pytest that tells the coverage whose lines are running."""
+
+    def __init__(self, questions: Questions, coverage: Coverage) -> None:
+        self._questions, self._coverage = questions, coverage
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._coverage.switch_context(_function_of(item.nodeid))
+        result = yield
+        self._coverage.switch_context("")
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._questions.seconds[_function_of(report.nodeid)] += report.duration
+
+
+def lines_of_statement(tree: ast.AST, line: int) -> range:
+    """The lines of the innermost statement that this line belongs to; of one with a body, those before the body."""
+    found = range(line, line + 1)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
+            body = getattr(node, "body", None)
+            end = body[0].lineno if body else (node.end_lineno or line) + 1
+            if line < max(end, node.lineno + 1):
+                found = range(node.lineno, max(end, node.lineno + 1))
+    return found
+
+
+def _function_of(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
