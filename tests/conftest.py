@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,15 @@ import pytest
 from support.servers import ORACLE_VERSION, Server, is_oracle_required, oracle_folder, oracle_version, redis_cli
 
 StartServer = Callable[..., Server]
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was measured: a process of xdist's is ended before it gets to that, where there is much of it."""
+    coverage = sys.modules.get("coverage")
+    current = coverage.Coverage.current() if coverage is not None else None
+    if current is not None:
+        current.stop()
+        current.save()
 
 
 @pytest.fixture(scope="session")

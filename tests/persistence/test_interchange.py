@@ -14,7 +14,7 @@ from support.wire import Wire
 
 pytestmark = pytest.mark.oracle
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 State = dict[tuple[int, bytes], list[bytes]]
 """Raw replies by (database, key)."""

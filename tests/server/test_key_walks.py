@@ -22,6 +22,12 @@ from headrace.store.stream import Stream
 NOW_MS = 1_700_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No work takes any time, unless a test says so."""
+    monkeypatch.setattr(key_walks, "perf_counter_ns", lambda: 0)
+
+
 def filled(due_count: int, later_count: int) -> Store:
     """Keys of which some are due; those come first in the walk, which goes from the newest to the oldest."""
     store = Store()

@@ -5,6 +5,7 @@ A `#` line starts a dialogue on an emptied server. Every other line is one step:
     @ name value      CONFIG SET
     a> command        the command on connection `a`; a name that ends in 3 (`b3`) speaks RESP3
     a~ command        the same, but the lines of what it brings are compared in any order
+    a= command        the same, waited for: the reply takes some time
     a.                connection `a` is closed
     ms 20             that much time passes on the server's clock
 
@@ -101,9 +102,11 @@ class Stage:
             self.wires.pop(match[1]).close()
             self._wait_until_gone(self.ids[match[1]])
         else:
-            who, mode, command = re.fullmatch(r"([a-z]+3?)([>~]) (.*)", step).groups()  # type: ignore[union-attr]
-            is_ordered = mode == ">"
+            who, mode, command = re.fullmatch(r"([a-z]+3?)([>~=]) (.*)", step).groups()  # type: ignore[union-attr]
+            is_ordered = mode != "~"
             self._wire(who).send(*split(re.sub(r"<id:(\w+)>", lambda found: str(self._id(found[1])), command)))
+            if mode == "=":
+                self._wire(who).wait()
         self._collect(number, step, is_ordered=is_ordered)
 
     def _wire(self, who: str) -> Wire:

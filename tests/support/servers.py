@@ -15,7 +15,7 @@ from pathlib import Path
 from support.wire import Wire
 
 ORACLE_VERSION = "8.10.2"
-START_DEADLINE_S = 30.0
+START_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 15.0
 RETRY_S = 0.02
 

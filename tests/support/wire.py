@@ -69,6 +69,11 @@ class Wire:
         finally:
             self.socket.settimeout(self.timeout_s)
 
+    def wait(self) -> None:
+        """Until some of a reply has arrived; it stays unread. Raises TimeoutError, and ConnectionError."""
+        if not self.buffer:
+            self._fill()
+
     def call(self, *arguments: Argument) -> bytes:
         """Send a request and return its raw reply."""
         self.send(*arguments)
