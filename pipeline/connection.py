@@ -26,6 +26,7 @@ T = TypeVar("T")
 RECEIVE_SIZE: Final = 1 << 20
 BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Waits between attempts to connect again; the last one repeats."""
+ERROR_START: Final = ord("-")
 TRANSIENT: Final = ("LOADING", "BUSY", "TRYAGAIN")
 """Replies that mean: ask again later."""
 
@@ -59,6 +60,8 @@ class Connection:
         self.endpoint = endpoint
         self._socket: socket.socket | None = None
         self._reader = self._new_reader()
+        self._fetched_size = 0
+        """Bytes of the reply that was fetched last."""
 
     def __enter__(self) -> Connection:
         return self
@@ -96,13 +99,13 @@ class Connection:
 
         return self.retry(ask)
 
-    def fetch(self, request: bytes) -> bytes:
+    def fetch(self, request: bytes) -> memoryview:
         """The raw reply to a packed request, unparsed: its end is found by an ECHO sent behind it.
 
         Raises Refused for an error reply, and ServerGone.
         """
 
-        def ask() -> bytes:
+        def ask() -> memoryview:
             self.start_fetch(request)
             return self.finish_fetch()
 
@@ -113,18 +116,20 @@ class Connection:
         self._mark = os.urandom(16).hex().encode()
         self.send(request + pack((b"ECHO", self._mark)))
 
-    def finish_fetch(self) -> bytes:
+    def finish_fetch(self) -> memoryview:
         """The raw reply. Raises Refused and LostConnection."""
         end = b"$32\r\n%b\r\n" % self._mark
-        parts: list[bytes] = []
-        tail = b""
-        while not tail.endswith(end):
-            part = self._receive_some()
-            parts.append(part)
-            tail = tail[-len(end) :] + part if len(part) < len(end) else part
-        reply = b"".join(parts)[: -len(end)]
-        if reply.startswith(b"-"):
-            self._raise_refused(reply[1:].split(b"\r\n", 1)[0].decode("utf-8", "replace"))
+        # As large as the reply before, and some more: replies to the same request are about as long.
+        buffer, size = bytearray(self._fetched_size + RECEIVE_SIZE), 0
+        while not buffer.endswith(end, 0, size):
+            if size == len(buffer):
+                buffer += bytes(size)
+            with memoryview(buffer) as view, view[size:] as room:
+                size += self._receive_into(room)
+        self._fetched_size = size
+        reply = memoryview(buffer)[: size - len(end)]
+        if reply[0] == ERROR_START:
+            self._raise_refused(bytes(reply[1:-2]).decode("utf-8", "replace"))
         return reply
 
     def _raise_refused(self, text: str) -> None:
@@ -134,7 +139,7 @@ class Connection:
 
     # -- one attempt -----------------------------------------------------------------------------
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | memoryview) -> None:
         """Send bytes. Raises LostConnection, and ServerGone if none can be opened."""
         if self._socket is None:
             self._open()
@@ -165,14 +170,19 @@ class Connection:
         return replies
 
     def _receive_some(self) -> bytes:
+        buffer = bytearray(RECEIVE_SIZE)
+        size = self._receive_into(memoryview(buffer))
+        return bytes(buffer[:size])
+
+    def _receive_into(self, room: memoryview) -> int:
         assert self._socket is not None
         try:
-            data = self._socket.recv(RECEIVE_SIZE)
+            size = self._socket.recv_into(room)
         except OSError as error:
             raise self._lost(error) from error
-        if not data:
+        if not size:
             raise self._lost(ConnectionError("the server closed the connection"))
-        return data
+        return size
 
     def _lost(self, error: Exception) -> LostConnection:
         self.close()

@@ -6,15 +6,15 @@ Arrow's, so this module knows nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..store.ids import parse_id
 from .errors import Malformed
 from .page import Page
 
@@ -42,13 +42,19 @@ class _Rows:
     deliveries: Deliveries | None
     malformed: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     """By row: values that did not fit, by field."""
+    _ids: Any = None
     _halves: Any = None
+
+    def ids(self) -> Any:
+        """The column of IDs, as bytes."""
+        if self._ids is None:
+            self._ids = self.page.ids
+        return self._ids
 
     def id_halves(self) -> Any:
         """The two numbers of each ID, as a struct of uint64 columns `ms` and `seq`."""
         if self._halves is None:
-            ids = pa.array(self.page.ids, pa.binary()).cast(pa.string())
-            halves = pc.extract_regex(ids, r"^(?P<ms>[0-9]+)-(?P<seq>[0-9]+)$")
+            halves = pc.extract_regex(self.ids().cast(pa.string()), r"^(?P<ms>[0-9]+)-(?P<seq>[0-9]+)$")
             self._halves = [pc.struct_field(halves, index).cast(pa.uint64()) for index in (0, 1)]
         return self._halves
 
@@ -58,7 +64,7 @@ def _stream(rows: _Rows, kind: Any) -> Any:
 
 
 def _id(rows: _Rows, kind: Any) -> Any:
-    return pa.array(rows.page.ids, pa.binary()).cast(kind)
+    return rows.ids().cast(kind)
 
 
 def _ts(rows: _Rows, kind: Any) -> Any:
@@ -81,35 +87,29 @@ def _half(index: int) -> Callable[[_Rows, Any], Any]:
 def _fields(rows: _Rows, kind: Any) -> Any:
     """All fields as a map; of a repeated field the last value stays, for a map of Spark has each key once."""
     page = rows.page
-    if page.names is not None and page.columns is not None and len(set(page.names)) == len(page.names):
-        width = len(page.names)
-        offsets = pa.array(range(0, width * len(page) + 1, width), pa.int32())
-        keys = pa.array(page.names * len(page), pa.binary())
-        values = pa.array([value for row in zip(*page.columns, strict=True) for value in row], pa.binary())
+    if page.has_unique_fields:
+        sizes, keys, values = page.unzipped()
     else:
         unique = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for pairs in page.pairs()]
-        offsets = _offsets([len(pairs) for pairs in unique])
+        sizes = [len(pairs) for pairs in unique]
         keys = pa.array([key for pairs in unique for key in pairs], pa.binary())
         values = pa.array([value for pairs in unique for value in pairs.values()], pa.binary())
-    return pa.MapArray.from_arrays(offsets, _text(keys, kind.key_type), _text(values, kind.item_type)).cast(kind)
+    keys, values = _text(keys, kind.key_type), _text(values, kind.item_type)
+    return pa.MapArray.from_arrays(_offsets(sizes), keys, values).cast(kind)
 
 
 def _pairs(rows: _Rows, kind: Any) -> Any:
     """All fields and values in their order, as they are."""
-    entries = rows.page.pairs()
-    flat = [item for pairs in entries for item in pairs]
+    sizes, *columns = rows.page.unzipped()
     struct = kind.value_type
-    columns = [_text(pa.array(flat[index::2], pa.binary()), struct.field(index).type) for index in (0, 1)]
+    columns = [_text(column, struct.field(index).type) for index, column in enumerate(columns)]
     items = pa.StructArray.from_arrays(columns, fields=[struct.field(0), struct.field(1)])
-    return pa.ListArray.from_arrays(_offsets([len(pairs) // 2 for pairs in entries]), items).cast(kind)
+    return pa.ListArray.from_arrays(_offsets(sizes), items).cast(kind)
 
 
-def _offsets(sizes: Sequence[int]) -> Any:
-    total, offsets = 0, [0]
-    for size in sizes:
-        total += size
-        offsets.append(total)
-    return pa.array(offsets, pa.int32())
+def _offsets(sizes: Any) -> Any:
+    """Where each entry's part begins, and the last one's ends."""
+    return pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
 
 
 def _text(values: Any, kind: Any) -> Any:
@@ -202,7 +202,7 @@ class Decoder:
     def _complain(self, rows: _Rows) -> None:
         if self.parse_mode == FAILFAST:
             row = min(rows.malformed)
-            entry_id = rows.page.ids[row].decode()
+            entry_id = rows.ids()[row].as_py().decode()
             names = ", ".join(name.decode("utf-8", "replace") for name in rows.malformed[row])
             raise Malformed(
                 f"entry {entry_id} of stream {rows.stream} does not fit the schema in {names} (option parseMode: "
@@ -225,10 +225,9 @@ class Decoder:
 
     def _field(self, rows: _Rows, name: str, kind: Any) -> Any:
         """The values of a field, cast; those that do not fit are null and noted."""
-        values = _values_of(rows.page, name.encode())
-        if values is None:
+        raw = rows.page.values(name.encode())
+        if raw is None:
             return pa.nulls(len(rows.page), kind)
-        raw = pa.array(values, pa.binary())
         try:
             return cast_column(raw, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
@@ -237,16 +236,6 @@ class Decoder:
         for row in bad:
             rows.malformed.setdefault(row, {})[name.encode()] = raw[row].as_py()
         return cast
-
-
-def _values_of(page: Page, name: bytes) -> Sequence[bytes | None] | None:
-    """The last value of a field by entry; None if no entry can have it."""
-    if page.names is not None and page.columns is not None:
-        for index in range(len(page.names) - 1, -1, -1):
-            if page.names[index] == name:
-                return page.columns[index]
-        return None
-    return [dict(zip(pairs[::2], pairs[1::2], strict=True)).get(name) for pairs in page.pairs()]
 
 
 def cast_column(raw: Any, kind: Any) -> Any:
@@ -294,8 +283,3 @@ def _cast_tolerant(raw: Any, kind: Any) -> tuple[Any, list[int]]:
                 middle = (start + end) // 2
                 todo += [(middle, end), (start, middle)]
     return pa.concat_arrays(done), bad
-
-
-def last_id(page: Page) -> int:
-    """The greatest ID of a page that is not empty."""
-    return parse_id(page.ids[-1])

@@ -190,7 +190,7 @@ class ReadOptions(Endpoint):
         "Values that do not fit their column: PERMISSIVE (null, kept in `_corrupt`), DROPMALFORMED or FAILFAST.",
         choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     )
-    page_size: int = option(2000, "Entries per range read.", number(1, 1_000_000))
+    page_size: int = option(5000, "Entries per range read.", number(1, 1_000_000))
     min_partitions: int | None = option(None, "Parts to read at once; the cores of this machine.", number(1, 10_000))
 
 

@@ -1,98 +1,214 @@
 """A page of entries: the raw reply to XRANGE, taken apart.
 
-Nearly every stream holds entries with the same fields in the same order. Such a page is split once at its line ends,
-and a column is then a slice of the tokens: no entry ever becomes a Python object of its own. The lengths that the reply
-announces are compared with those found, so values that contain line ends, or imitate the protocol, are noticed; their
+Nearly every stream holds entries with the same fields in the same order. Such a page is looked at as a grid of lines,
+and a column is made of it when it is asked for: no entry ever becomes a Python object of its own. All that the reply
+announces is compared with what is found, so values that hold line ends, or imitate the protocol, are noticed; their
 page goes through hiredis.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Final, Protocol
 
 import hiredis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from .lines import DATA_SIZE_MAX, Lines, Places
+
+Data = bytes | memoryview
 Pairs = list[bytes]
 """field, value, field, value, ..."""
 
+LINES_BEFORE_FIELDS: Final = 4
+"""Of an entry: `*2`, the size of the ID, the ID, and how many fields and values there are."""
+LINES_PER_FIELD: Final = 4
+"""The size of the name, the name, the size of the value, and the value."""
 
-@dataclass(slots=True)
-class Page:
-    """Entries in ascending order. Either `names` and `columns` are there (all alike), or `entries`."""
 
-    ids: list[bytes]
-    names: list[bytes] | None = None
-    columns: list[list[bytes]] | None = None
-    """By field, values in the order of `ids`."""
-    entries: list[Pairs] | None = None
+class Page(Protocol):
+    """Entries in ascending order. Columns are Arrow's, of bytes."""
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    def __len__(self) -> int: ...
+
+    @property
+    def ids(self) -> Any:
+        """The column of IDs."""
+
+    @property
+    def last_id(self) -> bytes:
+        """The greatest ID; there must be one."""
+
+    @property
+    def has_unique_fields(self) -> bool:
+        """Whether it is known that no entry has a field twice."""
+
+    def values(self, name: bytes) -> Any:
+        """The last value of a field by entry, null where it has none; None if no entry can have it."""
+
+    def unzipped(self) -> tuple[Any, Any, Any]:
+        """How many fields each entry has; and all fields, and their values, an entry's behind the other's."""
 
     def pairs(self) -> list[Pairs]:
-        """Each entry's fields and values, whatever the form of the page."""
-        if self.entries is not None:
-            return self.entries
-        assert self.names is not None
-        assert self.columns is not None
-        rows = zip(*self.columns, strict=True) if self.columns else ((),) * len(self.ids)
+        """Each entry's fields and values."""
+
+    def select(self, wanted: Collection[bytes]) -> Page:
+        """The entries whose IDs are wanted."""
+
+
+class AlikePage:
+    """Entries with the same fields. `starts` and `ends` say by entry where its ID is, and each of its values."""
+
+    def __init__(self, lines: Lines, names: list[bytes], starts: Places, ends: Places) -> None:
+        self._lines = lines
+        self.names = names
+        self._starts = starts
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def ids(self) -> Any:
+        return self._column(0)
+
+    @property
+    def last_id(self) -> bytes:
+        return bytes(self._lines.data[self._starts[-1, 0] : self._ends[-1, 0]])
+
+    @property
+    def has_unique_fields(self) -> bool:
+        return len(set(self.names)) == len(self.names)
+
+    def _column(self, index: int) -> Any:
+        return self._lines.texts(self._starts[:, index], self._ends[:, index])
+
+    def values(self, name: bytes) -> Any:
+        for index in range(len(self.names), 0, -1):
+            if self.names[index - 1] == name:
+                return self._column(index)
+        return None
+
+    def unzipped(self) -> tuple[Any, Any, Any]:
+        fields = pa.array(self.names, pa.binary()).take(
+            pa.array(np.tile(np.arange(len(self.names)), len(self)), pa.int64())
+        )
+        values = self._lines.texts(self._starts[:, 1:].ravel(), self._ends[:, 1:].ravel())
+        return np.full(len(self), len(self.names)), fields, values
+
+    def pairs(self) -> list[Pairs]:
+        columns = [self._column(index).to_pylist() for index in range(1, len(self.names) + 1)]
+        rows: Iterator[tuple[bytes, ...]] = zip(*columns, strict=True)
         return [[item for pair in zip(self.names, row, strict=True) for item in pair] for row in rows]
 
-    def select(self, wanted: set[bytes]) -> Page:
-        """The entries whose IDs are wanted."""
-        keep = [index for index, entry_id in enumerate(self.ids) if entry_id in wanted]
-        if len(keep) == len(self.ids):
-            return self
-        return Page(
-            [self.ids[index] for index in keep],
-            self.names,
-            self.columns and [[column[index] for index in keep] for column in self.columns],
-            self.entries and [self.entries[index] for index in keep],
-        )
+    def select(self, wanted: Collection[bytes]) -> AlikePage:
+        is_wanted = pc.is_in(self.ids, pa.array(list(wanted), pa.binary())).to_numpy(zero_copy_only=False)
+        return AlikePage(self._lines, self.names, self._starts[is_wanted], self._ends[is_wanted])
 
 
-def parse_page(reply: bytes) -> Page:
+class AnyPage:
+    """Entries as Python objects."""
+
+    def __init__(self, ids: list[bytes], entries: list[Pairs]) -> None:
+        self._ids = ids
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def ids(self) -> Any:
+        return pa.array(self._ids, pa.binary())
+
+    @property
+    def last_id(self) -> bytes:
+        return self._ids[-1]
+
+    @property
+    def has_unique_fields(self) -> bool:
+        return all(len(set(pairs[::2])) == len(pairs) // 2 for pairs in self._entries)
+
+    def values(self, name: bytes) -> Any:
+        found = [dict(zip(pairs[::2], pairs[1::2], strict=True)).get(name) for pairs in self._entries]
+        return pa.array(found, pa.binary())
+
+    def unzipped(self) -> tuple[Any, Any, Any]:
+        flat = [item for pairs in self._entries for item in pairs]
+        sizes = np.array([len(pairs) // 2 for pairs in self._entries], np.int64)
+        return sizes, pa.array(flat[::2], pa.binary()), pa.array(flat[1::2], pa.binary())
+
+    def pairs(self) -> list[Pairs]:
+        return self._entries
+
+    def select(self, wanted: Collection[bytes]) -> AnyPage:
+        known = set(wanted)
+        keep = [index for index, entry_id in enumerate(self._ids) if entry_id in known]
+        return AnyPage([self._ids[index] for index in keep], [self._entries[index] for index in keep])
+
+
+def join_pages(pages: list[Page]) -> Page:
+    """One page of several, of which there must be one."""
+    filled = [page for page in pages if len(page)] or pages[:1]
+    if len(filled) == 1:
+        return filled[0]
+    ids = [one for page in filled for one in page.ids.to_pylist()]
+    return AnyPage(ids, [pairs for page in filled for pairs in page.pairs()])
+
+
+def parse_page(reply: Data) -> Page:
     """The entries of a raw reply to XRANGE."""
-    return _parse_alike(reply) or _parse_any(reply)
+    return parse_alike(reply) or _parse_any(reply)
 
 
-def _parse_any(reply: bytes) -> Page:
+def _parse_any(reply: Data) -> AnyPage:
     reader = hiredis.Reader()
-    reader.feed(reply)
+    reader.feed(bytes(reply))
     found: Any = reader.gets()
-    return Page([entry[0] for entry in found], entries=[entry[1] for entry in found])
+    return AnyPage([entry[0] for entry in found], [entry[1] for entry in found])
 
 
-def _parse_alike(reply: bytes) -> Page | None:
-    """Hot: `benchmarks.pipeline source`. None if the entries differ in their fields or hold line ends."""
-    tokens = reply.split(b"\r\n")
-    tokens.pop()
-    if len(tokens) < 5:
+def parse_alike(reply: Data) -> AlikePage | None:
+    """Hot: `benchmarks.pipeline`. None if the entries differ in their fields or hold line ends.
+
+    hiredis parses the first entry. Each other one has to be the same bytes, but for its ID and its values, which have
+    to be as long as it says: then hiredis would find in it what is found here.
+    """
+    if len(reply) > DATA_SIZE_MAX:
         return None
-    count = int(tokens[0][1:])
-    fields_count = int(tokens[4][1:]) // 2
-    stride = 4 + 4 * fields_count
-    if len(tokens) != 1 + count * stride or tokens[1::stride].count(b"*2") != count:
+    lines = Lines(reply)
+    if len(lines) <= LINES_BEFORE_FIELDS:
         return None
-    if tokens[4::stride].count(tokens[4]) != count:
+    count, items_count = (int(number) for number in lines.numbers(lines.starts[[0, 4]], lines.ends[[0, 4]]))
+    width = LINES_BEFORE_FIELDS + LINES_PER_FIELD * (items_count // 2)
+    if reply[0] != ord("*") or count < 1 or len(lines) != 1 + count * width:
         return None
-    ids = tokens[3::stride]
-    if not _are_lengths(tokens[2::stride], ids):
+    first = _first_entry(reply, int(lines.starts[1]), int(lines.ends[width]) + 2)
+    if first is None or len(first) != items_count:
         return None
-    names, columns = [], []
-    for start in range(5, 1 + stride, 4):
-        name = tokens[start + 1]
-        column = tokens[start + 3 :: stride]
-        if tokens[start] != b"$%d" % len(name) or tokens[start::stride].count(tokens[start]) != count:
+    starts, ends = lines.starts[1:].reshape(count, width), lines.ends[1:].reshape(count, width)
+    before = starts[:, 0]
+    """Where what is the same in all entries begins: it ends with the `$` of a size."""
+    sizes = [1, *range(LINES_BEFORE_FIELDS + 2, width, LINES_PER_FIELD)]
+    for line in sizes:
+        same = starts[:, line] + 1 - before
+        if (same != same[0]).any() or not lines.are_equal(before, int(same[0])):
             return None
-        if tokens[start + 1 :: stride].count(name) != count or not _are_lengths(tokens[start + 2 :: stride], column):
+        announced = lines.numbers(starts[:, line], ends[:, line])
+        if (announced != ends[:, line + 1] - starts[:, line + 1]).any():
             return None
-        names.append(name)
-        columns.append(column)
-    return Page(ids, names, columns)
+        before = ends[:, line + 1]
+    values = [line + 1 for line in sizes]
+    return AlikePage(lines, first[::2], starts[:, values], ends[:, values])
 
 
-def _are_lengths(headers: list[bytes], values: list[bytes]) -> bool:
-    """Whether each header announces its value; there are few different pairs."""
-    return all(header == b"$%d" % size for header, size in set(zip(headers, map(len, values), strict=True)))
+def _first_entry(reply: Data, start: int, end: int) -> Pairs | None:
+    """The fields and values of the entry that is between these places; None if it ends elsewhere."""
+    reader = hiredis.Reader()
+    reader.feed(bytes(reply[start:end]))
+    try:
+        _, pairs = reader.gets()
+    except (hiredis.HiredisError, TypeError, ValueError):
+        return None
+    return pairs if isinstance(pairs, list) and not reader.has_data() else None

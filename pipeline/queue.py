@@ -21,7 +21,7 @@ from .connection import Argument, Connection, LostConnection, ReplyError, pack
 from .decode import Decoder, Deliveries
 from .errors import OptionError, PipelineError, refused
 from .options import QueueOptions, cores
-from .page import Page, parse_page
+from .page import Page, join_pages, parse_page
 from .spans import even_steps
 from .survey import key_bytes
 
@@ -126,12 +126,12 @@ class Group:
             page = parse_page(self._connection.fetch(pack(request)))
             pages.append(page.select(wanted))
             if len(page) < self._page_size:
-                return _joined(pages)
+                return join_pages(pages)
             # Far apart: entries between that nobody wants are not read through, the next wanted ID is where to go on.
-            reached = parse_id(page.ids[-1])
+            reached = parse_id(page.last_id)
             first = next((one for one in ids if parse_id(one) > reached), b"")
             if not first:
-                return _joined(pages)
+                return join_pages(pages)
 
     def acknowledge(self, ids: Sequence[bytes], *, delete: bool) -> None:
         """XACK, or XACKDEL."""
@@ -155,7 +155,7 @@ class Group:
             copies: list[tuple[Argument, ...]] = []
             deliveries = dict(zip(ids, counts, strict=True))
             page = self.entries(ids)
-            for entry_id, pairs in zip(page.ids, page.pairs(), strict=True):
+            for entry_id, pairs in zip(page.ids.to_pylist(), page.pairs(), strict=True):
                 origin = ("_dlq_stream", self._key, "_dlq_id", entry_id, "_dlq_deliveries", deliveries[entry_id])
                 producer = f"dlq:{self.stream}:{self.name}"
                 copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
@@ -168,21 +168,6 @@ class Group:
         """Delete a consumer that holds nothing. One that does would take its entries with it."""
         if not any(True for _ in self.held(consumer)):
             self._ask("XGROUP", "DELCONSUMER", self._key, self.name, consumer)
-
-
-def _joined(pages: list[Page]) -> Page:
-    filled = [page for page in pages if len(page)] or pages[:1]
-    if len(filled) == 1:
-        return filled[0]
-    if all(page.names is not None and page.names == filled[0].names for page in filled):
-        columns = [
-            [value for part in parts for value in part]
-            for parts in zip(*(p.columns or [] for p in filled), strict=True)
-        ]
-        return Page([one for page in filled for one in page.ids], filled[0].names, columns)
-    return Page(
-        [one for page in filled for one in page.ids], entries=[pairs for page in filled for pairs in page.pairs()]
-    )
 
 
 class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -389,9 +374,10 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _decode(self, group: Group, share: Share, held: Held) -> Any:
         page = group.entries(held.ids)
         if len(page) != len(held.ids):  # entries that were deleted from the stream stay pending
-            there = set(page.ids)
+            ids = page.ids.to_pylist()
+            there = set(ids)
             keep = [index for index, one in enumerate(held.ids) if one in there]
-            held = Held(page.ids, [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
+            held = Held(ids, [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
         return self.decoder.decode(share.stream, page, Deliveries(share.consumer, held.counts, held.idle_ms))
 
     # -- the lease -------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def _next_request(span: Span, page: Page, last: bytes, page_size: int) -> bytes 
     """What comes after a page; None at the end of the span."""
     if len(page) < page_size:
         return None
-    reached = parse_id(page.ids[-1])
+    reached = parse_id(page.last_id)
     return None if reached >= span.last else _range(span, reached + 1, last, page_size)
 
 
@@ -50,7 +50,7 @@ def _start(connection: Connection, request: bytes) -> bool:
     return True
 
 
-def _finish(connection: Connection) -> bytes | None:
+def _finish(connection: Connection) -> memoryview | None:
     try:
         return connection.finish_fetch()
     except LostConnection:

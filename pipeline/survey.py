@@ -181,7 +181,7 @@ def _read_over(connection: Connection, key: str, start: Position, count: int) ->
         request = ("XRANGE", key_bytes(key), b"(" + format_id(last), b"+", "COUNT", wanted)
         page = parse_page(connection.fetch(pack(request)))
         if len(page):
-            last = parse_id(page.ids[-1])
+            last = parse_id(page.last_id)
         left -= len(page)
         if len(page) < wanted:
             break

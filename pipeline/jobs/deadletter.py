@@ -100,22 +100,24 @@ def write_parquet(folder: Path, stream: str, group: str, page: Page, held: Held)
         import pyarrow.parquet as pq
     except ImportError:
         raise PipelineError("--path needs pyarrow: pip install 'headrace[spark]'") from None
-    counts = dict(zip(held.ids, held.counts, strict=True))
+    ids = page.ids.to_pylist()
+    known = dict(zip(held.ids, held.counts, strict=True))
+    counts = [known[one] for one in ids]
     pairs = pa.list_(pa.struct([("field", pa.binary()), ("value", pa.binary())]))
     table = pa.table(
         {
             "_stream": pa.array([stream] * len(page), pa.string()),
             "_group": pa.array([group] * len(page), pa.string()),
-            "_id": pa.array([one.decode() for one in page.ids], pa.string()),
-            "_deliveries": pa.array([counts[one] for one in page.ids], pa.int64()),
-            "_reason": pa.array(["fatal" if counts[one] == FATAL else "deliveries" for one in page.ids], pa.string()),
+            "_id": page.ids.cast(pa.string()),
+            "_deliveries": pa.array(counts, pa.int64()),
+            "_reason": pa.array(["fatal" if count == FATAL else "deliveries" for count in counts], pa.string()),
             "_pairs": pa.array(
                 [[{"field": f, "value": v} for f, v in zip(p[::2], p[1::2], strict=True)] for p in page.pairs()], pairs
             ),
         }
     )
-    digest = hashlib.sha256(b" ".join([stream.encode(), group.encode(), *page.ids])).hexdigest()[:12]
-    target = folder / f"dead-{page.ids[0].decode()}-{digest}.parquet"
+    digest = hashlib.sha256(b" ".join([stream.encode(), group.encode(), *ids])).hexdigest()[:12]
+    target = folder / f"dead-{ids[0].decode()}-{digest}.parquet"
     temporary = folder / f".{target.name}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

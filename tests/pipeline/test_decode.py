@@ -12,7 +12,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test
 
 from headrace.pipeline.decode import DROPMALFORMED, FAILFAST, PERMISSIVE, Decoder, Deliveries  # noqa: E402
 from headrace.pipeline.errors import Malformed  # noqa: E402
-from headrace.pipeline.page import Page  # noqa: E402
+from headrace.pipeline.page import AlikePage, AnyPage, Page, parse_page  # noqa: E402
+from support.spark_streams import reply_of  # noqa: E402
 
 TEXT, BYTES = pa.string(), pa.binary()
 TS = pa.timestamp("us", tz="UTC")
@@ -21,9 +22,12 @@ CORRUPT = pa.map_(TEXT, BYTES)
 
 def page_of(*entries: list[bytes], alike: bool = False) -> Page:
     ids = [b"%d-%d" % (1000 + index, index) for index in range(len(entries))]
-    if alike:
-        return Page(ids, entries[0][::2], [list(column) for column in zip(*(e[1::2] for e in entries), strict=True)])
-    return Page(ids, entries=list(entries))
+    page = AnyPage(ids, list(entries))
+    if not alike:
+        return page
+    parsed = parse_page(reply_of(list(zip(ids, entries, strict=True))))
+    assert isinstance(parsed, AlikePage)
+    return parsed
 
 
 def rows(page: Page, mode: str = PERMISSIVE, deliveries: Deliveries | None = None, **columns: Any) -> list[Any]:
@@ -39,7 +43,7 @@ def test_id_is_taken_apart() -> None:
 
 
 def test_ids_beyond_time_and_bigint_are_null() -> None:
-    page = Page([b"18446744073709551615-18446744073709551615"], entries=[[b"a", b"1"]])
+    page = AnyPage([b"18446744073709551615-18446744073709551615"], [[b"a", b"1"]])
     assert rows(page, _ts=TS, _ms=pa.int64(), _seq=pa.int64()) == [(None, None, None)]
 
 

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import random
 
+import hiredis
 import pytest
 
-from headrace.pipeline.page import Page, parse_page
-from headrace.protocol.packing import pack_command
+from support.spark_streams import Entry, reply_of
 
-Entry = tuple[bytes, list[bytes]]
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
 
-
-def reply_of(entries: list[Entry]) -> bytes:
-    """As XRANGE answers."""
-    parts = [b"*%d\r\n" % len(entries)]
-    for entry_id, pairs in entries:
-        parts.append(b"*2\r\n$%d\r\n%b\r\n" % (len(entry_id), entry_id) + pack_command(tuple(pairs)))
-    return b"".join(parts)
-
+from headrace.pipeline.page import AlikePage, Page, join_pages, parse_alike, parse_page
 
 ALIKE: list[Entry] = [(b"%d-0" % n, [b"n", b"%d" % n, b"user", b"u" * (n % 3)]) for n in range(1, 30)]
-HOSTILE = [b"\r\n", b"$1\r\nz\r\n", b"*2\r\n$3\r\n1-1\r\n", b"", b"\r", b"\n\r\n", b"$0\r\n\r\n"]
+HOSTILE = [b"\r\n", b"$1\r\nz\r\n", b"*2\r\n$3\r\n1-1\r\n", b"", b"\r", b"\n\r\n", b"$0\r\n\r\n", b"a\nb", b"\n", b"*2"]
 
 
 def entries_of(page: Page) -> list[Entry]:
-    return list(zip(page.ids, page.pairs(), strict=True))
+    assert len(page) == len(page.ids)
+    return list(zip(page.ids.to_pylist(), page.pairs(), strict=True))
 
 
 def test_entries_that_are_alike_become_columns() -> None:
     page = parse_page(reply_of(ALIKE))
+    assert isinstance(page, AlikePage)
     assert page.names == [b"n", b"user"]
-    assert page.columns is not None
-    assert page.columns[0] == [b"%d" % n for n in range(1, 30)]
+    assert page.values(b"n").to_pylist() == [b"%d" % n for n in range(1, 30)]
+    assert page.values(b"other") is None
+    assert page.last_id == b"29-0"
     assert entries_of(page) == ALIKE
+
+
+def test_line_feeds_in_values_do_not_keep_entries_from_being_alike() -> None:
+    entries: list[Entry] = [(b"%d-0" % n, [b"text", b"a\nb\n" * n]) for n in range(5)]
+    page = parse_page(reply_of(entries))
+    assert isinstance(page, AlikePage)
+    assert entries_of(page) == entries
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,19 @@ def test_entries_that_are_alike_become_columns() -> None:
 )
 def test_any_page_gives_its_entries(entries: list[Entry]) -> None:
     assert entries_of(parse_page(reply_of(entries))) == entries
+
+
+def test_reply_whose_sizes_are_wrong_is_never_taken_for_entries_that_are_alike() -> None:
+    """What each byte of a reply is for: with any one changed, the entries are those that hiredis finds, or none."""
+    whole = reply_of(ALIKE[:3])
+    for place in range(len(whole)):
+        for octet in b"0159$*\r\nn":
+            data = whole[:place] + bytes([octet]) + whole[place + 1 :]
+            page = parse_alike(data)
+            if page is not None:
+                reader = hiredis.Reader()
+                reader.feed(data)
+                assert [list(entry) for entry in reader.gets()] == [list(entry) for entry in entries_of(page)]
 
 
 def test_random_pages_with_values_that_imitate_the_protocol() -> None:
@@ -71,3 +87,10 @@ def test_random_pages_with_values_that_imitate_the_protocol() -> None:
 def test_entries_are_selected_by_id(entries: list[Entry]) -> None:
     wanted = {entries[2][0], entries[-1][0]}
     assert entries_of(parse_page(reply_of(entries)).select(wanted)) == [entries[2], entries[-1]]
+
+
+def test_pages_are_joined() -> None:
+    pages = [parse_page(reply_of(ALIKE[:3])), parse_page(b"*0\r\n"), parse_page(reply_of(ALIKE[3:5]))]
+    assert entries_of(join_pages(pages)) == ALIKE[:5]
+    assert join_pages(pages[:2]) is pages[0]
+    assert len(join_pages(pages[1:2])) == 0
