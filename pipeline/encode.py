@@ -1,17 +1,19 @@
-"""Rows to XADD: record batches become packed commands, a row each.
+"""Rows to XADD: a record batch becomes a column of packed commands.
 
-A row without nulls is one `%` on a template that is made once for a batch. Others are packed one by one.
+Arrow joins the commands, a piece of all rows at a time, and no row becomes a Python object on the way, but for the
+digest it is known by. Only rows with `_fields` or `_pairs` are packed one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from xxhash import xxh3_64_hexdigest
 
 from ..protocol.packing import pack_command
@@ -25,15 +27,31 @@ RESERVED = (STREAM, FIELDS, PAIRS, ID, IID, PID, ACK_ID, ACK_STREAM)
 SEPARATOR = b"\0"
 SHARDS = 64
 """Producers that the rows of idempotency=column are spread over: the stream remembers so many for each of them."""
+BYTES = pa.large_binary()
+"""What commands are made of: offsets of 64 bits, for a batch may hold more than two gigabytes."""
+
+Word = bytes | Any
+"""An argument: bytes where it is the same in all rows, else a column."""
+Ack = tuple[bytes, bytes] | None
+"""Stream and ID of the entry to acknowledge once its row is written."""
 
 
 @dataclass(slots=True)
-class Row:
-    """A packed command, and what there is to do once it is done."""
+class Commands:
+    """The rows of a batch as a column of packed commands, and what to acknowledge after each."""
 
-    command: bytes
-    ack: tuple[bytes, bytes] | None = None
-    """(stream, ID) of the entry to acknowledge."""
+    packed: Any
+    acks: Sequence[Ack]
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def bytes_of(self, start: int, count: int) -> memoryview:
+        """So many commands, one behind the other."""
+        part = self.packed.slice(start, count)
+        _, offsets, data = part.buffers()
+        ends = memoryview(offsets).cast("q")
+        return memoryview(data)[ends[part.offset] : ends[part.offset + len(part)]]
 
 
 def trimming(options: WriteOptions) -> list[bytes]:
@@ -49,12 +67,66 @@ def trimming(options: WriteOptions) -> list[bytes]:
     return words if options.trim_limit is None else [*words, b"LIMIT", b"%d" % options.trim_limit]
 
 
-def text(column: Any) -> list[bytes | None]:
-    """The values of a column as they are written: bytes as they are, others as Arrow prints them."""
+def text(column: Any) -> Any:
+    """A column as it is written: bytes as they are, others as Arrow prints them."""
     if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
         column = column.cast(pa.string())
-    values: list[bytes | None] = column.cast(pa.binary()).to_pylist()
-    return values
+    return column.cast(BYTES)
+
+
+# -- packing by columns -----------------------------------------------------------------------------
+
+
+def pack_rows(words: Sequence[Word], fields: Mapping[bytes, Any]) -> Any:
+    """A column of commands: `words`, and then the fields (columns by name) that are not null in the row.
+
+    Hot: `benchmarks.pipeline`.
+    """
+    pieces: list[Word] = [*_count(len(words) + 2 * len(fields), fields.values())]
+    for word in words:
+        pieces += _bulk(word)
+    for name, column in fields.items():
+        both = [*_bulk(name), *_bulk(column)]
+        pieces += [_joined(both)] if column.null_count else both
+    return _joined(pieces, skips_nulls=True)
+
+
+def _count(most: int, columns: Iterable[Any]) -> list[Word]:
+    """The line that says how many words there are: two less for each null."""
+    optional = [column for column in columns if column.null_count]
+    if not optional:
+        return [b"*%d\r\n" % most]
+    count: Any = pa.scalar(most)
+    for column in optional:
+        count = pc.subtract(count, pc.multiply(column.is_null().cast(pa.int64()), 2))
+    return [b"*", text(count), b"\r\n"]
+
+
+def _bulk(word: Word) -> list[Word]:
+    """A word with its size before it."""
+    if isinstance(word, bytes):
+        return [b"$%d\r\n%b\r\n" % (len(word), word)]
+    sizes = pc.binary_length(word)
+    shortest, longest = (size.as_py() for size in pc.min_max(sizes).values())
+    if shortest == longest is not None:
+        return [b"$%d\r\n" % longest, word, b"\r\n"]
+    return [b"$", text(sizes), b"\r\n", word, b"\r\n"]
+
+
+def _joined(pieces: Iterable[Word], *, skips_nulls: bool = False, separator: bytes = b"") -> Any:
+    """The pieces of each row together; what is the same in all rows is joined beforehand."""
+    merged: list[Word] = []
+    for piece in pieces:
+        if merged and isinstance(piece, bytes) and isinstance(merged[-1], bytes) and not separator:
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    columns = [pa.scalar(piece, BYTES) if isinstance(piece, bytes) else piece for piece in merged]
+    handling = "skip" if skips_nulls else "emit_null"
+    return pc.binary_join_element_wise(*columns, pa.scalar(separator, BYTES), null_handling=handling)
+
+
+# -- what the words are -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,155 +147,95 @@ class Encoder:
         """
         return max(1, self.options.idmp_max_size // 2)
 
-    def encode(self, records: Any, first_row: int) -> list[Row]:
+    def encode(self, records: Any, first_row: int) -> Commands:
         """The rows of a RecordBatch; the first of them is the `first_row`-th of its partition."""
+        count = len(records)
         columns = dict(zip(records.schema.names, records.columns, strict=True))
-        keys = self._keys(columns, len(records))
         fields = {name.encode(): text(column) for name, column in columns.items() if name not in RESERVED}
-        is_plain = (
-            FIELDS not in columns
-            and PAIRS not in columns
-            and isinstance(keys, bytes)
-            and all(column.null_count == 0 for name, column in columns.items() if name not in RESERVED)
-        )
-        if is_plain and fields and self.options.idempotency in ("idmp", "none") and self.options.id_mode == "auto":
-            commands = list(self._by_template(keys, fields, first_row, len(records)))
-        else:
-            maps = _more_pairs(columns)
-            ids = self._explicit_ids(columns)
-            places = self._places(columns, first_row, len(records))
-            commands = self._one_by_one(keys, places, ids, fields, maps, first_row)
-        acks = self._acks(columns, len(records))
-        return [Row(command, ack) for command, ack in zip(commands, acks, strict=True)]
+        maps = _maps(columns)
+        self._check_fields(fields, maps, first_row, count)
+        identity = self._identity(columns, fields, maps, range(first_row, first_row + count))
+        words = [b"XADD", self._key(columns), *identity, *trimming(self.options), self._entry_id(columns)]
+        packed = pack_rows(words, fields) if maps is None else _pack_one_by_one(words, fields, maps, count)
+        return Commands(packed, self._acks(columns, count))
 
     def streams(self, records: Any) -> set[bytes]:
         """The keys that a batch is written to."""
-        keys = self._keys(dict(zip(records.schema.names, records.columns, strict=True)), len(records))
-        return {keys} if isinstance(keys, bytes) else set(keys)
+        key = self._key(dict(zip(records.schema.names, records.columns, strict=True)))
+        return {key} if isinstance(key, bytes) else set(key.unique().to_pylist())
 
-    def _keys(self, columns: dict[str, Any], count: int) -> bytes | list[bytes]:
-        """The key of all rows, or of each."""
+    def _check_fields(
+        self, fields: dict[bytes, Any], maps: list[list[bytes]] | None, first_row: int, count: int
+    ) -> None:
+        """Raises PipelineError for a row that has nothing to write."""
+        if any(not column.null_count for column in fields.values()):
+            return
+        has_field = [any(valid) for valid in zip(*(c.is_valid().to_pylist() for c in fields.values()), strict=True)]
+        for row, (has, pairs) in enumerate(zip(has_field or [False] * count, maps or repeat(()), strict=False)):
+            if not has and not pairs:
+                raise PipelineError(f"row {first_row + row} of partition {self.partition} has no fields: all are null")
+
+    def _key(self, columns: dict[str, Any]) -> Word:
         default = self.options.stream.encode() if self.options.stream else None
         if STREAM not in columns:
             if default is None:
                 raise PipelineError("option stream is missing, and the rows have no column _stream")
             return default
-        keys = [key if key is not None else default for key in text(columns[STREAM])]
-        if None in keys:
-            raise PipelineError("a row has null in _stream, and the option stream is missing")
-        return keys  # type: ignore[return-value]
+        keys = text(columns[STREAM])
+        if keys.null_count:
+            if default is None:
+                raise PipelineError("a row has null in _stream, and the option stream is missing")
+            keys = keys.fill_null(pa.scalar(default, BYTES))
+        return keys
 
-    def _places(self, columns: dict[str, Any], first_row: int, count: int) -> Iterable[list[bytes]]:
-        """The words of each row between the key and the trimming: by what it is known."""
+    def _entry_id(self, columns: dict[str, Any]) -> Word:
+        return b"*" if self.options.id_mode == "auto" else _without_nulls(columns, ID, "idMode=explicit")
+
+    def _identity(
+        self, columns: dict[str, Any], fields: dict[bytes, Any], maps: list[list[bytes]] | None, rows: range
+    ) -> list[Word]:
+        """The words by which the stream knows a row again."""
         idempotency = self.options.idempotency
         if self.options.id_mode == "explicit" or idempotency == "none":
-            return ([] for _ in range(count))
+            return []
         if idempotency == "content":
-            return ([b"IDMPAUTO", self.producer.encode()] for _ in range(count))
+            return [b"IDMPAUTO", self.producer.encode()]
         if idempotency == "column":
-            iids = [_not_null(iid) for iid in text(_required(columns, IID, "idempotency=column"))]
-            own = text(columns[PID]) if PID in columns else [None] * count
-            return ([b"IDMP", self._named_pid(pid, iid), iid] for pid, iid in zip(own, iids, strict=True))
-        rows = range(first_row, first_row + count)
-        return ([b"IDMP", self._pid(row // self.chunk)] for row in rows)
+            iids = _without_nulls(columns, IID, "idempotency=column")
+            own = text(columns[PID]).to_pylist() if PID in columns else repeat(None)
+            pids = [self._named_pid(pid, iid) for pid, iid in zip(own, iids.to_pylist(), strict=False)]
+            return [b"IDMP", pa.array(pids, BYTES), iids]
+        chunks = range(rows.start // self.chunk, rows[-1] // self.chunk + 1) if rows else range(0)
+        pids = [f"{self.producer}:{self.partition}:{chunk}".encode() for chunk in chunks]
+        pid: Word = pids[0]
+        if len(pids) > 1:
+            pid = pa.array(pids, BYTES).take(pa.array([row // self.chunk - chunks.start for row in rows]))
+        return [b"IDMP", pid, self._iids(fields, maps, rows)]
 
-    def _pid(self, chunk_index: int) -> bytes:
-        return f"{self.producer}:{self.partition}:{chunk_index}".encode()
-
-    def _iid(self, row: int, values: Iterable[bytes]) -> bytes:
-        """The row's place, and a hash of what it holds: where a repeated task has other rows in its places, as when
+    def _iids(self, fields: dict[bytes, Any], maps: list[list[bytes]] | None, rows: range) -> Any:
+        """Each row's place, and a hash of what it holds: where a repeated task has other rows in its places, as when
         entries of a queue have been claimed meanwhile, they are written twice rather than taken for known ones.
         """
-        return f"{self.batch}.{row % self.chunk}.{xxh3_64_hexdigest(SEPARATOR.join(values))}".encode()
+        if maps is None:
+            contents = _joined(fields.values(), skips_nulls=True, separator=SEPARATOR).to_pylist()
+        else:
+            held = _values_by_row(fields, len(rows))
+            contents = [SEPARATOR.join([*values, *pairs]) for values, pairs in zip(held, maps, strict=True)]
+        batch, chunk = self.batch.encode(), self.chunk
+        digests = map(xxh3_64_hexdigest, contents)
+        iids = [b"%b.%d.%b" % (batch, row % chunk, own.encode()) for row, own in zip(rows, digests, strict=True)]
+        return pa.array(iids, BYTES)
 
     def _named_pid(self, pid: bytes | None, iid: bytes) -> bytes:
         """The producer that the row names in `_pid`, else one of the shards."""
         return b"%b:%b" % (self.producer.encode(), b"%d" % (crc32(iid) % SHARDS) if pid is None else pid)
 
-    def _by_template(
-        self, key: bytes | list[bytes], fields: dict[bytes, list[bytes | None]], first_row: int, count: int
-    ) -> Iterator[bytes]:
-        """Hot: `benchmarks.pipeline sink`."""
-        assert isinstance(key, bytes)
-        is_known = self.options.idempotency == "idmp"
-        row = 0
-        while row < count:
-            chunk_index = (first_row + row) // self.chunk
-            end = min(count, (chunk_index + 1) * self.chunk - first_row) if is_known else count
-            template = self._template(key, self._pid(chunk_index) if is_known else None, list(fields))
-            varying: list[Sequence[Any]] = []
-            if is_known:
-                rows = zip(*(values[row:end] for values in fields.values()), strict=True)
-                places = range(first_row + row, first_row + end)
-                iids = [self._iid(place, own) for place, own in zip(places, rows, strict=True)]
-                varying += [list(map(len, iids)), iids]
-            for values in fields.values():
-                part: list[Any] = values[row:end]
-                varying += [list(map(len, part)), part]
-            yield from map(template.__mod__, zip(*varying, strict=True))
-            row = end
-
-    def _template(self, key: bytes, pid: bytes | None, names: list[bytes]) -> bytes:
-        """A command with `%d` and `%b` for what differs: the row's ID and the values."""
-        words: list[bytes | None] = [b"XADD", key]
-        if pid is not None:
-            words += [b"IDMP", pid, None]
-        words += [*trimming(self.options), b"*"]
-        for name in names:
-            words += [name, None]
-        parts = [b"*%d\r\n" % len(words)]
-        for word in words:
-            if word is None:
-                parts.append(b"$%d\r\n%b\r\n")
-            else:
-                parts.append((b"$%d\r\n%b\r\n" % (len(word), word)).replace(b"%", b"%%"))
-        return b"".join(parts)
-
-    def _one_by_one(
-        self,
-        keys: bytes | list[bytes],
-        places: Iterable[list[bytes]],
-        ids: list[bytes] | None,
-        fields: dict[bytes, list[bytes | None]],
-        maps: list[list[bytes]] | None,
-        first_row: int,
-    ) -> list[bytes]:
-        trim, names = trimming(self.options), list(fields)
-        rows: Iterable[tuple[bytes | None, ...]] = zip(*fields.values(), strict=True) if fields else repeat(())
-        is_placed = self.options.idempotency == "idmp" and self.options.id_mode == "auto"
-        commands = []
-        for index, (place, values) in enumerate(zip(places, rows, strict=False)):
-            pairs = [
-                word for name, value in zip(names, values, strict=True) if value is not None for word in (name, value)
-            ]
-            more = maps[index] if maps is not None else []
-            if is_placed:
-                held = (value for value in values if value is not None)
-                place = [*place, self._iid(first_row + index, (*held, *more))]
-            pairs += more
-            if not pairs:
-                raise PipelineError(
-                    f"row {first_row + index} of partition {self.partition} has no fields: all are null"
-                )
-            key = keys if isinstance(keys, bytes) else keys[index]
-            entry_id = b"*" if ids is None else ids[index]
-            commands.append(pack_command((b"XADD", key, *place, *trim, entry_id, *pairs)))
-        return commands
-
-    def _explicit_ids(self, columns: dict[str, Any]) -> list[bytes] | None:
-        if self.options.id_mode == "auto":
-            return None
-        ids = text(_required(columns, ID, "idMode=explicit"))
-        if None in ids:
-            raise PipelineError("a row has null in _id")
-        return ids  # type: ignore[return-value]
-
-    def _acks(self, columns: dict[str, Any], count: int) -> Iterable[tuple[bytes, bytes] | None]:
+    def _acks(self, columns: dict[str, Any], count: int) -> Sequence[Ack]:
         if self.options.ack_group is None:
-            return [None] * count
-        ids = text(_required(columns, ACK_ID, "ackGroup"))
+            return ()
+        ids = text(_required(columns, ACK_ID, "ackGroup")).to_pylist()
         default = (self.options.ack_stream or "").encode()
-        streams = text(columns[ACK_STREAM]) if ACK_STREAM in columns else [default] * count
+        streams = text(columns[ACK_STREAM]).to_pylist() if ACK_STREAM in columns else [default] * count
         return [
             None if entry_id is None else (stream or default, entry_id)
             for stream, entry_id in zip(streams, ids, strict=True)
@@ -236,14 +248,18 @@ def _required(columns: dict[str, Any], name: str, option: str) -> Any:
     return columns[name]
 
 
-def _not_null(value: bytes | None) -> bytes:
-    if value is None:
-        raise PipelineError("a row has null in _iid")
-    return value
+def _without_nulls(columns: dict[str, Any], name: str, option: str) -> Any:
+    column = text(_required(columns, name, option))
+    if column.null_count:
+        raise PipelineError(f"a row has null in {name}")
+    return column
 
 
-def _more_pairs(columns: dict[str, Any]) -> list[list[bytes]] | None:
-    """What `_fields` and `_pairs` add to each row: fields and values in turn."""
+# -- packing row by row -----------------------------------------------------------------------------
+
+
+def _maps(columns: dict[str, Any]) -> list[list[bytes]] | None:
+    """What `_fields` and `_pairs` add to each row, fields and values in turn; None if there is neither."""
     if FIELDS not in columns and PAIRS not in columns:
         return None
     maps = columns[FIELDS].to_pylist() if FIELDS in columns else repeat(None)
@@ -257,3 +273,21 @@ def _more_pairs(columns: dict[str, Any]) -> list[list[bytes]] | None:
 
 def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _values_by_row(fields: Mapping[bytes, Any], count: int) -> list[list[bytes]]:
+    """The values that are not null."""
+    if not fields:
+        return [[]] * count
+    columns = (column.to_pylist() for column in fields.values())
+    return [[value for value in row if value is not None] for row in zip(*columns, strict=True)]
+
+
+def _pack_one_by_one(words: Sequence[Word], fields: Mapping[bytes, Any], maps: list[list[bytes]], count: int) -> Any:
+    heads = zip(*(repeat(word, count) if isinstance(word, bytes) else word.to_pylist() for word in words), strict=True)
+    columns = {name: column.to_pylist() for name, column in fields.items()}
+    commands = []
+    for row, (head, pairs) in enumerate(zip(heads, maps, strict=True)):
+        held = ((name, column[row]) for name, column in columns.items() if column[row] is not None)
+        commands.append(pack_command((*head, *(word for pair in held for word in pair), *pairs)))
+    return pa.array(commands, BYTES)

@@ -49,7 +49,8 @@ class _Settler:
 
     def _settle(self, connection: Connection, records: Any) -> None:
         alike: dict[tuple[bytes, bytes], list[bytes]] = {}
-        for stream, entry_id, outcome in zip(*(text(records.column(name)) for name in COLUMNS), strict=True):
+        columns = (text(records.column(name)).to_pylist() for name in COLUMNS)
+        for stream, entry_id, outcome in zip(*columns, strict=True):
             if stream is None or entry_id is None or outcome is None:
                 raise PipelineError("a row has null in _stream, _id or _outcome")
             alike.setdefault((stream, outcome.lower()), []).append(entry_id)

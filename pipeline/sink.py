@@ -18,13 +18,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from .connection import Connection, LostConnection, ReplyError, pack
-from .encode import Encoder, Row
+from .encode import Commands, Encoder
 from .errors import OptionError, PipelineError, refused
 from .options import WriteOptions
 from .survey import key_bytes
 
-WINDOWS_IN_FLIGHT = 2
-"""Round trips under way: one is answered while the next is made."""
+WINDOWS_IN_FLIGHT = 4
+"""Round trips under way: the server has work while the next rows are packed."""
 ALREADY_THERE = "ERR The ID specified in XADD is equal or smaller"
 
 
@@ -39,7 +39,8 @@ class Written(WriterCommitMessage):
 class Window:
     """Commands that are sent together."""
 
-    commands: list[bytes]
+    data: bytes | memoryview
+    count: int
     first_row: int
     acks: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Entries to acknowledge once all is done."""
@@ -66,7 +67,7 @@ class Pipeline:
         self._waiting.append(window)
         if self._is_sent:
             try:
-                self._connection.send(b"".join(window.commands))
+                self._connection.send(window.data)
             except LostConnection as lost:
                 self._note_loss(lost)
         while len(self._waiting) >= WINDOWS_IN_FLIGHT:
@@ -80,18 +81,18 @@ class Pipeline:
     def _take(self) -> None:
         replies = self._connection.retry(self._receive_oldest)
         window = self._waiting.popleft()
-        for index, reply in enumerate(replies):
-            if isinstance(reply, ReplyError):
-                self._judge(reply, window.first_row + index)
+        errors = [(index, reply) for index, reply in enumerate(replies) if type(reply) is ReplyError]
+        for index, reply in errors:
+            self._judge(reply, window.first_row + index)
         if window.acks:
             self._acknowledge(window.acks)
 
     def _receive_oldest(self) -> list[Any]:
         try:
             if not self._is_sent:
-                self._connection.send(b"".join(command for window in self._waiting for command in window.commands))
+                self._connection.send(b"".join(window.data for window in self._waiting))
                 self._is_sent = True
-            return self._connection.receive(len(self._waiting[0].commands))
+            return self._connection.receive(self._waiting[0].count)
         except LostConnection as lost:
             self._note_loss(lost)
             raise
@@ -115,7 +116,7 @@ class Pipeline:
             by_stream.setdefault(stream, []).append(entry_id)
         assert self._ack_group is not None
         commands = [pack(("XACK", stream, self._ack_group, *ids)) for stream, ids in by_stream.items()]
-        self.send(Window(commands, -1))
+        self.send(Window(b"".join(commands), len(commands), -1))
 
 
 class _Writer:
@@ -207,12 +208,12 @@ def _pacer(rate: float | None) -> Callable[[float, int], None]:
     return pace
 
 
-def windows(rows: Sequence[Row], first_row: int, size: int) -> Iterator[Window]:
+def windows(commands: Commands, first_row: int, size: int) -> Iterator[Window]:
     """Rows in the portions that are sent together."""
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        acks = [row.ack for row in part if row.ack is not None]
-        yield Window([row.command for row in part], first_row + start, acks)
+    for start in range(0, len(commands), size):
+        count = min(size, len(commands) - start)
+        acks = [ack for ack in commands.acks[start : start + count] if ack is not None]
+        yield Window(commands.bytes_of(start, count), count, first_row + start, acks)
 
 
 def prepare_stream(connection: Connection, key: bytes, options: WriteOptions) -> None:

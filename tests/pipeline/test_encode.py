@@ -1,4 +1,4 @@
-"""Rows as commands: the template gives what packing each row gives, and a repeated row says the same."""
+"""Rows as commands: columns give what packing each row gives, and a repeated row says the same."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def encoder(**options: str) -> Encoder:
 
 def commands(records: Any, first_row: int = 0, **options: str) -> list[list[bytes]]:
     reader = hiredis.Reader()
-    for row in encoder(**options).encode(records, first_row):
-        reader.feed(row.command)
+    encoded = encoder(**options).encode(records, first_row)
+    reader.feed(bytes(encoded.bytes_of(0, len(encoded))))
     found = []
     while (command := reader.gets()) is not False:
         found.append(command)
@@ -50,17 +50,34 @@ def test_another_row_in_the_same_place_is_another_row() -> None:
         assert before[1][4] != after[1][4]
 
 
-def test_template_and_packing_agree() -> None:
+def test_rows_packed_by_columns_and_one_by_one_are_the_same() -> None:
     seed = random.randrange(2**32)
     rnd = random.Random(seed)
-    values = [b"", b"%d", b"%b", b"\r\n", b"x" * 200, b"\x00\xff"]
-    for _ in range(50):
-        rows = [(rnd.choice(values), rnd.randrange(-5, 10**6)) for _ in range(rnd.randrange(1, 30))]
-        a, b = [list(column) for column in zip(*rows, strict=True)]
+    values = [b"", b"%d", b"%b", b"\r\n", b"x" * 200, b"\x00\xff", None]
+    for _ in range(200):
+        count = rnd.randrange(1, 30)
+        columns = {
+            "a%": pa.array([rnd.choice(values) for _ in range(count)], pa.binary()),
+            "b": pa.array([rnd.choice([rnd.randrange(-5, 10**6), None]) for _ in range(count)], pa.int64()),
+            "same": pa.array(["always"] * count),
+        }
+        if rnd.random() < 0.5:
+            columns["_stream"] = pa.array([rnd.choice(["t", "u%", None]) for _ in range(count)])
         options = {"maxlen": str(rnd.randrange(1000, 1009)), "idmpMaxSize": "8"}
-        plain = batch(**{"a%": a, "b": b})
-        row_by_row = batch(**{"a%": a, "b": b, "_stream": ["s"] * len(a)})
-        assert commands(plain, 5, **options) == commands(row_by_row, 5, **options), f"seed {seed}"
+        options |= rnd.choice([{}, {"idempotency": "none"}, {"idempotency": "content"}])
+        by_columns = pa.RecordBatch.from_pydict(columns)
+        no_maps = pa.nulls(count, pa.map_(pa.string(), pa.string()))
+        one_by_one = pa.RecordBatch.from_pydict(columns | {"_fields": no_maps})
+        found = commands(by_columns, 5, **options)
+        assert found == commands(one_by_one, 5, **options), f"seed {seed}"
+        assert len(found) == count
+        assert [command[-1] for command in found] == [b"always"] * count
+
+
+def test_part_of_the_commands_is_sent_as_it_lies() -> None:
+    encoded = encoder().encode(batch(n=list(range(10))), 0)
+    assert b"".join(encoded.packed.to_pylist()[3:7]) == encoded.bytes_of(3, 4)
+    assert b"".join([encoded.bytes_of(0, 3), encoded.bytes_of(3, 7)]) == encoded.bytes_of(0, 10)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +125,5 @@ def test_values_are_written_as_they_are_read() -> None:
 
 
 def test_entries_to_acknowledge_go_with_their_rows() -> None:
-    rows = encoder(ackGroup="g", ackStream="in").encode(batch(n=[1, 2], _ack_id=["5-0", None]), 0)
-    assert [row.ack for row in rows] == [(b"in", b"5-0"), None]
+    encoded = encoder(ackGroup="g", ackStream="in").encode(batch(n=[1, 2], _ack_id=["5-0", None]), 0)
+    assert encoded.acks == [(b"in", b"5-0"), None]
