@@ -1,4 +1,8 @@
-"""Killing a query's driver or its workers (SIGKILL) while batches are under way, until it is through."""
+"""Killing a query's driver or its workers (SIGKILL) while batches are under way, until it is through.
+
+The moment of a kill is drawn as a number of changes to be seen after a batch was planned: entries that are written,
+files that come, grow and go. So kills fall on planning, reading, writing and committing, however fast the machine is.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from support.wire import Wire
+
 PROGRAM = Path(__file__).parent / "spark_query.py"
 POLL_S = 0.02
 STUCK_S = 300.0
 """A query that plans no batch for this long is stuck."""
+CHANGES_MAX = 12
+"""About as many changes as one batch makes, looked at every POLL_S."""
 
 
 def parents() -> dict[int, int]:
@@ -47,6 +55,8 @@ class Query:
     """A query that is started again whenever it is killed."""
 
     def __init__(self, mode: str, port: int, folder: Path, batch_size: int, seed: int) -> None:
+        self._port = port
+        self._folder = folder
         self._words = [sys.executable, str(PROGRAM), mode, str(port), str(folder), str(batch_size)]
         self._log = folder / "query.log"
         self._checkpoint = folder / ("out/_headrace_checkpoint" if mode == "archive" else "checkpoint")
@@ -63,7 +73,8 @@ class Query:
             for victim in victims:
                 if not self._wait_for_batch():
                     return
-                time.sleep(self._rnd.random() * 0.5)
+                if not self._wait_for_changes(self._rnd.randrange(CHANGES_MAX)):
+                    return
                 self._kill(victim)
             self._start_if_needed()
             assert self._process is not None
@@ -93,8 +104,37 @@ class Query:
             if self._process.poll() is not None:
                 self._start_if_needed()
             assert time.monotonic() < deadline, self._tail()
-            time.sleep(POLL_S)
+            self._give_it_a_moment()
         return True
+
+    def _wait_for_changes(self, count: int) -> bool:
+        """Until so many changes were seen; False if the query ended before."""
+        assert self._process is not None
+        seen, deadline = self._footprint(), time.monotonic() + STUCK_S
+        while count:
+            if self._process.poll() is not None:
+                return False
+            assert time.monotonic() < deadline, self._tail()
+            self._give_it_a_moment()
+            now = self._footprint()
+            count -= now != seen
+            seen = now
+        return True
+
+    def _footprint(self) -> tuple[bytes, dict[str, int]]:
+        """What the query has brought about: the length of its stream, and the sizes of its files."""
+        with Wire(self._port) as wire:
+            length = wire.call("XLEN", "out")
+        sizes = {}
+        for path in self._folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                sizes[str(path)] = path.stat().st_size
+        return length, sizes
+
+    def _give_it_a_moment(self) -> None:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(POLL_S)
 
     def _kill(self, victim: str) -> None:
         assert self._process is not None
