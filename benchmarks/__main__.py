@@ -37,7 +37,9 @@ def running(peers: list[Peer]) -> Iterator[list[PeerServer]]:
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         servers = [PeerServer(peer, Path(folder) / peer.name, *OPTIONS, "--maxclients", CLIENTS_MAX) for peer in peers]
         try:
-            yield [server.start() for server in servers]
+            for server in servers:
+                server.start()
+            yield servers
         finally:
             for server in servers:
                 server.kill()

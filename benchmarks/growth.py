@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks.load import benchmark, prepared
 from benchmarks.peers import PeerServer
 from benchmarks.row import Measure, Row, Sample
@@ -91,7 +93,7 @@ def _rows() -> list[Row]:
                     f"{title} at {SIZE_NAMES[size]} entries",
                     COST,
                     measure,
-                    lambda server, size=size: add_entries(server, size),
+                    partial(add_entries, size=size),
                     runs=3,
                     is_rate=False,
                     is_usual=False,
@@ -106,7 +108,7 @@ def _rows() -> list[Row]:
                 f"XACK at {SIZE_NAMES[size]} pending",
                 COST,
                 xack_of(size),
-                lambda server, size=size: add_numbered(server, size),
+                partial(add_numbered, size=size),
                 runs=3,
                 is_rate=False,
                 is_usual=False,

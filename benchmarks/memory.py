@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.load import resident_size
+from benchmarks.load import benchmark, resident_size
 from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
-from benchmarks.streams import ask, fill, new_group
+from benchmarks.streams import deliver, fill, new_group
 
 MEMORY_ENTRIES = 1_000_000
-READ_COUNT = 100
 
 
 def entry_bytes(server: PeerServer) -> Sample:
@@ -21,19 +20,16 @@ def entry_bytes(server: PeerServer) -> Sample:
 def prepare_entries(server: PeerServer) -> None:
     """A million entries that have been read once: what reading keeps at hand is not of the pending entries."""
     fill(server, "memory", MEMORY_ENTRIES)
-    start = b"0"
-    with server.connect() as wire:
-        for _ in range(MEMORY_ENTRIES // 1000):
-            start = wire.ask("XRANGE", "memory", b"(" + start, "+", "COUNT", 1000)[-1][0]
+    new_group(server, "memory")
+    read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "1000", "NOACK", "STREAMS", "memory", ">")
+    benchmark(server, MEMORY_ENTRIES // 1000, *read, clients=1)
 
 
 def pending_bytes(server: PeerServer) -> Sample:
     """Growth of the process while one consumer reads all of them, a hundred at a time, divided by a million."""
     new_group(server, "memory")
     before = resident_size(server)
-    with server.connect() as wire:
-        for _ in range(MEMORY_ENTRIES // READ_COUNT):
-            ask(wire, "XREADGROUP", "GROUP", "g", "c", "COUNT", READ_COUNT, "STREAMS", "memory", ">")
+    deliver(server, "memory", MEMORY_ENTRIES, consumers=1)
     return Sample((resident_size(server) - before) / MEMORY_ENTRIES)
 
 

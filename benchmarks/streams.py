@@ -64,12 +64,10 @@ def new_group(server: Server, key: str, start: str = "0") -> None:
         ask(wire, "XGROUP", "CREATE", key, "g", start)
 
 
-def deliver(server: Server, key: str, entries: int) -> None:
-    """Ten consumers in turn read so many new entries, a hundred at a time."""
-    with server.connect() as wire:
-        for number in range(entries // DELIVERY_COUNT):
-            consumer = f"c{number % CONSUMERS}"
-            ask(wire, "XREADGROUP", "GROUP", "g", consumer, "COUNT", DELIVERY_COUNT, "STREAMS", key, ">")
+def deliver(server: Server, key: str, entries: int, *, consumers: int = CONSUMERS) -> None:
+    """Consumers drawn at random read so many new entries, a hundred at a time."""
+    command = ("XREADGROUP", "GROUP", "g", "c__rand_int__", "COUNT", str(DELIVERY_COUNT), "STREAMS", key, ">")
+    benchmark(server, entries // DELIVERY_COUNT, *command, clients=1, random_below=consumers)
 
 
 def lanes(requests: Sequence[tuple[bytes, bytes]], *, pipeline: int, clients: int) -> list[list[Batch]]:

@@ -1,0 +1,229 @@
+"""Makes docs/performance.md, its plots and README's table from a run: `python -m benchmarks.report run.json`.
+
+The run is what `python -m benchmarks --json run.json` wrote. Rows and servers that it lacks are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.results import SUBJECT, Result, Run
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+PLOTS = ROOT / "docs" / "performance"
+MAIN_PEER = "redis"
+README_ROWS = (
+    "ping",
+    "xadd",
+    "xadd-p16",
+    "xrange-1000",
+    "xread-100",
+    "xreadgroup-100",
+    "cycle",
+    "xautoclaim-idle",
+    "xpending-idle",
+    "entry-bytes",
+    "pending-bytes",
+    "reload",
+    "rewrite",
+)
+README_TABLE = re.compile(r"(<!-- benchmark: [^\n]*-->\n).*(\n<!-- end of benchmark -->)", re.DOTALL)
+
+METHOD = """\
+The servers run on one machine, each with `appendonly yes`, `appendfsync everysec` and otherwise default settings, and
+start anew for each row. They take turns (Headrace, Redis; Redis, Headrace; ..), so that a slow minute meets them all.
+A ratio says **how many times better** than the other server Headrace was, of rates and of durations alike: the median
+over the pairs of runs, and in brackets the smallest and the largest of them.
+
+redis-benchmark (50 connections, no pipeline unless the row says so) makes the load where it can. Where each request
+needs an ID of its own, requests are bytes prepared before the clock starts, and replies are compared to the byte.
+Entries have three short fields, two of them random.
+
+*CPU us* is the processor time the server took for one request (for one entry in the cycle and in the reload), all its
+threads together. Client and servers share the machine, and redis-benchmark parses every element of a reply: where it is
+slower than both servers the rates say more of the client, and only the processor time tells the servers apart.
+"""
+
+YOURS = """\
+## Yours
+
+`make bench` runs the rows that take seconds, `make bench ARGS='--all --peers all --json run.json'` all of them, and
+`python -m benchmarks.report run.json` makes this page of it (`pip install '.[bench]'` for fakeredis and the plots).
+`--list` names the rows and `--only xadd,xrange` picks some. `python -m benchmarks.stalls` measures how long large
+commands keep others waiting ([limits](limits.md)), and `python -m benchmarks.pipeline` the Spark connector
+([pipeline](pipeline.md)).
+"""
+
+
+def figure(number: float | None) -> str:
+    """A number with three digits that matter, thousands apart; nothing for None."""
+    if number is None:
+        return ""
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+
+
+def spread(ratios: list[float]) -> str:
+    """The median in bold, and from where to where it went."""
+    if not ratios:
+        return ""
+    middle = f"**{figure(statistics.median(ratios))}**"
+    return middle if len(ratios) == 1 else f"{middle} ({figure(min(ratios))} to {figure(max(ratios))})"
+
+
+def quantity(result: Result, name: str) -> str:
+    """One server's median with its unit."""
+    if name not in result.numbers:
+        return ""
+    number, unit = figure(result.median(name)), result.unit
+    if unit == "bytes":
+        return number
+    return f"{number}/s" if unit.endswith("/s") else f"{number} {unit}"
+
+
+def main_table(run: Run) -> Iterator[str]:
+    """Headrace beside Redis, row by row."""
+    yield "| row | Headrace | Redis | times better | aim | Headrace, CPU us | Redis, CPU us | times less CPU |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for result in run.results:
+        if result.series or MAIN_PEER not in result.numbers:
+            continue
+        cells = (
+            result.title,
+            quantity(result, SUBJECT),
+            quantity(result, MAIN_PEER),
+            spread(result.ratios(MAIN_PEER)),
+            "" if result.target is None else f"{result.target:g}",
+            figure(result.cpu_median(SUBJECT)),
+            figure(result.cpu_median(MAIN_PEER)),
+            spread(result.cpu_ratios(MAIN_PEER)[:1] and [statistics.median(result.cpu_ratios(MAIN_PEER))]),
+        )
+        yield "| " + " | ".join(cells) + " |"
+
+
+def peers_table(run: Run, peers: list[str]) -> Iterator[str]:
+    """What the other servers did, beside Headrace."""
+    yield "| row | Headrace |" + "".join(f" {run.servers[name]} | times better | times less CPU |" for name in peers)
+    yield "|---|---|" + "---|---|---|" * len(peers)
+    for result in run.results:
+        if result.series or not any(name in result.numbers for name in peers):
+            continue
+        cells = [result.title, quantity(result, SUBJECT)]
+        for name in peers:
+            ratios, cpu_ratios = result.ratios(name), result.cpu_ratios(name)
+            cells += [quantity(result, name)]
+            cells += [f"{figure(statistics.median(each))}" if each else "" for each in (ratios, cpu_ratios)]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def growth_table(run: Run) -> Iterator[str]:
+    """Processor time by size: what ought not to grow."""
+    yield "| command | Headrace, CPU us | Redis, CPU us | Headrace, growth | Redis, growth |"
+    yield "|---|---|---|---|---|"
+    for series, results in series_of(run).items():
+        costs = {name: [figure(result.median(name)) for result in results] for name in (SUBJECT, MAIN_PEER)}
+        growth = {name: results[-1].median(name) / results[0].median(name) for name in (SUBJECT, MAIN_PEER)}
+        sizes = " to ".join(f"{result.size:,}" for result in (results[0], results[-1]))
+        cells = [f"{series}, {sizes}", *(", ".join(each) for each in costs.values())]
+        yield "| " + " | ".join([*cells, *(f"{each:.2f}" for each in growth.values())]) + " |"
+
+
+def series_of(run: Run) -> dict[str, list[Result]]:
+    """The rows that differ by size alone, by their series, measured on both servers."""
+    series: dict[str, list[Result]] = {}
+    for result in run.results:
+        if result.series and SUBJECT in result.numbers and MAIN_PEER in result.numbers:
+            series.setdefault(result.series, []).append(result)
+    return series
+
+
+def document(run: Run) -> Iterator[str]:
+    """The lines of docs/performance.md."""
+    machine = run.machine
+    yield "# How fast"
+    yield ""
+    yield "<!-- Made by `python -m benchmarks.report run.json`; change benchmarks/report.py instead. -->"
+    yield ""
+    yield f"One run of `python -m benchmarks` on {machine['date']}: {', '.join(run.servers.values())};"
+    yield f"{machine['processor']}, {machine['memory']} of memory, {machine['kernel']}, {machine['python']}."
+    yield ""
+    yield "## Method"
+    yield ""
+    yield METHOD
+    if MAIN_PEER in run.servers:
+        yield f"## Beside {run.servers[MAIN_PEER]}"
+        yield ""
+        yield from main_table(run)
+        yield ""
+        yield "![How many times better than Redis, row by row](performance/ratios.png)"
+        yield ""
+    if series_of(run):
+        yield "## As data grows"
+        yield ""
+        yield "Processor time of one request in a pipeline of 16 by size; growth is the last divided by the first."
+        yield ""
+        yield from growth_table(run)
+        yield ""
+        yield "![Processor time of a request by the size of the data](performance/growth.png)"
+        yield ""
+    others = [name for name in run.servers if name not in (SUBJECT, MAIN_PEER)]
+    if others:
+        yield "## Beside others"
+        yield ""
+        yield "Rows whose command a server has not, or that would take it hours, are empty."
+        yield ""
+        yield from peers_table(run, others)
+        yield ""
+    yield YOURS.rstrip()
+
+
+def readme_table(run: Run) -> Iterator[str]:
+    """The lines of README's table."""
+    machine = run.machine
+    yield f"{run.servers[SUBJECT]} beside {run.servers[MAIN_PEER]}, {machine['processor']}, {machine['python']}:"
+    yield ""
+    yield "| row | Headrace | Redis | times better | times less CPU |"
+    yield "|---|---|---|---|---|"
+    by_name = {result.row: result for result in run.results}
+    for name in README_ROWS:
+        result = by_name.get(name)
+        if result is not None and MAIN_PEER in result.numbers:
+            cpu_ratios = result.cpu_ratios(MAIN_PEER)
+            cells = [result.title, quantity(result, SUBJECT), quantity(result, MAIN_PEER)]
+            cells.append(figure(statistics.median(result.ratios(MAIN_PEER))))
+            cells.append(figure(statistics.median(cpu_ratios)) if cpu_ratios else "")
+            yield "| " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    """Parse the command line and write."""
+    parser = argparse.ArgumentParser("python -m benchmarks.report", description=__doc__)
+    parser.add_argument("run", type=Path, help="what `python -m benchmarks --json` wrote")
+    options = parser.parse_args()
+    run = Run.from_json(options.run.read_text())
+    DOCUMENT.write_text("\n".join(document(run)) + "\n")
+    print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    if MAIN_PEER in run.servers:
+        table = "\n".join(readme_table(run))
+        README.write_text(README_TABLE.sub(lambda found: found[1] + table + found[2], README.read_text()))
+        print(f"wrote the table of {README.relative_to(ROOT)}")
+    try:
+        from benchmarks.plots import draw
+    except ImportError as error:
+        print(f"no plots: {error}; pip install '.[bench]' brings matplotlib", file=sys.stderr)
+        return 1
+    for path in draw(run, PLOTS):
+        print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
