@@ -12,7 +12,7 @@ from typing import Final
 from hiredis import Reader
 
 from ..store.database import Database, Store, Value
-from ..store.ids import ID_MAX, U64_MAX
+from ..store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ..store.stream import Stream
 
 EMPTY: Final = bytes(20)
@@ -46,7 +46,7 @@ def digest_value(digest: bytes, db: Database, key: bytes, value: Value) -> bytes
 def _mix_stream(digest: bytes, stream: Stream) -> bytes:
     reader = Reader()
     for entry_id, entry in stream.log.entries(0, ID_MAX):
-        digest = _mix(digest, b"%d.%d" % (entry_id >> 64, entry_id & U64_MAX))
+        digest = _mix(digest, b"%d.%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK))
         reader.feed(entry)
         for word in reader.gets()[1]:
             digest = _mix(digest, word)

@@ -12,7 +12,7 @@ from ..store.database import Database
 from ..store.errors import GenericError, NoGroup
 from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
-from ..store.ids import ID_MAX, StreamID, format_id, parse_id
+from ..store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer
 from ..store.stream import Stream
 from .blocking import Blocked
@@ -218,11 +218,11 @@ class _GroupRead:
         budget.open_stream(source.key)
         claiming = self.claim_idle_ms is not None
         if not claiming and not budget.is_limited_by_size:
-            ids, pieces = source.stream.log.read_with_ids(source.group.last_id + 1, ID_MAX, count)
+            ids, pieces = source.stream.log.read_with_ids(id_after(source.group.last_id), ID_MAX, count)
         else:
             taken = self._claim(source, consumer, claims, log)
             left = -1 if count < 0 else count - len(taken)
-            entries = source.stream.log.entries(source.group.last_id + 1, ID_MAX)
+            entries = source.stream.log.entries(id_after(source.group.last_id), ID_MAX)
             if claiming:
                 entries = ((entry_id, _with_delivery(entry, 0, 0)) for entry_id, entry in entries)
             new = list(budget.admit(islice(entries, left) if left >= 0 else entries)) if left else []
@@ -276,7 +276,7 @@ class _GroupRead:
         budget, now_ms, pending = self.budget, self.context.now_ms, source.group.pending
         budget.open_stream(source.key)
         count = budget.stream_count()
-        owned = pending.owned_ids(consumer, after + 1)
+        owned = pending.owned_ids(consumer, id_after(after))
         chosen = list(islice(owned, count) if count >= 0 else owned)
         pieces: list[bytes] = []
         for entry_id, piece in list(

@@ -9,7 +9,7 @@ from ..protocol.replies import NULL_ARRAY, Reply
 from ..store import events
 from ..store.errors import GenericError, no_such_key, syntax_error, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
-from ..store.ids import StreamID, format_id, parse_id, parse_range_end, parse_range_start
+from ..store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id, parse_id, parse_range_end, parse_range_start
 from ..store.stream import References, Stream
 from ..store.trimming import trim
 from .context import Context
@@ -97,7 +97,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         stream = Stream(context.stream_limits)
         stream.used_ms = context.now_ms
     entry_id = stream.next_id(context.now_ms)
-    id_line = b"%d-%d\r\n" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
+    id_line = b"%d-%d\r\n" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
     id_bulk = BULK_HEADERS[len(id_line) - 2] + id_line
     entry, record = pack_added(argv, 3, id_bulk)
     if len(entry) > ENTRY_SIZE_MAX:

@@ -6,7 +6,7 @@ from itertools import islice
 
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store.errors import GenericError
-from ..store.ids import ID_MAX, StreamID, format_id, parse_id
+from ..store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ..store.stream import Stream
 from .blocking import Blocked
 from .context import Context
@@ -73,9 +73,9 @@ def _resolve_read_id(stream: Stream | None, token: bytes) -> StreamID:
 
 def _read_stream(stream: Stream, key: bytes, after: StreamID, budget: ReplyBudget, count: int) -> None:
     if not budget.is_limited_by_size:
-        taken, pieces = stream.log.read(after + 1, ID_MAX, count)
+        taken, pieces = stream.log.read(id_after(after), ID_MAX, count)
         budget.close_stream(key, taken, pieces)
         return
-    entries = stream.log.entries(after + 1, ID_MAX)
+    entries = stream.log.entries(id_after(after), ID_MAX)
     admitted = [entry for _, entry in budget.admit(islice(entries, count) if count >= 0 else entries)]
     budget.close_stream(key, len(admitted), admitted)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..protocol.replies import Reply
 from ..store import events
 from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
-from ..store.ids import ID_MAX, StreamID, format_id, parse_id
+from ..store.ids import ID_MAX, SEQ_BITS, StreamID, format_id, parse_id
 from ..store.stream import References, Stream
 from ..store.trimming import Trim, default_limit, first_physical_id, trim
 from .context import Context
@@ -151,7 +151,7 @@ def _scan_producer(argv: list[bytes], index: int, options: StreamOptions, word: 
 def _scan_id(token: bytes, options: StreamOptions) -> None:
     ms, dash, seq = token.partition(b"-")
     if dash and seq == b"*":
-        options.id_ms = parse_id(ms) >> 64
+        options.id_ms = parse_id(ms) >> SEQ_BITS
     else:
         options.entry_id = parse_id(token)
 

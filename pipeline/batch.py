@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ..store.ids import ID_MAX, StreamID
+from ..store.ids import ID_MAX, StreamID, id_after, id_before
 from .connection import Connection
 from .decode import Decoder
 from .errors import DataLoss
@@ -49,7 +49,7 @@ class BatchPlan:
             last = min(last, last_within(options.ending_timestamp))
         elif isinstance(options.ending_offsets, dict):
             last = min(last, options.ending_offsets.get(key, ID_MAX))
-        return Span(key, max(after + 1, self.bounds.first, state.first_id), min(last, self.bounds.last))
+        return Span(key, max(id_after(after), self.bounds.first, state.first_id), min(last, self.bounds.last))
 
     def starting_position(self, key: str) -> Position | None:
         """The ID that the user says was read last."""
@@ -112,11 +112,12 @@ def cut(connection: Connection, span: Span, state: StreamState, parts: int, page
     if parts <= 1 or state.length <= page_size:
         return [span]
     step = max(page_size, state.length // (parts * CUTS_PER_PARTITION))
-    start = replace(state.beginning, last=span.first - 1)
+    start = replace(state.beginning, last=id_before(span.first))
     if start.last != state.beginning.last:
         start = replace(start, n=-1)
     fine = measure(connection, span.stream, start, [step] * (state.length // step + 1), span.last)
-    return split(span.stream, span.first - 1, span.last, choose_cuts([position.last for position in fine], parts))
+    cuts = choose_cuts([position.last for position in fine], parts)
+    return split(span.stream, id_before(span.first), span.last, cuts)
 
 
 def raise_loss(loss: object) -> None:

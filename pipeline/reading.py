@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..store.ids import format_id, parse_id
+from ..store.ids import format_id, id_after, parse_id
 from .connection import Connection, LostConnection, pack
 from .decode import Decoder
 from .options import Endpoint
@@ -34,7 +34,7 @@ def _next_request(span: Span, page: Page, last: bytes, page_size: int) -> bytes 
     if len(page) < page_size:
         return None
     reached = parse_id(page.last_id)
-    return None if reached >= span.last else _range(span, reached + 1, last, page_size)
+    return None if reached >= span.last else _range(span, id_after(reached), last, page_size)
 
 
 def _range(span: Span, first: int, last: bytes, page_size: int) -> bytes:

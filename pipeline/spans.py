@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..store.ids import StreamID, format_id, parse_id
+from ..store.ids import StreamID, format_id, id_after, id_before, parse_id
 
 UNKNOWN = -1
 
@@ -66,7 +66,7 @@ class StreamState:
         # Entries deleted from the middle are counted as added and are not there, so the count is exact only without.
         is_exact = self.max_deleted_id < self.first_id
         n = self.entries_added - self.length if is_exact else UNKNOWN
-        return Position(self.first_id - 1, n, deleted=self.max_deleted_id)
+        return Position(id_before(self.first_id), n, deleted=self.max_deleted_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def split(stream: str, after: StreamID, through: StreamID, cuts: Iterable[Stream
     start = after
     for cut in sorted({cut for cut in cuts if after < cut < through} | {through}):
         if cut > start:
-            spans.append(Span(stream, start + 1, cut))
+            spans.append(Span(stream, id_after(start), cut))
             start = cut
     return spans
 

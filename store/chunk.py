@@ -18,7 +18,7 @@ from typing import Final
 
 import zstandard
 
-from .ids import U64_MAX, StreamID
+from .ids import SEQ_BITS, SEQ_MASK, StreamID
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
@@ -56,19 +56,19 @@ class Body:
 
     def position(self, entry_id: StreamID) -> int:
         """Index of the first entry whose ID is not below `entry_id`."""
-        ms = entry_id >> 64
+        ms = entry_id >> SEQ_BITS
         low = bisect_left(self.ms, ms)
         if low == len(self.ms) or self.ms[low] != ms:
             return low
-        return bisect_left(self.seq, entry_id & U64_MAX, low, bisect_right(self.ms, ms, low))
+        return bisect_left(self.seq, entry_id & SEQ_MASK, low, bisect_right(self.ms, ms, low))
 
     def id_at(self, position: int) -> StreamID:
         """ID of the entry at `position`."""
-        return self.ms[position] << 64 | self.seq[position]
+        return self.ms[position] << SEQ_BITS | self.seq[position]
 
     def ids(self, low: int, high: int) -> list[StreamID]:
         """IDs of the entries `low` to `high` (excluded)."""
-        return [ms << 64 | seq for ms, seq in zip(self.ms[low:high], self.seq[low:high], strict=True)]
+        return [ms << SEQ_BITS | seq for ms, seq in zip(self.ms[low:high], self.seq[low:high], strict=True)]
 
     def slice(self, low: int, high: int) -> bytes:
         """The RESP bytes of the entries `low` to `high` (excluded)."""
@@ -162,8 +162,8 @@ class Chunk:
         assert body is not None
         data, ends = body.data, body.ends
         data += entry
-        body.ms.append(entry_id >> 64)
-        body.seq.append(entry_id & U64_MAX)
+        body.ms.append(entry_id >> SEQ_BITS)
+        body.seq.append(entry_id & SEQ_MASK)
         size = len(data)
         ends.append(size)
         return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
@@ -213,7 +213,7 @@ class Chunk:
         """Position of the live entry with this ID, -1 if there is none."""
         body = self.body()
         position = body.position(entry_id)
-        if position >= self.count or body.ms[position] != entry_id >> 64 or body.seq[position] != entry_id & U64_MAX:
+        if position >= self.count or body.id_at(position) != entry_id:
             return -1
         return position if self.is_live(position) else -1
 

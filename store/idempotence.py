@@ -7,7 +7,7 @@ from collections import deque
 
 import xxhash
 
-from .ids import U64_MAX, StreamID
+from .ids import SEQ_BITS, U64_MAX, StreamID
 
 
 class Producer:
@@ -28,7 +28,7 @@ class Producer:
 
     def expire(self, before_ms: int) -> None:
         """Forget pairs from the front whose entry's ms part is not above `before_ms`."""
-        while self.order and self.ids[self.order[0]] >> 64 <= before_ms:
+        while self.order and self.ids[self.order[0]] >> SEQ_BITS <= before_ms:
             del self.ids[self.order.popleft()]
 
 

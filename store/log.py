@@ -9,7 +9,7 @@ from operator import lt
 from typing import Final
 
 from .chunk import CHUNK_SIZE, Chunk
-from .ids import ID_MIN, StreamID
+from .ids import ID_MAX, ID_MIN, StreamID, id_after
 
 Piece = bytes | Iterator[bytes]
 """Bytes of entries, or what yields them."""
@@ -269,7 +269,7 @@ class EntryLog:
 
     def check(self) -> None:
         """Assert that counters and edges agree with the chunks."""
-        ids = self.ids(ID_MIN, 2**128 - 1)
+        ids = self.ids(ID_MIN, ID_MAX)
         assert len(ids) == self.length
         assert ids == sorted(set(ids))
         assert (self.first_id, self.last_id) == ((ids[0], ids[-1]) if ids else (ID_MIN, ID_MIN))
@@ -284,7 +284,7 @@ class EntryLog:
     @staticmethod
     def _positions(chunk: Chunk, start: StreamID, end: StreamID) -> tuple[int, int]:
         low = chunk.head if start <= chunk.first_id else chunk.body().position(start)
-        high = chunk.count if end >= chunk.last_id else chunk.body().position(end + 1)
+        high = chunk.count if end >= chunk.last_id else chunk.body().position(id_after(end))
         return low, high
 
     def _spans_back(self, start: StreamID, end: StreamID) -> Iterator[Span]:

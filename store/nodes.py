@@ -15,7 +15,7 @@ from typing import Final
 
 from hiredis import Reader
 
-from .ids import ID_MAX, U64_MAX, StreamID
+from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
 from .log import EntryLog
 
 ID_SIZE: Final = 16
@@ -108,7 +108,7 @@ class NodeLedger:
         if log.last_id <= self.settled_id:
             return
         reader = Reader()
-        for ids, data in log.runs(self.settled_id + 1, ID_MAX):
+        for ids, data in log.runs(id_after(self.settled_id), ID_MAX):
             reader.feed(b"*%d\r\n%b" % (len(ids), data))
             self._add_run(ids, reader.gets(), limits)
             self.settled_id = ids[-1]
@@ -121,7 +121,7 @@ class NodeLedger:
         it, so the usual small numbers and short strings are sized in place."""
         size_max, entries_max = limits.node_size_max or NODE_SIZE_UNLIMITED, limits.node_entries_max
         node = self.nodes[-1] if self.nodes else None
-        first_ms, first_seq = (node.first_id >> 64, node.first_id & U64_MAX) if node is not None else (0, 0)
+        first_ms, first_seq = (node.first_id >> SEQ_BITS, node.first_id & SEQ_MASK) if node is not None else (0, 0)
         for entry_id, (_, pairs) in zip(ids, entries, strict=True):
             if (
                 node is None
@@ -129,11 +129,11 @@ class NodeLedger:
                 or (entries_max and node.total >= entries_max)
             ):
                 node = self._open_node(entry_id, pairs[::2], node)
-                first_ms, first_seq = entry_id >> 64, entry_id & U64_MAX
+                first_ms, first_seq = entry_id >> SEQ_BITS, entry_id & SEQ_MASK
             size = node.size
             if node.live >= SMALL_MAX:  # below, the counter of live entries keeps its size
                 size += integer_size(node.live + 1) - integer_size(node.live)
-            ms, seq = entry_id >> 64, entry_id & U64_MAX
+            ms, seq = entry_id >> SEQ_BITS, entry_id & SEQ_MASK
             size += 2 if 0 <= ms - first_ms <= SMALL_MAX else integer_size(signed_difference(ms, first_ms))
             size += 2 if 0 <= seq - first_seq <= SMALL_MAX else integer_size(signed_difference(seq, first_seq))
             if pairs[::2] == node.field_names:

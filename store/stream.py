@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from .errors import GenericError
 from .group import ENTRIES_READ_UNKNOWN, Group
 from .idempotence import Idempotence
-from .ids import ID_MAX, ID_MIN, U64_MAX, StreamID
+from .ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
 from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
 
@@ -72,19 +72,19 @@ class Stream:
 
     def next_id(self, now_ms: int) -> StreamID:
         """The ID of `XADD *`: the clock, or the successor of the last ID if the clock is not ahead of it."""
-        if now_ms > self.last_id >> 64:
-            return now_ms << 64
+        if now_ms > self.last_id >> SEQ_BITS:
+            return now_ms << SEQ_BITS
         if self.last_id == ID_MAX:
             raise GenericError(b"The stream has exhausted the last possible ID, unable to add more items")
-        return self.last_id + 1
+        return id_after(self.last_id)
 
     def next_id_in(self, ms: int) -> StreamID:
         """The ID of `XADD ms-*`. Raises GenericError if that millisecond is over or full."""
-        if ms == self.last_id >> 64:
-            if self.last_id & U64_MAX == U64_MAX:
+        if ms == self.last_id >> SEQ_BITS:
+            if self.last_id & SEQ_MASK == U64_MAX:
                 self.require_new_id(self.last_id)
             return self.last_id + 1
-        return ms << 64
+        return ms << SEQ_BITS
 
     def require_new_id(self, entry_id: StreamID) -> None:
         """Raise GenericError unless the ID may be added."""

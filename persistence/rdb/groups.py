@@ -7,13 +7,13 @@ from itertools import groupby, islice
 from typing import Final
 
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
-from ...store.ids import U64_MAX, StreamID, make_id
+from ...store.ids import SEQ_BITS, SEQ_MASK, StreamID, make_id
 from ...store.image import GroupImage
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer
 from ...store.stream import Stream
 from ..errors import RdbError
 from .lengths import UNKNOWN, encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
-from .nodes import ID_SIZE, encode_id
+from .nodes import ID_SIZE, decode_id, encode_id
 from .source import Source
 
 PIECE_COUNT: Final = 256
@@ -25,7 +25,7 @@ PendingTimes = dict[StreamID, tuple[int, int]]
 
 def encode_split_id(entry_id: StreamID) -> bytes:
     """An ID as two lengths."""
-    return encode_length(entry_id >> 64) + encode_length(entry_id & U64_MAX)
+    return encode_length(entry_id >> SEQ_BITS) + encode_length(entry_id & SEQ_MASK)
 
 
 def read_split_id(source: Source) -> StreamID:
@@ -141,7 +141,7 @@ class GroupReader:
             owners[entry_id] = consumer
 
     def _read_id(self) -> StreamID:
-        return int.from_bytes(self._source.take(ID_SIZE), "big")
+        return decode_id(self._source.take(ID_SIZE))
 
 
 def range_of(count: int) -> Iterator[int]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
+from struct import Struct
 from typing import Final
 
 from hiredis import Reader
 
 from ...protocol.packing import pack_command
-from ...store.ids import U64_MAX, StreamID, format_id
+from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
 from ...store.log import EntryLog
 from ...store.nodes import Node, NodeLedger, StreamLimits, signed_difference
 from ..errors import RdbError
@@ -27,7 +28,8 @@ from .listpack import Element, encode_integer, encode_text
 
 DELETED: Final = 1
 SAME_FIELDS: Final = 2
-ID_SIZE: Final = 16
+_ID: Final = Struct(">QQ")
+ID_SIZE: Final = _ID.size
 
 _CACHED_COUNT: Final = 4096
 """Short texts whose elements are kept at hand: values come again."""
@@ -37,7 +39,12 @@ _SHORT_SIZE_MAX: Final = 32
 
 def encode_id(entry_id: StreamID) -> bytes:
     """An ID in 16 bytes, high part first: the key of a node, an entry of a PEL."""
-    return entry_id.to_bytes(ID_SIZE, "big")
+    return _ID.pack(entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+
+
+def decode_id(data: bytes) -> StreamID:
+    """The inverse of it."""
+    return make_id(*_ID.unpack(data))
 
 
 def settle_by_parts(ledger: NodeLedger, log: EntryLog, limits: StreamLimits) -> Iterator[None]:
@@ -60,7 +67,7 @@ def encode_nodes(nodes: Iterable[Node], log: EntryLog) -> Iterator[tuple[StreamI
 
 
 def _encode_node(node: Node, entries: Iterable[tuple[StreamID, bytes]]) -> bytes:
-    names, master_ms, master_seq = node.field_names, node.first_id >> 64, node.first_id & U64_MAX
+    names, master_ms, master_seq = node.field_names, node.first_id >> SEQ_BITS, node.first_id & SEQ_MASK
     elements = [encode_integer(number) for number in (node.live, 0, len(names))]
     elements += map(encode_text, names)
     elements.append(encode_integer(0))
@@ -68,8 +75,8 @@ def _encode_node(node: Node, entries: Iterable[tuple[StreamID, bytes]]) -> bytes
     for entry_id, entry in entries:
         reader.feed(entry)
         pairs = reader.gets()[1]
-        difference_ms = encode_integer(signed_difference(entry_id >> 64, master_ms))
-        difference_seq = encode_integer(signed_difference(entry_id & U64_MAX, master_seq))
+        difference_ms = encode_integer(signed_difference(entry_id >> SEQ_BITS, master_ms))
+        difference_seq = encode_integer(signed_difference(entry_id & SEQ_MASK, master_seq))
         if pairs[::2] == names:
             elements += (encode_integer(SAME_FIELDS), difference_ms, difference_seq)
             shown = pairs[1::2]
@@ -94,7 +101,7 @@ class NodeReader:
         """One node. Raises RdbError."""
         if len(key) != ID_SIZE:
             raise RdbError("Stream node key entry is not the size of a stream ID")
-        first_id = int.from_bytes(key, "big")
+        first_id = decode_id(key)
         ledger = self._ledger
         if ledger.first_ids and first_id <= ledger.first_ids[-1]:
             raise RdbError("Stream listpack re-added with existing key, or out of order")
@@ -129,7 +136,9 @@ class NodeReader:
         if end >= len(elements) or elements[end] != end - start or flags & ~(DELETED | SAME_FIELDS):
             raise _damaged()
         first_id = node.first_id
-        entry_id = ((first_id >> 64) + difference_ms & U64_MAX) << 64 | (first_id & U64_MAX) + difference_seq & U64_MAX
+        entry_id = make_id(
+            (first_id >> SEQ_BITS) + difference_ms & U64_MAX, (first_id & SEQ_MASK) + difference_seq & U64_MAX
+        )
         node.last_id = entry_id
         if flags & DELETED:
             return end + 1

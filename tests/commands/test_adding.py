@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.commands import stream as stream_commands
+from headrace.store.ids import make_id
 from headrace.store.stream import Stream
 from support.inprocess import Caller, Rig
 
@@ -55,7 +56,7 @@ def test_what_a_replay_says_of_a_pair_comes_before_what_was_known(rig: Rig, call
     caller.call("XIDMPRECORD s p i 1-1", "XIDMPRECORD s p i 2-1", "XADD s IDMP p j 4-1 f v", "XADD s IDMP p j 5-1 f v")
     stream = rig.server.store.databases[0].keys[b"s"]
     assert isinstance(stream, Stream)
-    assert [stream.idempotence.find(b"p", iid) for iid in (b"i", b"j")] == [2 << 64 | 1, 5 << 64 | 1]
+    assert [stream.idempotence.find(b"p", iid) for iid in (b"i", b"j")] == [make_id(2, 1), make_id(5, 1)]
     assert stream.idempotence.pairs_count == 2
     assert len(stream) == 5
 

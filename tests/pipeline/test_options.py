@@ -18,6 +18,7 @@ from headrace.pipeline.options import (
     seconds,
     table,
 )
+from headrace.store.ids import make_id
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
 
@@ -76,7 +77,7 @@ def test_times_have_units() -> None:
 
 def test_positions_are_ids_by_key() -> None:
     options = parse(StreamOptions, {"startingOffsets": '{"orders": "5-1"}'})
-    assert options.starting_offsets == {"orders": 5 << 64 | 1}
+    assert options.starting_offsets == {"orders": make_id(5, 1)}
     assert parse(BatchOptions, {"endingTimestamp": "1970-01-01T00:00:01"}).ending_timestamp == 1000
 
 

@@ -20,12 +20,13 @@ from headrace.pipeline.spans import (
     spans_between,
     split,
 )
+from headrace.store.ids import make_id
 
 STATE = StreamState(length=10, last_id=20, first_id=11, entries_added=20)
 
 
 def test_positions_survive_the_checkpoint() -> None:
-    offsets = {"b": Position(5 << 64 | 1, 7, (3 << 64,), deleted=2, since=1), "a": Position(0)}
+    offsets = {"b": Position(make_id(5, 1), 7, (make_id(3, 0),), deleted=2, since=1), "a": Position(0)}
     assert offsets_from_json(offsets_to_json(offsets)) == offsets
     assert offsets_to_json(offsets, with_cuts=False)["b"] == {"id": "5-1", "n": 7, "deleted": "0-2", "since": "0-1"}
 

@@ -16,6 +16,7 @@ from headrace.server.key_walks import (
     NodeSettling,
 )
 from headrace.store.database import Store
+from headrace.store.ids import make_id
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
@@ -71,9 +72,9 @@ def test_long_streams_are_settled_while_there_is_little_to_do() -> None:
     store.databases[0].put(b"short", short)
     for number in range(1, SETTLING_LENGTH_MIN + 1):
         entry = b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
-        long.append(number << 64, entry)
+        long.append(make_id(number, 0), entry)
         if number < SETTLING_LENGTH_MIN:
-            short.append(number << 64, entry)
+            short.append(make_id(number, 0), entry)
     settling = NodeSettling(store)
     settling.run(key_walks.BUSY_COMMANDS_COUNT + 1)
     assert long.has_unsettled

@@ -9,6 +9,8 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from headrace.store.ids import SEQ_BITS, id_after, make_id
+
 IDMP_DURATION_MS = 5_000
 IDMP_PAIRS_MAX = 100
 IDMP_SLACK_MS = 1_500
@@ -71,10 +73,10 @@ class Model:
         """XADD key [IDMP p iid] * v value. The ID; an old one for a duplicate."""
         if idempotent_id is not None:
             known = self.pairs.get(idempotent_id)
-            if known is not None and now_ms - (known >> 64) <= IDMP_DURATION_MS:
+            if known is not None and now_ms - (known >> SEQ_BITS) <= IDMP_DURATION_MS:
                 return known
             self.pairs.pop(idempotent_id, None)
-        new_id = max(now_ms << 64, self.last_id + 1)
+        new_id = max(make_id(now_ms, 0), id_after(self.last_id))
         self.entries[new_id] = value
         self.ever.append(new_id)
         self.last_id = new_id
@@ -90,7 +92,7 @@ class Model:
         lost = self.doubtful.get(idempotent_id)
         if known is None and lost is None:
             return False
-        over_ms = ((known or lost or 0) >> 64) + IDMP_DURATION_MS
+        over_ms = ((known or lost or 0) >> SEQ_BITS) + IDMP_DURATION_MS
         return (known is None or over_ms <= now_ms) and now_ms <= max(over_ms, self.started_ms) + IDMP_SLACK_MS
 
     def serve_waits(self, now_ms: int) -> list[tuple[Wait, list[Entry]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.store.database import Database, Store
 from headrace.store.garbage import PENDING_COUNT_MIN, Garbage
 from headrace.store.group import Group
+from headrace.store.ids import make_id
 from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
@@ -16,7 +17,7 @@ def stream_with_pending() -> Stream:
     stream = Stream(StreamLimits())
     group = stream.groups[b"g"] = Group(b"g", 0)
     consumer = group.add_consumer(b"c", 1)
-    group.pending.deliver([number << 64 for number in range(1, COUNT + 1)], consumer, time_ms=1, count=1)
+    group.pending.deliver([make_id(number, 0) for number in range(1, COUNT + 1)], consumer, time_ms=1, count=1)
     return stream
 
 

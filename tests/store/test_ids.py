@@ -9,6 +9,8 @@ from headrace.store.ids import (
     ID_MAX,
     U64_MAX,
     format_id,
+    id_after,
+    id_before,
     make_id,
     parse_edge,
     parse_id,
@@ -65,3 +67,29 @@ def test_exclusive_ends_that_exclude_everything_are_errors_of_their_own() -> Non
 def test_minus_and_plus_are_the_edges_of_all_ids() -> None:
     assert (parse_edge(b"-"), parse_edge(b"+"), parse_edge(b"5")) == (0, ID_MAX, make_id(5, 0))
     assert format_id(ID_MAX) == b"18446744073709551615-18446744073709551615"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((0, 0), (0, 1)),
+        ((5, 7), (5, 8)),
+        ((5, U64_MAX - 1), (5, U64_MAX)),
+        ((5, U64_MAX), (6, 0)),
+        ((U64_MAX - 1, U64_MAX), (U64_MAX, 0)),
+    ],
+)
+def test_ids_follow_each_other_over_the_end_of_a_millisecond(first: tuple[int, int], second: tuple[int, int]) -> None:
+    assert id_after(make_id(*first)) == make_id(*second)
+    assert id_before(make_id(*second)) == make_id(*first)
+    assert make_id(*first) < make_id(*second)
+
+
+def test_nothing_is_larger_than_what_follows_the_largest_id() -> None:
+    assert id_after(ID_MAX) > ID_MAX == make_id(U64_MAX, U64_MAX)
+
+
+@pytest.mark.parametrize("entries_per_ms", [1, 10, 100, 1000, 2000])
+def test_ids_of_neighbouring_milliseconds_hash_apart(entries_per_ms: int) -> None:
+    hashes = {hash(make_id(1_700_000_000_000 + n // entries_per_ms, n % entries_per_ms)) for n in range(20_000)}
+    assert len(hashes) == 20_000

@@ -10,7 +10,7 @@ from hiredis import pack_command
 
 from headrace.store import chunk as chunk_module
 from headrace.store import log as log_module
-from headrace.store.ids import ID_MAX, ID_MIN, format_id, make_id
+from headrace.store.ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id
 from headrace.store.log import EntryLog, Piece
 
 
@@ -83,12 +83,13 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
     for _ in range(150):
         action = rng.random()
         if action < 0.6:
-            last += rng.choice([1, 2, 1 << 64])
+            last += rng.choice([1, 2, 1 << SEQ_BITS])
             model.entries[last] = entry_of(last, rng.randrange(50))
             model.added.add(last)
             log.append(last, model.entries[last])
         elif action < 0.63 and log.last_id < last:
-            last = rng.randrange(log.last_id, last)
+            chosen = rng.randrange(log.last_id, last)
+            last = chosen if chosen & SEQ_MASK <= U64_MAX else max(make_id(chosen >> SEQ_BITS, 0), log.last_id)
             log.allow_after(last)
         elif action < 0.85:
             entry_id = rng.choice([*model.entries, make_id(1, 1)])

@@ -16,7 +16,7 @@ from headrace.protocol.packing import pack_command
 from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, unpacked_size
 from headrace.store.database import Database
 from headrace.store.group import Group
-from headrace.store.ids import StreamID, format_id
+from headrace.store.ids import StreamID, format_id, make_id
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
@@ -24,8 +24,8 @@ FIRST_MS = 1_700_000_000_000
 SEED = 20
 
 
-def make_id(number: int) -> StreamID:
-    return (FIRST_MS + number) << 64
+def id_of(number: int) -> StreamID:
+    return make_id(FIRST_MS + number, 0)
 
 
 def make_stream(count: int, value_size: int) -> Stream:
@@ -34,7 +34,7 @@ def make_stream(count: int, value_size: int) -> Stream:
     stream = Stream(StreamLimits())
     for number in range(count):
         pairs = (b"first-field", random.randbytes(value_size), b"second-field", random.randbytes(value_size))
-        entry_id = make_id(number)
+        entry_id = id_of(number)
         stream.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(pairs))
     return stream
 
@@ -44,7 +44,7 @@ def pend(stream: Stream, count: int, run_length: int) -> Group:
     group = stream.groups[b"group"] = Group(b"group", 0)
     consumers = [group.add_consumer(b"consumer-%d" % number, FIRST_MS) for number in range(10)]
     for start in range(0, count, run_length):
-        ids = [make_id(number) for number in range(start, start + run_length)]
+        ids = [id_of(number) for number in range(start, start + run_length)]
         group.pending.deliver(ids, consumers[start // run_length % 10], time_ms=FIRST_MS + start, count=1)
     return group
 
@@ -154,7 +154,7 @@ def test_recount_notices_entries_and_pending_ones() -> None:
     db.put(b"key", stream)
     sizes = [db.size]
     for number in range(10, 5_000):
-        stream.append(make_id(number), b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
+        stream.append(id_of(number), b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
     db.recount(stream)
     sizes.append(db.size)
     pend(stream, 1_000, 10)
@@ -162,7 +162,7 @@ def test_recount_notices_entries_and_pending_ones() -> None:
     sizes.append(db.size)
     assert sizes == sorted(set(sizes))
     for number in range(1_000):
-        stream.groups[b"group"].pending.drop(make_id(number))
+        stream.groups[b"group"].pending.drop(id_of(number))
     stream.log.trim_head(4_990)
     db.recount(stream)
     assert db.size < sizes[2]
@@ -173,11 +173,11 @@ def test_deleted_entries_of_a_sealed_chunk_are_counted_until_it_goes() -> None:
     stream = make_stream(5_000, 8)
     before = stream.log.memory_size
     for number in range(0, 2_000, 2):
-        stream.log.delete(make_id(number))
+        stream.log.delete(id_of(number))
     half_deleted = stream.log.memory_size
     assert half_deleted > before
     for number in range(1, 2_000, 2):
-        stream.log.delete(make_id(number))
+        stream.log.delete(id_of(number))
     assert stream.log.memory_size < half_deleted
     stream.log.check()
 
@@ -188,8 +188,8 @@ def test_unpacked_copies_are_bounded_in_bytes_however_huge_the_entries() -> None
     assert stream.log.length == 60
     assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
     for number in range(60):
-        assert make_id(number) in stream.log
+        assert id_of(number) in stream.log
         assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
     let_go_of_unpacked()
     assert unpacked_size() == 0
-    assert make_id(7) in stream.log
+    assert id_of(7) in stream.log

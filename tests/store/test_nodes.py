@@ -10,7 +10,7 @@ import pytest
 from hiredis import pack_command
 
 from headrace.store.group import Group
-from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
+from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, format_id, make_id, parse_id
 from headrace.store.nodes import NodeLedger, StreamLimits, integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
@@ -124,11 +124,11 @@ def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives()
     ("first_ids", "count"),
     [
         ([], 1),
-        ([1 << 64 | 1], 1),
+        ([make_id(1, 1)], 1),
         ([1, 2], 2),
         ([1, 2, 3], 2),
         ([0x100000, 0x200000], 4),
-        ([0x1, 0x100001, 4 << 64 | 0x100001, 5 << 64 | 0x100001, 5 << 64 | 0x100003], 9),
+        ([0x1, 0x100001, make_id(4, 0x100001), make_id(5, 0x100001), make_id(5, 0x100003)], 9),
     ],
 )
 def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], count: int) -> None:
@@ -189,8 +189,8 @@ def node_size(ids: list[int], entries: list[list[bytes]], names: list[bytes]) ->
     size = 7 + integer_size(len(entries)) + 2 + integer_size(len(names)) + sum(map(string_size, names))
     for entry_id, pairs in zip(ids, entries, strict=True):
         size += 2
-        size += integer_size(signed_difference(entry_id >> 64, ids[0] >> 64))
-        size += integer_size(signed_difference(entry_id & U64_MAX, ids[0] & U64_MAX))
+        size += integer_size(signed_difference(entry_id >> SEQ_BITS, ids[0] >> SEQ_BITS))
+        size += integer_size(signed_difference(entry_id & SEQ_MASK, ids[0] & SEQ_MASK))
         if pairs[::2] == names:
             size += sum(map(string_size, pairs[1::2])) + integer_size(len(names) + 3)
         else:
@@ -205,9 +205,11 @@ def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(seed: in
     texts = [b"", b"7", b"-12", b"0123", b"128", b"99999", b"x" * 63, b"y" * 64, b"z" * 4096, b"text", b"text9"]
     limits = StreamLimits(node_entries_max=source.choice([0, 10, 300]), node_size_max=source.choice([200, 4096, 0]))
     streams = [Stream(limits) for _ in range(2)]
-    entry_id, entries = make_id(5, 5), {}
+    ms, seq, entries = 5, 5, {}
     for _ in range(3_000):
-        entry_id += source.choice([1, 200, 1 << 64, 5000 << 64, (1 << 64) - 3])
+        ms_step, seq_step = source.choice([(0, 1), (0, 200), (1, 0), (5000, 0), (1, -3)])
+        ms, seq = ms + ms_step, max(seq + seq_step, 0)
+        entry_id = make_id(ms, seq)
         names = source.choice([[b"f", b"g"], [b"f", b"g"], [b"other"]])
         pairs = [text for name in names for text in (name, source.choice(texts))]
         entries[entry_id] = pairs
