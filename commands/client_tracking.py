@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import OK, Reply, SetReply
-from ..store.errors import GenericError, syntax_error
+from ..store.errors import GenericError, shown, syntax_error
 from .client_commands import CONNECTION, OWN
 from .numbers import integer
 from .table import Argument, command
@@ -121,7 +121,7 @@ def _require_apart(given: list[bytes], present: list[bytes]) -> None:
                 if prefix.startswith(other) or other.startswith(prefix):
                     raise GenericError(
                         b"Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
-                        % (prefix, which, other)
+                        % (shown(prefix), which, shown(other))
                     )
 
 
@@ -139,10 +139,10 @@ def _require_apart(given: list[bytes], present: list[bytes]) -> None:
 def client_caching(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT CACHING <YES | NO>
 
-    For the next command, or the next transaction. Raises GenericError outside of OPTIN and OPTOUT.
+    For the next command, or the next transaction. Raises GenericError outside of OPTIN (YES) and OPTOUT (NO).
     """
     mode, word = context.client.tracking, argv[2].upper()
-    if mode is None or not (mode.opt_in or mode.opt_out):
+    if mode is None:
         raise GenericError(
             b"CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
         )
@@ -200,5 +200,5 @@ def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
         b"noloop": mode.no_loop,
         b"broken_redirect": mode.is_redirect_broken,
     }
-    shown = SetReply([name for name, is_set in flags.items() if is_set])
-    return {b"flags": shown, b"redirect": mode.redirect_id, b"prefixes": sorted(mode.prefixes)}
+    flags_set = SetReply([name for name, is_set in flags.items() if is_set])
+    return {b"flags": flags_set, b"redirect": mode.redirect_id, b"prefixes": sorted(mode.prefixes)}
