@@ -132,12 +132,17 @@ class ServerProcess:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while self._process.poll() is None and time.monotonic() < deadline_s:
             try:
-                if not self._ask("PING").startswith("-LOADING"):
+                if not self._ask("PING").startswith("-LOADING") and self._is_own():
                     return True
             except OSError:
                 time.sleep(RETRY_S)
         self.stop()
         return False
+
+    def _is_own(self) -> bool:
+        """Whether it is our process that answers, and not one that took the port before it. Raises OSError."""
+        assert self._process is not None
+        return f"process_id:{self._process.pid}\r\n" in self._ask("INFO server")
 
     def flush(self) -> None:
         """Delete every key of every database. Raises ServerError if the server is gone or refuses."""
@@ -149,17 +154,19 @@ class ServerProcess:
             raise ServerError(f"Headrace cannot be emptied: {reply[1:]}")
 
     def _ask(self, command: str) -> str:
-        """The first line of the reply. Raises OSError."""
+        """The reply, a single line or string. Raises OSError."""
         with socket.create_connection(self.address, REPLY_TIMEOUT_S) as connection:
             replies = connection.makefile("rb")
             if self.password:
                 connection.sendall(pack_command((b"AUTH", os.fsencode(self.password))))
                 replies.readline()
-            connection.sendall(pack_command((command.encode(),)))
-            line = replies.readline()
-        if not line:
+            connection.sendall(pack_command(tuple(command.encode().split())))
+            reply = replies.readline()
+            if reply.startswith(b"$"):
+                reply = replies.read(int(reply[1:]))
+        if not reply:
             raise ConnectionResetError("it closed the connection")
-        return line.decode().rstrip()
+        return reply.decode().rstrip(" \r\n")
 
     def stop(self) -> None:
         """End the server in good order, or by force if that takes too long. One that has ended stays so."""
