@@ -12,7 +12,8 @@ import pytest
 
 from conftest import StartServer
 from support.lines import split
-from support.servers import Server, free_port
+from support.ports import free_port
+from support.servers import Server
 
 REDIS_EXPORTER = """
     CLIENT SETNAME redis_exporter

@@ -14,7 +14,8 @@ import redis.asyncio
 
 from conftest import StartServer
 from support.certificates import Authority
-from support.servers import STOP_DEADLINE_S, Server, free_port
+from support.ports import free_port
+from support.servers import STOP_DEADLINE_S, Server
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -88,10 +89,10 @@ def test_failing_commands_are_logged(wire: Wire) -> None:
 
 
 def test_blocked_command_is_logged_once_when_it_has_ended(wire: Wire) -> None:
-    wire.call("XREAD", "BLOCK", "1", "STREAMS", "s", "$")
-    assert logged(wire, 2) == [[b"SLOWLOG", b"RESET"], [b"XREAD", b"BLOCK", b"1", b"STREAMS", b"s", b"$"]]
+    wire.call("XREAD", "BLOCK", "300", "STREAMS", "s", "$")
+    assert logged(wire, 2) == [[b"SLOWLOG", b"RESET"], [b"XREAD", b"BLOCK", b"300", b"STREAMS", b"s", b"$"]]
     duration_us = wire.ask("SLOWLOG", "GET", "2")[1][2]
-    assert duration_us < 1000
+    assert duration_us < 300_000
 
 
 def test_log_shrinks_with_the_next_call(wire: Wire) -> None:
@@ -113,7 +114,7 @@ def test_minus_one_logs_nothing_and_statistics_count_what_was_logged(wire: Wire)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     assert fields["slowlog_commands_count"] == "2"
     assert "calls=2," in fields["cmdstat_get"]
-    assert ",slowlog_count=1,slowlog_time_ms_sum=0." in fields["cmdstat_get"]
+    assert re.search(r",slowlog_count=1,slowlog_time_ms_sum=\d+\.\d", fields["cmdstat_get"])
     wire.call("CONFIG", "RESETSTAT")
     assert "slowlog_commands_count:0" in wire.ask("INFO", "stats").decode()
     assert wire.ask("SLOWLOG", "LEN") > 0

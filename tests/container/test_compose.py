@@ -17,7 +17,8 @@ import yaml
 
 from support.image import Image
 from support.packaging import ROOT
-from support.servers import Server, free_port
+from support.ports import free_port
+from support.servers import Server
 
 WORKER = ROOT / "examples" / "worker.py"
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))

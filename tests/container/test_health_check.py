@@ -16,7 +16,7 @@ import pytest
 from support.image import read_instructions
 from support.inprocess import running_server
 from support.packaging import ROOT
-from support.servers import free_port
+from support.ports import free_port
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 CHECK_TIMEOUT_S = 15

@@ -13,7 +13,7 @@ import yaml
 
 from support.image import Container, Image
 from support.packaging import ROOT
-from support.servers import free_port
+from support.ports import free_port
 from support.wire import Wire
 
 USER_ID = 6379

@@ -29,6 +29,7 @@ IMPATIENCE_S = 0.1
 """The same while a failure is made smaller, which takes hundreds of attempts."""
 
 Step = tuple[str, Request]
+ENDS_OF_TRANSACTIONS = (b"EXEC", b"DISCARD", b"RESET")
 
 
 class Mismatch(AssertionError):
@@ -54,9 +55,16 @@ class Duel:
         self._sent: list[tuple[str, Argv]] = []
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
+        self._queuing: set[str] = set()
 
     def step(self, client: str, request: Request) -> None:
-        """One request of one client. Raises Mismatch, maybe for an earlier one."""
+        """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""
+        if request[0] == b"MULTI":
+            self._queuing.add(client)
+        elif request[0] in ENDS_OF_TRANSACTIONS:
+            self._queuing.discard(client)
+        elif request[0] in SENT_ALONE and client in self._queuing:
+            return
         if client != self._speaker or len(self._batch) >= BATCH_STEPS_MAX or request[0] in SENT_ALONE:
             self._play()
         self._speaker = client

@@ -50,7 +50,7 @@ SENT_ALONE = {
     b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
     b"HELLO": "its AUTH likewise",
 }
-"""Commands that are never sent in a pipeline behind others."""
+"""Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another."""
 
 
 def is_left_out(row: Row) -> bool:

@@ -65,6 +65,8 @@ def main() -> None:
         sys.path.insert(0, folder)  # `headrace` is this copy, not the checkout
         os.chdir(copy)
         questions = _in_child(lambda: Questions(*TESTS))
+        if questions is None:
+            sys.exit("the tests fail before anything is changed")
         modules = options.modules or sorted(path.stem for path in Path("store").glob("[!_]*.py"))
         mutants = [mutant for name in modules for mutant in mutants_of(name)]
         all_count = len(mutants)
@@ -148,9 +150,9 @@ def _in_child(ask: Callable[[], Any], *, timeout_s: float | None = None) -> Any:
     receiver, sender = FORK.Pipe(duplex=False)
 
     def answer() -> None:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        sys.dont_write_bytecode = timeout_s is not None  # two mutants of a second would be taken for the same
+        if timeout_s is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.dont_write_bytecode = True  # two mutants of a second would be taken for the same
         sender.send(ask())
 
     child = FORK.Process(target=answer)

@@ -28,7 +28,7 @@ class Questions:
         status = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[_Stopwatch(self, coverage)])
         coverage.stop()
         if status != 0:
-            raise SystemExit("the tests fail before anything is changed")
+            raise SystemExit(status)
         data = coverage.get_data()
         for file in data.measured_files():
             lines = data.contexts_by_lineno(file)

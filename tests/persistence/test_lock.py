@@ -11,7 +11,8 @@ import pytest
 
 from headrace.persistence.errors import LogError
 from headrace.persistence.lock import FolderLock
-from support.servers import Server, free_port
+from support.ports import free_port
+from support.servers import Server
 
 
 def test_folder_is_held_until_released(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from headrace.pipeline.connection import Connection, ReplyError, pack
 from headrace.pipeline.errors import PipelineError, Refused, ServerGone
 from headrace.pipeline.options import Endpoint
-from support.servers import Server, free_port
+from support.ports import free_port
+from support.servers import Server
 
 StartServer = Callable[..., Server]
 REPLY = b"+PONG\r\n"

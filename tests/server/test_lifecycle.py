@@ -21,7 +21,7 @@ from headrace.server.config import Config
 from headrace.server.listener import ListenError
 from headrace.store.errors import GenericError
 from support.inprocess import running_server
-from support.servers import free_port
+from support.ports import free_port
 from support.wire import Wire, encode
 
 STOP_TIMEOUT_S = 15

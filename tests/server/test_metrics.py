@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from headrace.server.listener import ListenError
 from headrace.server.metrics_endpoint import LIBRARY_MISSING, MetricsEndpoint
 from headrace.server.series import ALL_SERIES, table_lines
 from support.inprocess import START_MS, Rig
+from support.ports import free_port
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -156,12 +156,6 @@ def test_every_series_is_documented_and_shown(rig: Rig) -> None:
 
 
 # -- over HTTP -------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.servers import Server, free_port
+from support.ports import free_port
+from support.servers import Server
 from support.wire import Wire
 
 PONG = b"+PONG\r\n"

@@ -156,8 +156,10 @@ class Running:
 
 @asynccontextmanager
 async def running_server(config: Config | None = None, clock: Any = None, **directives: Any) -> AsyncIterator[Running]:
-    """Start a server on 127.0.0.1, and stop it at the end."""
+    """Start a server on 127.0.0.1, and stop it at the end. Without `dir` it keeps nothing."""
     config = config or Config()
+    if "dir" not in directives:
+        config.save = b""  # or it would take the present folder, and keep out those of other processes
     for name, value in directives.items():
         setattr(config, name, value)
     server = Server(config, clock=clock) if clock is not None else Server(config)

@@ -6,12 +6,12 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from support.ports import free_port
 from support.wire import Wire
 
 ORACLE_VERSION = "8.10.2"
@@ -45,14 +45,6 @@ def is_oracle_required() -> bool:
 def is_subject_oracle() -> bool:
     """HEADRACE_SUBJECT=oracle puts a second Redis in Headrace's place: it proves the tests themselves."""
     return os.environ.get("HEADRACE_SUBJECT") == "oracle"
-
-
-def free_port() -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Server:
