@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.servers import Server
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
+
 from headrace.pipeline import survey
 from headrace.pipeline.connection import Connection
 from headrace.pipeline.errors import Refused
 from headrace.pipeline.options import Endpoint
 from headrace.pipeline.spans import Position, StreamState
 from headrace.store.ids import ID_MAX, make_id
-from support.servers import Server
 
 
 @pytest.fixture
