@@ -1,79 +1,136 @@
-"""The Spark data source against a plain redis-py loop: `python -m benchmarks.pipeline [--entries N] [--runs N]`.
+"""The Spark data source against plain redis-py loops: `python -m benchmarks.pipeline [--only PART ..] [--entries N]`.
 
-Everything shares this machine: Spark as local[2], its Python workers, and the server. Runs alternate (loop, Spark;
-Spark, loop; ..), and the median of the ratios of the pairs is shown, with the part of the time for which the server was
-busy.
-The loops read with XRANGE in pages of 2000, and write with pipelines of 500, in one process and with redis-py as it
-comes. The stream is rewritten before each run of a sink, and read before each run of a source.
+Parts: `reading`, `writing`, `audit`, and by name only `memory`.
+
+Everything shares this machine: Spark as local[2], its Python workers, and the server. So beside the rows per second by
+the clock, which tell how busy the machine was as well, there is the processor time of a million rows, by who took it;
+and what follows from both for two processors that have nothing else to do: the server is one thread, the rest is not.
+
+The loops are what a user writes: one process, redis-py, a tuple of typed values for each entry; XRANGE in pages of
+2000, XADD in pipelines of 500. redis-py parses in Python, and in C if hiredis is installed: both are shown. Runs
+alternate (loop, Spark; Spark, loop; ..), and medians are shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import redis
-from benchmarks.load import cpu_time
 
+from headrace.pipeline.connection import Connection
 from headrace.pipeline.events import read_events
+from headrace.pipeline.options import Endpoint
 from headrace.pipeline.session import local_session
 from headrace.protocol.packing import pack_command
+from support.processes import command_of, cpu_seconds, descendants, resident_bytes
 from support.servers import Server
 
+PARTS = ("reading", "writing", "audit")
 FIELDS = "n bigint, user string, price double"
 PAGE_SIZE = 2000
 PIPELINE_SIZE = 500
-LOG_COMMANDS = 1_000_000
+MEMORY_ENTRIES = 10_000_000
+MEMORY_BATCH = 500_000
+EVERY_S = 2.0
+"""How often memory is looked at."""
+MEMORY_WIDTH = 16
+PROCESSORS = 2
+WHO = ("loop", "python", "java", "server")
+"""A loop is this process; Python workers and Java belong to Spark."""
+
+
+class Family:
+    """The processes below this one, by who they are."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def pids(self) -> dict[str, list[int]]:
+        """Process IDs by WHO."""
+        found: dict[str, list[int]] = {who: [] for who in WHO} | {"loop": [os.getpid()], "server": [self._server.pid]}
+        for pid in descendants(os.getpid()):
+            if pid != self._server.pid:
+                found["java" if "org.apache.spark" in command_of(pid) else "python"].append(pid)
+        return found
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of processor time so far, by WHO."""
+        used = {who: sum(map(cpu_seconds, pids)) for who, pids in self.pids().items()}
+        return used | {"loop": time.process_time()}
 
 
 @dataclass
 class Measured:
-    """Rows per second and the server's part of the time, by run."""
+    """What runs of the same have shown."""
 
     rates: list[float] = field(default_factory=list)
-    busy: list[float] = field(default_factory=list)
+    """Rows per second by the clock."""
+    cpu: list[dict[str, float]] = field(default_factory=list)
+    """Seconds of processor time for a million rows, by WHO."""
+
+    def medians(self) -> dict[str, float]:
+        """Of the processor times."""
+        return {who: statistics.median(run[who] for run in self.cpu) for who in WHO}
+
+    def at_best(self) -> float:
+        """Rows per second where nothing else is done: as fast as the server alone allows, and all together."""
+        used = self.medians()
+        if used["loop"] > used["python"]:  # the loop and the server wait for each other
+            return 1e6 / (used["loop"] + used["server"])
+        return 1e6 / max(used["server"], sum(used.values()) / PROCESSORS)
 
     def line(self, name: str) -> str:
         """For the table."""
-        busy = f"{statistics.median(self.busy):>8.0%}" if self.busy else " " * 8
-        return f"{name:<28}{statistics.median(self.rates):>12,.0f}{busy}"
+        parts = "".join(f"{seconds:>8.2f}" for seconds in self.medians().values())
+        return f"{name:<28}{statistics.median(self.rates):>12,.0f}{parts}{self.at_best():>12,.0f}"
 
 
 class Bench:
     """One server, one Spark session, and the streams `in` and `out`."""
 
-    def __init__(self, server: Server, folder: Path, count: int) -> None:
-        self.server = server
+    def __init__(self, server: Server, folder: Path, count: int, runs: int) -> None:
         self.folder = folder
         self.count = count
-        self.client = redis.Redis(port=server.port)
+        self.runs = runs
+        self.port = server.port
+        self.family = Family(server)
         # redis-py parses in Python unless hiredis happens to be installed, as it is beside Headrace.
         plain = redis.ConnectionPool(port=server.port, parser_class=redis._parsers._RESP2Parser)
         self.plain_client = redis.Redis(connection_pool=plain)
-        self.spark = local_session("benchmark", master="local[2]", spark__sql__shuffle__partitions="2")
+        self.client = redis.Redis(port=server.port)
+        self.spark = local_session("benchmark", master=f"local[{PROCESSORS}]", spark__sql__shuffle__partitions="2")
         self.results: dict[str, Measured] = {}
 
-    def fill(self) -> None:
-        """The entries of `in`, and the same as Parquet."""
-        rows = self.spark.range(self.count).selectExpr(
-            "id AS n", "concat('user-', id % 1000) AS user", "CAST(id % 10007 AS double) / 4 AS price"
-        )
-        rows.write.mode("overwrite").parquet(str(self.folder / "rows"))
-        self.write_by_spark(key="in")
+    # -- reading ---------------------------------------------------------------------------------
 
-    # -- what is measured ------------------------------------------------------------------------
+    def reading(self) -> None:
+        """The source, and loops that read."""
+        rows = self.rows()
+        self.write_rows(rows, "in")
+        self.read_to_noop()  # the first query pays for starting the workers
+        loops = {"loop, reading": self.plain_client, "loop with hiredis, reading": self.client}
+        for run in range(self.runs):
+            whats = [(name, partial(self.read_by_loop, client)) for name, client in loops.items()]
+            whats += [("source, noop", self.read_to_noop), ("source, Parquet", self.read_to_parquet)]
+            for name, what in whats if run % 2 == 0 else reversed(whats):
+                self.measure(name, self.count, what)
+        self.compare("source, noop", *loops)
 
-    def source(self, **options: str) -> Any:
+    def source(self) -> Any:
         """The stream as a DataFrame."""
-        reader = self.spark.read.format("headrace").option("port", self.server.port).option("stream", "in")
-        return reader.options(**options).schema(f"_id string, {FIELDS}").load()
+        reader = self.spark.read.format("headrace").option("port", self.port).option("stream", "in")
+        return reader.schema(f"_id string, {FIELDS}").load()
 
     def read_by_loop(self, client: redis.Redis) -> None:
         """What a program without Spark does: pages, and a tuple for each entry."""
@@ -93,58 +150,131 @@ class Bench:
         """All columns, kept."""
         self.source().write.mode("overwrite").option("compression", "zstd").parquet(str(self.folder / "out"))
 
-    def write_by_loop(self) -> None:
+    # -- writing ---------------------------------------------------------------------------------
+
+    def writing(self) -> None:
+        """The sink, and loops that write."""
+        rows = self.rows()
+        self.write_rows(rows, "out")
+        loops = {"loop, writing": self.plain_client, "loop with hiredis, writing": self.client}
+        for run in range(self.runs):
+            whats = [(name, partial(self.write_by_loop, client)) for name, client in loops.items()]
+            whats.append(("sink", partial(self.write_rows, rows, "out")))
+            whats.append(("sink, idempotency=none", partial(self.write_rows, rows, "out", idempotency="none")))
+            for name, what in whats if run % 2 == 0 else reversed(whats):
+                self.client.delete("out")
+                self.measure(name, self.count, what)
+        self.compare("sink", *loops)
+
+    def rows(self) -> Any:
+        """What is written, from Parquet."""
+        path = self.folder / "rows"
+        if not path.exists():
+            made = self.spark.range(self.count).selectExpr(
+                "id AS n", "concat('user-', id % 1000) AS user", "CAST(id % 10007 AS double) / 4 AS price"
+            )
+            made.write.parquet(str(path))
+        return self.spark.read.parquet(str(path))
+
+    def write_by_loop(self, client: redis.Redis) -> None:
         """What a program without Spark does; it has its rows at hand."""
-        pipe = self.client.pipeline(transaction=False)
+        pipe = client.pipeline(transaction=False)
         for n in range(self.count):
             pipe.xadd("out", {"n": n, "user": f"user-{n % 1000}", "price": n % 10007 / 4})
             if n % PIPELINE_SIZE == PIPELINE_SIZE - 1:
                 pipe.execute()
         pipe.execute()
 
-    def write_by_spark(self, key: str = "out") -> None:
-        """From Parquet, exactly once."""
-        writer = self.spark.read.parquet(str(self.folder / "rows")).write.format("headrace")
-        writer.option("port", self.server.port).option("stream", key).mode("append").save()
+    def write_rows(self, rows: Any, key: str, **options: str) -> None:
+        """Exactly once unless told otherwise."""
+        writer = rows.write.format("headrace").options(port=self.port, stream=key, **options)
+        writer.mode("append").save()
+
+    # -- auditing --------------------------------------------------------------------------------
+
+    def audit(self) -> None:
+        """Append-only files as events, thrown away."""
+        path = self.folder / "log.aof"
+        path.write_bytes(b"".join(log_records(self.count)))
+        self.scan_log(path)
+        for _ in range(self.runs):
+            self.measure("audit (commands)", self.count, partial(self.scan_log, path))
+
+    def scan_log(self, path: Path) -> None:
+        """All events."""
+        events = read_events(self.spark, path, path.stat().st_size // (2 * PROCESSORS) + 1)
+        events.write.format("noop").mode("overwrite").save()
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def memory(self) -> None:
+        """What the driver holds while a query reads many entries in batches."""
+        with Connection(Endpoint(port=self.port)) as connection:
+            portion = 10_000
+            for first in range(0, self.count, portion):
+                adds = (pack_command((b"XADD", b"in", b"*", b"n", b"%d" % n)) for n in range(first, first + portion))
+                connection.send(b"".join(adds))
+                connection.receive(portion)
+        reader = self.spark.readStream.format("headrace").options(port=self.port, stream="in", fields="n bigint")
+        reader = reader.options(startingOffsets="earliest", maxEntriesPerTrigger=MEMORY_BATCH)
+        writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(self.folder / "memory"))
+        print(
+            f"{'rows':>12}{'Java':>10}{'heap used':>12}{'Python, driver':>16}{'Python, others':>16}   (MB)", flush=True
+        )
+        query = writer.trigger(availableNow=True).start()
+        with self.watching(lambda: self.show_memory(query)):
+            query.awaitTermination()
+        self.show_memory(query)
+
+    def show_memory(self, query: Any) -> None:
+        """One line: rows so far, and what the processes occupy."""
+        rows = sum(batch["numInputRows"] for batch in query.recentProgress)
+        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()
+        self.spark._jvm.java.lang.System.gc()
+        used = runtime.totalMemory() - runtime.freeMemory()
+        sizes = {who: sum(map(resident_bytes, pids)) for who, pids in self.family.pids().items()}
+        numbers = (sizes["java"], used, sizes["loop"], sizes["python"])
+        shown = "".join(
+            f"{number / 2**20:>{width},.0f}" for number, width in zip(numbers, (10, 12, 16, 16), strict=True)
+        )
+        print(f"{rows:>12,}{shown}", flush=True)
+
+    @contextmanager
+    def watching(self, look: Callable[[], None]) -> Iterator[None]:
+        """Look every so often, beside what is done."""
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(EVERY_S):
+                look()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     # -- measuring -------------------------------------------------------------------------------
 
-    def measure(self, name: str, what: Callable[[], None]) -> float:
-        """Rows per second of one run."""
-        self.client.delete("out")
-        busy_s, started_s = cpu_time(self.server), time.perf_counter()
+    def measure(self, name: str, rows: int, what: Callable[[], None]) -> None:
+        """One run."""
+        before, started_s = self.family.cpu(), time.perf_counter()
         what()
-        elapsed_s = time.perf_counter() - started_s
+        elapsed_s, after = time.perf_counter() - started_s, self.family.cpu()
         found = self.results.setdefault(name, Measured())
-        found.rates.append(self.count / elapsed_s)
-        found.busy.append((cpu_time(self.server) - busy_s) / elapsed_s)
-        return self.count / elapsed_s
+        found.rates.append(rows / elapsed_s)
+        found.cpu.append({who: (after[who] - before[who]) * 1e6 / rows for who in WHO})
 
-    def pair(self, names: tuple[str, str], whats: tuple[Callable[[], None], Callable[[], None]], runs: int) -> float:
-        """The median of the ratios second by first."""
-        ratios = []
-        for run in range(runs):
-            order = (0, 1) if run % 2 == 0 else (1, 0)
-            rates = {index: self.measure(names[index], whats[index]) for index in order}
-            ratios.append(rates[1] / rates[0])
-        return statistics.median(ratios)
-
-    def scan_log(self) -> None:
-        """An append-only file as events, thrown away."""
-        path = self.folder / "log.aof"
-        if not path.exists():
-            path.write_bytes(b"".join(log_records(LOG_COMMANDS)))
-        started_s = time.perf_counter()
-        events = read_events(self.spark, path, path.stat().st_size // 4)
-        events.write.format("noop").mode("overwrite").save()
-        rate = LOG_COMMANDS / (time.perf_counter() - started_s)
-        self.results.setdefault("audit (commands)", Measured()).rates.append(rate)
-
-    def driver_memory(self) -> int:
-        """Bytes of Java heap in use after a collection."""
-        runtime = self.spark._jvm.java.lang.Runtime.getRuntime()
-        self.spark._jvm.java.lang.System.gc()
-        return int(runtime.totalMemory() - runtime.freeMemory())
+    def compare(self, name: str, *loops: str) -> None:
+        """Print the ratios to loops, by the clock (the median of the runs' ratios) and at best."""
+        own = self.results[name]
+        for loop in loops:
+            other = self.results[loop]
+            ratio = statistics.median(a / b for a, b in zip(own.rates, other.rates, strict=True))
+            best = own.at_best() / other.at_best()
+            print(f"{name} is {ratio:.1f} times the {loop}; at best {best:.1f} times")
 
 
 def log_records(count: int) -> list[bytes]:
@@ -164,44 +294,27 @@ def log_records(count: int) -> list[bytes]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--only", nargs="+", choices=(*PARTS, "memory"), default=PARTS, metavar="PART")
+    parser.add_argument("--entries", type=int, help="default 1,000,000; 10,000,000 for memory")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("headrace", "oracle"), default="headrace")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        server = Server(arguments.server, folder / "server", "--appendonly", "yes")
-        server.start()
-        bench = Bench(server, folder, arguments.entries)
-        try:
-            bench.fill()
-            before = bench.driver_memory()
-            bench.read_to_noop()  # the first query pays for starting the workers
-            bench.write_by_spark()
-            plain, compiled = partial(bench.read_by_loop, bench.plain_client), partial(bench.read_by_loop, bench.client)
-            ratios = {
-                "loop, reading": bench.pair(
-                    ("loop, reading", "source, noop"), (plain, bench.read_to_noop), arguments.runs
-                ),
-                "loop with hiredis, reading": bench.pair(
-                    ("loop with hiredis, reading", "source, noop"), (compiled, bench.read_to_noop), arguments.runs
-                ),
-                "loop, writing": bench.pair(
-                    ("loop, writing", "sink"), (bench.write_by_loop, bench.write_by_spark), arguments.runs
-                ),
-            }
-            for _ in range(arguments.runs):
-                bench.measure("source, Parquet", bench.read_to_parquet)
-                bench.scan_log()
-            after = bench.driver_memory()
-        finally:
-            bench.spark.stop()
-            server.stop()
-    print(f"{'':<28}{'rows/s':>12}{'server':>8}")
-    for name, measured in bench.results.items():
-        print(measured.line(name) + (f"   Spark does {ratios[name]:.1f} times as much" if name in ratios else ""))
-    rows = arguments.entries * (3 * arguments.runs + 1)
-    print(f"heap of the driver: {before / 2**20:.0f} MB before, {after / 2**20:.0f} MB after {rows:,} rows")
+    for part in arguments.only:
+        count = arguments.entries or (MEMORY_ENTRIES if part == "memory" else 1_000_000)
+        with tempfile.TemporaryDirectory() as name:
+            server = Server(arguments.server, Path(name) / "server", "--appendonly", "yes")
+            server.start()
+            bench = Bench(server, Path(name), count, arguments.runs)
+            try:
+                getattr(bench, part)()
+            finally:
+                bench.spark.stop()
+                server.stop()
+        if bench.results:
+            print(f"{part + ', rows/s':<28}{'':>12}{'CPU seconds for a million rows':>32}{'at best':>12}")
+            print(f"{'':<40}{''.join(f'{who:>8}' for who in WHO)}")
+            for row, measured in bench.results.items():
+                print(measured.line(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def _fields(rows: _Rows, kind: Any) -> Any:
         sizes = [len(pairs) for pairs in unique]
         keys = pa.array([key for pairs in unique for key in pairs], pa.binary())
         values = pa.array([value for pairs in unique for value in pairs.values()], pa.binary())
-    keys, values = _text(keys, kind.key_type), _text(values, kind.item_type)
+    keys, values = to_text(keys, kind.key_type), to_text(values, kind.item_type)
     return pa.MapArray.from_arrays(_offsets(sizes), keys, values).cast(kind)
 
 
@@ -102,7 +102,7 @@ def _pairs(rows: _Rows, kind: Any) -> Any:
     """All fields and values in their order, as they are."""
     sizes, *columns = rows.page.unzipped()
     struct = kind.value_type
-    columns = [_text(column, struct.field(index).type) for index, column in enumerate(columns)]
+    columns = [to_text(column, struct.field(index).type) for index, column in enumerate(columns)]
     items = pa.StructArray.from_arrays(columns, fields=[struct.field(0), struct.field(1)])
     return pa.ListArray.from_arrays(_offsets(sizes), items).cast(kind)
 
@@ -112,7 +112,7 @@ def _offsets(sizes: Any) -> Any:
     return pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
 
 
-def _text(values: Any, kind: Any) -> Any:
+def to_text(values: Any, kind: Any) -> Any:
     """Bytes as they are, or as text in which what is no UTF-8 is replaced."""
     if not pa.types.is_string(kind):
         return values.cast(kind)

@@ -6,19 +6,18 @@ spark.read.format("headrace-aof").load("/var/lib/headrace/appendonlydir")
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from .aof import SPLIT_SIZE, Events, Split, log_files, plan_splits, scan
+from .aof import scan
 from .errors import OptionError
+from .splits import SPLIT_SIZE, Split, log_files, plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,54 +74,10 @@ class LogReader(DataSourceReader):
         """RecordBatches of events. Raises BadLog."""
         if not isinstance(partition, SplitPartition):
             return
-        # Records are lists that die young; looking for cycles among them costs a third of the time.
-        gc.disable()
-        try:
-            for events in scan(partition.split):
-                if len(events):
-                    yield to_arrow(partition.split, events, self.schema)
-        finally:
-            gc.enable()
+        yield from scan(partition.split, self.schema)
 
 
 def read_events(spark: SparkSession, path: str | Path, split_size: int = SPLIT_SIZE) -> DataFrame:
     """The events of a log as a DataFrame. Raises BadLog when it is read."""
     spark.dataSource.register(LogDataSource)
     return spark.read.format("headrace-aof").option("splitSize", split_size).load(str(path))
-
-
-def to_arrow(split: Split, events: Events, schema: Any) -> Any:
-    """Events as a RecordBatch of EVENT_SCHEMA."""
-    kinds = events.kinds.items()
-    count = len(events)
-
-    def column(name: str, make: Callable[[Any], Any], kind_type: Any) -> Any:
-        parts = [(getattr(kind, name), len(kind.n)) for _, kind in kinds]
-        return pa.concat_arrays([make(values) if values else pa.nulls(size, kind_type) for values, size in parts])
-
-    def same(value: Any, kind_type: Any) -> Any:
-        return pa.nulls(count, kind_type) if value is None else pa.repeat(pa.scalar(value, kind_type), count)
-
-    def numbers(values: list[int | None]) -> Any:
-        return pa.array(values, pa.int64())
-
-    arrays = [
-        same(split.part, pa.int32()),
-        same(split.start, pa.int64()),
-        column("n", numbers, pa.int64()),
-        same(events.db, pa.int32()),
-        same(events.ts, pa.int64()),
-        pa.concat_arrays([pa.repeat(pa.scalar(name, pa.string()), len(kind.n)) for name, kind in kinds]),
-        *(column(name, _text, pa.string()) for name in ("stream", "grp", "consumer", "id")),
-        column("time_ms", numbers, pa.int64()),
-        column("deliveries", numbers, pa.int64()),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _text(values: list[bytes | None]) -> Any:
-    column = pa.array(values, pa.binary())
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([value and value.decode("utf-8", "replace") for value in values], pa.string())

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .lines import DATA_SIZE_MAX, Lines, Places
+from .lines import DATA_SIZE_MAX, Places, Raw
 
 Data = bytes | memoryview
 Pairs = list[bytes]
@@ -61,8 +61,8 @@ class Page(Protocol):
 class AlikePage:
     """Entries with the same fields. `starts` and `ends` say by entry where its ID is, and each of its values."""
 
-    def __init__(self, lines: Lines, names: list[bytes], starts: Places, ends: Places) -> None:
-        self._lines = lines
+    def __init__(self, raw: Raw, names: list[bytes], starts: Places, ends: Places) -> None:
+        self._raw = raw
         self.names = names
         self._starts = starts
         self._ends = ends
@@ -76,14 +76,14 @@ class AlikePage:
 
     @property
     def last_id(self) -> bytes:
-        return bytes(self._lines.data[self._starts[-1, 0] : self._ends[-1, 0]])
+        return bytes(self._raw.data[self._starts[-1, 0] : self._ends[-1, 0]])
 
     @property
     def has_unique_fields(self) -> bool:
         return len(set(self.names)) == len(self.names)
 
     def _column(self, index: int) -> Any:
-        return self._lines.texts(self._starts[:, index], self._ends[:, index])
+        return self._raw.texts(self._starts[:, index], self._ends[:, index])
 
     def values(self, name: bytes) -> Any:
         for index in range(len(self.names), 0, -1):
@@ -95,7 +95,7 @@ class AlikePage:
         fields = pa.array(self.names, pa.binary()).take(
             pa.array(np.tile(np.arange(len(self.names)), len(self)), pa.int64())
         )
-        values = self._lines.texts(self._starts[:, 1:].ravel(), self._ends[:, 1:].ravel())
+        values = self._raw.texts(self._starts[:, 1:].ravel(), self._ends[:, 1:].ravel())
         return np.full(len(self), len(self.names)), fields, values
 
     def pairs(self) -> list[Pairs]:
@@ -105,7 +105,7 @@ class AlikePage:
 
     def select(self, wanted: Collection[bytes]) -> AlikePage:
         is_wanted = pc.is_in(self.ids, pa.array(list(wanted), pa.binary())).to_numpy(zero_copy_only=False)
-        return AlikePage(self._lines, self.names, self._starts[is_wanted], self._ends[is_wanted])
+        return AlikePage(self._raw, self.names, self._starts[is_wanted], self._ends[is_wanted])
 
 
 class AnyPage:
@@ -177,30 +177,31 @@ def parse_alike(reply: Data) -> AlikePage | None:
     """
     if len(reply) > DATA_SIZE_MAX:
         return None
-    lines = Lines(reply)
-    if len(lines) <= LINES_BEFORE_FIELDS:
+    raw = Raw(reply)
+    starts, ends = raw.lines()
+    if len(starts) <= LINES_BEFORE_FIELDS:
         return None
-    count, items_count = (int(number) for number in lines.numbers(lines.starts[[0, 4]], lines.ends[[0, 4]]))
+    count, items_count = (int(number) for number in raw.numbers(starts[[0, 4]], ends[[0, 4]]))
     width = LINES_BEFORE_FIELDS + LINES_PER_FIELD * (items_count // 2)
-    if reply[0] != ord("*") or count < 1 or len(lines) != 1 + count * width:
+    if reply[0] != ord("*") or count < 1 or len(starts) != 1 + count * width:
         return None
-    first = _first_entry(reply, int(lines.starts[1]), int(lines.ends[width]) + 2)
+    first = _first_entry(reply, int(starts[1]), int(ends[width]) + 2)
     if first is None or len(first) != items_count:
         return None
-    starts, ends = lines.starts[1:].reshape(count, width), lines.ends[1:].reshape(count, width)
+    starts, ends = starts[1:].reshape(count, width), ends[1:].reshape(count, width)
     before = starts[:, 0]
     """Where what is the same in all entries begins: it ends with the `$` of a size."""
     sizes = [1, *range(LINES_BEFORE_FIELDS + 2, width, LINES_PER_FIELD)]
     for line in sizes:
         same = starts[:, line] + 1 - before
-        if (same != same[0]).any() or not lines.are_equal(before, int(same[0])):
+        if (same != same[0]).any() or not raw.are_equal(before, int(same[0])):
             return None
-        announced = lines.numbers(starts[:, line], ends[:, line])
+        announced = raw.numbers(starts[:, line], ends[:, line])
         if (announced != ends[:, line + 1] - starts[:, line + 1]).any():
             return None
         before = ends[:, line + 1]
     values = [line + 1 for line in sizes]
-    return AlikePage(lines, first[::2], starts[:, values], ends[:, values])
+    return AlikePage(raw, first[::2], starts[:, values], ends[:, values])
 
 
 def _first_entry(reply: Data, start: int, end: int) -> Pairs | None:

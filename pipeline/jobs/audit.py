@@ -11,9 +11,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..aof import SPLIT_SIZE
 from ..errors import PipelineError
 from ..session import local_session
+from ..splits import SPLIT_SIZE
 from .common import Job, Progress, Summary, add_spark
 from .report import Table, write_report
 

@@ -13,9 +13,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from support.processes import command_of, descendants, parents
 from support.wire import Wire
 
 PROGRAM = Path(__file__).parent / "spark_query.py"
@@ -24,31 +24,6 @@ STUCK_S = 300.0
 """A query that plans no batch for this long is stuck."""
 CHANGES_MAX = 12
 """About as many changes as one batch makes, looked at every POLL_S."""
-
-
-def parents() -> dict[int, int]:
-    """The parent of each process."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            found[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """All processes below one."""
-    known = parents()
-    level = [pid]
-    while level:
-        level = [child for child, parent in known.items() if parent in level]
-        yield from level
-
-
-def command_of(pid: int) -> str:
-    """The words that started a process, empty if it has gone."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-    return ""
 
 
 class Query:
@@ -126,9 +101,10 @@ class Query:
         with Wire(self._port) as wire:
             length = wire.call("XLEN", "out")
         sizes = {}
-        for path in self._folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                sizes[str(path)] = path.stat().st_size
+        for folder, _, names in os.walk(self._folder):  # which does not mind folders that go meanwhile
+            for path in (Path(folder) / name for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    sizes[str(path)] = path.stat().st_size
         return length, sizes
 
     def _give_it_a_moment(self) -> None:
