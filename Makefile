@@ -32,6 +32,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
+COMPILED := protocol/frames.pyx store/id_codec.pyx
 PACKAGES := store protocol commands persistence server pipeline testing
 
 .PHONY: serve test test-clients test-pipeline crash-pipeline lint bench oracle crash coverage mutate prove differential simulate fuzz soak
@@ -47,11 +48,11 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml setup.py protocol/frames.pyx $(VENV)/.created
+$(VENV)/.installed: pyproject.toml setup.py $(COMPILED) $(VENV)/.created
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml setup.py protocol/frames.pyx $(VENV)/.created
+$(VENV)/.installed-dev: pyproject.toml setup.py $(COMPILED) $(VENV)/.created
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
 	@touch $@ $(VENV)/.installed

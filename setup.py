@@ -1,11 +1,14 @@
-"""What pyproject.toml cannot say: the module that is compiled where there is a C compiler."""
+"""What pyproject.toml cannot say: the modules that are compiled where there is a C compiler."""
 
 from __future__ import annotations
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# Optional: without a compiler `protocol/plain_frames.py` does the same.
-FRAMES = Extension("headrace.protocol.frames", ["protocol/frames.pyx"], extra_compile_args=["-O2"], optional=True)
+# Optional: without a compiler `protocol/plain_frames.py` and `store/plain_id_codec.py` do the same.
+MODULES = [
+    Extension(f"headrace.{folder}.{name}", [f"{folder}/{name}.pyx"], extra_compile_args=["-O2"], optional=True)
+    for folder, name in (("protocol", "frames"), ("store", "id_codec"))
+]
 
-setup(ext_modules=cythonize([FRAMES], build_dir="build/cython"))
+setup(ext_modules=cythonize(MODULES, build_dir="build/cython"))

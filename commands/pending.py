@@ -7,7 +7,7 @@ from ..store import events
 from ..store.database import Value
 from ..store.errors import NoGroup, WrongType, syntax_error
 from ..store.group import Group
-from ..store.ids import StreamID, format_id, parse_id, parse_range_end, parse_range_start
+from ..store.ids import StreamID, format_id, parse_ids, parse_range_end, parse_range_start
 from ..store.pending import Consumer
 from ..store.stream import References, Stream
 from .context import Context
@@ -66,8 +66,8 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     if found is None:
         return 0
     group = found[1]
-    ids = [parse_id(token) for token in argv[3:]]
-    acknowledged = sum(map(group.pending.drop, ids))
+    ids = parse_ids(argv, 3)
+    acknowledged = group.pending.drop_all(ids)
     if acknowledged:
         group.acks_count += acknowledged
         context.log(*argv)
@@ -99,7 +99,7 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
     stream, group = found
     results: list[int] = []
     deleted = False
-    for entry_id in [parse_id(token) for token in tokens]:
+    for entry_id in parse_ids(tokens):
         if not group.pending.drop(entry_id):
             results.append(-1)
             continue

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, NoGroup, shown
-from ..store.ids import StreamID, parse_id
+from ..store.ids import StreamID, parse_ids
 from ..store.pending import DELIVERY_COUNT_MAX, Delivery
 from .context import Context
 from .numbers import integer
@@ -53,7 +53,7 @@ def _parse_nack(argv: list[bytes]) -> NackRequest:
             raise GenericError(b"Unrecognized XNACK option '%b'" % shown(argv[index]))
     if tokens is None:
         raise GenericError(b"syntax error, expected IDS keyword")
-    return NackRequest([parse_id(token) for token in tokens], retry_count, force)
+    return NackRequest(parse_ids(tokens), retry_count, force)
 
 
 def _parse_numids(token: bytes) -> int:

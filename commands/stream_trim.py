@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..protocol.replies import Reply
 from ..store import events
 from ..store.errors import GenericError, syntax_error, wrong_number_of_arguments
-from ..store.ids import ID_MAX, SEQ_BITS, StreamID, format_id, parse_id
+from ..store.ids import ID_MAX, SEQ_BITS, StreamID, format_id, id_after, parse_id
 from ..store.stream import References, Stream
 from ..store.trimming import Trim, default_limit, first_physical_id, trim
 from .context import Context
@@ -195,13 +195,13 @@ def exact_record(argv: list[bytes], options: StreamOptions, stream: Stream, trim
     elif request.references is References.KEEP:
         record[options.threshold_index] = format_id(first_physical_id(stream))
     else:
-        record[options.threshold_index] = format_id(trimmed_to + 1 if trimmed_to else 0)
+        record[options.threshold_index] = format_id(id_after(trimmed_to) if trimmed_to else 0)
     return record
 
 
 def log_acked_trim(context: Context, key: bytes, trimmed_to: StreamID) -> None:
     """ACKED skips entries, so neither a length nor a node boundary repeats it: name the last ID it reached."""
-    context.log(b"XTRIM", key, b"MINID", b"=", format_id(min(trimmed_to + 1, ID_MAX)), b"ACKED")
+    context.log(b"XTRIM", key, b"MINID", b"=", format_id(min(id_after(trimmed_to), ID_MAX)), b"ACKED")
 
 
 @command(

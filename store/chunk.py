@@ -18,7 +18,7 @@ from typing import Final
 
 import zstandard
 
-from .ids import SEQ_BITS, SEQ_MASK, StreamID
+from .ids import SEQ_BITS, SEQ_MASK, StreamID, add_row, ids_between
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
@@ -68,7 +68,7 @@ class Body:
 
     def ids(self, low: int, high: int) -> list[StreamID]:
         """IDs of the entries `low` to `high` (excluded)."""
-        return [ms << SEQ_BITS | seq for ms, seq in zip(self.ms[low:high], self.seq[low:high], strict=True)]
+        return ids_between(self.ms, self.seq, low, high)
 
     def slice(self, low: int, high: int) -> bytes:
         """The RESP bytes of the entries `low` to `high` (excluded)."""
@@ -162,10 +162,8 @@ class Chunk:
         assert body is not None
         data, ends = body.data, body.ends
         data += entry
-        body.ms.append(entry_id >> SEQ_BITS)
-        body.seq.append(entry_id & SEQ_MASK)
         size = len(data)
-        ends.append(size)
+        add_row(body.ms, body.seq, ends, entry_id, size)
         return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
 
     def seal(self) -> None:

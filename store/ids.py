@@ -14,13 +14,36 @@ import re
 from typing import Final
 
 from .errors import GenericError
+from .plain_id_codec import SEQ_BITS, SEQ_MASK
+
+try:
+    from .id_codec import add_row, format_id, ids_between, read_id, read_ids
+except ImportError:  # no C compiler was at hand when this was installed
+    from .plain_id_codec import add_row, format_id, ids_between, read_id, read_ids
+
+__all__ = [
+    "ID_MAX",
+    "ID_MIN",
+    "SEQ_BITS",
+    "SEQ_MASK",
+    "U64_MAX",
+    "StreamID",
+    "add_row",
+    "format_id",
+    "id_after",
+    "id_before",
+    "ids_between",
+    "make_id",
+    "parse_edge",
+    "parse_id",
+    "parse_ids",
+    "parse_range_end",
+    "parse_range_start",
+]
 
 StreamID = int
 """An entry ID packed as `ms << SEQ_BITS | seq`."""
 
-SEQ_BITS: Final = 72
-"""Of which a seq uses 64: see above."""
-SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 U64_MAX: Final = 2**64 - 1
 ID_MIN: Final = 0
 ID_MAX: Final = U64_MAX << SEQ_BITS | U64_MAX
@@ -34,11 +57,6 @@ _CANONICAL_NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
 def invalid_id() -> GenericError:
     """The error of every malformed ID."""
     return GenericError(b"Invalid stream ID specified as stream command argument")
-
-
-def format_id(entry_id: StreamID) -> bytes:
-    """Canonical decimal form, `ms-seq`."""
-    return b"%d-%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
 
 
 def make_id(ms: int, seq: int) -> StreamID:
@@ -62,13 +80,14 @@ def id_before(entry_id: StreamID) -> StreamID:
 
 def parse_id(token: bytes, missing_seq: int = 0) -> StreamID:
     """An exact ID: `ms-seq`, or `ms` with `missing_seq` as its second half. Raises GenericError."""
-    ms, dash, seq = token.partition(b"-")
-    if ms.isdigit() and len(ms) < 20:
-        if seq.isdigit() and len(seq) < 20:
-            return int(ms) << SEQ_BITS | int(seq)
-        if not dash:
-            return int(ms) << SEQ_BITS | missing_seq
-    return _parse_loose(token, missing_seq)
+    entry_id = read_id(token, missing_seq)
+    return _parse_loose(token, missing_seq) if entry_id is None else entry_id
+
+
+def parse_ids(tokens: list[bytes], start: int = 0) -> list[StreamID]:
+    """The exact IDs of `tokens[start:]`. Raises GenericError."""
+    ids = read_ids(tokens, start)
+    return [parse_id(token) for token in tokens[start:]] if ids is None else ids
 
 
 def _parse_loose(token: bytes, missing_seq: int) -> StreamID:

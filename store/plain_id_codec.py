@@ -1,0 +1,50 @@
+"""Entry IDs to and from text and columns: `id_codec` where that was not compiled. Both do the same."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+SEQ_BITS: Final = 72
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+DIGITS_MAX: Final = 19
+"""Digits of a number that surely fits 64 bits."""
+
+
+def read_id(token: bytes, missing_seq: int = 0) -> int | None:
+    """The ID that `ms-seq`, or `ms` with `missing_seq`, means; None if it is not as plain as that."""
+    ms, dash, seq = token.partition(b"-")
+    if ms.isdigit() and len(ms) <= DIGITS_MAX:
+        if seq.isdigit() and len(seq) <= DIGITS_MAX:
+            return int(ms) << SEQ_BITS | int(seq)
+        if not dash:
+            return int(ms) << SEQ_BITS | missing_seq
+    return None
+
+
+def read_ids(tokens: list[bytes], start: int) -> list[int] | None:
+    """The IDs of `tokens[start:]`; None if one of them is not plain."""
+    ids: list[int] = []
+    for token in tokens[start:]:
+        entry_id = read_id(token)
+        if entry_id is None:
+            return None
+        ids.append(entry_id)
+    return ids
+
+
+def format_id(entry_id: int) -> bytes:
+    """Canonical decimal form, `ms-seq`."""
+    return b"%d-%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+
+
+def ids_between(ms: array[int], seq: array[int], low: int, high: int) -> list[int]:
+    """The IDs whose halves stand in two columns at `low` to `high` (excluded)."""
+    return [ms << SEQ_BITS | seq for ms, seq in zip(ms[low:high], seq[low:high], strict=True)]
+
+
+def add_row(ms: array[int], seq: array[int], ends: array[int], entry_id: int, end: int) -> None:
+    """Add an ID and an end offset to the columns."""
+    ms.append(entry_id >> SEQ_BITS)
+    seq.append(entry_id & SEQ_MASK)
+    ends.append(end)
