@@ -5,14 +5,15 @@ make fuzz SECONDS=60          every target for so long, and ten million RESP fra
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 
 import pytest
 
-from fuzz.fuzzer import fuzz, measure
+from fuzz.fuzzer import STATUS, fuzz, measure, run
 from fuzz.seeds import seeds_of
-from fuzz.targets import TARGETS, resp
+from fuzz.targets import TARGETS, Finding, resp
 from headrace.protocol.reader import RequestReader
 
 SECONDS = float(os.environ.get("HEADRACE_TEST_FUZZ_SECONDS", "2"))
@@ -55,6 +56,14 @@ def test_frame_split_at_every_byte_is_the_same_request(frame: bytes) -> None:
 )
 def test_announcement_reserves_nothing(data: bytes) -> None:
     measure("resp", data)
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="tells heights on Linux only")
+def test_memory_that_python_does_not_count_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reserved, and never touched: what an announced length might do in a parser written in C."""
+    monkeypatch.setitem(TARGETS, "resp", lambda data: mmap.mmap(-1, 1 << 30).close())
+    with pytest.raises(Finding, match="VmPeak"):
+        run("resp", b"*1\r\n")
 
 
 def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:

@@ -60,6 +60,21 @@ def test_internal_error_is_logged_whole_and_the_server_goes_on(
     assert "Traceback" in caplog.text
 
 
+def test_an_internal_error_says_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Of the request the log tells the command and how many words it had; a traceback has lines of code, not values."""
+
+    def broken(context: Any, argv: list[bytes]) -> Any:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(TABLE[b"AUTH"], "handler", broken)
+    caller = Rig(requirepass=b"secret-word").connect()
+    with caplog.at_level(logging.DEBUG):
+        assert caller.call("AUTH secret-word") == b"-ERR internal error\r\n"
+    assert "internal error in AUTH with 1 arguments" in caplog.text
+    assert "boom" in caplog.text
+    assert "secret-word" not in caplog.text
+
+
 def test_calls_and_errors_are_counted() -> None:
     rig = Rig()
     rig.server.reset_stats()

@@ -28,17 +28,19 @@ class Chaos:
         self._stopping = stopping
         self.counts: Counter[str] = Counter()
         self.resident: list[tuple[float, float]] = []
-        """(seconds since the last start, resident MiB)."""
+        """(seconds since the last start, resident MiB), as long as the server is not killed any more."""
         self._started = time.monotonic()
         self._slow: list[Wire] = []
 
     def run(self, seconds: float) -> None:
-        """Harm for so long."""
+        """Harm for so long. For the first third of it the server is killed as well; then its memory is watched."""
         harms = [self.stop_and_continue, self.rewrite, self.read_slowly, self.kill_clients, self.send_half, self.kill]
-        weights = [3, 3, 3, 2, 3, 1]
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self._rnd.choices(harms, weights)[0]()
+        weights = [3, 3, 3, 2, 3, 2]
+        start = time.monotonic()
+        self.kill()
+        while (spent_s := time.monotonic() - start) < seconds:
+            is_killing = spent_s < seconds / 3
+            self._rnd.choices(harms, weights if is_killing else [*weights[:-1], 0])[0]()
             self._stopping.wait(self._rnd.choice(PAUSES_S))
             self.resident.append((time.monotonic() - self._started, resident_mib(self.server.pid)))
         self.calm()
