@@ -65,7 +65,7 @@ def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stre
     """The streams that a command is about to look at, and when they were last: for CLIENT NO-TOUCH, except by TOUCH."""
     if row.name == "TOUCH":
         return []
-    streams = (context.db.streams.get(key) for key, _ in find_keys(row, argv))
+    streams = [context.db.streams.get(key) for key, _ in find_keys(row, argv)]
     return [(stream, stream.used_ms) for stream in streams if stream is not None]
 
 

@@ -224,7 +224,7 @@ class _GroupRead:
             left = -1 if count < 0 else count - len(taken)
             entries = source.stream.log.entries(id_after(source.group.last_id), ID_MAX)
             if claiming:
-                entries = ((entry_id, _with_delivery(entry, 0, 0)) for entry_id, entry in entries)
+                entries = _first_deliveries(entries)
             new = list(budget.admit(islice(entries, left) if left >= 0 else entries)) if left else []
             ids = [entry_id for entry_id, _ in new]
             pieces = taken + [entry for _, entry in new]
@@ -236,17 +236,14 @@ class _GroupRead:
     ) -> list[bytes]:
         """Take over idle entries; answers their four-element forms."""
         now_ms, pending = self.context.now_ms, source.group.pending
-        details = {entry_id: (time_ms, count) for entry_id, time_ms, count in claims}
-        entries = (
-            (entry_id, _with_delivery(entry, now_ms - details[entry_id][0], details[entry_id][1]))
-            for entry_id, entry in _live_entries(source.stream, [claim[0] for claim in claims])
-        )
+        counts = {entry_id: count for entry_id, _, count in claims}
+        entries = _claimed_entries(source.stream, claims, now_ms)
         pieces: list[bytes] = []
         run: list[StreamID] = []
         run_count = 0
         for entry_id, piece in list(self.budget.admit(entries)):
             pieces.append(piece)
-            count = min(details[entry_id][1] + 1, DELIVERY_COUNT_MAX)
+            count = min(counts[entry_id] + 1, DELIVERY_COUNT_MAX)
             if run and count != run_count:
                 pending.deliver(run, consumer, time_ms=now_ms, count=run_count)
                 run = []
@@ -290,11 +287,20 @@ class _GroupRead:
         budget.close_stream(source.key, len(pieces), pieces)
 
 
-def _live_entries(stream: Stream, ids: list[StreamID]) -> Iterator[tuple[StreamID, bytes]]:
-    for entry_id in ids:
+def _first_deliveries(entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tuple[StreamID, bytes]]:
+    """New entries, as a read with CLAIM shows them."""
+    for entry_id, entry in entries:
+        yield entry_id, _with_delivery(entry, 0, 0)
+
+
+def _claimed_entries(
+    stream: Stream, claims: list[tuple[StreamID, int, int]], now_ms: int
+) -> Iterator[tuple[StreamID, bytes]]:
+    """Those of the claimed entries that have not been deleted."""
+    for entry_id, time_ms, count in claims:
         entry = stream.log.get(entry_id)
         if entry is not None:
-            yield entry_id, entry
+            yield entry_id, _with_delivery(entry, now_ms - time_ms, count)
 
 
 def _history_entries(stream: Stream, ids: list[StreamID], protocol: int) -> Iterator[tuple[StreamID, bytes]]:

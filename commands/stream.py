@@ -29,7 +29,7 @@ from .table import FIRST_KEY_READ, Argument, Flag, KeySpec, command
 
 INT64_DIGITS: Final = 19
 """Of the longest number; with fewer, any number fits."""
-ENTRY_SIZE_MAX: Final = 2**30
+ENTRY_SIZE_MAX = 2**30
 """Sum of all field and value bytes of one entry."""
 
 KEY_ARGUMENT = Argument("key", "key", key_spec_index=0)

@@ -20,7 +20,7 @@ INLINE_SIZE_MAX: Final = 64 * 1024
 """Bytes of one inline request or header line without its end: people type them, so more is no request."""
 UNAUTHENTICATED_COUNT_MAX: Final = 10
 UNAUTHENTICATED_BULK_SIZE_MAX: Final = 16384
-UNAUTHENTICATED_BUFFER_SIZE_MAX: Final = 1024 * 1024
+UNAUTHENTICATED_BUFFER_SIZE_MAX = 1024 * 1024
 """What a client may send before it has authenticated: enough for HELLO with AUTH, too little to hurt."""
 
 _ASTERISK: Final = 0x2A

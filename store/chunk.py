@@ -22,8 +22,8 @@ from .ids import SEQ_BITS, SEQ_MASK, StreamID, add_row, ids_between
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
-CHUNK_ENTRIES_MAX: Final = 1024
-UNPACKED_CHUNKS_MAX: Final = 64
+CHUNK_ENTRIES_MAX = 1024
+UNPACKED_CHUNKS_MAX = 64
 """Unpacked chunks kept at hand, over all streams."""
 UNPACKED_SIZE_MAX: Final = 8 << 20
 """Bytes of them all: chunks with huge entries make room for fewer, down to the one that was read last."""
@@ -200,8 +200,8 @@ class Chunk:
 
     def copy(self) -> Chunk:
         """An independent chunk with the same entries; packed bytes are shared."""
-        twin = Chunk.__new__(Chunk)  # a body of its own would only be thrown away
-        twin.first_id, twin.head, twin.removed = self.first_id, self.head, self.removed
+        twin = Chunk(self.first_id)
+        twin.head, twin.removed = self.head, self.removed
         twin.dead = None if self.dead is None else set(self.dead)
         twin._count, twin._last_id, twin._packed = self._count, self._last_id, self._packed
         twin._open = twin._body = None if self._open is None else self._open.copy()

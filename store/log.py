@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import lt
-from typing import Final
 
 from .chunk import CHUNK_SIZE, Chunk
 from .ids import ID_MAX, ID_MIN, StreamID, id_after
@@ -17,7 +16,7 @@ Piece = bytes | Iterator[bytes]
 Span = tuple[Chunk, int, int]
 """A run of live entries: chunk, first position, position after the last."""
 
-PIECES_AT_ONCE_MAX: Final = 16
+PIECES_AT_ONCE_MAX = 16
 """Chunks that are read at once, about a megabyte; those behind them are read when their bytes are wanted."""
 
 
@@ -141,7 +140,7 @@ class EntryLog:
             taken += high - low
             if len(pieces) == PIECES_AT_ONCE_MAX:
                 rest_count, rest = _cut(spans, count - taken if count > 0 else -1)
-                pieces.append(chunk.read_once().slice(low, high) for chunk, low, high in rest)
+                pieces.append(_slices(rest))
                 return taken + rest_count, pieces
         return taken, pieces
 
@@ -167,8 +166,7 @@ class EntryLog:
             chunk.body().slice_back(low, high) for chunk, low, high in islice(spans, PIECES_AT_ONCE_MAX)
         ]
         if len(spans) > PIECES_AT_ONCE_MAX:
-            rest = spans[PIECES_AT_ONCE_MAX:]
-            pieces.append(chunk.read_once().slice_back(low, high) for chunk, low, high in rest)
+            pieces.append(_slices_back(spans[PIECES_AT_ONCE_MAX:]))
         return taken, pieces
 
     def entries(self, start: StreamID, end: StreamID) -> Iterator[tuple[StreamID, bytes]]:
@@ -343,3 +341,13 @@ def _cut(spans: Iterable[Span], count: int, *, from_end: bool = False) -> tuple[
         kept.append((chunk, low, high))
         taken += high - low
     return taken, kept
+
+
+def _slices(spans: list[Span]) -> Iterator[bytes]:
+    for chunk, low, high in spans:
+        yield chunk.read_once().slice(low, high)
+
+
+def _slices_back(spans: list[Span]) -> Iterator[bytes]:
+    for chunk, low, high in spans:
+        yield chunk.read_once().slice_back(low, high)

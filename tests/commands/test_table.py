@@ -13,6 +13,7 @@ from headrace.commands.introspection import acl_categories, all_rows, describe, 
 from headrace.commands.keys import NOT_KEY
 from headrace.commands.table import TABLE, Argument, Flag, Row
 from support.servers import Server
+from support.sources import docstring
 
 assert registry.FAMILIES
 
@@ -42,7 +43,7 @@ def test_row_has_its_metadata(row: Row) -> None:
 @by_name
 def test_handler_tells_its_grammar(row: Row) -> None:
     if row.handler is not None and not row.subcommands:
-        assert (row.handler.__doc__ or "").startswith(row.name.replace("|", " "))
+        assert docstring(row.handler).startswith(row.name.replace("|", " "))
 
 
 @by_name
