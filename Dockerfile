@@ -13,7 +13,9 @@
 # Only /data is written to: `--read-only` and `--cap-drop ALL` work. With another user (`--user`), give that user the
 # volume. With another port, use `-e HEADRACE_PORT=7000`, which tells the server and the health check alike: the container
 # is healthy once the dataset is loaded and while writes are accepted, with or without a password.
-FROM python:3.12-slim-bookworm AS build
+#
+# The first stage has a C compiler, so that the server is compiled.
+FROM python:3.12-bookworm AS build
 WORKDIR /source
 COPY . .
 RUN python -m venv --without-pip /opt/headrace \

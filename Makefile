@@ -1,8 +1,9 @@
-# Headrace: `make serve`, `make test`, `make test-clients`, `make test-pipeline`, `make lint`, `make bench`,
-# `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
+# Headrace: `make serve`, `make test`, `make test-compiled`, `make test-clients`, `make test-pipeline`, `make lint`,
+# `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
 # `make coverage`, `make mutate`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
+#   FORM    `compiled`: not these sources, but the wheel of them  make bench FORM=compiled
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
 #   N       how many sequences `make differential` plays          make differential N=20000
 #   FIRST   the number of the first of them                       make differential SEED=2 FIRST=26 N=1
@@ -16,6 +17,7 @@
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
+FORM   ?= pure
 PORT   ?= 6379
 CYCLES ?= 1000
 KILLS  ?= 20
@@ -28,14 +30,27 @@ MUTANTS ?= 250
 WORKERS ?= auto
 ARGS   ?=
 
+# Either form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
+ifeq ($(FORM),compiled)
+VENV   := .venv-compiled
+export HEADRACE_COMPILE := 1
+export HEADRACE_REQUIRE_COMPILED := 1
+else
 VENV   := .venv
+endif
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
-COMPILED := protocol/frames.pyx store/id_codec.pyx
 PACKAGES := store protocol commands persistence server pipeline testing
+ifeq ($(FORM),compiled)
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
+else
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
+SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx)
+endif
 
-.PHONY: serve test test-clients test-pipeline crash-pipeline lint bench oracle crash coverage mutate prove differential simulate fuzz soak
+.PHONY: serve test test-compiled test-clients test-pipeline crash-pipeline lint bench oracle crash coverage mutate prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -48,12 +63,12 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml setup.py $(COMPILED) $(VENV)/.created
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+$(VENV)/.installed: pyproject.toml $(SOURCES) $(VENV)/.created
+	$(INSTALL) .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml setup.py $(COMPILED) $(VENV)/.created
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created
+	$(INSTALL) '.[dev]'
 	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
 	@touch $@ $(VENV)/.installed
 
@@ -74,16 +89,24 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
+	$(BIN)/mypy --strict compiling
+
+test: lint run-tests
 
 # A test module stays in one process, with the servers that it started.
-test: lint
+run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
+
+# The tests of all that is compiled, or meets what is, on the compiled form; building it takes about a minute.
+COMPILED := store protocol commands server persistence compat scenario
+test-compiled:
+	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
 test-clients: $(VENV)/.installed-node
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
 
 $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	$(INSTALL) '.[dev,spark]'
 	@touch $@
 
 # `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.

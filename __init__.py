@@ -1,6 +1,21 @@
 """Headrace: a standalone Redis-Streams server."""
 
+from importlib.util import find_spec
+
 __version__ = "0.1.0"
 
 REDIS_VERSION = "8.10.2"
 """The Redis release whose behaviour Headrace reproduces, reported by HELLO and INFO."""
+
+
+def is_compiled(module: str = "store.chunk") -> bool:
+    """Whether a module is an extension module; of the hot ones, all are or none."""
+    spec = find_spec(f".{module}", __name__)
+    return spec is not None and not str(spec.origin).endswith(".py")
+
+
+def compiled_parts() -> str:
+    """What of Headrace is compiled: `all` that is hot; in a checkout, the `codecs`; or `nothing`."""
+    if is_compiled():
+        return "all"
+    return "codecs" if is_compiled("protocol.frames") else "nothing"

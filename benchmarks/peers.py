@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace import __version__
+from headrace import __version__, compiled_parts
 from support.servers import Server, oracle_folder, oracle_version
 
 JEMALLOC_NAMES = ("libjemalloc.so.2", "libjemalloc.so")
@@ -61,7 +61,8 @@ def find_peer(name: str) -> Peer:
 
 
 def _headrace() -> Peer:
-    return Peer("headrace", f"Headrace {__version__}", (sys.executable, "-m", "headrace"))
+    title = f"Headrace {__version__} (compiled: {compiled_parts()})"
+    return Peer("headrace", title, (sys.executable, "-m", "headrace"))
 
 
 def _redis() -> Peer:

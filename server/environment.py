@@ -22,7 +22,7 @@ PREFIX: Final = b"HEADRACE_"
 
 OTHERS: Final = re.compile(
     # The tools and tests of Headrace itself.
-    rb"(TEST|ORACLE)(_.*)?|REQUIRE_(ORACLE|CLIENTS|SPARK)|CRASH_CYCLES|SUBJECT"
+    rb"(TEST|ORACLE)(_.*)?|COMPILE|REQUIRE_(ORACLE|CLIENTS|SPARK|COMPILED)|CRASH_CYCLES|SUBJECT"
     # What Docker links and Kubernetes tell the containers beside a service that is called headrace.
     rb"|NAME|ENV_.*|SERVICE_(HOST|PORT.*)|PORT_[0-9]+_(TCP|UDP).*"
 )

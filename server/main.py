@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from .. import REDIS_VERSION, __version__
+from .. import REDIS_VERSION, __version__, compiled_parts
 from .config import Config
 from .configfile import ConfigError, ConfigLineError, Loader
 from .listener import ListenError
@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def version_line() -> str:
     """What --version prints."""
-    return f"Headrace server v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
+    versions = f"v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
+    return f"Headrace server {versions} compiled={compiled_parts()}"
 
 
 def fail(text: str) -> int:

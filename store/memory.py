@@ -14,6 +14,7 @@ from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
+from .. import is_compiled
 from .ids import ID_MAX
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ assert getsizeof(ID_MAX) <= ID_SIZE
 NUMBER_SIZE: Final = 32
 """A time, a position or a count beyond the small ones, which cost nothing."""
 
+HELD_NUMBER_SIZE: Final = 0 if is_compiled() else NUMBER_SIZE
+"""The same as an attribute: objects of compiled classes hold it in themselves."""
+
 REFERENCE_SIZE: Final = 8
 
 STREAM_SIZE: Final = 788
@@ -51,7 +55,7 @@ GROUP_SIZE: Final = 400
 CONSUMER_SIZE: Final = 224
 """A consumer without its name and its pending entries."""
 
-DELIVERY_SIZE: Final = 80 + NUMBER_SIZE + 88
+DELIVERY_SIZE: Final = 80 + HELD_NUMBER_SIZE + 88
 """A delivery: the object, its time, and its list without the references in it."""
 
 PRODUCER_SIZE: Final = 48 + 624

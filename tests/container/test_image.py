@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import headrace_build
 import pytest
 import yaml
 
@@ -135,6 +136,11 @@ def test_the_image_holds_the_program_and_neither_tools_nor_tests(image: Image) -
     names = image.shell(f"ls {packages}/*/site-packages").split()
     assert {"headrace", "hiredis", "prometheus_client"} <= set(names)
     assert not {"pip", "setuptools", "pytest", "tests"} & set(names)
+
+
+@pytest.mark.skipif(headrace_build.why_pure() is not None, reason="nothing to compile with")
+def test_the_image_is_compiled(start: StartContainer) -> None:
+    assert start().execute("headrace", "--version").stdout.endswith(" compiled=all\n")
 
 
 def test_the_variables_of_the_documentation_are_understood(start: StartContainer, port: int) -> None:

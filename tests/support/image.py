@@ -23,7 +23,8 @@ import pytest
 
 from support.servers import is_oracle_required
 
-STEP_TIMEOUT_S: Final = 300
+STEP_TIMEOUT_S: Final = 900
+"""One of the steps compiles."""
 STOP_TIMEOUT_S: Final = 10
 """What `docker stop` grants."""
 

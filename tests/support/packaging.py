@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,9 +35,10 @@ def copy_context(target: Path) -> Path:
 
 
 def build_wheel(source: Path, target: Path) -> Path:
-    """Build the wheel of Headrace from `source`, without the network."""
+    """Build the wheel of Headrace from `source`, without the network: the pure form, which takes no time."""
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(source)]
-    subprocess.run([sys.executable, "-m", "pip", *words], check=True, timeout=BUILD_TIMEOUT_S)
+    environment = {**os.environ, "HEADRACE_COMPILE": "0"}
+    subprocess.run([sys.executable, "-m", "pip", *words], check=True, timeout=BUILD_TIMEOUT_S, env=environment)
     (wheel,) = target.glob("headrace-*.whl")
     return wheel
 

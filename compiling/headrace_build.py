@@ -1,0 +1,160 @@
+"""How Headrace is built: setuptools' way, with what is hot compiled to C where that can be done.
+
+    pip install .                          compiled where there is a C compiler, pure Python where there is none
+    HEADRACE_COMPILE=0 pip install .       pure Python
+    HEADRACE_COMPILE=1 pip install .       compiled, or an error
+
+Compiled are the few `.pyx` files, by Cython, and the modules named below, by mypyc from the very sources that the pure
+form runs. All forms pass the same tests. In a checkout (`pip install --editable .`) only the first are compiled: what
+is changed there should be what runs.
+
+This is the build backend that pyproject.toml names (PEP 517); setup.py takes the extension modules from it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from setuptools import Extension, build_meta
+from setuptools.build_meta import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "extensions",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+CYTHON: Final = "cython>=3.1"
+
+MYPYC: Final = "mypy==2.4.1"
+"""mypyc comes with mypy. Pinned, as another version may find fault with what this one compiles."""
+
+HOT_MODULES: Final = {
+    "protocol": ("encoder", "packing", "reader"),
+    "store": (
+        "chunk", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
+    ),
+    "commands": (
+        "blocking", "calls", "claim", "claim_log", "context", "durations", "group_read", "lookup", "numbers", "pending",
+        "read_request", "release", "stream", "stream_read", "stream_trim",
+    ),
+    "server": ("dispatch", "waiters"),
+}  # fmt: skip
+"""By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
+
+OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
+"""Of mypy: what is compiled depends on these sources alone, and not on what happens to be installed beside them."""
+
+Settings = Mapping[str, Any] | None
+
+extensions: Final[list[Any]] = []
+"""The extension modules of what is being built; empty for all that needs none."""
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """What building needs besides setuptools: the compilers, if they will be used."""
+    compilers = [CYTHON, MYPYC] if why_pure() is None else []
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *compilers]
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+    """The same for a checkout."""
+    compilers = [CYTHON] if why_pure() is None else []
+    return [*build_meta.get_requires_for_build_editable(config_settings), *compilers]
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
+    """Build the wheel into `wheel_directory`; its name."""
+    return build(lambda: [*codecs(), *hot_modules()], build_meta.build_wheel, wheel_directory, config_settings)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build what makes this checkout importable; its name."""
+    return build(codecs, build_meta.build_editable, wheel_directory, config_settings)
+
+
+def build(make: Callable[[], list[Any]], hook: Callable[..., str], *arguments: Any) -> str:
+    """Run the hook with the extension modules of `make`. Without them if they cannot be had."""
+    reason = why_pure()
+    if reason is None:
+        try:
+            extensions[:] = make()
+            return hook(*arguments)
+        except (Exception, SystemExit) as error:  # whatever a compiler may come up with
+            if is_wanted():
+                raise
+            reason = f"compiling failed ({error})"
+        finally:
+            extensions.clear()
+    print(f"headrace: built as pure Python: {reason}", file=sys.stderr)
+    return hook(*arguments)
+
+
+def is_wanted() -> bool:
+    """Whether the compiled form was asked for, and no other will do."""
+    return os.environ.get("HEADRACE_COMPILE") == "1"
+
+
+def why_pure() -> str | None:
+    """Why not even to try compiling; None if there is no reason."""
+    if os.environ.get("HEADRACE_COMPILE") == "0":
+        return "HEADRACE_COMPILE=0"
+    if is_wanted():
+        return None
+    if sys.implementation.name != "cpython":
+        return "this is not CPython"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
+    if not compiler or shutil.which(compiler[0]) is None:
+        return "no C compiler found"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "the headers of Python are not installed"
+    return None
+
+
+def codecs() -> list[Any]:
+    """What has a form of its own in C, and a `plain_` one beside it for where nothing is compiled."""
+    from Cython.Build import cythonize
+
+    sources = [
+        Extension(f"headrace.{path.parent.name}.{path.stem}", [f"{path.parent.name}/{path.name}"])
+        for path in sorted(ROOT.glob("*/*.pyx"))
+    ]
+    made: list[Any] = cythonize(sources, build_dir="build/cython")  # type: ignore[no-untyped-call]
+    return made
+
+
+def hot_modules() -> list[Any]:
+    """The hot modules, which share one library: calls from one to another stay in C."""
+    from mypyc.build import mypycify
+
+    with tempfile.TemporaryDirectory() as folder:
+        # The checkout under the package's name: that is how mypy knows what its modules are called.
+        package = Path(folder, "headrace")
+        package.symlink_to(ROOT)
+        os.environ["MYPYPATH"] = folder
+        paths = [str(package / name / f"{module}.py") for name, modules in HOT_MODULES.items() for module in modules]
+        words = [*OPTIONS, f"--cache-dir={folder}/cache", *paths]
+        return mypycify(words, opt_level="2", debug_level="0", group_name="headrace")

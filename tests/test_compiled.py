@@ -1,0 +1,200 @@
+"""The two forms: which one runs, and that a build gives the one that was asked for.
+
+All other tests say nothing of the form; they pass on either (`make test`, `make test-compiled`).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import headrace_build
+import pytest
+
+from headrace import is_compiled
+from headrace.server.main import version_line
+from support.packaging import ROOT, Environment, copy_context
+
+BUILD_TIMEOUT_S = 300
+HOT_MODULES = [f"{folder}.{name}" for folder, names in headrace_build.HOT_MODULES.items() for name in names]
+CODECS = {f"headrace/{path.parent.name}/{path.stem}" for path in ROOT.glob("*/*.pyx")}
+needs_compiler = pytest.mark.skipif(
+    not os.environ.get("HEADRACE_REQUIRE_COMPILED") and headrace_build.why_pure() is not None,
+    reason="nothing to compile with",
+)
+
+
+@pytest.mark.parametrize("name", HOT_MODULES)
+def test_hot_modules_run_in_one_form(name: str) -> None:
+    """The compiled one if it is required."""
+    module = import_module(f"headrace.{name}")
+    is_extension = not str(module.__file__).endswith(".py")
+    assert is_extension == is_compiled()
+    assert is_extension or not os.environ.get("HEADRACE_REQUIRE_COMPILED")
+
+
+TAKES_ALL = ("accumulate", "all", "any", "frozenset", "next", "sorted", "sum")
+
+
+@pytest.mark.parametrize("name", HOT_MODULES)
+def test_generator_expressions_are_given_to_what_takes_all_of_them(name: str) -> None:
+    """mypyc makes lists of them: what must be lazy, as a range that is made while it is sent, is a function."""
+    tree = ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text("utf-8"))
+    for node in ast.walk(tree):
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.GeneratorExp) and not isinstance(node, ast.Starred):
+                assert isinstance(node, ast.Call), ast.unparse(node)
+                assert ast.unparse(node.func) in TAKES_ALL, ast.unparse(node)
+
+
+def test_version_tells_what_is_compiled() -> None:
+    parts = {True: "all", False: "codecs" if is_compiled("protocol.frames") else "nothing"}
+    assert version_line().endswith(f" compiled={parts[is_compiled()]}")
+
+
+# -- whether to compile --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "compiler", "reason"),
+    [
+        ("0", sys.executable, "HEADRACE_COMPILE=0"),
+        ("1", "nothing-like-that", None),
+        ("", "nothing-like-that -Wall", "no C compiler found"),
+        ("", f"{sys.executable} -Wall", None),
+    ],
+)
+def test_the_form_is_asked_for_or_follows_from_the_compiler(
+    wish: str, compiler: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("HEADRACE_COMPILE", wish)
+    monkeypatch.setenv("CC", compiler)
+    monkeypatch.setattr("setuptools.build_meta.get_requires_for_build_wheel", lambda _: [])
+    assert headrace_build.why_pure() == reason
+    compilers = [] if reason else [headrace_build.CYTHON, headrace_build.MYPYC]
+    assert headrace_build.get_requires_for_build_wheel() == compilers
+
+
+def test_without_headers_of_python_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("HEADRACE_COMPILE", "")
+    monkeypatch.setenv("CC", sys.executable)
+    assert headrace_build.why_pure() == "the headers of Python are not installed"
+
+
+# -- what is built -------------------------------------------------------------------------------
+
+BUILD = """
+import sys, headrace_build
+headrace_build.HOT_MODULES = {"store": ("ids",)}  # one stands for all, and takes seconds
+print(getattr(headrace_build, sys.argv[1])(sys.argv[2]))
+"""
+
+
+class Builder:
+    """Builds from a copy of the sources."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source = copy_context(folder / "source")
+        self.target = folder / "built"
+
+    def build(self, what: str = "build_wheel", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a hook of the build backend as pip does, in the folder of the sources."""
+        environment = {**os.environ, "PYTHONPATH": str(self.source / "compiling"), "HEADRACE_COMPILE": "", **variables}
+        return subprocess.run(
+            [sys.executable, "-c", BUILD, what, str(self.target)],
+            cwd=self.source,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_TIMEOUT_S,
+        )
+
+    @property
+    def built(self) -> Path:
+        """The only file that was built."""
+        (path,) = self.target.iterdir()
+        return path
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    """A copy of the sources to build from."""
+    return Builder(tmp_path)
+
+
+def files_of(wheel: Path) -> set[str]:
+    """Names of what it holds, without its metadata."""
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def extensions_of(names: set[str]) -> set[str]:
+    """Those of them that are extension modules, as `headrace/store/ids`."""
+    return {name.partition(".")[0] for name in names if name.endswith((".so", ".pyd"))}
+
+
+@needs_compiler
+def test_a_compiled_wheel_holds_the_sources_and_runs_the_extensions(builder: Builder, tmp_path: Path) -> None:
+    assert builder.build(HEADRACE_COMPILE="1").returncode == 0
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{tag}-{tag}-" in builder.built.name
+    names = files_of(builder.built)
+    assert "headrace/store/ids.py" in names
+    assert extensions_of(names) == CODECS | {"headrace/store/ids", "headrace__mypyc"}
+    program = "from headrace.store import ids; print(ids.__file__, ids.format_id(ids.parse_id(b'1-2')))"
+    said = Environment(tmp_path / "venv", builder.built).run("-c", program, folder=tmp_path)
+    assert ".so b'1-2'" in said.stdout
+
+
+@pytest.mark.parametrize(("wish", "reason"), [("0", "HEADRACE_COMPILE=0"), ("", "compiling failed")])
+def test_a_wheel_is_pure_where_compiling_is_refused_or_fails(wish: str, reason: str, builder: Builder) -> None:
+    done = builder.build(HEADRACE_COMPILE=wish, CC=str(refusing_compiler(builder.source)))
+    assert done.returncode == 0, done.stderr
+    assert sum(f"headrace: built as pure Python: {reason}" in line for line in done.stderr.splitlines()) == 1
+    assert builder.built.name.endswith("-py3-none-any.whl")
+    names = files_of(builder.built)
+    assert extensions_of(names) == set()
+    assert {"headrace/store/ids.py", "headrace/server/main.py"} <= names
+    assert not {"headrace/setup.py", "headrace_build.py"} & names
+
+
+def test_an_insisted_on_compilation_that_fails_is_an_error(builder: Builder) -> None:
+    done = builder.build(HEADRACE_COMPILE="1", CC=str(refusing_compiler(builder.source)))
+    assert done.returncode != 0
+    assert not list(builder.target.glob("*.whl"))
+
+
+def refusing_compiler(folder: Path) -> Path:
+    """A C compiler that compiles nothing."""
+    path = folder / "refusing-cc"
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_source_distribution_builds_the_same_wheel(builder: Builder, tmp_path: Path) -> None:
+    shutil.copy2(ROOT / "MANIFEST.in", builder.source)
+    assert builder.build("build_sdist").returncode == 0
+    unpacked = tmp_path / "unpacked"
+    with tarfile.open(builder.built) as archive:
+        archive.extractall(unpacked, filter="data")
+    from_sources = Builder(tmp_path / "other")
+    assert from_sources.build(HEADRACE_COMPILE="0").returncode == 0
+    (from_sources.source,) = unpacked.iterdir()
+    from_sources.target = tmp_path / "again"
+    assert from_sources.build(HEADRACE_COMPILE="0").returncode == 0
+    assert files_of(from_sources.built) == files_of(next((tmp_path / "other" / "built").iterdir()))
+
+
+def test_the_compiler_is_that_of_the_development_tools() -> None:
+    """So that what lint accepts, the build does."""
+    assert f'"{headrace_build.MYPYC}"' in (ROOT / "pyproject.toml").read_text("utf-8")
