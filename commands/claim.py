@@ -123,7 +123,7 @@ def _parse_min_idle(token: bytes, name: bytes) -> int:
 def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
     ids: list[StreamID] = []
     index = 5
-    while index < len(argv):
+    while index < len(argv) and not argv[index][:1].isalpha():
         try:
             ids.append(parse_id(argv[index]))
         except GenericError:

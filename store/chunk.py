@@ -9,7 +9,6 @@ kept at hand, since readers follow each other.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 from operator import sub
@@ -18,7 +17,7 @@ from typing import Final
 
 import zstandard
 
-from .ids import SEQ_BITS, SEQ_MASK, StreamID, add_row, ids_between
+from .ids import SEQ_BITS, StreamID, add_row, ids_between, position_of
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
@@ -56,11 +55,7 @@ class Body:
 
     def position(self, entry_id: StreamID) -> int:
         """Index of the first entry whose ID is not below `entry_id`."""
-        ms = entry_id >> SEQ_BITS
-        low = bisect_left(self.ms, ms)
-        if low == len(self.ms) or self.ms[low] != ms:
-            return low
-        return bisect_left(self.seq, entry_id & SEQ_MASK, low, bisect_right(self.ms, ms, low))
+        return position_of(self.ms, self.seq, entry_id)
 
     def id_at(self, position: int) -> StreamID:
         """ID of the entry at `position`."""

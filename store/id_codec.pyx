@@ -22,6 +22,9 @@ cdef enum:
     TEXT_SIZE_MAX = 41
 
 
+cdef object U64_MAX = 2**64 - 1
+
+
 cdef inline object make_id(u64 ms, u64 seq):
     return (<object>ms) << SEQ_BITS | <object>seq
 
@@ -104,6 +107,25 @@ def ids_between(array.array ms not None, array.array seq not None, Py_ssize_t lo
         Py_INCREF(entry_id)
         PyList_SET_ITEM(ids, index - low, entry_id)
     return ids
+
+
+def position_of(array.array ms not None, array.array seq not None, entry_id):
+    """Index of the first ID in ascending columns that is not below `entry_id`."""
+    cdef object half = entry_id >> SEQ_BITS
+    if half > U64_MAX:
+        return len(ms)
+    cdef u64 wanted_ms = PyLong_AsUnsignedLongLong(half)
+    cdef u64 wanted_seq = PyLong_AsUnsignedLongLongMask(entry_id)
+    cdef Py_ssize_t low = 0, high = min(len(ms), len(seq)), middle
+    cdef u64 here
+    while low < high:
+        middle = (low + high) // 2
+        here = ms.data.as_ulonglongs[middle]
+        if here < wanted_ms or (here == wanted_ms and seq.data.as_ulonglongs[middle] < wanted_seq):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 cdef inline int push(array.array column, u64 number) except -1:

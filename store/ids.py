@@ -17,9 +17,9 @@ from .errors import GenericError
 from .plain_id_codec import SEQ_BITS, SEQ_MASK
 
 try:
-    from .id_codec import add_row, format_id, ids_between, read_id, read_ids
+    from .id_codec import add_row, format_id, ids_between, position_of, read_id, read_ids
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_id_codec import add_row, format_id, ids_between, read_id, read_ids
+    from .plain_id_codec import add_row, format_id, ids_between, position_of, read_id, read_ids
 
 __all__ = [
     "ID_MAX",
@@ -39,6 +39,7 @@ __all__ = [
     "parse_ids",
     "parse_range_end",
     "parse_range_start",
+    "position_of",
 ]
 
 StreamID = int

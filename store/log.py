@@ -282,7 +282,7 @@ class EntryLog:
     @staticmethod
     def _positions(chunk: Chunk, start: StreamID, end: StreamID) -> tuple[int, int]:
         low = chunk.head if start <= chunk.first_id else chunk.body().position(start)
-        high = chunk.count if end >= chunk.last_id else chunk.body().position(id_after(end))
+        high = chunk.count if end == ID_MAX or end >= chunk.last_id else chunk.body().position(id_after(end))
         return low, high
 
     def _spans_back(self, start: StreamID, end: StreamID) -> Iterator[Span]:

@@ -193,8 +193,7 @@ class PendingEntries:
         """
         by_id = self.by_id
         delivery = Delivery(consumer, time_ms, count, ids, len(ids))
-        ascending = sorted(ids)
-        new = ascending
+        ascending = new = sorted(ids)
         if self._ids.may_hold(ascending[0]):
             new = [entry_id for entry_id in ascending if entry_id not in by_id]
             if len(new) < len(ids):

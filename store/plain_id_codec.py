@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from typing import Final
 
 SEQ_BITS: Final = 72
@@ -41,6 +42,15 @@ def format_id(entry_id: int) -> bytes:
 def ids_between(ms: array[int], seq: array[int], low: int, high: int) -> list[int]:
     """The IDs whose halves stand in two columns at `low` to `high` (excluded)."""
     return [ms << SEQ_BITS | seq for ms, seq in zip(ms[low:high], seq[low:high], strict=True)]
+
+
+def position_of(ms: array[int], seq: array[int], entry_id: int) -> int:
+    """Index of the first ID in ascending columns that is not below `entry_id`."""
+    wanted_ms = entry_id >> SEQ_BITS
+    low = bisect_left(ms, wanted_ms)
+    if low == len(ms) or ms[low] != wanted_ms:
+        return low
+    return bisect_left(seq, entry_id & SEQ_MASK, low, bisect_right(ms, wanted_ms, low))
 
 
 def add_row(ms: array[int], seq: array[int], ends: array[int], entry_id: int, end: int) -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import plain_id_codec
-from headrace.store.ids import U64_MAX, make_id
+from headrace.store.ids import ID_MAX, U64_MAX, id_after, id_before, make_id
 
 try:
     from headrace.store import id_codec
@@ -52,6 +52,18 @@ def test_columns_give_back_the_ids_that_were_added(form: ModuleType) -> None:
         assert form.ids_between(ms, seq, low, high) == ids[low:high], f"seed {seed}"
     ms.append(7), seq.append(8), ends.append(9)
     assert (len(ms), ms[500], seq[500], ends[500]) == (501, 7, 8, 9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_positions_are_found_among_sorted_ids(form: ModuleType) -> None:
+    seed = random.randrange(2**32)
+    rnd = random.Random(seed)
+    ids = sorted({make_id(rnd.choice(HALVES), rnd.choice(HALVES)) for _ in range(60)})
+    ms, seq, ends = array("Q"), array("Q"), array("Q")
+    for entry_id in ids:
+        form.add_row(ms, seq, ends, entry_id, 0)
+    for wanted in [0, *ids, *map(id_after, ids), *map(id_before, ids[1:]), ID_MAX, id_after(ID_MAX)]:
+        assert form.position_of(ms, seq, wanted) == sum(entry_id < wanted for entry_id in ids), f"seed {seed}"
 
 
 @pytest.mark.skipif(id_codec is None, reason="not compiled")
