@@ -49,6 +49,22 @@ def format_address(address: Any, path: bytes) -> bytes:
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
 
 
+class _Gone(asyncio.Transport):
+    """Stands for the transport of a socket that is closed: whatever is still handed to it is for nobody."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+GONE: Final = _Gone()
+
+
 class Connection(asyncio.Protocol, Session):
     """The asyncio side of a session."""
 
@@ -205,6 +221,9 @@ class Connection(asyncio.Protocol, Session):
         """The socket is gone, whoever closed it."""
         self.is_closed = True
         self.server.forget(self)
+        # Both lead back here: without them the connection goes now, and not when cycles are looked for.
+        self.transport = GONE
+        self.client.measure_output = int
 
     # -- called by the server --------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-mutants-") as folder:
         copy = Path(folder) / "headrace"
-        left_out = shutil.ignore_patterns(".*", "data", "*.egg-info", "__pycache__", "node_modules", "fuzz-corpus-*")
+        left_out = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "node_modules", "fuzz-corpus-*")
         shutil.copytree(ROOT, copy, ignore=left_out)
         sys.path.insert(0, folder)  # `headrace` is this copy, not the checkout
         os.chdir(copy)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 
 import pytest
 import redis.asyncio
@@ -306,3 +308,18 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
 def _connection_of(running: Running, peer: Peer) -> object:
     port = peer.writer.get_extra_info("sockname")[1]
     return next(each for each in running.server.connections if each.client.address.endswith(b":%d" % port))
+
+
+async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_for() -> None:
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.send("CLIENT", "ID")
+        connection = weakref.ref(running.server.dispatcher.sessions[int((await peer.line())[1:])])
+        gc.disable()
+        try:
+            peer.send("QUIT")
+            await peer.expect(b"+OK\r\n")
+            await peer.expect_end()
+            await until(lambda: connection() is None, running)
+        finally:
+            gc.enable()

@@ -42,7 +42,7 @@ class Chaos:
             is_killing = spent_s < seconds / 3
             self._rnd.choices(harms, weights if is_killing else [*weights[:-1], 0])[0]()
             self._stopping.wait(self._rnd.choice(PAUSES_S))
-            self.resident.append((time.monotonic() - self._started, resident_mib(self.server.pid)))
+            self.weigh()
         self.calm()
 
     def calm(self) -> None:
@@ -50,6 +50,12 @@ class Chaos:
         for wire in self._slow:
             wire.close()
         self._slow.clear()
+
+    def weigh(self) -> None:
+        """Note the resident memory, without what only waits to be collected: closed connections, say."""
+        with contextlib.suppress(OSError), self.server.connect() as wire:
+            if wire.call("MEMORY", "PURGE") == b"+OK\r\n":
+                self.resident.append((time.monotonic() - self._started, resident_mib(self.server.pid)))
 
     def stop_and_continue(self) -> None:
         """The machine has something better to do."""
