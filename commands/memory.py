@@ -21,7 +21,7 @@ HELP_LINES: Final = (
     b"MALLOC-STATS",
     b"    What the allocator tells of itself; Python's tells nothing.",
     b"PURGE",
-    b"    Give free memory back to the system.",
+    b"    Let go of unpacked copies of data, and give free memory back to the system.",
     b"STATS",
     b"    How much memory is taken, and by what.",
     b"USAGE <key> [SAMPLES <count>]",

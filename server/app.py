@@ -23,6 +23,7 @@ from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Reply
+from ..store.chunk import let_go_of_unpacked
 from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
 from .client_limits import ClientLimits
@@ -419,6 +420,7 @@ class Server:
 
     def purge_memory(self) -> None:
         """MEMORY PURGE."""
+        let_go_of_unpacked()
         purge_memory()
 
     def info(self, sections: list[bytes]) -> bytes:

@@ -45,7 +45,7 @@ class Garbage:
     def free(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Give back until it is over, which is asked before each step."""
         while self._heaps and not is_over():
-            heap = self._heaps[-1]
+            heap = self._heaps.pop()
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]
             else:
@@ -53,5 +53,5 @@ class Garbage:
                     value = heap.popitem()[1]
                     if type(value) is Stream:
                         self.add_stream(value)
-            if not heap:
-                self._heaps.remove(heap)
+            if heap:
+                self._heaps.append(heap)

@@ -58,6 +58,9 @@ CONSUMER_SIZE: Final = 224
 DELIVERY_SIZE: Final = 80 + HELD_NUMBER_SIZE + 88
 """A delivery: the object, its time, and its list without the references in it."""
 
+RELEASED_SIZE: Final = 80 + 64
+"""A released entry's delivery: the object, and its list with one reference."""
+
 PRODUCER_SIZE: Final = 48 + 624
 """An idempotent producer without pairs: most of it is the first block of its queue."""
 
@@ -115,13 +118,16 @@ def group_size(group: Group) -> int:
 
 def pending_size(pending: PendingEntries) -> int:
     """Pending entries: their IDs, three views of them, and the deliveries."""
-    ids_count = pending.listed_count
+    listed_count, released_count = pending.listed_count, len(pending.released)
+    ids_count = max(listed_count, pending.delivered_count + released_count)
     return (
         getsizeof(pending.by_id)
         + getsizeof(pending.released)
-        + ids_count * (ID_SIZE + 2 * REFERENCE_SIZE)  # the ID, and its places by ID and by consumer
-        + pending.deliveries_count * (DELIVERY_SIZE + REFERENCE_SIZE)
-        + len(pending) * REFERENCE_SIZE  # the places in the deliveries
+        + ids_count * ID_SIZE
+        + listed_count * 2 * REFERENCE_SIZE  # the places by ID and by consumer
+        + pending.delivered_count * REFERENCE_SIZE  # the places in the deliveries
+        + (pending.deliveries_count - released_count) * (DELIVERY_SIZE + REFERENCE_SIZE)
+        + released_count * RELEASED_SIZE
     )
 
 

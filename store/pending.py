@@ -157,7 +157,7 @@ class Consumer:
 class PendingEntries:
     """A group's pending entries list (PEL)."""
 
-    __slots__ = ("_ids", "_runs", "_runs_head", "by_id", "released")
+    __slots__ = ("_ids", "_runs", "_runs_head", "by_id", "delivered_count", "released")
 
     def __init__(self) -> None:
         self.by_id: dict[StreamID, Delivery] = {}
@@ -167,6 +167,8 @@ class PendingEntries:
         self._runs: list[Delivery] = []
         """Owned deliveries by time; equal times in the order they came."""
         self._runs_head = 0
+        self.delivered_count = 0
+        """IDs that owned deliveries keep, those that have left among them."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -261,6 +263,7 @@ class PendingEntries:
     def _place(self, delivery: Delivery) -> None:
         """Put a delivery where its time says, after those of equal time."""
         runs = self._runs
+        self.delivered_count += len(delivery.ids)
         if not runs or runs[-1].time_ms <= delivery.time_ms:
             runs.append(delivery)
         else:
@@ -281,6 +284,7 @@ class PendingEntries:
     def _clean_runs(self) -> None:
         self._runs = [run for run in self._runs if run.remaining]
         self._runs_head = 0
+        self.delivered_count = sum(len(run.ids) for run in self._runs)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -351,7 +355,7 @@ class PendingEntries:
             *(each.ids.ids for each in consumers.values()),
             self.by_id,
         ]
-        self._runs, self._ids, self.by_id = [], SortedIDs(), {}
+        self._runs, self._ids, self.by_id, self.delivered_count = [], SortedIDs(), {}, 0
         for consumer in consumers.values():
             consumer.ids = SortedIDs()
         return parts
@@ -387,6 +391,7 @@ class PendingEntries:
         assert owned + len(self.released) == len(by_id)
         times = [run.time_ms for run in self._runs]
         assert times == sorted(times)
+        assert self.delivered_count == sum(len(run.ids) for run in self._runs)
 
 
 class PendingImage:

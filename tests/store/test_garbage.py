@@ -45,6 +45,21 @@ def test_a_deleted_stream_is_taken_apart_and_goes() -> None:
     assert len(db.garbage) == 0
 
 
+class Incomparable(list[int]):
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("looked for among others")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_many_lists_go_without_being_looked_for_among_each_other() -> None:
+    garbage = Garbage()
+    for _ in range(1_000):
+        garbage.add(Incomparable([1]))
+    garbage.free()
+    assert len(garbage) == 0
+
+
 def test_a_renamed_stream_is_left_alone() -> None:
     db = Database(0)
     stream = stream_with_pending()

@@ -93,11 +93,76 @@ def fill_settled_nodes(db: Database) -> None:
     db.put(b"key", stream)
 
 
+def fill_huge_entries(db: Database) -> None:
+    db.put(b"key", make_stream(300, 50_000))
+
+
+def fill_every_second_deleted(db: Database) -> None:
+    stream = make_stream(50_000, 8)
+    for number in range(0, 50_000, 2):
+        stream.delete(id_of(number))
+    db.put(b"key", stream)
+
+
+def fill_groups(db: Database) -> None:
+    stream = make_stream(10, 8)
+    for number in range(20_000):
+        name = b"group-%d" % number
+        stream.groups[name] = Group(name, id_of(number))
+    db.put(b"key", stream)
+
+
+def fill_consumers(db: Database) -> None:
+    stream = make_stream(10, 8)
+    group = stream.groups[b"group"] = Group(b"group", 0)
+    for number in range(50_000):
+        consumer = group.add_consumer(b"consumer-%d" % number, FIRST_MS + number)
+        group.pending.deliver([id_of(number)], consumer, time_ms=FIRST_MS + number, count=1)
+    db.put(b"key", stream)
+
+
+def shuffled(count: int) -> list[int]:
+    return Random(SEED).sample(range(count), count)
+
+
+def fill_claimed_at_random(db: Database) -> None:
+    stream = make_stream(10, 8)
+    group = pend(stream, 50_000, 100)
+    claimer = group.add_consumer(b"claimer", FIRST_MS)
+    for turn, number in enumerate(shuffled(50_000)):
+        run: list[StreamID] = []
+        run.append(id_of(number))  # as XCLAIM gathers them
+        group.pending.deliver(run, claimer, time_ms=FIRST_MS + 50_000 + turn, count=2)
+    db.put(b"key", stream)
+
+
+def fill_released_at_random(db: Database) -> None:
+    stream = make_stream(10, 8)
+    group = pend(stream, 50_000, 100)
+    for number in shuffled(50_000):
+        group.pending.release(id_of(number), count=1)
+    db.put(b"key", stream)
+
+
+def fill_mostly_acknowledged(db: Database) -> None:
+    stream = make_stream(10, 8)
+    group = pend(stream, 50_000, 100)
+    for number in shuffled(50_000)[5_000:]:
+        group.pending.drop(id_of(number))
+    db.put(b"key", stream)
+
+
+def fill_long_strings(db: Database) -> None:
+    for number in range(100):
+        db.put(b"key:%d" % number, Random(number).randbytes(100_000))
+
+
 @pytest.mark.parametrize(
     "fill",
     [
-        fill_short, fill_long, fill_many_streams, fill_runs, fill_single_deliveries, fill_strings,
-        fill_expiring_strings, fill_settled_nodes,
+        fill_short, fill_long, fill_huge_entries, fill_every_second_deleted, fill_many_streams, fill_settled_nodes,
+        fill_groups, fill_consumers, fill_runs, fill_single_deliveries, fill_claimed_at_random, fill_released_at_random,
+        fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings,
     ],
 )  # fmt: skip
 def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database], None]) -> None:
