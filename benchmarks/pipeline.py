@@ -17,10 +17,8 @@ import argparse
 import os
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -222,13 +220,22 @@ class Bench:
             f"{'rows':>12}{'Java':>10}{'heap used':>12}{'Python, driver':>16}{'Python, others':>16}   (MB)", flush=True
         )
         query = writer.trigger(availableNow=True).start()
-        with self.watching(lambda: self.show_memory(query)):
-            query.awaitTermination()
+        shown = -1
+        while not query.awaitTermination(EVERY_S):
+            tenth = self.rows_of(query) * 10 // self.count
+            if tenth > shown:
+                shown = tenth
+                self.show_memory(query)
         self.show_memory(query)
+
+    @staticmethod
+    def rows_of(query: Any) -> int:
+        """Rows read so far."""
+        return sum(int(batch["numInputRows"]) for batch in query.recentProgress)
 
     def show_memory(self, query: Any) -> None:
         """One line: rows so far, and what the processes occupy."""
-        rows = sum(batch["numInputRows"] for batch in query.recentProgress)
+        rows = self.rows_of(query)
         runtime = self.spark._jvm.java.lang.Runtime.getRuntime()
         self.spark._jvm.java.lang.System.gc()
         used = runtime.totalMemory() - runtime.freeMemory()
@@ -238,23 +245,6 @@ class Bench:
             f"{number / 2**20:>{width},.0f}" for number, width in zip(numbers, (10, 12, 16, 16), strict=True)
         )
         print(f"{rows:>12,}{shown}", flush=True)
-
-    @contextmanager
-    def watching(self, look: Callable[[], None]) -> Iterator[None]:
-        """Look every so often, beside what is done."""
-        ended = threading.Event()
-
-        def run() -> None:
-            while not ended.wait(EVERY_S):
-                look()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
     # -- measuring -------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ HINTS = (
     ("OOM", "the server has reached maxmemory"),
     ("MISCONF", "the server cannot write its files and refuses writes"),
     ("READONLY", "this server is a replica: connect to its master"),
+    ("ERR unknown command", "the server does not know a command for it: Headrace does, and newer versions of Redis"),
     ("ERR max number of clients", "the server has no room for another client: raise maxclients"),
 )
 """What to do about an error reply, by its beginning."""

@@ -9,24 +9,21 @@ they are deleted. At least once: an entry that somebody claims from a batch unde
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from ..store.ids import parse_id
-from .connection import Argument, Connection, LostConnection, ReplyError, pack
+from .connection import Connection, LostConnection
 from .decode import Decoder, Deliveries
-from .errors import OptionError, PipelineError, refused
+from .errors import OptionError, PipelineError
+from .group import FATAL, Group, Held
 from .options import QueueOptions, cores
-from .page import Page, join_pages, parse_page
 from .spans import even_steps
 from .survey import key_bytes
 
-FATAL = 2**63 - 1
-"""The delivery count of entries released as FATAL."""
 ACTIVE_MS = 10_000
 """A consumer that did something less long ago than this belongs to a query that runs."""
 
@@ -39,135 +36,9 @@ class Share(InputPartition):
     consumer: str
 
 
-@dataclass(slots=True)
-class Held:
-    """Pending entries as XPENDING lists them."""
-
-    ids: list[bytes]
-    idle_ms: list[int]
-    counts: list[int]
-
-
 def consumer_name(prefix: str, sequence: int, part: int) -> str:
     """The consumer that holds a part of a batch."""
     return f"{prefix}-{sequence}-{part}"
-
-
-class Group:
-    """A consumer group of one stream, as far as batches go. Raises PipelineError."""
-
-    def __init__(self, connection: Connection, stream: str, name: str, page_size: int) -> None:
-        self._connection = connection
-        self.stream = stream
-        self.name = name
-        self._key = key_bytes(stream)
-        self._page_size = page_size
-
-    def _ask(self, *words: Argument) -> Any:
-        return self._connection.call(*words, doing=f"group {self.name} of stream {self.stream}")
-
-    def consumers(self) -> dict[str, dict[bytes, Any]]:
-        """What XINFO CONSUMERS says, by name."""
-        rows = [
-            dict(zip(row[::2], row[1::2], strict=True)) for row in self._ask("XINFO", "CONSUMERS", self._key, self.name)
-        ]
-        return {row[b"name"].decode("utf-8", "surrogateescape"): row for row in rows}
-
-    def backlog(self) -> int | None:
-        """Entries never delivered, None if the server cannot tell."""
-        for row in self._ask("XINFO", "GROUPS", self._key):
-            known = dict(zip(row[::2], row[1::2], strict=True))
-            if known[b"name"] == self.name.encode():
-                return known.get(b"lag")
-        raise PipelineError(
-            f"stream {self.stream} has no group {self.name}: create it with XGROUP CREATE (option group)"
-        )
-
-    def pending_count(self) -> int:
-        """Entries delivered and not acknowledged, whoever holds them."""
-        count: int = self._ask("XPENDING", self._key, self.name)[0]
-        return count
-
-    def take(self, takes: Sequence[tuple[str, int]], min_idle_ms: int | None) -> None:
-        """Have entries delivered to consumers, so many each at most. Replies are suppressed: the entries stay there."""
-        claim = () if min_idle_ms is None else ("CLAIM", min_idle_ms)
-        requests: list[tuple[Argument, ...]] = []
-        for consumer, count in takes:
-            requests.append(("CLIENT", "REPLY", "SKIP"))
-            requests.append(
-                ("XREADGROUP", "GROUP", self.name, consumer, "COUNT", count, *claim, "STREAMS", self._key, ">")
-            )
-        requests.append(("PING",))
-
-        def ask() -> None:
-            self._connection.send_all(requests)
-            self._connection.receive(1)
-
-        self._connection.retry(ask)
-
-    def held(self, consumer: str) -> Iterator[Held]:
-        """What a consumer holds, in pages."""
-        first = b"-"
-        while True:
-            rows = self._ask("XPENDING", self._key, self.name, first, "+", self._page_size, consumer)
-            if rows:
-                yield Held([row[0] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
-            if len(rows) < self._page_size:
-                return
-            first = b"(" + rows[-1][0]
-
-    def entries(self, ids: Sequence[bytes]) -> Page:
-        """The entries of these IDs, ascending. Read as a range: reading as a consumer would count as a delivery."""
-        wanted = set(ids)
-        pages = []
-        first, last = ids[0], ids[-1]
-        while True:
-            request = ("XRANGE", self._key, first, last, "COUNT", self._page_size)
-            page = parse_page(self._connection.fetch(pack(request)))
-            pages.append(page.select(wanted))
-            if len(page) < self._page_size:
-                return join_pages(pages)
-            # Far apart: entries between that nobody wants are not read through, the next wanted ID is where to go on.
-            reached = parse_id(page.last_id)
-            first = next((one for one in ids if parse_id(one) > reached), b"")
-            if not first:
-                return join_pages(pages)
-
-    def acknowledge(self, ids: Sequence[bytes], *, delete: bool) -> None:
-        """XACK, or XACKDEL."""
-        if delete:
-            self._ask("XACKDEL", self._key, self.name, "IDS", len(ids), *ids)
-        else:
-            self._ask("XACK", self._key, self.name, *ids)
-
-    def release(self, ids: Sequence[bytes]) -> None:
-        """XNACK FAIL: claimable at once, with the deliveries they have had."""
-        self._ask("XNACK", self._key, self.name, "FAIL", "IDS", len(ids), *ids)
-
-    def renew(self, consumer: str, ids: Sequence[bytes], count: int | None = None) -> None:
-        """Set the idle time of entries that a consumer holds back to zero, and their delivery count if one is given."""
-        words: tuple[Argument, ...] = () if count is None else ("RETRYCOUNT", count)
-        self._ask("XCLAIM", self._key, self.name, consumer, 0, *ids, *words, "JUSTID")
-
-    def bury(self, ids: Sequence[bytes], counts: Sequence[int], target: str | None) -> None:
-        """Copy entries to another stream, with their origin, and acknowledge them. Repeating it adds nothing."""
-        if target is not None:
-            copies: list[tuple[Argument, ...]] = []
-            deliveries = dict(zip(ids, counts, strict=True))
-            page = self.entries(ids)
-            for entry_id, pairs in zip(page.ids.to_pylist(), page.pairs(), strict=True):
-                origin = ("_dlq_stream", self._key, "_dlq_id", entry_id, "_dlq_deliveries", deliveries[entry_id])
-                producer = f"dlq:{self.stream}:{self.name}"
-                copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
-            for reply in self._connection.call_all(copies):
-                if isinstance(reply, ReplyError):
-                    raise refused(f"option deadLetterStream {target}", str(reply))
-        self.acknowledge(ids, delete=False)
-
-    def drop(self, consumer: str) -> None:
-        """Delete a consumer that holds nothing. One that does would take its entries with it."""
-        if not any(True for _ in self.held(consumer)):
-            self._ask("XGROUP", "DELCONSUMER", self._key, self.name, consumer)
 
 
 class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -16,9 +16,9 @@ from typing import Any
 
 from ..connection import Connection
 from ..errors import PipelineError
+from ..group import FATAL, Group, Held
 from ..options import seconds
 from ..page import Page
-from ..queue import FATAL, Group, Held
 from .common import Job, Progress, Summary, add_connection, endpoint
 
 CONSUMER = "headrace:deadletter"

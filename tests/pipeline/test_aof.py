@@ -111,7 +111,7 @@ def test_splits_of_any_size_give_the_same_events(
         data = b"".join(with_checksums(data[a:b] for a, b in itertools.pairwise(real)))
     path = tmp_path / "log.aof"
     path.write_bytes(data)
-    monkeypatch.setattr(aof, "PIECE_SIZE", rnd.choice([997, 20_000]))
+    monkeypatch.setattr(aof, "PIECE_SIZE", rnd.choice([997, 20_000, 10**6]))
     for split_size in (len(data), 40_000, 7_001):
         assert rows_of(path, split_size) == expected, f"seed {seed}, splits of {split_size}"
 

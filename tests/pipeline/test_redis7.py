@@ -1,0 +1,114 @@
+"""Redis 7: what it has is used as in any other server, and of what it has not one line says what to set instead.
+
+HEADRACE_REDIS7 names a redis-server of version 7; without it, one on the PATH is taken. Skipped where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.errors import message_of
+from support.servers import Server, oracle_version
+from support.spark_streams import connect, fill
+
+pytestmark = [pytest.mark.spark, pytest.mark.oracle]
+
+COUNT = 3000
+VERSION = "7."
+
+
+class Redis7(Server):
+    """A server process of that version."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        super().__init__("redis 7", folder)
+        self._program = program
+
+    def program(self) -> list[str]:
+        return [self._program]
+
+
+@pytest.fixture(scope="module")
+def redis7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    program = os.environ.get("HEADRACE_REDIS7") or shutil.which("redis-server")
+    if program is None or not oracle_version(Path(program).parent).startswith(VERSION):
+        pytest.skip("no redis-server 7 found: HEADRACE_REDIS7 names one")
+    server = Redis7(program, tmp_path_factory.mktemp("redis7")).start()
+    fill(server, "s", COUNT)
+    yield server
+    server.stop()
+
+
+def reader(given: Any, server: Server, **options: Any) -> Any:
+    return given.format("headrace").options(port=server.port, stream="s", fields="n int", **options)
+
+
+def run(frame: Any, folder: Path, sink: str = "parquet", **options: Any) -> None:
+    writer = frame.writeStream.format(sink).option("checkpointLocation", str(folder / "checkpoint"))
+    writer.options(**options).trigger(availableNow=True).start().awaitTermination()
+
+
+def archived(spark: Any, folder: Path) -> list[int]:
+    return sorted(row.n for row in spark.read.parquet(str(folder)).select("n").collect())
+
+
+def written(server: Server, key: str) -> list[int]:
+    with connect(server) as connection:
+        return sorted(int(pairs[1]) for _, pairs in connection.call("XRANGE", key, "-", "+"))
+
+
+def test_batch_reads_each_entry_once(spark: Any, redis7: Server) -> None:
+    frame = reader(spark.read, redis7, minPartitions=3, pageSize=200).load()
+    assert frame.rdd.getNumPartitions() == 3
+    assert sorted(row.n for row in frame.select("n").collect()) == list(range(1, COUNT + 1))
+
+
+def test_log_mode_reads_each_entry_once_and_tells_its_group(spark: Any, redis7: Server, tmp_path: Path) -> None:
+    options = {"startingOffsets": "earliest", "maxEntriesPerTrigger": 1000, "group": "watch"}
+    run(reader(spark.readStream, redis7, **options).load(), tmp_path, path=str(tmp_path / "out"))
+    assert archived(spark, tmp_path / "out") == list(range(1, COUNT + 1))
+    with connect(redis7) as connection:
+        group = connection.call("XINFO", "GROUPS", "s")[0]
+    assert dict(zip(group[::2], group[1::2], strict=True))[b"lag"] == 0
+
+
+def test_queue_mode_acknowledges_what_was_read(spark: Any, redis7: Server, tmp_path: Path) -> None:
+    with connect(redis7) as connection:
+        connection.call("XGROUP", "CREATE", "s", "packers", "0")
+    options = {"mode": "queue", "group": "packers"}
+    with pytest.raises(Exception, match=r"cannot claim so \(Headrace and Redis 8.4 can\): set minIdle=off"):
+        run(reader(spark.readStream, redis7, **options).load(), tmp_path / "claiming", path=str(tmp_path / "none"))
+    run(reader(spark.readStream, redis7, minIdle="off", **options).load(), tmp_path, path=str(tmp_path / "out"))
+    assert archived(spark, tmp_path / "out") == list(range(1, COUNT + 1))
+    with connect(redis7) as connection:
+        assert connection.call("XPENDING", "s", "packers")[0] == 0
+
+
+def test_rows_are_written_once_at_least_and_no_more_is_promised(spark: Any, redis7: Server) -> None:
+    rows = spark.range(500).withColumnRenamed("id", "n")
+    writer = rows.write.format("headrace").mode("append").options(port=redis7.port, stream="out")
+    with pytest.raises(Exception, match="this server cannot recognise rows") as caught:
+        writer.save()
+    assert message_of(caught.value).endswith("set idempotency=none")
+    writer.option("idempotency", "none").save()
+    assert written(redis7, "out") == list(range(500))
+
+
+def test_outcomes_that_need_a_newer_server_are_told_in_one_line(spark: Any, redis7: Server, tmp_path: Path) -> None:
+    with connect(redis7) as connection:
+        connection.call("XGROUP", "CREATE", "s", "settled", "0")
+        connection.call("XREADGROUP", "GROUP", "settled", "c", "COUNT", 2, "STREAMS", "s", ">")
+    source = reader(spark.readStream, redis7, startingOffsets="earliest").load().where("n <= 2")
+    options = {"mode": "settle", "group": "settled", "port": redis7.port}
+    acks = source.selectExpr("_stream", "_id", "'ack' AS _outcome")
+    run(acks, tmp_path / "acks", "headrace", **options)
+    with connect(redis7) as connection:
+        assert connection.call("XPENDING", "s", "settled")[0] == 0
+    with pytest.raises(Exception, match="the server does not know a command for it"):
+        run(acks.selectExpr("_stream", "_id", "'fail' AS _outcome"), tmp_path / "fails", "headrace", **options)
