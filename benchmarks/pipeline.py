@@ -64,8 +64,11 @@ class Family:
 
     def cpu(self) -> dict[str, float]:
         """Seconds of processor time so far, by WHO."""
-        used = {who: sum(map(cpu_seconds, pids)) for who, pids in self.pids().items()}
-        return used | {"loop": time.process_time()}
+        used = {who: [cpu_seconds(pid) for pid in pids] for who, pids in self.pids().items()}
+        found = {who: sum(own for own, _ in times) for who, times in used.items()}
+        # Python processes that have ended were children of others, or of Java.
+        found["python"] += sum(below for who in ("python", "java") for _, below in used[who])
+        return found
 
 
 @dataclass

@@ -35,11 +35,12 @@ def command_of(pid: int) -> str:
     return ""
 
 
-def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has taken, all its threads and its children that have ended; 0 if it has gone."""
+def cpu_seconds(pid: int) -> tuple[float, float]:
+    """Processor time that a process has taken, all its threads together, and that of its children that have ended."""
     with contextlib.suppress(OSError):
-        return sum(int(ticks) for ticks in _stat(pid)[11:15]) / TICKS_PER_S
-    return 0.0
+        user, system, user_below, system_below = (int(ticks) / TICKS_PER_S for ticks in _stat(pid)[11:15])
+        return user + system, user_below + system_below
+    return 0.0, 0.0
 
 
 def resident_bytes(pid: int) -> int:
