@@ -6,14 +6,15 @@ import ast
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from time import process_time
 from typing import Any, Final
 
 import pytest
 from coverage import Coverage
 
-QUESTIONS_S: Final = 30.0
-"""A mutant is shown to tests of other modules, the quickest first, for no longer than this; measured with coverage,
-which makes them take three times as long."""
+QUESTIONS_S: Final = 12.0
+"""Processor time that a mutant is shown to tests of other modules, the quickest first; measured with
+coverage, which makes them take three times as long."""
 OF_OTHER_PROCESSES: Final = {"server", "start_server", "headrace", "headrace_process", "oracle", "oracle_process"}
 """Fixtures of tests that ask real servers: those run the code of the checkout, which nobody changes."""
 
@@ -61,13 +62,12 @@ class _Stopwatch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._coverage.switch_context(_function_of(item.nodeid))
+        test, started_s = _function_of(item.nodeid), process_time()
+        self._coverage.switch_context(test)
         result = yield
         self._coverage.switch_context("")
+        self._questions.seconds[test] += process_time() - started_s
         return result
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._questions.seconds[_function_of(report.nodeid)] += report.duration
 
 
 def lines_of_statement(tree: ast.AST, line: int) -> range:

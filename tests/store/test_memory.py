@@ -16,6 +16,7 @@ from headrace.protocol.packing import pack_command
 from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, unpacked_size
 from headrace.store.database import Database
 from headrace.store.group import Group
+from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
@@ -157,12 +158,33 @@ def fill_long_strings(db: Database) -> None:
         db.put(b"key:%d" % number, Random(number).randbytes(100_000))
 
 
+def fill_producers(db: Database) -> None:
+    """Idempotent producers with ever more pairs."""
+    random = Random(SEED)
+    for number in range(10):
+        stream = make_stream(10, 8)
+        stream.idempotence = Idempotence(100, 1000)
+        for producer_number in range(40):
+            for pair_number in range(10 * producer_number):
+                iid = random.randbytes(16)
+                stream.idempotence.record(b"producer-%d" % producer_number, iid, id_of(pair_number))
+        db.put(b"key-%d" % number, stream)
+
+
+def fill_expiring_streams(db: Database) -> None:
+    for number in range(2_000):
+        key = b"stream:%d" % number
+        db.put(key, make_stream(1, 8))
+        db.expires[key] = FIRST_MS + number
+
+
 @pytest.mark.parametrize(
     "fill",
     [
         fill_short, fill_long, fill_huge_entries, fill_every_second_deleted, fill_many_streams, fill_settled_nodes,
         fill_groups, fill_consumers, fill_runs, fill_single_deliveries, fill_claimed_at_random, fill_released_at_random,
-        fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings,
+        fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings, fill_producers,
+        fill_expiring_streams,
     ],
 )  # fmt: skip
 def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database], None]) -> None:
