@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -53,19 +54,24 @@ class EntryLog:
         self.first_id: StreamID = ID_MIN
         self.last_id: StreamID = ID_MIN
 
-    def append(self, entry_id: StreamID, entry: bytes) -> None:
-        """Add an entry above all others. `entry` is its reply form. Hot: see the benchmark row XADD."""
+    def append(self, entry_id: StreamID, entry: bytes) -> bool:
+        """Add an entry above all others. `entry` is its reply form. True if that filled a chunk, which is then sealed.
+
+        Hot: see the benchmark row XADD.
+        """
         tail = self._tail
         if tail is None:
             tail = self._tail = Chunk(entry_id)
             self._chunks.append(tail)
             self._first_ids.append(entry_id)
-        if tail.append(entry_id, entry):
+        is_full = tail.append(entry_id, entry)
+        if is_full:
             self._seal(tail)
         if not self.length:
             self.first_id = entry_id
         self.length += 1
         self.last_id = entry_id
+        return is_full
 
     def allow_after(self, last_id: StreamID) -> None:
         """The next ID is only known to be above this one, which is lower than the last: it may be below those of
@@ -176,12 +182,12 @@ class EntryLog:
             for position in range(low, high):
                 yield body.id_at(position), body.slice(position, position + 1)
 
-    def runs(self, start: StreamID, end: StreamID) -> Iterator[tuple[list[StreamID], bytes]]:
-        """The live entries from `start` to `end`, both included, a run at a time: IDs, and the bytes of them all. The
-        log must not change meanwhile."""
+    def runs(self, start: StreamID, end: StreamID) -> Iterator[tuple[array[int], array[int], bytes]]:
+        """The live entries from `start` to `end`, both included, a run at a time: the halves of their IDs, and the
+        bytes of them all. The log must not change meanwhile."""
         for chunk, low, high in self._spans(start, end):
             body = chunk.read_once()
-            yield body.ids(low, high), body.slice(low, high)
+            yield body.ms[low:high], body.seq[low:high], body.slice(low, high)
 
     def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
         """Every live entry, a chunk's worth at a time."""

@@ -21,7 +21,8 @@ from hiredis import Reader
 from ...protocol.packing import pack_command
 from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
 from ...store.log import EntryLog
-from ...store.nodes import Node, NodeLedger, StreamLimits, signed_difference
+from ...store.nodes import Node, NodeLedger, StreamLimits
+from ...store.plain_node_counts import signed_difference
 from ..errors import RdbError
 from . import listpack
 from .listpack import Element, encode_integer, encode_text

@@ -66,9 +66,9 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         assert list(log.entries(start, end)) == [(entry_id, model.entries[entry_id]) for entry_id in ids]
         assert log.count_between(start, end) == len(ids)
         runs = list(log.runs(start, end))
-        assert all(run for run, _ in runs)
-        assert [entry_id for run, _ in runs for entry_id in run] == ids
-        assert b"".join(data for _, data in runs) == model.bytes_of(ids)
+        assert all(ms for ms, _, _ in runs)
+        assert [make_id(*halves) for ms, seq, _ in runs for halves in zip(ms, seq, strict=True)] == ids
+        assert b"".join(data for _, _, data in runs) == model.bytes_of(ids)
         assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
 
 

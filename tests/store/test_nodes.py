@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from array import array
 from itertools import groupby, islice, takewhile
 from operator import itemgetter
 
 import pytest
 from hiredis import pack_command
 
+import headrace.store.stream as stream_module
+from headrace.store import nodes, plain_node_counts
+from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, format_id, make_id, parse_id
-from headrace.store.nodes import NodeLedger, StreamLimits, integer_size, signed_difference, string_size
+from headrace.store.nodes import NodeLedger, StreamLimits
+from headrace.store.plain_node_counts import integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
 
@@ -198,9 +203,60 @@ def node_size(ids: list[int], entries: list[list[bytes]], names: list[bytes]) ->
     return size + (2 if entries else 0)
 
 
+def random_text(source: random.Random) -> bytes:
+    """Empty, a number near a limit of its size or written otherwise, or a string near a limit of its."""
+    edges = [0, 63, 64, 125, 126, 127, 128, 4095, 4096, 16377, 16378, *(2**bits for bits in (12, 15, 23, 31, 63, 64))]
+    number = source.choice(edges) + source.randint(-2, 2)
+    kind = source.random()
+    if kind < 0.5:
+        return b"%d" % (number * source.choice([1, -1]))
+    if kind < 0.6:
+        return source.choice([b"", b"-", b"-0", b"00", b"0", b"+1", b"1 ", b"9" * 19, b"9" * 20, b"-" + b"9" * 19])
+    return source.choice([b"x", b"7", b"\r\n"]) * source.choice([1, 62, 63, 64, 125, 126, 4095, 4096, 16377, 16378])
+
+
+@pytest.mark.skipif(not nodes.IS_COMPILED, reason="there is only the plain form")
 @pytest.mark.parametrize("seed", range(5))
-def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(seed: int) -> None:
+def test_both_forms_count_alike(seed: int) -> None:
     print("seed", seed)
+    source = random.Random(seed)
+    halves = [0, 1, 126, 127, 128, 4095, 4096, 2**15, 2**23, 2**31, 2**63 - 1, 2**63, 2**64 - 1]
+    for _ in range(20):
+        names = [random_text(source)[:127] for _ in range(source.choice([1, 1, 2, 3, 130]))]
+        ms, seq, data = array("Q"), array("Q"), b""
+        for _ in range(source.choice([1, 5, 50 if len(names) < 5 else 3])):
+            own = names if source.random() < 0.7 else [random_text(source)[:127] for _ in names[:3]]
+            pairs = [text for name in own for text in (name, random_text(source))]
+            ms.append(source.choice(halves))
+            seq.append(source.choice(halves))
+            entry_id = make_id(ms[-1], seq[-1])
+            data += b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command(tuple(pairs))
+        size_max, entries_max = source.choice([1, 300, 4096, 2**30]), source.choice([0, 1, 10, 100])
+        filled = (source.choice(halves), source.choice(halves), source.choice([0, 126, 127, 200]), 200, 1_000, names)
+        for node in (None, filled):
+            arguments = (data, ms, seq, size_max, entries_max, node)
+            assert nodes.count_run(*arguments) == plain_node_counts.count_run(*arguments)
+
+
+@pytest.mark.skipif(not nodes.IS_COMPILED, reason="the plain form is too slow for that")
+def test_full_chunks_are_counted_when_they_are_and_the_rest_when_asked_for() -> None:
+    stream = Stream(StreamLimits())
+    for ms in range(1, 3_001):
+        add(stream, b"%d-0" % ms)
+    counted = sum(node.total for node in stream.nodes.nodes)
+    assert counted == 2 * CHUNK_ENTRIES_MAX
+    stream.settle_nodes()
+    assert sum(node.total for node in stream.nodes.nodes) == 3_000
+    assert all(node.total == 100 for node in stream.nodes.nodes)
+    stream.check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print("seed", seed)
+    monkeypatch.setattr(stream_module, "IS_COMPILED", False)  # else full chunks are counted when they are
     source = random.Random(seed)
     texts = [b"", b"7", b"-12", b"0123", b"128", b"99999", b"x" * 63, b"y" * 64, b"z" * 4096, b"text", b"text9"]
     limits = StreamLimits(node_entries_max=source.choice([0, 10, 300]), node_size_max=source.choice([200, 4096, 0]))

@@ -1,0 +1,9 @@
+from array import array
+
+from .plain_node_counts import Continued, Opened, OpenNode
+
+IS_COMPILED: bool
+
+def count_run(
+    data: bytes, ms: array[int], seq: array[int], size_max: int, entries_max: int, node: OpenNode | None
+) -> tuple[Continued, list[Opened]]: ...
