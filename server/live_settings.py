@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..commands.calls import watched_ns
+from ..store.chunk import pack_sealed
 from ..store.nodes import NODE_SIZE_UNLIMITED
 from ..store.stream import Stream
 
@@ -28,6 +29,7 @@ class LiveSettings:
             "stream-idmp-duration",
             "stream-idmp-maxsize",
         )
+        self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
         self._put_in_force(self._choose_events, "notify-keyspace-events")
         # The start has seen to these where it makes what they are about.
@@ -55,6 +57,10 @@ class LiveSettings:
                         value.settle_nodes()
             limits.node_size_max, limits.node_entries_max = wanted
         limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
+
+    def _choose_compression(self) -> None:
+        """Of chunks that are sealed from now on; those that are stay as they are."""
+        pack_sealed(self._server.config.stream_chunk_compression == b"zstd")
 
     def _configure_readers(self) -> None:
         for connection in self._server.connections:

@@ -2,8 +2,8 @@
 
 Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk.
 Beside the bytes stand the two halves of the IDs and the end offset of each entry, as C arrays. The chunk at the tail
-grows; once full it is sealed: packed with zstd and unpacked again when somebody reads it. A few unpacked ones are
-kept at hand, since readers follow each other.
+grows; once full it is sealed: packed with zstd (unless told otherwise) and unpacked again when somebody reads it. A few
+unpacked ones are kept at hand, since readers follow each other.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ class Body:
 _BYTE_ORDER: Final = "little" if array("H", (1,)).tobytes()[0] else "big"
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
 _DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
+_packs_sealed = True
+"""What `pack_sealed` chose."""
 _unpacked: dict[Chunk, int] = {}
 """Sealed chunks that hold their unpacked body, and its size; the oldest gives it up when there are too many."""
 _unpacked_size = 0
@@ -128,6 +130,7 @@ class Chunk:
         self._body: Body | None = self._open
         """The same, or that of a sealed chunk while it is at hand."""
         self._packed = b""
+        """Empty while the chunk is open, and if it was sealed without being packed: it keeps its body then."""
         self._count = 0
         self._last_id: StreamID = 0
         self.first_id = first_id
@@ -162,14 +165,16 @@ class Chunk:
         return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
 
     def seal(self) -> None:
-        """Pack the entries: from now on they only leave."""
+        """From now on entries only leave. They are packed, unless `pack_sealed` says otherwise."""
         body = self._open
         assert body is not None
         self._count, self._last_id = self.count, self.last_id
         self._open = None
-        self._packed = body.pack()
+        if _packs_sealed:
+            self._packed = body.pack()
         body.data = bytes(body.data)
-        self._keep_unpacked(body)
+        if self._packed:
+            self._keep_unpacked(body)
 
     def body(self) -> Body:
         """The entries, unpacked if need be."""
@@ -194,12 +199,13 @@ class Chunk:
             oldest._body = None
 
     def copy(self) -> Chunk:
-        """An independent chunk with the same entries; packed bytes are shared."""
+        """An independent chunk with the same entries; what is sealed is shared."""
         twin = Chunk(self.first_id)
         twin.head, twin.removed = self.head, self.removed
         twin.dead = None if self.dead is None else set(self.dead)
         twin._count, twin._last_id, twin._packed = self._count, self._last_id, self._packed
-        twin._open = twin._body = None if self._open is None else self._open.copy()
+        twin._open = None if self._open is None else self._open.copy()
+        twin._body = None if self._packed else twin._open or self._body
         return twin
 
     def find(self, entry_id: StreamID) -> int:
@@ -267,9 +273,14 @@ class Chunk:
     @property
     def memory_size(self) -> int:
         """Bytes held for the entries at rest, an unpacked copy at hand not counted."""
-        body = self._open
-        size = getsizeof(self._packed) if body is None else body.memory_size
+        size = getsizeof(self._packed) if self._packed else self.body().memory_size
         return size if self.dead is None else size + getsizeof(self.dead) + len(self.dead) * POSITION_SIZE
+
+
+def pack_sealed(wanted: bool) -> None:
+    """Whether chunks that are sealed from now on are packed (`stream-chunk-compression`), of all streams."""
+    global _packs_sealed
+    _packs_sealed = wanted
 
 
 def unpacked_size() -> int:

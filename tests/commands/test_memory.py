@@ -23,6 +23,23 @@ def test_usage_takes_and_refuses_the_options_that_redis_does(headrace: Server, o
                 assert replies[0] == replies[1] or {reply[:1] for reply in replies} == {b":"}, (key, line)
 
 
+def test_compression_is_chosen_for_chunks_that_fill_up_from_then_on(headrace: Server) -> None:
+    with headrace.connect() as wire:
+        sizes = []
+        for value in ("no", "zstd"):
+            assert wire.call("CONFIG", "SET", "stream-chunk-compression", value) == b"+OK\r\n"
+            for number in range(3_000):
+                wire.send("XADD", value, f"1-{number + 1}", "field", "value")
+            for _ in range(3_000):
+                wire.receive()
+            sizes.append(wire.ask("MEMORY", "USAGE", value))
+        assert wire.call("XRANGE", "no", "-", "+") == wire.call("XRANGE", "zstd", "-", "+")
+        plain, packed = sizes
+        assert plain > 2 * packed
+        assert wire.ask("MEMORY", "USAGE", "no") == plain
+        assert wire.call("CONFIG", "SET", "stream-chunk-compression", "lz4").startswith(b"-ERR CONFIG SET failed")
+
+
 @pytest.mark.oracle
 def test_stats_have_the_names_of_redis_and_their_types(headrace: Server, oracle: Server) -> None:
     found = []

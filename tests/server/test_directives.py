@@ -29,6 +29,7 @@ OUR_OWN = {
     b"metrics-bind",
     b"metrics-streams-max",
     b"compat-config",
+    b"stream-chunk-compression",
 }
 """Directives that Redis does not have: shown only to those who ask for them by name."""
 

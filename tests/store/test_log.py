@@ -79,8 +79,11 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", rng.choice([2, 5, 1024]))
     monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 1)
     monkeypatch.setattr(log_module, "PIECES_AT_ONCE_MAX", rng.choice([1, 2, 16]))
+    monkeypatch.setattr(chunk_module, "_packs_sealed", True)
+    packs = random.Random(seed)
     log, model, last = EntryLog(), Model(), 0
     for _ in range(150):
+        chunk_module.pack_sealed(packs.random() < 0.7)
         action = rng.random()
         if action < 0.6:
             last += rng.choice([1, 2, 1 << SEQ_BITS])
@@ -115,6 +118,28 @@ def test_sealed_entries_come_back_byte_for_byte() -> None:
     assert taken == 5000
     assert joined(pieces) == b"".join(entries.values())
     assert log.memory_size < sum(map(len, entries.values())) / 2
+
+
+def test_chunks_that_are_sealed_unpacked_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_module, "_packs_sealed", True)
+    logs = EntryLog(), EntryLog()
+    for log, is_packed in zip(logs, (True, False), strict=True):
+        chunk_module.pack_sealed(is_packed)
+        for number in range(5000):
+            log.append(make_id(1, number), entry_of(make_id(1, number), number % 97))
+    chunk_module.pack_sealed(True)
+    packed, plain = logs
+    chunk_module.let_go_of_unpacked()
+    assert joined(plain.read(ID_MIN, ID_MAX)[1]) == joined(packed.read(ID_MIN, ID_MAX)[1])
+    plain_size = plain.memory_size
+    assert plain_size > 5 * packed.memory_size
+    chunk_module.let_go_of_unpacked()
+    plain.read(ID_MIN, ID_MAX)
+    assert chunk_module.unpacked_size() == 0
+    for number in range(5000, 15_000):
+        plain.append(make_id(1, number), entry_of(make_id(1, number), number % 97))
+    assert plain.memory_size < 2 * plain_size
+    plain.check()
 
 
 def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from headrace.protocol.packing import pack_command
-from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, unpacked_size
+from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, pack_sealed, unpacked_size
 from headrace.store.database import Database
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
@@ -96,6 +96,12 @@ def fill_settled_nodes(db: Database) -> None:
 
 def fill_huge_entries(db: Database) -> None:
     db.put(b"key", make_stream(300, 50_000))
+
+
+def fill_unpacked(db: Database) -> None:
+    pack_sealed(False)
+    db.put(b"key", make_stream(50_000, 8))
+    pack_sealed(True)
 
 
 def fill_every_second_deleted(db: Database) -> None:
@@ -181,7 +187,8 @@ def fill_expiring_streams(db: Database) -> None:
 @pytest.mark.parametrize(
     "fill",
     [
-        fill_short, fill_long, fill_huge_entries, fill_every_second_deleted, fill_many_streams, fill_settled_nodes,
+        fill_short, fill_long, fill_huge_entries, fill_unpacked, fill_every_second_deleted, fill_many_streams,
+        fill_settled_nodes,
         fill_groups, fill_consumers, fill_runs, fill_single_deliveries, fill_claimed_at_random, fill_released_at_random,
         fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings, fill_producers,
         fill_expiring_streams,
