@@ -258,7 +258,8 @@ class Bench:
         elapsed_s, after = time.perf_counter() - started_s, self.family.cpu()
         found = self.results.setdefault(name, Measured())
         found.rates.append(rows / elapsed_s)
-        found.cpu.append({who: (after[who] - before[who]) * 1e6 / rows for who in WHO})
+        # A process that ended unnoticed takes its time with it.
+        found.cpu.append({who: max(0.0, after[who] - before[who]) * 1e6 / rows for who in WHO})
 
     def compare(self, name: str, *loops: str) -> None:
         """Print the ratios to loops, by the clock (the median of the runs' ratios) and at best."""
