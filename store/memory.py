@@ -49,7 +49,7 @@ STREAM_SIZE: Final = 788
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 """A node of the ledger, its field names not counted: those of neighbours are mostly shared."""
 
-GROUP_SIZE: Final = 400
+GROUP_SIZE: Final = 440
 """A group without consumers and pending entries."""
 
 CONSUMER_SIZE: Final = 224
