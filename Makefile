@@ -14,6 +14,7 @@
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
 #   WORKERS processes that share the tests of `make test`         make test WORKERS=0 ARGS='-s -k xclaim'
+#   RUN     what `make bench-report` makes the page of            make bench-report RUN=run.json
 #   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
 
 PYTHON ?= python3
@@ -28,6 +29,7 @@ SECONDS ?= 60
 FRAMES ?= 10000000
 MUTANTS ?= 250
 WORKERS ?= auto
+RUN    ?= run.json
 ARGS   ?=
 
 # Either form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
@@ -50,7 +52,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx)
 endif
 
-.PHONY: serve test test-compiled test-clients test-pipeline crash-pipeline lint bench oracle crash coverage mutate prove differential simulate fuzz soak
+.PHONY: serve test test-compiled test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -117,8 +119,16 @@ test-pipeline: $(VENV)/.installed-spark
 crash-pipeline: $(VENV)/.installed-spark
 	HEADRACE_REQUIRE_SPARK=1 HEADRACE_TEST_PIPELINE_KILLS=$(KILLS) $(BIN)/pytest -s tests/pipeline/test_kills.py $(ARGS)
 
-bench: $(VENV)/.installed-dev
+$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
+	$(INSTALL) '.[dev,bench]'
+	@touch $@
+
+bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# docs/performance.md, its plots and README's table, from what `make bench ARGS='--json run.json'` wrote.
+bench-report: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.report $(RUN)
 
 # What `make test` does in a minute, at length: docs/durability.md.
 crash: $(VENV)/.installed-dev

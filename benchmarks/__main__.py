@@ -67,9 +67,9 @@ def leaving_out(refusing: set[PeerServer], server: PeerServer, row: Row) -> Iter
     """A peer that does not know the row's command is left out of it, with a line that says so."""
     try:
         yield
-    except Refused as error:
+    except (Refused, OSError, RuntimeError) as error:
         if server.name == SUBJECT:
-            raise
+            raise Refused(f"{row.name}: {error}") from error
         refusing.add(server)
         print(f"{server.peer.title} is left out of {row.name}: {error}", file=sys.stderr)
 
@@ -121,15 +121,16 @@ def main() -> int:
     try:
         find_redis_benchmark()
         peers = installed_peers([SUBJECT, *(name for name in names if name != SUBJECT)])
-        results = run(rows, peers, options.runs, quiet=options.json == "-")
+        results = []
+        for result in run(rows, peers, options.runs, quiet=options.json == "-"):
+            results.append(result)
+            if options.json and options.json != "-":  # after each row: a long run may be ended early
+                Path(options.json).write_text(run_of(peers, results).as_json() + "\n")
     except (MissingTool, Refused) as error:
         print(error, file=sys.stderr)
         return 1
-    document = run_of(peers, results).as_json()
     if options.json == "-":
-        print(document)
-    elif options.json:
-        Path(options.json).write_text(document + "\n")
+        print(run_of(peers, results).as_json())
     return 0
 
 
@@ -166,17 +167,16 @@ def installed_peers(names: list[str]) -> list[Peer]:
     return peers
 
 
-def run(rows: list[Row], peers: list[Peer], runs: int | None, *, quiet: bool) -> list[Result]:
+def run(rows: list[Row], peers: list[Peer], runs: int | None, *, quiet: bool) -> Iterator[Result]:
     """Measure the rows, printing the lines of each when they are known."""
-    results = []
     if not quiet:
         print("\n".join(f"{peer.name}: {peer.title}" for peer in peers))
         print(f"{'':52}{'':>10}{'median':>11}{'  ratio (spread)':22}{'CPU us':>11}{'ratio':>7}")
     for row in rows:
-        results.append(measure(row, peers, runs))
+        result = measure(row, peers, runs)
         if not quiet:
-            print("\n".join(table_lines(results[-1], peers)), flush=True)
-    return results
+            print("\n".join(table_lines(result, peers)), flush=True)
+        yield result
 
 
 if __name__ == "__main__":

@@ -58,9 +58,10 @@ def _ratios(run: Run) -> Figure:
     axes.grid(axis="x", which="both", color=GRID, linewidth=0.5)
     axes.set_axisbelow(True)
     names = ("throughput, duration or size", "processor time", "aim")
-    handles = [axes.barh(0, 0, color=color) for color in (WALL_COLOR, CPU_COLOR)]
-    handles.append(axes.plot([], [], color=INK, linewidth=2)[0])
-    figure.legend(handles, names, loc="outside upper center", ncols=3, fontsize=8)
+    bars = [axes.barh(0, 0, color=color) for color in (WALL_COLOR, CPU_COLOR)]
+    figure.legend(
+        [*bars, *axes.plot([], [], color=INK, linewidth=2)], names, loc="outside upper center", ncols=3, fontsize=8
+    )
     return figure
 
 

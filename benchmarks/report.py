@@ -54,11 +54,11 @@ slower than both servers the rates say more of the client, and only the processo
 YOURS = """\
 ## Yours
 
-`make bench` runs the rows that take seconds, `make bench ARGS='--all --peers all --json run.json'` all of them, and
-`python -m benchmarks.report run.json` makes this page of it (`pip install '.[bench]'` for fakeredis and the plots).
+`make bench` runs the rows that take seconds, `make bench FORM=compiled ARGS='--all --peers all --json run.json'` all of
+them (half an hour) on what an installation would run, and `make bench-report FORM=compiled` makes this page of it.
 `--list` names the rows and `--only xadd,xrange` picks some. `python -m benchmarks.stalls` measures how long large
-commands keep others waiting ([limits](limits.md)), and `python -m benchmarks.pipeline` the Spark connector
-([pipeline](pipeline.md)).
+commands keep others waiting ([limits](limits.md)), `python -m benchmarks.footprint` sets `MEMORY USAGE` beside what the
+process has resident, and `python -m benchmarks.pipeline` measures the Spark connector ([pipeline](pipeline.md)).
 """
 
 

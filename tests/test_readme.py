@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,6 +37,16 @@ def test_tables_of_the_readme_are_made_from_the_rows(part: str, lines: Callable[
 def test_list_of_commands_is_made_from_the_rows() -> None:
     written = text_of(ROOT / "docs" / "commands.md").splitlines()
     assert written == list(reference.document_lines()), "run python -m headrace.commands.reference"
+
+
+def test_page_on_performance_says_what_the_benchmark_says_of_itself() -> None:
+    words = "from benchmarks.report import METHOD, YOURS; print(METHOD, YOURS, sep='|||', end='')"
+    told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    method, yours = told.split("|||")
+    page = text_of(ROOT / "docs" / "performance.md")
+    assert method in page, "run python -m benchmarks.report"
+    assert yours.rstrip() in page
+    assert re.search(r"<!-- benchmark: .*<!-- end of benchmark -->", text_of(ROOT / "README.md"), re.DOTALL)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
