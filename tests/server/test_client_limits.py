@@ -333,6 +333,7 @@ def test_a_stranger_who_does_not_read_is_closed(start_server: StartServer) -> No
     with server.connect() as admin, server.connect() as stranger:
         admin.call("CONFIG", "SET", "requirepass", "pw")
         stranger.call("RESET")
+        stranger.socket.settimeout(120)
         with pytest.raises(OSError, match=r"reset|Broken pipe"):
             send_without_end(stranger)
         assert b"client_output_buffer_limit_disconnections:1\r\n" in admin.ask("INFO", "stats")
