@@ -137,6 +137,15 @@ def test_trimming_with_delref_takes_entries_from_every_pending_list() -> None:
     assert [list(each.pending.by_id) for each in (group, other)] == [[make_id(2, 1)]] * 2
 
 
+def test_a_hole_is_ahead_while_there_is_an_entry_at_all() -> None:
+    stream, group = five("1-1", 1)
+    for text in ("2-1", "3-1", "4-1", "5-1"):
+        delete(stream, text)
+    assert stream.has_hole_ahead(group)
+    delete(stream, "1-1")
+    assert not stream.has_hole_ahead(group)
+
+
 def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
     stream, group = five()
     read(stream, group, 2)
