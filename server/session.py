@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from ..commands.client import Client
 
@@ -13,8 +14,8 @@ class Session:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.out: list[bytes] = []
-        """Reply pieces not yet handed to the transport."""
+        self.out: list[Any] = []
+        """Reply pieces not yet handed to the transport: bytes, or an iterator that makes the rest of a long range."""
         self.backlog: deque[list[bytes]] = deque()
         """Requests behind a blocked, held or slow-reading one, or left for the client's next turn."""
 
