@@ -63,8 +63,10 @@ class Duel:
             self._queuing.add(client)
         elif request[0] in ENDS_OF_TRANSACTIONS:
             self._queuing.discard(client)
-        elif request[0] in SENT_ALONE and client in self._queuing:
-            return
+        elif request[0] in SENT_ALONE:
+            self._play()
+            if client in self._queuing or self._attributions[client].is_waiting:
+                return
         if client != self._speaker or len(self._batch) >= BATCH_STEPS_MAX or request[0] in SENT_ALONE:
             self._play()
         self._speaker = client

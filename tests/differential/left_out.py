@@ -50,7 +50,8 @@ SENT_ALONE = {
     b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
     b"HELLO": "its AUTH likewise",
 }
-"""Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another."""
+"""Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another, nor
+while the client waits."""
 
 
 def is_left_out(row: Row) -> bool:

@@ -34,9 +34,12 @@ OPENINGS: list[list[Step]] = [
     [],
     [(CLIENTS[0], request) for request in POPULATED],
     [(CLIENTS[0], request) for request in POPULATED],
-    [*((CLIENTS[0], request) for request in POPULATED), ("b", (b"CLIENT", b"TRACKING", b"ON", b"OPTIN"))],
+    *(
+        [*((CLIENTS[0], request) for request in POPULATED), ("b", (b"CLIENT", b"TRACKING", b"ON", option))]
+        for option in (b"OPTIN", b"OPTOUT")
+    ),
 ]
-"""How a sequence may begin. CLIENT CACHING is for clients that track by opting in."""
+"""How a sequence may begin. CLIENT CACHING is for clients that track by opting in or out."""
 
 
 def draw_sequence(seed: int, number: int) -> list[Step]:

@@ -30,7 +30,8 @@ class Reach:
             pass
         elif not argv:
             word = node.value[0].value if isinstance(node.value, list) else b""
-            self.taken.add((word.decode().upper(), ""))
+            if isinstance(word, bytes):
+                self.taken.add((word.decode("latin-1").upper(), ""))
         elif ran and isinstance(node.value, list):
             for each, child in zip(ran, node.value, strict=False):
                 self._took(each, child)
