@@ -282,9 +282,10 @@ def test_protocol_error_is_not_answered_while_replies_are_off(server: Server, mo
         assert broken.wait_for_close() == b""
 
 
-def test_inline_request_past_the_ceiling_is_refused_though_it_has_an_end(server: Server) -> None:
+def test_inline_request_past_the_ceiling_is_refused_before_its_end_comes(server: Server) -> None:
+    # With its end Redis takes it or not, as its reads happen to cut it; Headrace never does (tests/protocol).
     with server.connect() as wire:
-        wire.send_bytes(b"ECHO " + b"a" * 70_000 + b"\r\n")
+        wire.send_bytes(b"ECHO " + b"a" * 70_000)
         assert wire.receive() == b"-ERR Protocol error: too big inline request\r\n"
 
 
