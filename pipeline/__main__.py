@@ -10,6 +10,8 @@ from .errors import PipelineError, message_of
 from .jobs.common import print_summary
 
 try:
+    import pyspark as pyspark  # which jobs import when they run: whoever lacks it should know before
+
     from .jobs import archive, audit, deadletter, replay
 except ModuleNotFoundError as missing:
     package = (missing.name or "").partition(".")[0]
