@@ -195,14 +195,15 @@ class PendingEntries:
         """
         by_id = self.by_id
         delivery = Delivery(consumer, time_ms, count, ids, len(ids))
-        ascending = new = sorted(ids)
-        if self._ids.may_hold(ascending[0]):
-            new = [entry_id for entry_id in ascending if entry_id not in by_id]
+        gained = new = sorted(ids)
+        if self._ids.may_hold(gained[0]):
+            new = [entry_id for entry_id in gained if entry_id not in by_id]
             if len(new) < len(ids):
-                self._detach(ids)
+                gained = self._detach(gained, consumer)
         by_id.update(dict.fromkeys(ids, delivery))
-        consumer.pending_count += len(ids)
-        consumer.ids.add(ascending)
+        if gained:
+            consumer.pending_count += len(gained)
+            consumer.ids.add(gained)
         if new:
             self._ids.add(new)
         self._place(delivery)
@@ -211,7 +212,7 @@ class PendingEntries:
         """Take the entry from its owner (XNACK) and put it at the end of the released ones; FORCE also makes one."""
         delivery = Delivery(None, 0, count, [entry_id], 1)
         if entry_id in self.by_id:
-            self._detach([entry_id])
+            self._detach([entry_id], None)
         else:
             self._ids.add([entry_id])
         self.by_id[entry_id] = delivery
@@ -244,21 +245,28 @@ class PendingEntries:
         """Remove all that a consumer owns and answer how many."""
         return self.drop_all(list(self.owned_ids(consumer, 0)))
 
-    def _detach(self, ids: list[StreamID]) -> None:
-        """Take those of the entries that are pending out of their deliveries; the caller puts them into others."""
+    def _detach(self, ids: list[StreamID], heir: Consumer | None) -> list[StreamID]:
+        """Take those of the entries that are pending out of their deliveries; the caller puts them into one of `heir`.
+        Answers those that the heir did not own: its own stay in its list (benchmark row XAUTOCLAIM)."""
         by_id = self.by_id
+        gained: list[StreamID] = []
         for entry_id in ids:
             delivery = by_id.get(entry_id)
             if delivery is None:
+                gained.append(entry_id)
                 continue
             delivery.remaining -= 1
             consumer = delivery.consumer
             if consumer is None:
                 del self.released[entry_id]
+            elif consumer is heir:
+                continue
             else:
                 consumer.pending_count -= 1
                 if consumer.ids.is_mostly_stale(consumer.pending_count):
                     consumer.ids.clean(self._owned_by(consumer))
+            gained.append(entry_id)
+        return gained
 
     def _place(self, delivery: Delivery) -> None:
         """Put a delivery where its time says, after those of equal time."""
