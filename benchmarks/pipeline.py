@@ -42,7 +42,6 @@ MEMORY_ENTRIES = 10_000_000
 MEMORY_BATCH = 500_000
 EVERY_S = 2.0
 """How often memory is looked at."""
-MEMORY_WIDTH = 16
 PROCESSORS = 2
 WHO = ("loop", "python", "java", "server")
 """A loop is this process; Python workers and Java belong to Spark."""

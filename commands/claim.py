@@ -123,7 +123,7 @@ def _parse_min_idle(token: bytes, name: bytes) -> int:
 def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
     ids: list[StreamID] = []
     index = 5
-    while index < len(argv) and not argv[index][:1].isalpha():
+    while index < len(argv) and not argv[index][:1].isalpha():  # no ID begins with a letter, and an exception is dear
         try:
             ids.append(parse_id(argv[index]))
         except GenericError:

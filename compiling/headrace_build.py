@@ -57,7 +57,7 @@ HOT_MODULES: Final = {
     ),
     "commands": (
         "blocking", "calls", "claim", "claim_log", "context", "durations", "group_read", "lookup", "numbers", "pending",
-        "read_request", "release", "stream", "stream_read", "stream_trim",
+        "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
     ),
     "server": ("dispatch", "waiters"),
 }  # fmt: skip

@@ -59,8 +59,6 @@ class Pipeline:
         self._waiting: deque[Window] = deque()
         self._is_sent = True
         """Whether this connection has been sent all that is waiting."""
-        self.skipped_rows = 0
-        """Rows with explicit IDs that were there already."""
 
     def send(self, window: Window) -> None:
         """Send a window, and take the replies of the oldest if there are enough under way."""
@@ -105,10 +103,8 @@ class Pipeline:
             ) from None
 
     def _judge(self, reply: ReplyError, row: int) -> None:
-        if self._is_explicit and str(reply).startswith(ALREADY_THERE):
-            self.skipped_rows += 1
-            return
-        raise refused(f"writing row {row} of a partition", str(reply))
+        if not (self._is_explicit and str(reply).startswith(ALREADY_THERE)):
+            raise refused(f"writing row {row} of a partition", str(reply))
 
     def _acknowledge(self, acks: Sequence[tuple[bytes, bytes]]) -> None:
         by_stream: dict[bytes, list[bytes]] = {}

@@ -9,9 +9,8 @@ try:
 except ImportError:  # no C compiler was at hand when this was installed
     from .plain_frames import pack_added, pack_command, splitter
 
-__all__ = ["ARRAY_HEADERS", "BULK_HEADERS", "HEADERS_COUNT", "pack_added", "pack_command", "splitter"]
+__all__ = ["BULK_HEADERS", "HEADERS_COUNT", "pack_added", "pack_command", "splitter"]
 
 HEADERS_COUNT: Final = 1024
 """Header lines kept ready, for sizes below this: joining them costs less than printing a number."""
-ARRAY_HEADERS: Final = [b"*%d\r\n" % count for count in range(HEADERS_COUNT)]
 BULK_HEADERS: Final = [b"$%d\r\n" % size for size in range(HEADERS_COUNT)]

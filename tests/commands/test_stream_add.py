@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.commands import stream as stream_commands
+from headrace.commands import stream_add
 from headrace.store.ids import make_id
 from headrace.store.stream import Stream
 from support.inprocess import Caller, Rig
@@ -27,6 +27,8 @@ def caller(rig: Rig) -> Caller:
     ("line", "records"),
     [
         ("XADD s MAXLEN ~ 2 4-1 f v", [b"XADD s MAXLEN = 4 4-1 f v"]),
+        ("XADD s MAXLEN ~ 2 * f v", [b"XADD s MAXLEN = 4 <id> f v"]),
+        ("XADD s maxlen ~ 0002 * f v", [b"XADD s maxlen = 4 <id> f v"]),
         ("XADD s MAXLEN 2 4-* f v", [b"XADD s MAXLEN 2 4-0 f v"]),
         ("XADD s DELREF MINID 2 IDMP p i 4-* f v", None),
         ("XADD s MAXLEN 2 IDMP p i * f v", [b"XADD s MAXLEN = 2 <id> f v", b"XIDMPRECORD s p i <id>"]),
@@ -61,11 +63,14 @@ def test_what_a_replay_says_of_a_pair_comes_before_what_was_known(rig: Rig, call
     assert len(stream) == 5
 
 
-@pytest.mark.parametrize("line", ["XADD s * f %s", "XADD s 9-9 f %s", "XADD s IDMP p i * f %s", "XADD new * f %s"])
+@pytest.mark.parametrize(
+    "line",
+    ["XADD s * f %s", "XADD s 9-9 f %s", "XADD s IDMP p i * f %s", "XADD s MAXLEN ~ 9 * f %s", "XADD new * f %s"],
+)
 def test_an_entry_that_is_too_large_changes_nothing(
     line: str, rig: Rig, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_commands, "ENTRY_SIZE_MAX", 100)
+    monkeypatch.setattr(stream_add, "ENTRY_SIZE_MAX", 100)
     assert caller.call(line % ("x" * 100)) == b"-ERR Elements are too large to be stored\r\n"
     assert caller.call("XLEN s", "EXISTS new") == b":3\r\n:0\r\n"
     assert rig.log.units == []

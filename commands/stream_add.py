@@ -1,0 +1,284 @@
+"""XADD, and the forms of it that producers send without end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from ..protocol.packing import BULK_HEADERS, pack_added, pack_command
+from ..protocol.replies import Reply
+from ..store import events
+from ..store.errors import GenericError, wrong_number_of_arguments
+from ..store.idempotence import automatic_iid
+from ..store.ids import StreamID, format_id
+from ..store.stream import References, Stream
+from ..store.trimming import Trim, default_limit, trim
+from .context import Context
+from .stream import KEY_ARGUMENT
+from .stream_trim import (
+    REFERENCE_ARGUMENT,
+    TRIM_STRATEGY_ARGUMENTS,
+    StreamOptions,
+    exact_record,
+    log_acked_trim,
+    require_pairs,
+    scan_options,
+)
+from .table import Argument, Flag, KeySpec, command
+
+INT64_DIGITS: Final = 19
+"""Of the longest number; with fewer, any number fits."""
+ENTRY_SIZE_MAX = 2**30
+"""Sum of all field and value bytes of one entry."""
+
+PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("field"), Argument("value")))
+
+
+@command(
+    "XADD",
+    arity=-5,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
+    categories=("stream",),
+    group="stream",
+    since="5.0.0",
+    summary="Appends an entry to a stream, creating the stream if need be.",
+    complexity="O(1) to add; trimming costs O(N) in the number of entries removed.",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument("nomkstream", "pure-token", token="NOMKSTREAM", optional=True, since="6.2.0"),
+        REFERENCE_ARGUMENT,
+        Argument(
+            "idmp",
+            "oneof",
+            optional=True,
+            since="8.6.0",
+            arguments=(
+                Argument("pid", "string", token="IDMPAUTO"),
+                Argument("idmp", "block", token="IDMP", arguments=(Argument("pid"), Argument("iid"))),
+            ),
+        ),
+        Argument("trim", "block", optional=True, arguments=TRIM_STRATEGY_ARGUMENTS),
+        Argument(
+            "id-selector",
+            "oneof",
+            arguments=(Argument("auto-id", "pure-token", token="*"), Argument("id", "string")),
+        ),
+        PAIRS_ARGUMENT,
+    ),
+    history=(
+        ("6.2.0", "Added the `NOMKSTREAM`, `MINID` and `LIMIT` options."),
+        ("7.0.0", "Added the `<ms>-*` form of the ID."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
+    ),
+    tips=("nondeterministic_output",),
+    differs="An IDMP duplicate is not logged, and a new IDMP entry is logged as XADD plus XIDMPRECORD: "
+    "a restart loses no entry whose idempotent ID was used again.",
+)
+def xadd(context: Context, argv: list[bytes]) -> Reply:
+    """XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
+    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | ms-* | id> field value [field value ...]
+
+    Returns the entry's ID; null with NOMKSTREAM when the key is missing. Raises WrongType, GenericError.
+    Source: redis.io/commands/xadd, Redis 8.6.
+    """
+    # `XADD key * field value ...` is the hot form (benchmark rows XADD): it needs no option scan.
+    if argv[2] != b"*":
+        return _xadd_with_options(context, argv)
+    if not len(argv) & 1:
+        raise wrong_number_of_arguments(b"xadd")
+    key, db = argv[1], context.db
+    stream = db.get_stream(key, context.now_ms)
+    is_new = stream is None
+    if stream is None:
+        stream = Stream(context.stream_limits)
+        stream.used_ms = context.now_ms
+    _, id_bulk, record = _append_next(context, stream, argv, 3)
+    if is_new:
+        db.put(key, stream)
+    context.effects.append((db.index, record))
+    if db.is_observed:
+        db.touch(key, events.XADD)
+    db.ready[key] = None
+    return (id_bulk,)
+
+
+def _append_next(context: Context, stream: Stream, argv: list[bytes], pairs_at: int) -> tuple[bytes, bytes, bytes]:
+    """Add the fields and values from `argv[pairs_at]` on under the next ID. Answers that ID, as text and as a bulk
+    string, and the record of a plain XADD. Raises GenericError, with nothing added."""
+    entry_id = stream.next_id(context.now_ms)
+    id_text = format_id(entry_id)
+    id_bulk = BULK_HEADERS[len(id_text)] + id_text + b"\r\n"
+    entry, record = pack_added(argv, pairs_at, id_bulk)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[pairs_at:])
+    stream.append(entry_id, entry)
+    return id_text, id_bulk, record
+
+
+def _is_plainly_capped(context: Context, argv: list[bytes]) -> bool:
+    """Whether this is `XADD key MAXLEN ~ n * field value ...` with nothing to find fault with."""
+    return (
+        len(argv) >= 8
+        and argv[5] == b"*"
+        and argv[3] == b"~"
+        and argv[2] in (b"MAXLEN", b"maxlen")
+        and not len(argv) & 1
+        and argv[4].isdigit()
+        and len(argv[4]) < INT64_DIGITS
+        and not context.loading
+    )
+
+
+def _xadd_capped(context: Context, argv: list[bytes], stream: Stream) -> Reply:
+    """`XADD key MAXLEN ~ n * field value ...` on a stream that is there: most bounded streams are fed by nothing else
+    (benchmark row XADD MAXLEN ~)."""
+    db, key = context.db, argv[1]
+    id_text, id_bulk, _ = _append_next(context, stream, argv, 6)
+    removed, _ = trim(stream, _cap(argv[4], default_limit(context.stream_limits.node_entries_max)))
+    db.touch(key, events.XADD)
+    if removed:
+        db.announce(events.XTRIM, key)
+    db.signal_ready(key)
+    context.log(argv[0], key, argv[2], b"=", b"%d" % stream.log.length, id_text, *argv[6:])
+    return (id_bulk,)
+
+
+@lru_cache(maxsize=256)
+def _cap(threshold: bytes, limit: int) -> Trim:
+    """What `MAXLEN ~ threshold` asks for. Nobody changes it."""
+    return Trim(length_max=int(threshold), approximate=True, limit=limit)
+
+
+def _is_plain_idempotent(context: Context, argv: list[bytes]) -> bool:
+    """Whether this is `XADD key IDMP pid iid * field value ...` with nothing to find fault with."""
+    return (
+        len(argv) >= 8
+        and argv[2] == b"IDMP"
+        and argv[5] == b"*"
+        and not len(argv) & 1
+        and bool(argv[3] and argv[4])
+        and not context.loading
+    )
+
+
+def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Reply:
+    """`XADD key IDMP pid iid * field value ...` on a stream that is there.
+
+    Producers that repeat themselves send nothing else, and a lot of it (`benchmarks.pipeline`, row sink).
+    """
+    db, key, producer_id, iid = context.db, argv[1], argv[3], argv[4]
+    known_id = stream.idempotence.find(producer_id, iid)
+    if known_id is not None:
+        stream.idempotence.duplicates += 1
+        return format_id(known_id)
+    id_text, _, record = _append_next(context, stream, argv, 6)
+    stream.idempotence.record(producer_id, iid, stream.last_id)
+    db.touch(key, events.XADD)
+    db.signal_ready(key)
+    if context.logging:
+        # As `_log_add` has it: the entry, and what it is known by as a record of its own.
+        context.effects.append((db.index, record))
+        context.effects.append((db.index, pack_command((b"XIDMPRECORD", key, producer_id, iid, id_text))))
+    else:
+        context.unlogged_count += 2
+    return id_text
+
+
+def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
+    is_capped = _is_plainly_capped(context, argv)
+    if is_capped or _is_plain_idempotent(context, argv):
+        known_stream = context.db.get_stream(argv[1], context.now_ms)
+        if known_stream is not None:
+            return (_xadd_capped if is_capped else _xadd_idempotent)(context, argv, known_stream)
+    options = scan_options(argv, is_add=True, context=context)
+    require_pairs(argv, options.id_index + 1)
+    pairs = argv[options.id_index + 1 :]
+    if options.entry_id == 0:
+        raise GenericError(b"The ID specified in XADD must be greater than 0-0")
+    key = argv[1]
+    stream = context.db.get_stream(key, context.now_ms)
+    if stream is None and options.no_create:
+        return None
+    is_new = stream is None
+    if stream is None:
+        stream = Stream(context.stream_limits)
+        stream.used_ms = context.now_ms
+    iid = b""
+    if options.producer_id is not None:
+        iid = automatic_iid(pairs) if options.iid is None else options.iid
+        known_id = stream.idempotence.find(options.producer_id, iid)
+        if known_id is not None and options.entry_id is not None:
+            # Only a log names the ID: the pair was used again, so the first use had expired by then.
+            stream.idempotence.forget(options.producer_id, iid)
+        elif known_id is not None:
+            stream.idempotence.duplicates += 1
+            return format_id(known_id)
+    entry_id = _choose_id(stream, options, context.now_ms)
+    stream.require_new_id(entry_id)
+    _require_entry_size(pairs)
+    if is_new:
+        context.db.put(key, stream)
+    id_text = format_id(entry_id)
+    stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(pairs))
+    if options.producer_id is not None:
+        stream.idempotence.record(options.producer_id, iid, entry_id)
+    removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)
+    context.db.touch(key, events.XADD)
+    if removed:
+        context.db.announce(events.XTRIM, key)
+    context.db.signal_ready(key)
+    _log_add(context, argv, options, stream, id_text, iid, trimmed_to)
+    return id_text
+
+
+def _choose_id(stream: Stream, options: StreamOptions, now_ms: int) -> StreamID:
+    if options.entry_id is not None:
+        return options.entry_id
+    if options.id_ms is not None:
+        if options.id_ms == 0 and not stream.last_id:
+            return 1  # 0-0 is no entry's ID
+        return stream.next_id_in(options.id_ms)
+    return stream.next_id(now_ms)
+
+
+def _require_entry_size(pairs: list[bytes] | tuple[bytes, ...]) -> None:
+    if sum(map(len, pairs)) > ENTRY_SIZE_MAX:
+        raise GenericError(b"Elements are too large to be stored")
+
+
+def _log_add(
+    context: Context,
+    argv: list[bytes],
+    options: StreamOptions,
+    stream: Stream,
+    id_text: bytes,
+    iid: bytes,
+    trimmed_to: StreamID,
+) -> None:
+    """Record an XADD: final ID, exact trimming, and idempotence as a record of its own.
+
+    Redis logs `XADD .. IDMP pid iid id`. After the pair has expired and is used again, a replay takes the second
+    one for a duplicate and drops an acknowledged entry; with the pair apart, the entry always comes back.
+    """
+    record = exact_record(argv, options, stream, trimmed_to)
+    record[options.id_index] = id_text
+    acked = options.trim is not None and options.trim.references is References.ACKED
+    if acked or options.producer_id is not None:
+        record = _without_options(record, options, keep_trim=not acked)
+    context.log(*record)
+    if acked and trimmed_to:
+        log_acked_trim(context, argv[1], trimmed_to)
+    if options.producer_id is not None:
+        context.log(b"XIDMPRECORD", argv[1], options.producer_id, iid, id_text)
+
+
+def _without_options(record: list[bytes], options: StreamOptions, *, keep_trim: bool) -> list[bytes]:
+    """The command without idempotence, and without trimming unless told to keep it."""
+    kept: list[bytes] = []
+    if keep_trim and options.trim is not None:
+        word = b"MAXLEN" if options.trim.length_max is not None else b"MINID"
+        kept = [word, b"=", record[options.threshold_index]]
+        if options.trim.references is not References.KEEP:
+            kept.append(options.trim.references.value)
+    return [*record[:2], *kept, *record[options.id_index :]]
