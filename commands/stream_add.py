@@ -72,8 +72,8 @@ PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("f
         ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
     ),
     tips=("nondeterministic_output",),
-    differs="An IDMP duplicate is not logged, and a new IDMP entry is logged as XADD plus XIDMPRECORD: "
-    "a restart loses no entry whose idempotent ID was used again.",
+    differs="An IDMP duplicate is not logged. A pair that is used again after it has expired adds an entry when a log "
+    "is read as well, where Redis takes it for a duplicate and loses the entry.",
 )
 def xadd(context: Context, argv: list[bytes]) -> Reply:
     """XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
@@ -93,7 +93,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         stream = Stream(context.stream_limits)
         stream.used_ms = context.now_ms
-    _, id_bulk, record = _append_next(context, stream, argv, 3)
+    _, id_bulk, record = _append_next(context, stream, argv, 2, 3)
     if is_new:
         db.put(key, stream)
     context.effects.append((db.index, record))
@@ -103,13 +103,16 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     return (id_bulk,)
 
 
-def _append_next(context: Context, stream: Stream, argv: list[bytes], pairs_at: int) -> tuple[bytes, bytes, bytes]:
+def _append_next(
+    context: Context, stream: Stream, argv: list[bytes], id_at: int, pairs_at: int
+) -> tuple[bytes, bytes, bytes]:
     """Add the fields and values from `argv[pairs_at]` on under the next ID. Answers that ID, as text and as a bulk
-    string, and the record of a plain XADD. Raises GenericError, with nothing added."""
+    string, and the record: what stands before `argv[id_at]`, the ID, and the pairs. Raises GenericError, with nothing
+    added."""
     entry_id = stream.next_id(context.now_ms)
     id_text = format_id(entry_id)
     id_bulk = BULK_HEADERS[len(id_text)] + id_text + b"\r\n"
-    entry, record = pack_added(argv, pairs_at, id_bulk)
+    entry, record = pack_added(argv, id_at, pairs_at, id_bulk)
     if len(entry) > ENTRY_SIZE_MAX:
         _require_entry_size(argv[pairs_at:])
     stream.append(entry_id, entry)
@@ -134,7 +137,7 @@ def _xadd_capped(context: Context, argv: list[bytes], stream: Stream) -> Reply:
     """`XADD key MAXLEN ~ n * field value ...` on a stream that is there: most bounded streams are fed by nothing else
     (benchmark row XADD MAXLEN ~)."""
     db, key = context.db, argv[1]
-    id_text, id_bulk, _ = _append_next(context, stream, argv, 6)
+    id_text, id_bulk, _ = _append_next(context, stream, argv, 5, 6)
     removed, _ = trim(stream, _cap(argv[4], default_limit(context.stream_limits.node_entries_max)))
     db.touch(key, events.XADD)
     if removed:
@@ -172,17 +175,13 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     if known_id is not None:
         stream.idempotence.duplicates += 1
         return format_id(known_id)
-    id_text, _, record = _append_next(context, stream, argv, 6)
+    _, id_bulk, record = _append_next(context, stream, argv, 5, 6)
     stream.idempotence.record(producer_id, iid, stream.last_id)
-    db.touch(key, events.XADD)
-    db.signal_ready(key)
-    if context.logging:
-        # As `_log_add` has it: the entry, and what it is known by as a record of its own.
-        context.effects.append((db.index, record))
-        context.effects.append((db.index, pack_command((b"XIDMPRECORD", key, producer_id, iid, id_text))))
-    else:
-        context.unlogged_count += 2
-    return id_text
+    context.effects.append((db.index, record))
+    if db.is_observed:
+        db.touch(key, events.XADD)
+    db.ready[key] = None
+    return (id_bulk,)
 
 
 def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
@@ -228,7 +227,15 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     if removed:
         context.db.announce(events.XTRIM, key)
     context.db.signal_ready(key)
-    _log_add(context, argv, options, stream, id_text, iid, trimmed_to)
+    record = exact_record(argv, options, stream, trimmed_to)
+    record[options.id_index] = id_text
+    if options.trim is None or options.trim.references is not References.ACKED:
+        context.log(*record)
+        return id_text
+    known_by = () if options.producer_id is None else (b"IDMP", options.producer_id, iid)
+    context.log(*record[:2], *known_by, *record[options.id_index :])
+    if trimmed_to:
+        log_acked_trim(context, key, trimmed_to)
     return id_text
 
 
@@ -245,40 +252,3 @@ def _choose_id(stream: Stream, options: StreamOptions, now_ms: int) -> StreamID:
 def _require_entry_size(pairs: list[bytes] | tuple[bytes, ...]) -> None:
     if sum(map(len, pairs)) > ENTRY_SIZE_MAX:
         raise GenericError(b"Elements are too large to be stored")
-
-
-def _log_add(
-    context: Context,
-    argv: list[bytes],
-    options: StreamOptions,
-    stream: Stream,
-    id_text: bytes,
-    iid: bytes,
-    trimmed_to: StreamID,
-) -> None:
-    """Record an XADD: final ID, exact trimming, and idempotence as a record of its own.
-
-    Redis logs `XADD .. IDMP pid iid id`. After the pair has expired and is used again, a replay takes the second
-    one for a duplicate and drops an acknowledged entry; with the pair apart, the entry always comes back.
-    """
-    record = exact_record(argv, options, stream, trimmed_to)
-    record[options.id_index] = id_text
-    acked = options.trim is not None and options.trim.references is References.ACKED
-    if acked or options.producer_id is not None:
-        record = _without_options(record, options, keep_trim=not acked)
-    context.log(*record)
-    if acked and trimmed_to:
-        log_acked_trim(context, argv[1], trimmed_to)
-    if options.producer_id is not None:
-        context.log(b"XIDMPRECORD", argv[1], options.producer_id, iid, id_text)
-
-
-def _without_options(record: list[bytes], options: StreamOptions, *, keep_trim: bool) -> list[bytes]:
-    """The command without idempotence, and without trimming unless told to keep it."""
-    kept: list[bytes] = []
-    if keep_trim and options.trim is not None:
-        word = b"MAXLEN" if options.trim.length_max is not None else b"MINID"
-        kept = [word, b"=", record[options.threshold_index]]
-        if options.trim.references is not References.KEEP:
-            kept.append(options.trim.references.value)
-    return [*record[:2], *kept, *record[options.id_index :]]

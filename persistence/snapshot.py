@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-from ..protocol.packing import pack_command
+from ..protocol.packing import pack_adds, pack_command
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, StreamImage
 
@@ -46,8 +46,8 @@ def key_records(image: KeyImage) -> Iterator[bytes]:
 def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     """One stream, groups and producers included."""
     if len(stream):
-        for entries in stream.log.all_entries():
-            yield b"".join(entry_record(key, entry_id, entry) for entry_id, entry in entries)
+        for body, spans in stream.log.all_bodies():
+            yield b"".join([pack_adds(key, body.data, body.ends, low, high) for low, high in spans])
     else:
         # The only way to an empty stream: an entry that trims itself away.
         yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
@@ -60,19 +60,6 @@ def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     for group in stream.groups:
         yield from _group_records(key, group)
     yield from _producer_records(key, stream)
-
-
-def entry_record(key: bytes, entry_id: StreamID, entry: bytes) -> bytes:
-    """`XADD key id field value ...` from the entry's reply form, whose field-value part is copied as it stands.
-
-    `*2 <id> *4 <f> <v> <f> <v>` becomes `*7 XADD <key> <id> <f> <v> <f> <v>`.
-    """
-    pairs_start = entry.index(b"\r\n*") + 3
-    pairs_end = entry.index(b"\r\n", pairs_start)
-    id_text = format_id(entry_id)
-    return b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$%d\r\n%b%b" % (
-        3 + int(entry[pairs_start:pairs_end]), len(key), key, len(id_text), id_text, entry[pairs_end:],
-    )  # fmt: skip
 
 
 def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:

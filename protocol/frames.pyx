@@ -144,19 +144,19 @@ def pack_command(words not None):
     return packed
 
 
-def pack_added(list argv not None, Py_ssize_t pairs_at, bytes id_bulk not None):
-    """The entry that an XADD adds, in its reply form, and the record of it: `XADD key id field value ...`.
-
-    `argv[pairs_at:]` are its fields and values; `id_bulk` is its ID as a bulk string.
+def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, bytes id_bulk not None):
+    """The entry that an XADD adds, in its reply form, and the record of it, which repeats `argv[:id_at]`, names the ID
+    and then has the fields and values, `argv[pairs_at:]`. `id_bulk` is the ID as a bulk string.
     """
     cdef Py_ssize_t count = len(argv)
     cdef Py_ssize_t id_size = PyBytes_GET_SIZE(id_bulk)
     cdef Py_ssize_t pairs_count = count - pairs_at
     cdef Py_ssize_t pairs_size = packed_size(argv, pairs_at, count)
-    cdef Py_ssize_t start_size = packed_size(argv, 0, 2)
+    cdef Py_ssize_t start_size = packed_size(argv, 0, id_at)
+    cdef Py_ssize_t record_count = id_at + 1 + pairs_count
     cdef bytes entry = PyBytes_FromStringAndSize(NULL, 4 + id_size + count_digits(pairs_count) + 3 + pairs_size)
     cdef bytes record = PyBytes_FromStringAndSize(
-        NULL, count_digits(pairs_count + 3) + 3 + start_size + id_size + pairs_size
+        NULL, count_digits(record_count) + 3 + start_size + id_size + pairs_size
     )
     cdef char *id_bytes = PyBytes_AS_STRING(id_bulk)
     cdef char *at = write_header(PyBytes_AS_STRING(entry), c'*', 2)
@@ -164,8 +164,53 @@ def pack_added(list argv not None, Py_ssize_t pairs_at, bytes id_bulk not None):
     memcpy(at, id_bytes, id_size)
     pairs = write_header(at + id_size, c'*', pairs_count)
     write_words(pairs, argv, pairs_at, count)
-    at = write_header(PyBytes_AS_STRING(record), c'*', pairs_count + 3)
-    at = write_words(at, argv, 0, 2)
+    at = write_header(PyBytes_AS_STRING(record), c'*', record_count)
+    at = write_words(at, argv, 0, id_at)
     memcpy(at, id_bytes, id_size)
     memcpy(at + id_size, pairs, pairs_size)
     return entry, record
+
+
+def pack_adds(
+    bytes key not None, const unsigned char[::1] data, const unsigned long long[::1] ends, Py_ssize_t low, Py_ssize_t high
+):
+    """The records `XADD key id field value ...` of the entries `low` to `high` (excluded) of a chunk.
+
+    `data` holds entries in their reply form, of which `ends` has the ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
+    `*7 XADD <key> <id> <f> <v> <f> <v>`.
+    """
+    if not 0 <= low < high <= ends.shape[0] or ends[high - 1] > <unsigned long long>data.shape[0]:
+        raise ValueError("no such entries")
+    cdef bytes start = pack_command((b"XADD", key))[4:]
+    cdef Py_ssize_t start_size = PyBytes_GET_SIZE(start)
+    cdef const char *first = <const char *>&data[0]
+    cdef const char *entry = first + (ends[low - 1] if low else 0)
+    cdef const char *end = first + ends[high - 1]
+    cdef const char *at_pairs
+    cdef Py_ssize_t size, position, count
+    # A record has a word more than its entry's reply has arrays, and its count may have a digit more.
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, (end - entry) + (high - low) * start_size)
+    cdef char *out = PyBytes_AS_STRING(packed)
+    cdef char *at = out
+    for position in range(low, high):
+        end = first + ends[position]
+        entry += 4  # *2
+        at_pairs = entry + 1
+        size = read_size(&at_pairs, end)
+        if size < 0 or size + 3 > end - at_pairs:
+            raise ValueError("no entry where one should be")
+        at_pairs += size + 2
+        size = at_pairs - entry
+        at_pairs += 1
+        count = read_size(&at_pairs, end)
+        if count < 0:
+            raise ValueError("no entry where one should be")
+        at = write_header(at, c'*', count + 3)
+        memcpy(at, PyBytes_AS_STRING(start), start_size)
+        at += start_size
+        memcpy(at, entry, size)
+        at += size
+        memcpy(at, at_pairs, end - at_pairs)
+        at += end - at_pairs
+        entry = end
+    return packed[: at - out]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 try:
-    from .frames import pack_added, pack_command, splitter
+    from .frames import pack_added, pack_adds, pack_command, splitter
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_frames import pack_added, pack_command, splitter
+    from .plain_frames import pack_added, pack_adds, pack_command, splitter
 
-__all__ = ["BULK_HEADERS", "HEADERS_COUNT", "pack_added", "pack_command", "splitter"]
+__all__ = ["BULK_HEADERS", "HEADERS_COUNT", "pack_added", "pack_adds", "pack_command", "splitter"]
 
 HEADERS_COUNT: Final = 1024
 """Header lines kept ready, for sizes below this: joining them costs less than printing a number."""

@@ -6,7 +6,7 @@ Both modules do the same, and the same tests hold for both; `packing` chooses.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, product
 from operator import itemgetter
 from typing import Final
@@ -51,16 +51,34 @@ def pack_command(words: list[bytes] | tuple[bytes, ...]) -> bytes:
     return packed
 
 
-def pack_added(argv: list[bytes], pairs_at: int, id_bulk: bytes) -> tuple[bytes, bytes]:
-    """The entry that an XADD adds, in its reply form, and the record of it: `XADD key id field value ...`.
-
-    `argv[pairs_at:]` are its fields and values; `id_bulk` is its ID as a bulk string.
+def pack_added(argv: list[bytes], id_at: int, pairs_at: int, id_bulk: bytes) -> tuple[bytes, bytes]:
+    """The entry that an XADD adds, in its reply form, and the record of it, which repeats `argv[:id_at]`, names the ID
+    and then has the fields and values, `argv[pairs_at:]`. `id_bulk` is the ID as a bulk string.
     """
     pairs = pack_command(argv[pairs_at:])
-    start = pack_command(argv[:2])
+    start = pack_command(argv[:id_at])
     count = len(argv) - pairs_at
     entry = b"*2\r\n" + id_bulk + pairs
-    return entry, b"*%d\r\n" % (count + 3) + start[len(b"*2\r\n") :] + id_bulk + pairs[len(b"*%d\r\n" % count) :]
+    # Without the header that each of the two has for itself.
+    start, rest = start[len(b"*%d\r\n" % id_at) :], pairs[len(b"*%d\r\n" % count) :]
+    return entry, b"*%d\r\n" % (id_at + 1 + count) + start + id_bulk + rest
+
+
+def pack_adds(key: bytes, data: bytes | bytearray, ends: Sequence[int], low: int, high: int) -> bytes:
+    """The records `XADD key id field value ...` of the entries `low` to `high` (excluded) of a chunk.
+
+    `data` holds entries in their reply form, of which `ends` has the ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
+    `*7 XADD <key> <id> <f> <v> <f> <v>`.
+    """
+    start = pack_command((b"XADD", key))[len(b"*2\r\n") :]
+    pieces: list[bytes | bytearray] = []
+    for position in range(low, high):
+        id_at = (ends[position - 1] if position else 0) + len(b"*2\r\n")
+        count_at = data.index(b"\r\n*", id_at) + len(b"\r\n*")
+        pairs_at = data.index(b"\r\n", count_at) + len(b"\r\n")
+        count = int(data[count_at:pairs_at])
+        pieces += (b"*%d\r\n" % (count + 3), start, data[id_at : count_at - 1], data[pairs_at : ends[position]])
+    return b"".join(pieces)
 
 
 def splitter() -> Split:

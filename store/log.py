@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import lt
 
-from .chunk import CHUNK_SIZE, Chunk
+from .chunk import CHUNK_SIZE, Body, Chunk
 from .ids import ID_MAX, ID_MIN, StreamID, id_after
 
 Piece = bytes | Iterator[bytes]
@@ -191,13 +191,17 @@ class EntryLog:
 
     def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
         """Every live entry, a chunk's worth at a time."""
-        for chunk in self._chunks:
-            body = chunk.read_once()
+        for body, spans in self.all_bodies():
             yield [
                 (body.id_at(position), body.slice(position, position + 1))
-                for low, high in chunk.spans(0, chunk.count)
+                for low, high in spans
                 for position in range(low, high)
             ]
+
+    def all_bodies(self) -> Iterator[tuple[Body, list[tuple[int, int]]]]:
+        """Every chunk's body, and the runs of live entries in it, from a position up to another (excluded)."""
+        for chunk in self._chunks:
+            yield chunk.read_once(), list(chunk.spans(0, chunk.count))
 
     def ids(self, start: StreamID, end: StreamID) -> list[StreamID]:
         """The live IDs from `start` to `end`, both included."""

@@ -76,11 +76,6 @@ LOG = [
         "a duplicate changes nothing, and replayed without its pair it would add an entry: it is not logged",
         (),
     ),
-    LogDifference(
-        "XADD s IDMP p i1 * f v",
-        "logged as a plain add and its pair, so that a replay never takes a later use of the pair for a duplicate",
-        ("XADD s <ms>-0 f v", "XIDMPRECORD s p i1 <ms>-0"),
-    ),
 ]
 
 

@@ -2,10 +2,11 @@
 
     make mutate [MUTANTS=250] [SEED=1] [ARGS="stream log"]    so many, drawn from all; 0 tries every one
 
-cosmic-ray makes the mutants, in a copy of the checkout. Each is shown to the tests of the store and of the commands
-that run the changed lines, the quickest first, in a process of its own, forked from one that has pytest in memory
-already. One that the tests let live is printed as a diff: either a test is missing, or the change is one that nobody
-can see; docs/testing.md says what is known of those. Ctrl-C ends the run, and counts what has been tried.
+cosmic-ray makes the mutants, in a copy of the checkout that has nothing compiled. Each is shown to the tests of the
+store and of the commands that run the changed lines, the quickest first, in a process of its own, forked from one that
+has pytest and what else is not Headrace in memory already. One that the tests let live is printed as a diff: either a
+test is missing, or the change is one that nobody can see; docs/testing.md says what is known of those. Ctrl-C ends the
+run, and counts what has been tried.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import hiredis  # noqa: F401  # here and below: so that no child has to import it
+import hypothesis.strategies  # noqa: F401
 import pytest
+import redis.asyncio  # noqa: F401
+import xxhash  # noqa: F401
+import zstandard  # noqa: F401
 from cosmic_ray.ast import ast_nodes, get_ast_from_path  # type: ignore[import-not-found,unused-ignore]
 from cosmic_ray.mutating import mutate_code  # type: ignore[import-not-found,unused-ignore]
 from cosmic_ray.plugins import get_operator, operator_names  # type: ignore[import-not-found,unused-ignore]
@@ -60,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-mutants-") as folder:
         copy = Path(folder) / "headrace"
-        left_out = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "node_modules", "fuzz-corpus-*")
+        left_out = shutil.ignore_patterns(".*", "*.so", "*.egg-info", "__pycache__", "node_modules", "fuzz-corpus-*")
         shutil.copytree(ROOT, copy, ignore=left_out)
         sys.path.insert(0, folder)  # `headrace` is this copy, not the checkout
         os.chdir(copy)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from coverage import Coverage
 
-QUESTIONS_S: Final = 12.0
+QUESTIONS_S: Final = 8.0
 """Processor time that a mutant is shown to tests of other modules, the quickest first; measured with
 coverage, which makes them take three times as long."""
 OF_OTHER_PROCESSES: Final = {"server", "start_server", "headrace", "headrace_process", "oracle", "oracle_process"}

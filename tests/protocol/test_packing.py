@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+from array import array
+from itertools import accumulate
 from types import ModuleType
 
 import pytest
@@ -48,9 +50,41 @@ def test_an_added_entry_is_its_reply_and_its_record(form: ModuleType, pairs_coun
     pairs = [b"%d" % 7**index for index in range(pairs_count)]
     for before in ([b"*"], [b"IDMP", b"p", b"i", b"*"]):
         argv = [b"xadd", b"key", *before, *pairs]
-        entry, record = form.pack_added(argv, 2 + len(before), b"$3\r\n5-1\r\n")
-        assert record == packing.pack_command([b"xadd", b"key", b"5-1", *pairs])
+        entry, record = form.pack_added(argv, 1 + len(before), 2 + len(before), b"$3\r\n5-1\r\n")
+        assert record == packing.pack_command([*argv[: 1 + len(before)], b"5-1", *pairs])
         assert entry == b"*2\r\n$3\r\n5-1\r\n" + packing.pack_command(pairs)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_entries_of_a_chunk_become_the_records_that_add_them(form: ModuleType, kind: type) -> None:
+    rnd = random.Random(7)
+    commands, entries = [], []
+    for number in range(60):
+        pairs = [rnd.choice([b"", b"\r\n*2", b"v" * rnd.randrange(2000)]) for _ in range(2 * rnd.choice([1, 3, 4, 50]))]
+        argv = [b"XADD", b"a \r\nkey", b"%d-%d" % (10 ** (number // 4), number), *pairs]
+        entries.append(form.pack_added(argv, 2, 3, packing.pack_command([argv[2]])[4:])[0])
+        commands.append(packing.pack_command(argv))
+    data, ends = kind(b"".join(entries)), array("Q", accumulate(map(len, entries)))
+    for low, high in [(0, 60), (0, 1), (59, 60), (7, 31)]:
+        assert form.pack_adds(b"a \r\nkey", data, ends, low, high) == b"".join(commands[low:high])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("data", [b"*2\r\n$", b"*2\r\n$3\r\n1-1\r\n", b"*2\r\n$3\r\n1-1\r\n*x\r\n"])
+def test_what_is_no_entry_makes_no_record(form: ModuleType, data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no entry|not found|invalid literal"):
+        form.pack_adds(b"s", data, array("Q", [len(data)]), 0, 1)
+
+
+@pytest.mark.skipif(frames is None, reason="not compiled")
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (0, 0), (1, 0), (0, 3), (1, 2)])
+def test_no_entry_is_read_beyond_the_data(low: int, high: int) -> None:
+    with pytest.raises(ValueError, match="no such entries"):
+        frames.pack_adds(b"s", b"*2\r\n$3\r\n1-1\r\n*0\r\n", array("Q", [17, 99]), low, high)
+    assert frames.pack_adds(b"s", b"*2\r\n$3\r\n1-1\r\n*0\r\n", array("Q", [17, 99]), 0, 1)
+    with pytest.raises(ValueError, match="no entry"):
+        frames.pack_adds(b"s", b"*2\r\n$99\r\n1-1\r\n*2\r\n", array("Q", [18]), 0, 1)
 
 
 @pytest.mark.skipif(frames is None, reason="not compiled")
@@ -60,7 +94,7 @@ def test_only_bytes_are_packed(words: object) -> None:
         frames.pack_command(words)  # type: ignore[arg-type]
     if type(words) is list:
         with pytest.raises(TypeError):
-            frames.pack_added([b"XADD", b"s", b"*", *words], 3, b"$3\r\n5-1\r\n")
+            frames.pack_added([b"XADD", b"s", b"*", *words], 2, 3, b"$3\r\n5-1\r\n")
 
 
 def test_no_list_is_made_for_arguments_that_did_not_come() -> None:
