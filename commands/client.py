@@ -35,64 +35,79 @@ class Transaction:
     """(database index, key) of every WATCH."""
 
 
-@dataclass(slots=True, eq=False)
 class Client:
-    """State of a connection. Times are Unix ms, sizes are bytes."""
+    """State of a connection. Times are Unix ms, sizes are bytes.
 
-    id: int
-    descriptor: int = -1
-    """File descriptor of the socket."""
-    address: bytes = b""
-    local_address: bytes = b""
-    created_ms: int = 0
-    last_active_ms: int = 0
-    name: bytes = b""
-    library_name: bytes = b""
-    library_version: bytes = b""
-    user: User = field(default=None)  # type: ignore[assignment]
-    """Set by the dispatcher when the client is let in."""
-    authenticated: bool = True
-    protocol: int = 2
-    db: Database = field(default=None)  # type: ignore[assignment]
-    transaction: Transaction = field(default_factory=Transaction)
-    blocked: Blocked | None = None
-    is_held: bool = False
-    """A command waits for the end of CLIENT PAUSE."""
-    is_plain: bool = False
-    """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
-    is_unhindered: bool = False
-    """Set by the dispatcher: nothing but the rules of its user can stand against a command of this client."""
-    reply_mode: str = "on"
-    """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
-    channels: dict[bytes, None] = field(default_factory=dict)
-    """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
-    patterns: dict[bytes, None] = field(default_factory=dict)
-    shard_channels: dict[bytes, None] = field(default_factory=dict)
-    subscriptions_size: int = 0
-    is_monitor: bool = False
-    """It sees every command that is run; kept by `monitors.Monitors`."""
-    tracking: TrackingMode | None = None
-    """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
-    is_script: bool = False
-    """Not a connection: the caller of commands in a script."""
-    no_evict: bool = False
-    no_touch: bool = False
-    close_after_reply: bool = False
-    killed: bool = False
-    is_unix: bool = False
-    last_command: bytes = b"NULL"
-    commands_count: int = 0
-    received_size: int = 0
-    sent_size: int = 0
-    write_mark: int = 0
-    """The log's mark after this client's last write."""
-    reads_count: int = 0
-    pipeline_length_sum: int = 0
-    """Requests that arrived, over all reads."""
-    query_buffer_size: int = 0
-    """Bytes received whose requests are not all run yet, the running ones among them."""
-    measure_output: Callable[[], int] = int
-    """Answers `output_buffer_size`; set by whoever sends."""
+    Some of it changes with every read. No dataclass: compiled, it would not be as quick.
+    """
+
+    def __init__(
+        self,
+        client_id: int,
+        *,
+        db: Database | None = None,
+        address: bytes = b"",
+        created_ms: int = 0,
+        last_active_ms: int = 0,
+        blocked: Blocked | None = None,
+    ) -> None:
+        self.id = client_id
+        self.descriptor = -1
+        """File descriptor of the socket."""
+        self.address = address
+        self.local_address = b""
+        self.created_ms = created_ms
+        self.last_active_ms = last_active_ms
+        self.name = b""
+        self.library_name = b""
+        self.library_version = b""
+        self.user: User
+        """Set by the dispatcher when the client is let in."""
+        self.authenticated = True
+        self.protocol = 2
+        self.db: Database
+        """Set where the client is let in."""
+        if db is not None:
+            self.db = db
+        self.transaction = Transaction()
+        self.blocked = blocked
+        self.is_held = False
+        """A command waits for the end of CLIENT PAUSE."""
+        self.is_plain = False
+        """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
+        self.is_unhindered = False
+        """Set by the dispatcher: nothing but the rules of its user can stand against a command of this client."""
+        self.reply_mode = "on"
+        """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
+        self.channels: dict[bytes, None] = {}
+        """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
+        self.patterns: dict[bytes, None] = {}
+        self.shard_channels: dict[bytes, None] = {}
+        self.subscriptions_size = 0
+        self.is_monitor = False
+        """It sees every command that is run; kept by `monitors.Monitors`."""
+        self.tracking: TrackingMode | None = None
+        """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
+        self.is_script = False
+        """Not a connection: the caller of commands in a script."""
+        self.no_evict = False
+        self.no_touch = False
+        self.close_after_reply = False
+        self.killed = False
+        self.is_unix = False
+        self.last_command = b"NULL"
+        self.commands_count = 0
+        self.received_size = 0
+        self.sent_size = 0
+        self.write_mark = 0
+        """The log's mark after this client's last write."""
+        self.reads_count = 0
+        self.pipeline_length_sum = 0
+        """Requests that arrived, over all reads."""
+        self.query_buffer_size = 0
+        """Bytes received whose requests are not all run yet, the running ones among them."""
+        self.measure_output: Callable[[], int] = int
+        """Answers `output_buffer_size`; set by whoever sends."""
 
     @property
     def is_subscriber(self) -> bool:

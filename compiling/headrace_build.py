@@ -56,10 +56,10 @@ HOT_MODULES: Final = {
         "chunk", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
     ),
     "commands": (
-        "blocking", "calls", "claim", "claim_log", "context", "durations", "group_read", "lookup", "numbers", "pending",
-        "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
+        "blocking", "calls", "claim", "claim_log", "client", "context", "durations", "group_read", "lookup", "numbers",
+        "pending", "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
     ),
-    "server": ("dispatch", "waiters"),
+    "server": ("connection", "dispatch", "session", "stats", "turns", "waiters"),
 }  # fmt: skip
 """By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
 

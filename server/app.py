@@ -1,10 +1,7 @@
 """The server: it owns the store, the log and the connections, and is what handlers see as `Services`.
 
-    run(connection, requests)      one read's requests, through the dispatcher
-      -> finish_turn()             replies leave, after the log has what they promise
-      -> arm_timer()               one loop timer for the earliest of all waits
-
-Everything happens on the loop's thread. Time is read from `clock` (Unix ms), once per batch; tests bring their own.
+Everything happens on the loop's thread, a turn at a time (`Turns`). Time is read from `clock` (Unix ms), once per
+batch; tests bring their own.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
 from .client_limits import ClientLimits
 from .config import Config
-from .connection import SLICE_COUNT, Connection
+from .connection import Connection
 from .dispatch import Dispatcher
 from .doors import Doors
 from .info import render
@@ -42,6 +39,7 @@ from .periodic import PeriodicWork
 from .renaming import rename_commands
 from .snapshots import Snapshots
 from .stats import Stats
+from .turns import Turns
 from .users import load_users, reload_users, save_users
 
 if TYPE_CHECKING:
@@ -76,15 +74,13 @@ class Server:
         self._last_client_id = 0
         self.exit_code = 0
         self.doors = Doors(self)
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due_ms: int | None = None
-        self._is_flush_scheduled = False
         self._loop: asyncio.AbstractEventLoop | None = None
         """Set while clients are served."""
         self.periodic = PeriodicWork(self)
         self.expiry = self.periodic.expiry
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
+        self.turns = Turns(self.dispatcher, self.stopped, clock, self.log_keeper.write)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         self.limits = ClientLimits(self)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
@@ -134,57 +130,7 @@ class Server:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(call)
 
-    # -- one turn --------------------------------------------------------------------------------
-
-    def run(self, connection: Connection, requests: list[list[bytes]]) -> None:
-        """Run the requests of one read; what must wait goes to the connection's backlog."""
-        if self.stopped.is_set():
-            return
-        now_ms = self.clock()
-        connection.client.last_active_ms = now_ms
-        if len(requests) <= SLICE_COUNT:
-            self.dispatcher.execute(connection, requests, now_ms)
-        else:
-            self._run_slice(connection, requests, now_ms)
-        if connection.client.close_after_reply:
-            self.dispatcher.outgoing[connection] = None
-        self.finish_turn()
-
-    def _run_slice(self, connection: Connection, requests: list[list[bytes]], now_ms: int) -> None:
-        """A long pipeline: the rest is run when others have had their turn, and if the peer takes its replies."""
-        self.dispatcher.execute(connection, requests[:SLICE_COUNT], now_ms)
-        if not connection.client.close_after_reply:
-            connection.backlog.extend(requests[SLICE_COUNT:])
-            self.dispatcher.resumable[connection] = None
-
-    def finish_turn(self) -> None:
-        """Let replies go: at once if the log has nothing new, else together with all of this loop turn.
-
-        Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
-        """
-        dispatcher = self.dispatcher
-        if not dispatcher.log_has_news:
-            self._send_outgoing()
-        elif not self._is_flush_scheduled:
-            self._is_flush_scheduled = True
-            asyncio.get_running_loop().call_soon(self.flush)
-        if dispatcher.resumable:
-            self._resume_waiting()
-        if dispatcher.pause.end_ms is not None:
-            self.arm_timer()
-        elif dispatcher.waiters.by_client or self._timer_due_ms is not None:
-            self._follow_waiters()
-
-    def _follow_waiters(self) -> None:
-        if self.dispatcher.waiters.next_due_ms() != self._timer_due_ms:
-            self.arm_timer()
-
-    def flush(self) -> None:
-        """Give the log to the disk as `appendfsync` says, then send the replies that were waiting for it."""
-        self._is_flush_scheduled = False
-        if self.dispatcher.log_has_news and not self.log_keeper.write():
-            return
-        self._send_outgoing()
+    # -- the disk --------------------------------------------------------------------------------
 
     def die(self, failure: LogFailure) -> None:
         """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
@@ -195,48 +141,6 @@ class Server:
             connection.out.clear()
             connection.abort()
         self.stopped.set()
-
-    def _send_outgoing(self) -> None:
-        outgoing = self.dispatcher.outgoing
-        while outgoing:
-            sessions = list(outgoing)
-            outgoing.clear()
-            for session in sessions:
-                cast(Connection, session).send()
-
-    def _resume_waiting(self) -> None:
-        """Whoever was served goes on with its later requests, after those of the client that is running now."""
-        for session in self.dispatcher.resumable:
-            cast(Connection, session).resume_soon()
-        self.dispatcher.resumable.clear()
-
-    # -- time ------------------------------------------------------------------------------------
-
-    def arm_timer(self) -> None:
-        """One loop timer for the earliest deadline, wake time or end of a pause."""
-        due_ms = self.dispatcher.waiters.next_due_ms()
-        self._timer_due_ms = due_ms
-        pause_end_ms = self.dispatcher.pause.end_ms
-        if pause_end_ms is not None:
-            due_ms = pause_end_ms if due_ms is None else min(due_ms, pause_end_ms)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due_ms is not None:
-            delay_s = max(1, due_ms - self.clock()) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
-
-    def run_timers(self) -> None:
-        """Do what has become due: the loop timer calls this, and tests after moving their clock."""
-        now_ms = self.clock()
-        dispatcher = self.dispatcher
-        dispatcher.serving.run_timers(now_ms)
-        if dispatcher.pause.end_ms is not None and now_ms >= dispatcher.pause.end_ms:
-            dispatcher.end_pause()
-        self.finish_turn()
-        self.arm_timer()
-
-    # -- the disk --------------------------------------------------------------------------------
 
     @property
     def log(self) -> AppendOnlyLog | None:
@@ -292,12 +196,11 @@ class Server:
         """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
         self.doors.close()
         self.periodic.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        self.turns.stop_timer()
         self.snapshots.stop()
         if not self.log_keeper.close():
             self.exit_code = 1
-        self._send_outgoing()
+        self.turns.send_outgoing()
         for connection in self.connections:
             connection.close()
         # One turn, so that the transports can hand over what they were just given.
@@ -352,7 +255,7 @@ class Server:
     def broadcast(self) -> None:
         """Tell them now."""
         self.context.tracking.tell_broadcasts()
-        self.finish_turn()
+        self.turns.finish()
 
     def kill_client(self, client: Client) -> None:
         """Close a connection; one's own closes after its reply."""
@@ -362,7 +265,7 @@ class Server:
         session = self.dispatcher.sessions.get(client.id)
         if session is not None:
             client.killed = True
-            cast(Connection, session).abort()
+            session.abort()
 
     def unblock_client(self, client: Client, *, with_error: bool) -> bool:
         """End a blocked read early; False if the client was not blocked."""

@@ -16,17 +16,15 @@ from ..commands.client import Client
 from ..commands.permissions.enforcement import must_authenticate
 from ..protocol.reader import RequestReader
 from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
+from .gone import GONE
 from .session import Session
+from .turns import SLICE_COUNT
 
 if TYPE_CHECKING:
     from .app import Server
 
 BACKLOG_COUNT_MAX: Final = 1024
 """Requests kept for a client that must wait; with more, its socket is left unread until they are run."""
-
-SLICE_COUNT: Final = 256
-"""Requests of one client that are run before others have their turn: some 4 ms of short commands at most, and far more
-than a pipeline needs to run at full speed."""
 
 OUTPUT_SIZE_HIGH: Final = 256 * 1024
 """Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
@@ -49,24 +47,8 @@ def format_address(address: Any, path: bytes) -> bytes:
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
 
 
-class _Gone(asyncio.Transport):
-    """Stands for the transport of a socket that is closed: whatever is still handed to it is for nobody."""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def abort(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-GONE: Final = _Gone()
-
-
-class Connection(asyncio.Protocol, Session):
-    """The asyncio side of a session."""
+class Connection(Session):
+    """The asyncio side of a session: what `asyncio.Protocol` asks for, without being one, as no compiled class can."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -166,7 +148,7 @@ class Connection(asyncio.Protocol, Session):
                 if len(self.backlog) > BACKLOG_COUNT_MAX:
                     self._pause_reading()
             else:
-                self.server.run(self, requests)
+                self.server.turns.run(self, requests)
         if not self.backlog:
             client.query_buffer_size = reader.buffered_size
         if reader.error is not None or reader.dropped or not client.is_plain:
@@ -191,7 +173,7 @@ class Connection(asyncio.Protocol, Session):
         if reader.error is None or not requests or self.must_wait:
             return requests
         error, reader.error = reader.error, None
-        self.server.run(self, requests)
+        self.server.turns.run(self, requests)
         reader.error = error
         if not self.client.authenticated:
             return []
@@ -252,7 +234,7 @@ class Connection(asyncio.Protocol, Session):
             requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
             if backlog:
                 self.server.dispatcher.resumable[self] = None
-            self.server.run(self, requests)
+            self.server.turns.run(self, requests)
         if not self.backlog:
             self.client.query_buffer_size = self.reader.buffered_size
         if not self.backlog and not self.must_wait and self.reader.error is None:

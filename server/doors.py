@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..commands.permissions.enforcement import log_in_by_certificate
 from .connection import Connection
@@ -47,9 +47,9 @@ class Doors:
         if self.tcp is not None:
             self.tcp.stop()
 
-    def new_connection(self) -> Connection:
+    def new_connection(self) -> asyncio.BaseProtocol:
         """What reads and writes the next socket."""
-        return Connection(self._server)
+        return cast(asyncio.BaseProtocol, Connection(self._server))
 
     def admit(self, connection: Connection) -> bytes | None:
         """Let a new connection in, or answer what to tell it before it is closed."""

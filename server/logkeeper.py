@@ -198,7 +198,7 @@ class LogKeeper:
         self.cron(server.clock())
         if server.dispatcher.waiters.by_client:
             server.dispatcher.serving.serve_synced()
-        server.finish_turn()
+        server.turns.finish()
 
     def _note_error(self) -> None:
         """While the log cannot be written, writes are refused with MISCONF."""

@@ -70,6 +70,6 @@ class PeriodicWork:
         self._settling.run(server.stats.commands_processed)
         server.limits.cron(now_ms)
         server.stats.sample(now_ms)
-        server.finish_turn()
+        server.turns.finish()
         server.log_keeper.cron(now_ms)
         server.snapshots.cron(now_ms)

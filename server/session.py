@@ -8,9 +8,20 @@ from typing import Any
 
 from ..commands.client import Client
 
+try:
+    from mypy_extensions import mypyc_attr
+except ImportError:  # it means something to the compiler only, and is nothing that users have to install
 
+    def mypyc_attr(*attrs: Any, **kwattrs: Any) -> Any:  # type: ignore[misc]
+        """Leaves a class as it is."""
+        return lambda cls: cls
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
-    """What the dispatcher knows of a connection: its client, the output so far, and the requests that must wait."""
+    """What the dispatcher and its driver know of a connection: its client, the output so far, and the requests that
+    must wait. `Connection` is one with a socket.
+    """
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -22,3 +33,15 @@ class Session:
     def put_back(self, requests: Iterable[list[bytes]]) -> None:
         """Requests that were taken out and not run: they come before all that wait."""
         self.backlog.extendleft(reversed(list(requests)))
+
+    def send(self) -> None:
+        """Hand over the output made so far."""
+        raise NotImplementedError
+
+    def resume_soon(self) -> None:
+        """Go on with the backlog when the others have had their turn."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Close at once, without what is unsent."""
+        raise NotImplementedError

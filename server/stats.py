@@ -73,9 +73,7 @@ class Rate:
 
 
 class Stats:
-    """Plain integers; sizes are bytes. Slots: some are counted at every read."""
-
-    __slots__ = (*COUNTERS, "commands_rate", "errors", "input_rate", "output_rate", "run_id", "started_ms")
+    """Plain integers; sizes are bytes."""
 
     connections_received: int
     connections_rejected: int

@@ -53,14 +53,9 @@ class Run:
         self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
         self.replication = REPL_ALL
         """What redis.set_repl says of the writes that follow."""
-        self.client = Client(
-            caller.id,
-            user=caller.user,
-            db=context.db,
-            tracking=caller.tracking,
-            no_touch=caller.no_touch,
-            is_script=True,
-        )
+        self.client = client = Client(caller.id, db=context.db)
+        client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
+        client.is_script = True
         if script.has_shebang and b"no-writes" not in script.flags:
             self._require_writes(asked_read_only=read_only)
 

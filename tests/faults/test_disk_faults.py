@@ -86,7 +86,7 @@ def check_recovery(world: World) -> None:
         for request in ([b"DISCARD"], [b"SET", b"after", b"1"]):  # one by one: a turn may end between two
             world.server.dispatcher.execute(peer, [request], world.clock())
         assert b"".join(peer.out).endswith(b"+OK\r\n")
-        world.server.flush()
+        world.server.turns.flush()
         while world.fsyncs.step():
             world.loop.run()
         world.loop.run()

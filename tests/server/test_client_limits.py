@@ -9,7 +9,8 @@ import pytest
 
 from conftest import StartServer
 from headrace.commands.client import CLIENT_SIZE
-from headrace.server.connection import OUTPUT_SIZE_HIGH, SLICE_COUNT, Connection
+from headrace.server.connection import OUTPUT_SIZE_HIGH, Connection
+from headrace.server.turns import SLICE_COUNT
 from headrace.store.ids import make_id
 from headrace.store.stream import Stream
 from support.inprocess import Clock, Peer, Running, running_server

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-import weakref
+from typing import Any
 
 import pytest
 import redis.asyncio
 
-from headrace.server.connection import BACKLOG_COUNT_MAX, format_address
+from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from support.inprocess import Clock, Peer, Running, running_server
 from support.wire import encode
@@ -119,9 +119,9 @@ async def test_one_timer_serves_all_waits_and_none_is_left() -> None:
         await until(lambda: len(running.server.dispatcher.waiters) == 3, running)
         for peer in peers:
             clock.advance(1001)
-            running.server.run_timers()
+            running.server.turns.run_timers()
             await peer.expect(b"*-1\r\n")
-        assert running.server._timer is None
+        assert running.server.turns.timer is None
 
 
 async def test_backlog_of_a_blocked_client_is_bounded_by_not_reading() -> None:
@@ -295,8 +295,7 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
         assert events == []
         for peer in peers:
             connection = _connection_of(running, peer)
-            send = connection.send
-            connection.send = lambda send=send: (events.append("reply"), send())  # type: ignore[method-assign,misc]
+            connection.transport = WatchedTransport(connection.transport, events)
         for index, peer in enumerate(peers):
             # Data of several clients in one turn of the loop.
             _connection_of(running, peer).data_received(encode(("XADD", "s", f"{index + 1}-1", "f", "v")))
@@ -305,7 +304,21 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
         assert events == ["write", "fsync", "reply", "reply", "reply"]
 
 
-def _connection_of(running: Running, peer: Peer) -> object:
+class WatchedTransport:
+    """Notes what is written to a transport."""
+
+    def __init__(self, transport: Any, events: list[str]) -> None:
+        self._transport, self._events = transport, events
+
+    def write(self, data: bytes) -> None:
+        self._events.append("reply")
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def _connection_of(running: Running, peer: Peer) -> Any:
     port = peer.writer.get_extra_info("sockname")[1]
     return next(each for each in running.server.connections if each.client.address.endswith(b":%d" % port))
 
@@ -314,12 +327,16 @@ async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_f
     async with running_server() as running:
         peer = await running.connect()
         peer.send("CLIENT", "ID")
-        connection = weakref.ref(running.server.dispatcher.sessions[int((await peer.line())[1:])])
+        session = running.server.dispatcher.sessions[int((await peer.line())[1:])]
+        number = id(session)
+        del session
         gc.disable()
         try:
             peer.send("QUIT")
             await peer.expect(b"+OK\r\n")
             await peer.expect_end()
-            await until(lambda: connection() is None, running)
+            await until(
+                lambda: number not in {id(each) for each in gc.get_objects() if type(each) is Connection}, running
+            )
         finally:
             gc.enable()

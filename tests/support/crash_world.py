@@ -125,7 +125,7 @@ class Peer(Session):
         if self.must_wait or self.backlog:
             self.backlog.extend(requests)
         else:
-            self.world.server.run(self, requests)  # type: ignore[arg-type]
+            self.world.server.turns.run(self, requests)
 
     def resume_soon(self) -> None:
         """See `Connection`."""
@@ -136,7 +136,7 @@ class Peer(Session):
         if not self.must_wait and self.backlog:
             requests = list(self.backlog)
             self.backlog.clear()
-            self.world.server.run(self, requests)  # type: ignore[arg-type]
+            self.world.server.turns.run(self, requests)
 
     def send(self) -> None:
         """The replies leave: from now on what they tell of must survive."""
