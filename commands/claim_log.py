@@ -40,12 +40,27 @@ class ClaimLog:
         if not self._ids:
             return
         consumer_name, time_ms, count = self._shared
-        self._context.log(
-            b"XCLAIM", self._key, self._group.name, consumer_name, b"0", *map(format_id, self._ids),
-            b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID",
-            format_id(self._last_id),
-        )  # fmt: skip
+        context, key, group, last_id = self._context, self._key, self._group, self._last_id
+        log_delivery(context, key, group, consumer_name, self._ids, time_ms=time_ms, count=count, last_id=last_id)
         self._ids = []
+
+
+def log_delivery(
+    context: Context,
+    key: bytes,
+    group: Group,
+    consumer_name: bytes,
+    ids: list[StreamID],
+    *,
+    time_ms: int,
+    count: int,
+    last_id: StreamID,
+) -> None:
+    """Entries belong to this consumer. `last_id` was the group's before."""
+    context.log(
+        b"XCLAIM", key, group.name, consumer_name, b"0", *map(format_id, ids),
+        b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID", format_id(last_id),
+    )  # fmt: skip
 
 
 def log_position(context: Context, key: bytes, group: Group) -> None:

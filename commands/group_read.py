@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
 
 from ..protocol.replies import NULL_ARRAY, Reply
 from ..store.database import Database
@@ -18,6 +17,7 @@ from ..store.stream import Stream
 from .blocking import Blocked
 from .claim_log import ClaimLog, log_consumer, log_position
 from .context import Context
+from .group_read_new import HITS_OF_A_RUN, read_new
 from .read_request import (
     BLOCK_ARGUMENT,
     LIMIT_ARGUMENTS,
@@ -29,9 +29,6 @@ from .read_request import (
 )
 from .stream import COUNT_ARGUMENT
 from .table import Argument, Flag, KeySpec, command
-
-HITS_OF_A_RUN: Final = 2
-"""Redis looks each key up twice: for its group, and to read."""
 
 
 @dataclass(slots=True)
@@ -77,6 +74,10 @@ def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
     Returns entries by stream, or null. Raises WrongType, NoGroup, GenericError.
     Source: redis.io/commands/xreadgroup, Redis 8.10.
     """
+    if argv[len(argv) - 1] == b">":
+        reply = read_new(context, argv)
+        if reply is not None:
+            return reply
     request = parse_read(argv, is_group=True, now_ms=context.now_ms)
     sources = _find_sources(context, request)
     read = _GroupRead(context, request)

@@ -56,8 +56,8 @@ HOT_MODULES: Final = {
         "chunk", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
     ),
     "commands": (
-        "blocking", "calls", "claim", "claim_log", "client", "context", "durations", "group_read", "lookup", "numbers",
-        "pending", "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
+        "blocking", "calls", "claim", "claim_log", "client", "context", "durations", "group_read", "group_read_new",
+        "lookup", "numbers", "pending", "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
     ),
     "server": ("connection", "dispatch", "session", "stats", "turns", "waiters"),
 }  # fmt: skip
