@@ -19,8 +19,8 @@ DIGITS_MAX: Final = 10
 
 
 def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
-    """The reply to `XREADGROUP GROUP group consumer [COUNT n [BLOCK ms]] STREAMS key >` where group and consumer exist and
-    something is new. None for all else: nothing has been done then.
+    """The reply to `XREADGROUP GROUP group consumer [COUNT n [BLOCK ms]] STREAMS key >` where group and consumer exist
+    and something is new. None for all else: nothing has been done then.
     """
     words_count = len(argv)
     count = -1
