@@ -141,9 +141,9 @@ class NodeLedger:
         Keys are IDs of 16 bytes. The tree has a branch wherever two neighbours part, and one node for each run of bytes
         above, between or below branches, however long the run is. O(n) in the number of stream nodes.
         """
-        keys = self.first_ids
-        if not keys:
+        if not self.first_ids:
             return 1
+        keys = [(first_id >> SEQ_BITS) << 64 | first_id & SEQ_MASK for first_id in self.first_ids]
         # Bytes that each key shares with the next one.
         shared = [ID_SIZE - ((low ^ high).bit_length() + 7) // 8 for low, high in pairwise(keys)]
         count = sum(max(pair) < ID_SIZE - 1 for pair in pairwise((-1, *shared, -1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from array import array
 from itertools import groupby, islice, takewhile
 from operator import itemgetter
@@ -65,7 +66,9 @@ def test_differences_of_ids_wrap_as_signed_numbers() -> None:
         (Trim(length_max=55, approximate=True, limit=9), 0),
         (Trim(length_max=55), 45),
         (Trim(id_min=make_id(35, 0), approximate=True), 30),
+        (Trim(id_min=make_id(30, 1), approximate=True), 20),
         (Trim(id_min=make_id(30, 2), approximate=True), 30),
+        (Trim(id_min=make_id(30, 1)), 29),
         (Trim(id_min=make_id(35, 0)), 34),
         (Trim(id_min=make_id(35, 1)), 34),
         (Trim(id_min=make_id(35, 2)), 35),
@@ -101,6 +104,26 @@ def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> No
     assert len(stream) == 95
 
 
+def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
+    group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    assert trim(stream, Trim(length_max=70, references=References.ACKED)) == (30, make_id(31, 1))
+    assert [(node.first_id, node.live) for node in stream.nodes.nodes[:2]] == [(make_id(1, 1), 1), (make_id(31, 1), 9)]
+    stream.check()
+
+
+def test_a_trim_that_leaves_the_first_node_counts_no_entries_for_it() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    stream.settle_nodes()
+    add(stream, b"101-1")
+    assert trim(stream, Trim(length_max=92, approximate=True)) == (0, 0)
+    assert stream.has_unsettled
+    assert trim(stream, Trim(length_max=91, approximate=True)) == (10, 0)
+    assert not stream.has_unsettled
+    assert trim(stream, Trim(length_max=90, approximate=True, references=References.DELETE)) == (1, make_id(11, 1))
+
+
 def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:
     assert [default_limit(n) for n in (100, 0, 10**9)] == [10_000, 10_000, 1_000_000]
     stream = Stream(StreamLimits(node_entries_max=1))
@@ -113,6 +136,16 @@ def test_a_byte_limit_opens_nodes_as_well() -> None:
     stream = hundred(StreamLimits(node_size_max=60))
     stream.settle_nodes()
     assert [node.live for node in stream.nodes.nodes[:3]] == [4, 4, 4]
+
+
+def test_neighbouring_nodes_keep_the_names_of_their_fields_once() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    add(stream, b"101-1", b"other", b"v")
+    stream.settle_nodes()
+    first, *others, last = stream.nodes.nodes
+    assert len(others) == 9
+    assert all(node.field_names is first.field_names for node in others)
+    assert (first.field_names, last.field_names) == ([b"f"], [b"other"])
 
 
 def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives() -> None:
@@ -133,6 +166,8 @@ def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives()
         ([1, 2], 2),
         ([1, 2, 3], 2),
         ([0x100000, 0x200000], 4),
+        ([make_id(1, 0), make_id(2**56, 0)], 3),
+        ([make_id(1, 1), make_id(1, 2**56), make_id(2, 0)], 6),
         ([0x1, 0x100001, make_id(4, 0x100001), make_id(5, 0x100001), make_id(5, 0x100003)], 9),
     ],
 )
@@ -174,12 +209,12 @@ def test_radix_tree_nodes_are_those_of_the_tree_itself(seed: int) -> None:
     print("seed", seed)
     source = random.Random(seed)
     for _ in range(100):
-        ids = {make_id(source.getrandbits(source.choice([1, 9, 44])), source.getrandbits(source.choice([1, 9, 64])))
-               for _ in range(source.randrange(1, 12))}  # fmt: skip
+        halves = {tuple(source.getrandbits(source.choice([1, 9, 44, 57, 64])) for _ in range(2))
+                  for _ in range(source.randrange(1, 12))}  # fmt: skip
         ledger = NodeLedger()
-        ledger.first_ids = sorted(ids)
-        leaves = len(ids)
-        assert ledger.radix_nodes_count == tree_size([each.to_bytes(16) for each in sorted(ids)]) - leaves, ids
+        ledger.first_ids = sorted(make_id(*each) for each in halves)
+        keys, leaves = [struct.pack(">QQ", *each) for each in sorted(halves)], len(halves)
+        assert ledger.radix_nodes_count == tree_size(keys) - leaves, halves
 
 
 def test_the_smallest_id_is_in_a_node() -> None:
