@@ -13,6 +13,7 @@ from headrace.commands.table import TABLE, Flag
 from headrace.protocol.replies import OK, SimpleString, Verbatim
 from headrace.server.config import Config
 from headrace.store.errors import GenericError
+from headrace.store.nodes import StreamLimits
 
 
 @pytest.fixture
@@ -31,6 +32,14 @@ def test_get_answers_a_map(context: Any) -> None:
     reply = config_commands.config_get(context, [b"CONFIG", b"GET", b"PORT", b"appendf*"])
     assert reply == {b"PORT": b"6379", b"appendfsync": b"everysec", b"appendfilename": b"appendonly.aof"}
     assert config_commands.config_get(context, [b"CONFIG", b"GET", b"nosuch"]) == {}
+
+
+def test_streams_have_the_limits_that_are_the_defaults_of_the_directives() -> None:
+    config, limits = Config(), StreamLimits()
+    assert limits.node_size_max == config.stream_node_max_bytes
+    assert limits.node_entries_max == config.stream_node_max_entries
+    assert limits.idmp_duration_s == config.stream_idmp_duration
+    assert limits.idmp_entries_max == config.stream_idmp_maxsize
 
 
 def test_set_changes_several_directives(context: Any) -> None:

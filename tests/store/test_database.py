@@ -9,8 +9,10 @@ import pytest
 
 from headrace.store.database import Database, Store
 from headrace.store.errors import WrongType
+from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, XADD, Event
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
+from headrace.store.text import EditedText
 
 NOW_MS = 1_700_000_000_000
 
@@ -39,6 +41,13 @@ def walk(db: Database, count: int) -> list[bytes]:
     return met
 
 
+def told(db: Database) -> list[tuple[Event, bytes]]:
+    """The events of a database from now on, with their keys."""
+    events: list[tuple[Event, bytes]] = []
+    db.listen(on_change=None, on_event=lambda index, event, key: events.append((event, key)))
+    return events
+
+
 def test_typed_reads_refuse_the_other_type() -> None:
     db = Database(0)
     db.put(b"string", b"v")
@@ -51,6 +60,42 @@ def test_typed_reads_refuse_the_other_type() -> None:
         db.get_stream(b"string", NOW_MS)
     with pytest.raises(WrongType):
         db.get_string(b"stream", NOW_MS)
+
+
+def test_reads_are_counted_as_hits_and_misses_where_redis_counts_them() -> None:
+    db = filled(1)
+    db.put(b"stream", Stream(StreamLimits()))
+    events = told(db)
+    db.get(b"key:0", NOW_MS), db.get_string(b"key:0", NOW_MS), db.get_stream(b"stream", NOW_MS), db.get(b"no", NOW_MS)
+    assert (db.hits, db.misses) == (0, 0)
+    assert (db.read(b"key:0", NOW_MS), db.read_string(b"key:0", NOW_MS)) == (b"v", b"v")
+    assert db.read_stream(b"stream", NOW_MS) is not None
+    with pytest.raises(WrongType):
+        db.read_stream(b"key:0", NOW_MS)
+    assert (db.hits, db.misses, events) == (4, 0, [])
+    assert db.read(b"no", NOW_MS) is db.read_string(b"no", NOW_MS) is db.read_stream(b"no", NOW_MS) is None
+    assert (db.hits, db.misses, events) == (4, 3, [(KEY_MISS, b"no")] * 3)
+    assert (db.inspect(b"key:0", NOW_MS), db.inspect(b"no", NOW_MS)) == (b"v", None)
+    assert (db.hits, db.misses, len(events)) == (5, 4, 3)
+
+
+def test_a_stream_remembers_when_it_was_last_looked_at() -> None:
+    db, stream = Database(0), Stream(StreamLimits())
+    assert stream.used_ms == 0
+    db.put(b"stream", stream)
+    db.put(b"string", b"v")
+    for step, look in enumerate((db.get_stream, db.read_stream, db.use), 1):
+        look(b"stream", NOW_MS + step)
+        assert stream.used_ms == NOW_MS + step
+    db.use(b"string", NOW_MS)
+    db.read(b"stream", NOW_MS)
+    assert stream.used_ms == NOW_MS + 3
+
+
+def test_strings_that_remember_how_they_were_made_are_read_as_plain_ones() -> None:
+    db = Database(0)
+    db.put(b"key", EditedText(b"v"))
+    assert type(db.get_string(b"key", NOW_MS)) is type(db.read_string(b"key", NOW_MS)) is bytes
 
 
 # -- expiry ----------------------------------------------------------------------------------------
@@ -100,9 +145,14 @@ def test_scan_meets_every_key_once(keys_count: int, count: int) -> None:
 
 def test_scan_step_stays_near_count() -> None:
     db = filled(20_000)
-    found, cursor = db.scan(0, 10)
-    assert len(found) == 10
-    assert 0 < cursor < 2**48
+    cursor, steps = 0, 0
+    while cursor or not steps:
+        previous = cursor
+        found, cursor = db.scan(cursor, 10)
+        steps += 1
+        assert previous < cursor < 2**48 or cursor == 0
+        assert len(found) == 10 or cursor == 0
+    assert steps == 2_000
 
 
 def test_key_that_stays_is_met_whatever_comes_and_goes() -> None:
@@ -194,6 +244,74 @@ def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
             db.watch(key, watcher)
         change()
         assert [watcher.dirty for watcher in watchers.values()] == [True, False]
+
+
+def test_a_new_key_is_told_before_what_made_it_and_one_that_goes_by_what_ended_it() -> None:
+    db = Database(0)
+    events = told(db)
+    db.put(b"a", b"1", SET)
+    db.put(b"a", b"2", SET)
+    db.put(b"b", b"1")
+    db.remove(b"a", DEL)
+    db.delete(b"b", DEL)
+    db.delete(b"b", DEL)
+    assert events == [(NEW, b"a"), (SET, b"a"), (SET, b"a"), (NEW, b"b"), (DEL, b"a"), (DEL, b"b")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        (None, b"2", [NEW, SET]),
+        (b"1", b"2", [OVERWRITTEN, SET]),
+        (b"1", Stream(StreamLimits()), [OVERWRITTEN, TYPE_CHANGED, SET]),
+        (Stream(StreamLimits()), b"2", [OVERWRITTEN, TYPE_CHANGED, SET]),
+        (Stream(StreamLimits()), Stream(StreamLimits()), [OVERWRITTEN, SET]),
+    ],
+)
+def test_what_is_overwritten_is_told_before_the_event(
+    old: Stream | bytes | None, new: Stream | bytes, names: list[Event]
+) -> None:
+    db = Database(0)
+    if old is not None:
+        db.put(b"key", old)
+    events = told(db)
+    db.overwrite(b"key", new, SET, NOW_MS)
+    assert events == [(name, b"key") for name in names]
+
+
+def test_overwriting_what_has_expired_is_making_a_new_key() -> None:
+    db = filled(1)
+    db.expires[b"key:0"] = NOW_MS - 1
+    events = told(db)
+    db.overwrite(b"key:0", b"w", SET, NOW_MS, keep_expiry=True)
+    assert events == [(EXPIRED, b"key:0"), (NEW, b"key:0"), (SET, b"key:0")]
+    assert db.expires == {}
+
+
+def test_a_replaced_key_is_told_to_be_new_once_whether_it_was_there_or_not() -> None:
+    db = Database(0)
+    events = told(db)
+    assert (db.replace(b"key", b"1"), events) == (None, [(NEW, b"key")])
+    assert (db.replace(b"key", b"2"), events) == (b"1", [(NEW, b"key")] * 2)
+
+
+def test_nobody_is_told_once_nobody_listens() -> None:
+    db = filled(1)
+    events, changes, watcher = told(db), [], Watcher()
+    db.listen(on_change=lambda key, event: changes.append((key, event)), on_event=None)
+    db.touch(b"key:0", XADD)
+    assert (events, changes, db.is_observed) == ([], [(b"key:0", XADD)], True)
+    db.listen(on_change=None, on_event=None)
+    assert not db.is_observed
+    db.watch(b"key:0", watcher)
+    db.watch(b"key:1", watcher)
+    db.unwatch(b"key:0", watcher)
+    db.unwatch(b"key:0", watcher)
+    assert db.is_observed
+    db.unwatch(b"key:1", watcher)
+    assert (db.is_observed, db.watchers) == (False, {})
+    db.touch(b"key:0", XADD)
+    assert (events, len(changes), watcher.dirty) == ([], 1, False)
 
 
 def test_removing_a_missing_key_tells_nobody() -> None:

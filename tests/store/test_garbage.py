@@ -10,7 +10,7 @@ from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
-COUNT = PENDING_COUNT_MIN + 1
+COUNT = PENDING_COUNT_MIN
 
 
 def stream_with_pending() -> Stream:

@@ -30,6 +30,8 @@ def test_what_is_written_is_read(form: ModuleType) -> None:
             assert form.read_id(text) == (make_id(ms, seq) if is_plain else None)
             assert form.read_ids([b"s", text, text], 1) == ([make_id(ms, seq)] * 2 if is_plain else None)
         assert form.read_id(b"%d" % ms, seq) == (make_id(ms, seq) if ms < 10**19 else None)
+    assert form.read_id(b"5") == make_id(5, 0)
+    assert form.read_ids([b"5", b"6-1"], 0) == [make_id(5, 0), make_id(6, 1)]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -14,6 +14,7 @@ from headrace.store.ids import (
     make_id,
     parse_edge,
     parse_id,
+    parse_ids,
     parse_range_end,
     parse_range_start,
 )
@@ -29,6 +30,7 @@ from headrace.store.ids import (
         (b" 9-1", 9, 1),
         (b"10- 1", 10, 1),
         (b"11- -1", 11, U64_MAX),
+        (b"11--9223372036854775809", 11, 2**63 - 1),
         (b"0" * 47 + b"14-1", 14, 1),
         (b"5-1\0abc", 5, 1),
         (b"18446744073709551615-18446744073709551615", U64_MAX, U64_MAX),
@@ -38,10 +40,15 @@ def test_loose_text_forms_are_read_as_strtoull_reads_them(text: bytes, ms: int, 
     assert parse_id(text) == make_id(ms, seq)
 
 
+def test_ids_are_read_from_where_they_begin_in_whatever_form_each_has() -> None:
+    assert parse_ids([b"s", b"5-3", b"6"], 1) == [make_id(5, 3), make_id(6, 0)]
+    assert parse_ids([b"5-3", b"+7-5", b"6"]) == [make_id(5, 3), make_id(7, 5), make_id(6, 0)]
+
+
 @pytest.mark.parametrize(
     "text",
-    [b"", b"-", b"+", b"$", b">", b"*", b"5-", b"-1", b"-5-1", b"11--1", b"12-1-1", b"12 -1", b"1e3", b"0x10",
-     b"18446744073709551616", b"1-18446744073709551616", b"(5", b"((5", b"\xff", b"1" * 128],
+    [b"", b"-", b"+", b"$", b">", b"*", b"5-", b"-1", b"-5-1", b"11--1", b"11--9223372036854775808", b"12-1-1",
+     b"12 -1", b"1e3", b"0x10", b"18446744073709551616", b"1-18446744073709551616", b"(5", b"((5", b"\xff", b"1" * 128],
 )  # fmt: skip
 def test_anything_else_is_an_invalid_id(text: bytes) -> None:
     with pytest.raises(GenericError, match="Invalid stream ID specified as stream command argument"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -108,6 +109,16 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
     assert_same(twin, model, rng)
 
 
+def test_a_body_comes_out_of_its_packed_form_as_it_went_in() -> None:
+    body = chunk_module.Body()
+    for number in range(1, 1000):
+        entry_id = make_id(U64_MAX - 2000 + number // 3 * 5, U64_MAX - number)
+        body.data += entry_of(entry_id, number % 97)
+        chunk_module.add_row(body.ms, body.seq, body.ends, entry_id, len(body.data))
+    twin = chunk_module.Body.unpack(body.pack())
+    assert (twin.ms, twin.seq, twin.ends, twin.data) == (body.ms, body.seq, body.ends, body.data)
+
+
 def test_sealed_entries_come_back_byte_for_byte() -> None:
     log = EntryLog()
     entries = {make_id(1_700_000_000_000 + i // 3, i % 3): b"" for i in range(5000)}
@@ -155,6 +166,24 @@ def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -
     assert second < first  # sealed, and packed
     log.delete(make_id(3, 0))
     assert log.memory_size == sizes[2]
+
+
+def test_what_chunks_take_beside_their_entries_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the fixed costs. Method: chunks of entries without content, whose IDs pack to almost nothing."""
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 300)
+    for is_packed in (True, False):
+        chunk_module.pack_sealed(is_packed)
+        tracemalloc.start()
+        try:
+            log = EntryLog()
+            for ms in range(1, 300 * 100 + 1):
+                log.append(make_id(ms, 0), b"")
+            chunk_module.let_go_of_unpacked()
+            counted, held = log.memory_size, tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+            chunk_module.pack_sealed(True)
+        assert held * 0.9 <= counted <= held * 1.2  # tracemalloc does not see what the allocator rounds up
 
 
 def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:

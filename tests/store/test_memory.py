@@ -221,6 +221,21 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
     assert freed * 0.9 <= by_key <= freed * 1.1
 
 
+@pytest.mark.parametrize("expire", [False, True])
+@pytest.mark.parametrize("kind", [bytes, Stream])
+@pytest.mark.parametrize("count", [100, 1000])
+def test_the_sizes_of_keys_add_up_to_that_of_the_database(count: int, kind: type, expire: bool) -> None:
+    db = Database(0)
+    empty_size = db.memory_size
+    for number in range(count):
+        key = b"key:%d" % number
+        db.put(key, b"value" if kind is bytes else make_stream(1, 8))
+        if expire:
+            db.expires[key] = FIRST_MS
+    added = sum(map(db.key_size, db.keys))
+    assert 0.98 * added <= db.memory_size - empty_size <= 1.02 * added
+
+
 def test_size_follows_every_way_a_key_comes_and_goes() -> None:
     db, other = Database(0), Database(1)
     empty_size = db.size

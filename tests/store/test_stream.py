@@ -43,6 +43,7 @@ def test_generated_ids_never_go_back_when_the_clock_does() -> None:
     add(stream, "7-3")
     assert stream.next_id(5) == make_id(7, 4)
     assert stream.next_id(8) == make_id(8, 0)
+    assert (stream.next_id_in(7), stream.next_id_in(8)) == (make_id(7, 4), make_id(8, 0))
     add(stream, f"8-{U64_MAX}")
     assert stream.next_id(8) == make_id(9, 0)
     assert stream.next_id_in(9) == make_id(9, 0)
@@ -106,6 +107,8 @@ def test_a_group_does_not_go_back() -> None:
     assert (group.last_id, group.entries_read) == (make_id(3, 1), 3)
     stream.advance(group, [make_id(2, 1), make_id(4, 1)])
     assert (group.last_id, group.entries_read) == (make_id(4, 1), 4)
+    stream.advance(group, [make_id(4, 1), make_id(5, 1)])
+    assert (group.last_id, group.entries_read) == (make_id(5, 1), 5)
 
 
 def test_counts_that_were_set_are_taken_as_they_are() -> None:
@@ -113,9 +116,11 @@ def test_counts_that_were_set_are_taken_as_they_are() -> None:
     stream.entries_added = 0  # XSETID s 5-1 ENTRIESADDED 0
     read(stream, group, 1)
     assert (group.last_id, group.entries_read) == (make_id(1, 1), -1)
-    stream.entries_added = ENTRIES_ADDED_MAX
+    stream.entries_added = 2**63 - 2
     add(stream, "6-1")
-    assert stream.entries_added == ENTRIES_ADDED_MAX
+    assert stream.entries_added == 2**63 - 1
+    add(stream, "7-1")
+    assert stream.entries_added == 2**63 - 1 == ENTRIES_ADDED_MAX
 
 
 def test_a_new_consumer_has_never_been_active_and_leaves_with_what_it_owns() -> None:
@@ -181,6 +186,14 @@ def test_trimming_past_the_group_keeps_lag_and_the_next_read_catches_up() -> Non
     assert (group.entries_read, stream.lag(group)) == (1, 2)
     read(stream, group, 1)
     assert (group.entries_read, stream.lag(group)) == (4, 1)
+
+
+def test_a_first_entry_that_was_told_to_be_deleted_makes_lag_unknown() -> None:
+    stream, group = five()
+    stream.max_deleted_id = make_id(0, 9)  # XSETID s 5-1 MAXDELETEDID 0-9
+    assert stream.lag(group) == 5
+    stream.max_deleted_id = make_id(1, 1)
+    assert stream.lag(group) is None
 
 
 def test_lag_is_zero_without_entries() -> None:
