@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, shown, syntax_error
 from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
-from ..store.ids import StreamID, format_id, parse_id, parse_range_start
+from ..store.ids import StreamID, bulk_ids, format_id, parse_id, parse_range_start
 from ..store.log import Piece
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
 from ..store.stream import Stream
@@ -96,21 +95,22 @@ class Claiming:
         """The claimed entries in the order they were taken, or with JUSTID their IDs."""
         taken = self.taken
         if self.just_ids:
-            texts = map(format_id, taken)
-            return (b"*%d\r\n" % len(taken), *[b"$%d\r\n%b\r\n" % (len(text), text) for text in texts])
+            return (b"*%d\r\n" % len(taken), bulk_ids(taken))
         return (b"*%d\r\n" % len(taken), *self.stream.log.get_many(taken))
 
 
-@dataclass(slots=True)
 class ClaimRequest:
     """XCLAIM's options. `time_ms` is already limited to the past."""
 
-    ids: list[StreamID]
-    time_ms: int
-    retry_count: int | None = None
-    force: bool = False
-    just_ids: bool = False
-    last_id: StreamID | None = None
+    __slots__ = ("force", "ids", "just_ids", "last_id", "retry_count", "time_ms")
+
+    def __init__(self, ids: list[StreamID], time_ms: int) -> None:
+        self.ids = ids
+        self.time_ms = time_ms
+        self.retry_count: int | None = None
+        self.force = False
+        self.just_ids = False
+        self.last_id: StreamID | None = None
 
 
 def _parse_min_idle(token: bytes, name: bytes) -> int:

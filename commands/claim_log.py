@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ..protocol.packing import pack_command
 from ..store.group import Group
-from ..store.ids import StreamID, format_id
+from ..store.ids import StreamID, bulk_ids, format_id
 from .context import Context
+
+WORDS_COUNT: Final = 13
+"""Words of a claim's record beside its IDs."""
 
 
 class ClaimLog:
@@ -57,10 +63,12 @@ def log_delivery(
     last_id: StreamID,
 ) -> None:
     """Entries belong to this consumer. `last_id` was the group's before."""
-    context.log(
-        b"XCLAIM", key, group.name, consumer_name, b"0", *map(format_id, ids),
-        b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID", format_id(last_id),
-    )  # fmt: skip
+    before = pack_command((b"XCLAIM", key, group.name, consumer_name, b"0"))
+    after = pack_command(
+        (b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID", format_id(last_id))
+    )
+    # Words that every claim has, without the headers of the two parts.
+    context.log_packed(b"*%d\r\n%b%b%b" % (WORDS_COUNT + len(ids), before[4:], bulk_ids(ids), after[4:]))
 
 
 def log_position(context: Context, key: bytes, group: Group) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from ..protocol.replies import NULL_ARRAY, Reply
@@ -31,14 +30,16 @@ from .stream import COUNT_ARGUMENT
 from .table import Argument, Flag, KeySpec, command
 
 
-@dataclass(slots=True)
 class GroupSource:
     """One stream of an XREADGROUP. `after` is None for `>`, else the ID after which history is read."""
 
-    key: bytes
-    stream: Stream
-    group: Group
-    after: StreamID | None
+    __slots__ = ("after", "group", "key", "stream")
+
+    def __init__(self, key: bytes, stream: Stream, group: Group, after: StreamID | None) -> None:
+        self.key = key
+        self.stream = stream
+        self.group = group
+        self.after = after
 
 
 @command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from ..protocol.replies import PairList
@@ -14,23 +13,28 @@ from .numbers import INT64_MAX, integer, integer_or
 from .table import Argument
 
 
-@dataclass(slots=True)
 class ReadRequest:
     """The arguments of XREAD and XREADGROUP. Counts are -1 for "all"; times in ms."""
 
-    name: bytes
-    group: bytes | None = None
-    consumer: bytes = b""
-    count: int = -1
-    block_ms: int | None = None
-    count_max: int | None = None
-    size_max: int | None = None
-    claim_idle_ms: int | None = None
-    no_ack: bool = False
-    keys: list[bytes] = field(default_factory=list)
-    id_tokens: list[bytes] = field(default_factory=list)
-    ids_index: int = 0
-    """Where the IDs begin among the arguments."""
+    __slots__ = (
+        "block_ms", "claim_idle_ms", "consumer", "count", "count_max", "group", "id_tokens", "ids_index", "keys",
+        "name", "no_ack", "size_max",
+    )  # fmt: skip
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.group: bytes | None = None
+        self.consumer = b""
+        self.count = -1
+        self.block_ms: int | None = None
+        self.count_max: int | None = None
+        self.size_max: int | None = None
+        self.claim_idle_ms: int | None = None
+        self.no_ack = False
+        self.keys: list[bytes] = []
+        self.id_tokens: list[bytes] = []
+        self.ids_index = 0
+        """Where the IDs begin among the arguments."""
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """Unix ms at which a wait that begins now is over; None for BLOCK 0."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from ..protocol.replies import Reply
@@ -18,13 +17,15 @@ from .table import Argument, Flag, command
 NUMIDS_MAX: Final = 2**31 - 1
 
 
-@dataclass(slots=True)
 class NackRequest:
     """XNACK's arguments after the mode word."""
 
-    ids: list[StreamID]
-    retry_count: int | None
-    force: bool
+    __slots__ = ("force", "ids", "retry_count")
+
+    def __init__(self, ids: list[StreamID], retry_count: int | None, force: bool) -> None:
+        self.ids = ids
+        self.retry_count = retry_count
+        self.force = force
 
 
 def _parse_nack(argv: list[bytes]) -> NackRequest:

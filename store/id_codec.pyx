@@ -9,6 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.long cimport PyLong_AsUnsignedLongLong
 from cpython.ref cimport Py_INCREF
 from cpython.list cimport PyList_New, PyList_SET_ITEM
+from libc.string cimport memcpy
 
 ctypedef unsigned long long u64
 
@@ -20,6 +21,8 @@ cdef enum:
     DIGITS_MAX = 19
     # Digits of a number that surely fits 64 bits.
     TEXT_SIZE_MAX = 41
+    BULK_SIZE_MAX = 48
+    # Of an ID with its header and line ends.
 
 
 cdef object U64_MAX = 2**64 - 1
@@ -93,6 +96,38 @@ def format_id(entry_id):
     at[0] = c'-'
     at = write_number(at, PyLong_AsUnsignedLongLong(entry_id >> SEQ_BITS))
     return PyBytes_FromStringAndSize(at, end - at)
+
+
+def bulk_ids(list ids not None):
+    """The IDs as bulk strings, one behind the other."""
+    cdef Py_ssize_t count = len(ids), index, size
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, count * BULK_SIZE_MAX)
+    cdef char *out = PyBytes_AS_STRING(packed)
+    cdef char *at = out
+    cdef char text[TEXT_SIZE_MAX]
+    cdef char *end = text + TEXT_SIZE_MAX
+    cdef char *start
+    cdef object entry_id
+    for index in range(count):
+        entry_id = ids[index]
+        start = write_number(end, PyLong_AsUnsignedLongLongMask(entry_id)) - 1
+        start[0] = c'-'
+        start = write_number(start, PyLong_AsUnsignedLongLong(entry_id >> SEQ_BITS))
+        size = end - start
+        at[0] = c'$'
+        at += 1
+        if size >= 10:
+            at[0] = c'0' + <char>(size // 10)
+            at += 1
+        at[0] = c'0' + <char>(size % 10)
+        at[1] = c'\r'
+        at[2] = c'\n'
+        memcpy(at + 3, start, size)
+        at += 3 + size
+        at[0] = c'\r'
+        at[1] = c'\n'
+        at += 2
+    return packed[: at - out]
 
 
 def ids_between(array.array ms not None, array.array seq not None, Py_ssize_t low, Py_ssize_t high):

@@ -17,9 +17,9 @@ from .errors import GenericError
 from .plain_id_codec import SEQ_BITS, SEQ_MASK
 
 try:
-    from .id_codec import add_row, format_id, ids_between, position_of, read_id, read_ids
+    from .id_codec import add_row, bulk_ids, format_id, ids_between, position_of, read_id, read_ids
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_id_codec import add_row, format_id, ids_between, position_of, read_id, read_ids
+    from .plain_id_codec import add_row, bulk_ids, format_id, ids_between, position_of, read_id, read_ids
 
 __all__ = [
     "ID_MAX",
@@ -29,6 +29,7 @@ __all__ = [
     "U64_MAX",
     "StreamID",
     "add_row",
+    "bulk_ids",
     "format_id",
     "id_after",
     "id_before",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -28,21 +27,23 @@ STALE_SLACK: Final = 64
 """A list is rebuilt when it is more than half stale and longer than this."""
 
 
-@dataclass(slots=True, eq=False)
 class Delivery:
     """Entries handed to one consumer at one time, with one delivery count. Times are Unix ms."""
 
-    consumer: Consumer | None
-    """None once XNACK has released the entry."""
-    time_ms: int
-    """0 once released."""
-    count: int
-    """Deliveries so far, this one included."""
-    ids: list[StreamID]
-    remaining: int
-    """How many of `ids` are still in this delivery."""
-    offset: int = 0
-    """`ids` before this index have left."""
+    __slots__ = ("consumer", "count", "ids", "offset", "remaining", "time_ms")
+
+    def __init__(self, consumer: Consumer | None, time_ms: int, count: int, ids: list[StreamID]) -> None:
+        self.consumer = consumer
+        """None once XNACK has released the entry."""
+        self.time_ms = time_ms
+        """0 once released."""
+        self.count = count
+        """Deliveries so far, this one included."""
+        self.ids = ids
+        self.remaining = len(ids)
+        """How many of `ids` are still in this delivery."""
+        self.offset = 0
+        """`ids` before this index have left."""
 
 
 class SortedIDs:
@@ -194,7 +195,7 @@ class PendingEntries:
         Hot: see the benchmark row XREADGROUP.
         """
         by_id = self.by_id
-        delivery = Delivery(consumer, time_ms, count, ids, len(ids))
+        delivery = Delivery(consumer, time_ms, count, ids)
         gained = new = sorted(ids)
         if self._ids.may_hold(gained[0]):
             new = [entry_id for entry_id in gained if entry_id not in by_id]
@@ -210,13 +211,12 @@ class PendingEntries:
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
         """Take the entry from its owner (XNACK) and put it at the end of the released ones; FORCE also makes one."""
-        delivery = Delivery(None, 0, count, [entry_id], 1)
-        if entry_id in self.by_id:
-            self._detach([entry_id], None)
-        else:
+        before = self.by_id.get(entry_id)
+        if before is None:
             self._ids.add([entry_id])
-        self.by_id[entry_id] = delivery
-        self.released[entry_id] = delivery
+        else:
+            self._leave(entry_id, before)
+        self.by_id[entry_id] = self.released[entry_id] = Delivery(None, 0, count, [entry_id])
 
     def drop(self, entry_id: StreamID) -> bool:
         """Remove one entry (acknowledged or gone); False if it was not pending."""
@@ -245,7 +245,7 @@ class PendingEntries:
         """Remove all that a consumer owns and answer how many."""
         return self.drop_all(list(self.owned_ids(consumer, 0)))
 
-    def _detach(self, ids: list[StreamID], heir: Consumer | None) -> list[StreamID]:
+    def _detach(self, ids: list[StreamID], heir: Consumer) -> list[StreamID]:
         """Take those of the entries that are pending out of their deliveries; the caller puts them into one of `heir`.
         Answers those that the heir did not own: its own stay in its list (benchmark row XAUTOCLAIM)."""
         by_id = self.by_id
@@ -254,19 +254,23 @@ class PendingEntries:
             delivery = by_id.get(entry_id)
             if delivery is None:
                 gained.append(entry_id)
-                continue
-            delivery.remaining -= 1
-            consumer = delivery.consumer
-            if consumer is None:
-                del self.released[entry_id]
-            elif consumer is heir:
-                continue
+            elif delivery.consumer is heir:
+                delivery.remaining -= 1
             else:
-                consumer.pending_count -= 1
-                if consumer.ids.is_mostly_stale(consumer.pending_count):
-                    consumer.ids.clean(self._owned_by(consumer))
-            gained.append(entry_id)
+                self._leave(entry_id, delivery)
+                gained.append(entry_id)
         return gained
+
+    def _leave(self, entry_id: StreamID, delivery: Delivery) -> None:
+        """Take an entry out of its delivery and off its owner; it goes on being pending."""
+        delivery.remaining -= 1
+        consumer = delivery.consumer
+        if consumer is None:
+            del self.released[entry_id]
+            return
+        consumer.pending_count -= 1
+        if consumer.ids.is_mostly_stale(consumer.pending_count):
+            consumer.ids.clean(self._owned_by(consumer))
 
     def _place(self, delivery: Delivery) -> None:
         """Put a delivery where its time says, after those of equal time."""

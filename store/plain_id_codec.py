@@ -39,6 +39,12 @@ def format_id(entry_id: int) -> bytes:
     return b"%d-%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
 
 
+def bulk_ids(ids: list[int]) -> bytes:
+    """The IDs as bulk strings, one behind the other."""
+    texts = map(format_id, ids)
+    return b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in texts])
+
+
 def ids_between(ms: array[int], seq: array[int], low: int, high: int) -> list[int]:
     """The IDs whose halves stand in two columns at `low` to `high` (excluded)."""
     return [ms << SEQ_BITS | seq for ms, seq in zip(ms[low:high], seq[low:high], strict=True)]

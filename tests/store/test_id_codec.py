@@ -35,6 +35,14 @@ def test_what_is_written_is_read(form: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_bulk_strings_of_ids_stand_one_behind_the_other(form: ModuleType) -> None:
+    ids = [make_id(ms, seq) for ms in HALVES for seq in HALVES]
+    texts = [form.format_id(entry_id) for entry_id in ids]
+    assert form.bulk_ids(ids) == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in texts)
+    assert form.bulk_ids([]) == b""
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("token", [b"", b"-", b"5-", b"-5", b"5-5-5", b"+5", b" 5", b"5-+", b"5\0", b"a", b"1" * 20])
 def test_what_is_not_plain_is_left_to_others(form: ModuleType, token: bytes) -> None:
     assert form.read_id(token) is None
