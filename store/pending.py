@@ -365,9 +365,10 @@ class PendingEntries:
             self._runs,
             self._ids.ids,
             *(each.ids.ids for each in consumers.values()),
+            self.released,
             self.by_id,
         ]
-        self._runs, self._ids, self.by_id, self.delivered_count = [], SortedIDs(), {}, 0
+        self._runs, self._ids, self.released, self.by_id, self.delivered_count = [], SortedIDs(), {}, {}, 0
         for consumer in consumers.values():
             consumer.ids = SortedIDs()
         return parts

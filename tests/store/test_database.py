@@ -297,6 +297,7 @@ def test_a_replaced_key_is_told_to_be_new_once_whether_it_was_there_or_not() -> 
 
 def test_nobody_is_told_once_nobody_listens() -> None:
     db = filled(1)
+    assert not db.is_observed
     events, changes, watcher = told(db), [], Watcher()
     db.listen(on_change=lambda key, event: changes.append((key, event)), on_event=None)
     db.touch(b"key:0", XADD)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from headrace.store.database import Database, Store
-from headrace.store.garbage import PENDING_COUNT_MIN, Garbage
+from headrace.store.garbage import ITEMS_PER_STEP, PENDING_COUNT_MIN, Garbage
 from headrace.store.group import Group
 from headrace.store.ids import make_id
 from headrace.store.image import StoreImage
@@ -13,11 +15,11 @@ from headrace.store.stream import Stream
 COUNT = PENDING_COUNT_MIN
 
 
-def stream_with_pending() -> Stream:
+def stream_with_pending(count: int = COUNT) -> Stream:
     stream = Stream(StreamLimits())
     group = stream.groups[b"g"] = Group(b"g", 0)
     consumer = group.add_consumer(b"c", 1)
-    group.pending.deliver([make_id(number, 0) for number in range(1, COUNT + 1)], consumer, time_ms=1, count=1)
+    group.pending.deliver([make_id(number, 0) for number in range(1, count + 1)], consumer, time_ms=1, count=1)
     return stream
 
 
@@ -31,7 +33,19 @@ def test_a_cleared_database_is_given_back_in_steps() -> None:
     assert waiting >= 10_000
     db.garbage.free(lambda: True)
     assert len(db.garbage) == waiting
-    db.garbage.free()
+    left = [waiting]
+    db.garbage.free(lambda: left.append(len(db.garbage)) is not None)
+    assert len(db.garbage) == 0
+    assert all(0 <= before - after <= ITEMS_PER_STEP for before, after in pairwise(left))
+
+
+def test_a_stream_in_a_cleared_database_is_taken_apart_like_one_that_was_deleted() -> None:
+    db = Database(0)
+    db.put(b"s", stream_with_pending())
+    db.clear()
+    left: list[int] = []
+    db.garbage.free(lambda: left.append(len(db.garbage)) is not None)
+    assert left[0] < 10 < COUNT < max(left)
     assert len(db.garbage) == 0
 
 
@@ -86,5 +100,5 @@ def test_a_stream_that_a_snapshot_still_reads_is_not_taken_apart() -> None:
 
 def test_small_streams_go_at_once() -> None:
     garbage = Garbage()
-    garbage.add_stream(Stream(StreamLimits()))
+    garbage.add_stream(stream_with_pending(PENDING_COUNT_MIN - 1))
     assert len(garbage) == 0

@@ -32,6 +32,7 @@ from headrace.store.ids import (
         (b"11- -1", 11, U64_MAX),
         (b"11--9223372036854775809", 11, 2**63 - 1),
         (b"0" * 47 + b"14-1", 14, 1),
+        (b"0" * 126 + b"5", 5, 0),
         (b"5-1\0abc", 5, 1),
         (b"18446744073709551615-18446744073709551615", U64_MAX, U64_MAX),
     ],
@@ -48,7 +49,8 @@ def test_ids_are_read_from_where_they_begin_in_whatever_form_each_has() -> None:
 @pytest.mark.parametrize(
     "text",
     [b"", b"-", b"+", b"$", b">", b"*", b"5-", b"-1", b"-5-1", b"11--1", b"11--9223372036854775808", b"12-1-1",
-     b"12 -1", b"1e3", b"0x10", b"18446744073709551616", b"1-18446744073709551616", b"(5", b"((5", b"\xff", b"1" * 128],
+     b"12 -1", b"1e3", b"0x10", b"18446744073709551616", b"1-18446744073709551616", b"(5", b"((5", b"\xff",
+     b"0" * 127 + b"5"],
 )  # fmt: skip
 def test_anything_else_is_an_invalid_id(text: bytes) -> None:
     with pytest.raises(GenericError, match="Invalid stream ID specified as stream command argument"):

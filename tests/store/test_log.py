@@ -119,6 +119,28 @@ def test_a_body_comes_out_of_its_packed_form_as_it_went_in() -> None:
     assert (twin.ms, twin.seq, twin.ends, twin.data) == (body.ms, body.seq, body.ends, body.data)
 
 
+def test_a_copy_and_its_original_grow_apart() -> None:
+    log = EntryLog()
+    for ms in range(1, 6):
+        log.append(make_id(ms, 0), entry_of(make_id(ms, 0)))
+    twin = log.copy()
+    log.append(make_id(6, 0), entry_of(make_id(6, 0)))
+    twin.append(make_id(7, 0), entry_of(make_id(7, 0)))
+    twin.delete(make_id(2, 0))
+    for each, ms in ((log, (1, 2, 3, 4, 5, 6)), (twin, (1, 3, 4, 5, 7))):
+        each.check()
+        ids = [make_id(number, 0) for number in ms]
+        assert list(each.entries(ID_MIN, ID_MAX)) == [(entry_id, entry_of(entry_id)) for entry_id in ids]
+
+
+def test_neighbours_are_had_in_one_piece_and_others_in_as_many_as_there_are() -> None:
+    log = EntryLog()
+    ids = [make_id(ms, 0) for ms in range(1, 101)]
+    for entry_id in ids:
+        log.append(entry_id, entry_of(entry_id))
+    assert [len(log.get_many(some)) for some in ([], ids[:1], ids, ids[::2], ids[::-1])] == [0, 1, 1, 50, 100]
+
+
 def test_sealed_entries_come_back_byte_for_byte() -> None:
     log = EntryLog()
     entries = {make_id(1_700_000_000_000 + i // 3, i % 3): b"" for i in range(5000)}
@@ -151,6 +173,23 @@ def test_chunks_that_are_sealed_unpacked_stay_so(monkeypatch: pytest.MonkeyPatch
         plain.append(make_id(1, number), entry_of(make_id(1, number), number % 97))
     assert plain.memory_size < 2 * plain_size
     plain.check()
+
+
+def test_the_chunks_read_last_stay_at_hand_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 10)
+    monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 3)
+    log = EntryLog()
+    for seq in range(100):
+        log.append(make_id(1, seq), entry_of(make_id(1, seq) + make_id(100, 100)))  # all of one size
+    chunk_module.let_go_of_unpacked()
+    assert sum(map(len, log.all_entries())) == sum(len(ms) for ms, _, _ in log.runs(ID_MIN, ID_MAX)) == 100
+    assert chunk_module.unpacked_size() == 0  # who reads everything leaves nothing behind
+    sizes = []
+    for seq in range(5, 100, 10):
+        assert make_id(1, seq) in log
+        sizes.append(chunk_module.unpacked_size())
+    assert [size // sizes[0] for size in sizes] == [1, 2, *[3] * 8]
+    chunk_module.let_go_of_unpacked()
 
 
 def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -302,3 +302,12 @@ def test_unpacked_copies_are_bounded_in_bytes_however_huge_the_entries() -> None
     let_go_of_unpacked()
     assert unpacked_size() == 0
     assert id_of(7) in stream.log
+
+
+def test_a_chunk_larger_than_all_unpacked_ones_may_be_stays_at_hand_until_another_is_read() -> None:
+    stream = make_stream(2, UNPACKED_SIZE_MAX)
+    let_go_of_unpacked()
+    for number in (0, 1):
+        assert id_of(number) in stream.log
+        assert 2 * UNPACKED_SIZE_MAX < unpacked_size() < 3 * UNPACKED_SIZE_MAX
+    let_go_of_unpacked()

@@ -15,7 +15,7 @@ import headrace.store.stream as stream_module
 from headrace.store import nodes, plain_node_counts
 from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
-from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, format_id, make_id, parse_id
+from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import NodeLedger, StreamLimits
 from headrace.store.plain_node_counts import integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
@@ -273,13 +273,16 @@ def test_both_forms_count_alike(seed: int) -> None:
             assert nodes.count_run(*arguments) == plain_node_counts.count_run(*arguments)
 
 
-@pytest.mark.skipif(not nodes.IS_COMPILED, reason="the plain form is too slow for that")
-def test_full_chunks_are_counted_when_they_are_and_the_rest_when_asked_for() -> None:
+@pytest.mark.parametrize(("is_compiled", "chunks_count"), [(True, 2), (False, 0)])
+def test_full_chunks_are_counted_when_they_are_if_that_is_quick_and_the_rest_when_asked_for(
+    is_compiled: bool, chunks_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "IS_COMPILED", is_compiled)
     stream = Stream(StreamLimits())
     for ms in range(1, 3_001):
         add(stream, b"%d-0" % ms)
     counted = sum(node.total for node in stream.nodes.nodes)
-    assert counted == 2 * CHUNK_ENTRIES_MAX
+    assert counted == chunks_count * CHUNK_ENTRIES_MAX
     stream.settle_nodes()
     assert sum(node.total for node in stream.nodes.nodes) == 3_000
     assert all(node.total == 100 for node in stream.nodes.nodes)
@@ -320,6 +323,53 @@ def test_nodes_are_the_same_whether_counted_at_once_or_little_by_little(
             assert (own[0], own[-1]) == (node.first_id, node.last_id)
             assert node.size == node_size(own, [entries[each] for each in own], node.field_names)
         stream.check()
+
+
+STEPS = [0, 1, 126, 127, 128, 129, 4095, 4096, 2**15 - 1, 2**15, 2**23 - 1, 2**23, 2**31 - 1, 2**31, 2**62]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *([make_id(ms, 1) for ms in range(1, count + 1)] for count in (1, 126, 127, 128, 129, 200)),
+        *([make_id(5, 1), make_id(5 + step, 2)] for step in STEPS),
+        *([make_id(5, 2**62), make_id(6, 2**62 + step)] for step in STEPS),
+        *([make_id(5, 2**62), make_id(6, 2**62 - step)] for step in STEPS),
+        [make_id(5, 0), make_id(6, U64_MAX)],
+        [make_id(1, U64_MAX), make_id(U64_MAX, 0)],
+    ],
+)
+def test_a_node_has_the_size_of_its_parts_whatever_the_ids(ids: list[int]) -> None:
+    stream = Stream(StreamLimits(node_size_max=0, node_entries_max=0))
+    for entry_id in ids:
+        add(stream, format_id(entry_id))
+    stream.settle_nodes()
+    (node,) = stream.nodes.nodes
+    assert node.size == node_size(ids, [[b"f", b"v"]] * len(ids), [b"f"])
+
+
+@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 62, 63, 64, 65, 125, 126, 4095, 4096])
+@pytest.mark.parametrize("char", [b"x", b"7", b"-"])
+def test_a_node_has_the_size_of_its_parts_whatever_the_values(length: int, char: bytes) -> None:
+    stream = Stream(StreamLimits(node_size_max=0))
+    add(stream, b"1-1", b"f", char * length)
+    stream.settle_nodes()
+    (node,) = stream.nodes.nodes
+    assert node.size == node_size([make_id(1, 1)], [[b"f", char * length]], [b"f"])
+
+
+def test_an_entry_opens_a_node_where_it_would_bring_the_last_one_to_its_limit() -> None:
+    counts = []
+    for room in (0, 1):
+        limits = StreamLimits(node_size_max=0)
+        stream = Stream(limits)
+        add(stream, b"1-1")
+        stream.settle_nodes()
+        limits.node_size_max = stream.nodes.nodes[0].size + len(b"other" + b"value") + room
+        add(stream, b"2-1", b"other", b"value")
+        stream.settle_nodes()
+        counts.append(len(stream.nodes.nodes))
+    assert counts == [2, 1]
 
 
 @pytest.mark.parametrize("fields_count", [1, 60, 61, 62, 63, 122, 123, 124, 125, 127, 128])

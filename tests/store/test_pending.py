@@ -124,6 +124,20 @@ def test_deliveries_are_those_of_owners_and_those_released() -> None:
     assert pending.deliveries_count == 3
 
 
+def test_what_is_taken_apart_is_all_there_was_and_leaves_an_empty_list() -> None:
+    pending, consumers = PendingEntries(), {name: Consumer(name, 0) for name in (b"a", b"b")}
+    for number, consumer in enumerate(consumers.values()):
+        pending.deliver([number + 1, number + 11, number + 21], consumer, time_ms=10, count=1)
+    pending.release(21, count=1)
+    by_id, released = pending.by_id, pending.released
+    parts = pending.dismantle()
+    assert any(part is released for part in parts)
+    assert parts[-1] is by_id
+    assert len(by_id) == max(map(len, parts)) == 6
+    assert (len(pending), pending.listed_count, pending.deliveries_count, pending.delivered_count) == (0, 0, 0, 0)
+    assert all(len(consumer.ids) == 0 for consumer in consumers.values())
+
+
 def test_a_walk_starts_at_the_cursor() -> None:
     pending, consumer = PendingEntries(), Consumer(b"c", 0)
     pending.deliver([5, 1, 9], consumer, time_ms=10, count=1)

@@ -142,6 +142,24 @@ def test_trimming_with_delref_takes_entries_from_every_pending_list() -> None:
     assert [list(each.pending.by_id) for each in (group, other)] == [[make_id(2, 1)]] * 2
 
 
+def test_an_entry_is_referenced_until_every_group_has_got_and_acknowledged_it() -> None:
+    stream, group = five("2-1")
+    stream.groups[b"h"] = Group(b"h", make_id(4, 1))
+    group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 10), time_ms=10, count=1)
+    assert [stream.is_referenced(make_id(ms, 1)) for ms in (1, 2, 3, 4, 5)] == [True, False, True, True, True]
+    group.last_id = make_id(5, 1)
+    assert [stream.is_referenced(make_id(ms, 1)) for ms in (1, 2, 3, 4, 5)] == [True, False, False, False, True]
+
+
+def test_setting_the_last_id_to_what_it_is_changes_nothing() -> None:
+    stream, _ = five()
+    stream.set_last_id(make_id(5, 1))
+    assert stream.log.still_has_all(make_id(1, 1), make_id(5, 1))
+    stream.set_last_id(make_id(9, 1))
+    add(stream, "9-2")
+    assert stream.log.still_has_all(make_id(1, 1), make_id(9, 2))
+
+
 def test_a_hole_is_ahead_while_there_is_an_entry_at_all() -> None:
     stream, group = five("1-1", 1)
     for text in ("2-1", "3-1", "4-1", "5-1"):
@@ -239,7 +257,17 @@ def test_idempotent_pairs_make_room_expire_and_are_forgotten_on_a_new_setting() 
     assert (pairs.find(b"p", b"i1"), pairs.pairs_count) == (None, 1)
     assert not pairs.configure(10, None)
     assert pairs.configure(11, None)
-    assert (pairs.pairs_count, pairs.added, pairs.producers) == (0, 3, {})
+    assert (pairs.pairs_count, pairs.added, pairs.duplicates, pairs.producers) == (0, 3, 0, {})
+
+
+def test_a_producer_is_forgotten_with_its_last_pair() -> None:
+    pairs = Idempotence(duration_s=10, entries_max=2)
+    pairs.record(b"p", b"i", make_id(1000, 0))
+    pairs.record(b"q", b"i", make_id(1001, 0))
+    pairs.expire(10_999)
+    assert list(pairs.producers) == [b"p", b"q"]
+    pairs.expire(11_000)
+    assert list(pairs.producers) == [b"q"]
 
 
 def test_a_copy_of_the_pairs_is_one_of_its_own() -> None:
