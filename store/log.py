@@ -95,7 +95,7 @@ class EntryLog:
 
         A chunk nothing was deleted from need not be unpacked to tell (benchmark row XCLAIM).
         """
-        if not self.first_id <= entry_id <= self.last_id:
+        if not self.first_id <= entry_id <= self.last_id or not self.length:
             return False
         chunk = self._chunks[bisect_right(self._first_ids, entry_id) - 1]
         if chunk.dead is None and not self.has_strays:
@@ -107,7 +107,9 @@ class EntryLog:
 
         False means that each must be asked for (benchmark row XAUTOCLAIM).
         """
-        if self._has_gaps or self.has_strays or not self.first_id <= first_id <= last_id <= self.last_id:
+        if self._has_gaps or self.has_strays or not self.length:
+            return False
+        if not self.first_id <= first_id <= last_id <= self.last_id:
             return False
         chunks = self._chunks[self._chunk_index(first_id) : self._chunk_index(last_id) + 1]
         return all(chunk.dead is None for chunk in chunks)
@@ -145,7 +147,7 @@ class EntryLog:
             pieces.append(chunk.body().slice(low, high))
             taken += high - low
             if len(pieces) == PIECES_AT_ONCE_MAX:
-                rest_count, rest = _cut(spans, count - taken if count > 0 else -1)
+                rest_count, rest = _cut(spans, count - taken)
                 pieces.append(_slices(rest))
                 return taken + rest_count, pieces
         return taken, pieces

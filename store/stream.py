@@ -164,8 +164,6 @@ class Stream:
             return None
         if entry_id == self.last_id:
             return added
-        if entry_id > self.last_id:
-            return None
         if not self.max_deleted_id or self.max_deleted_id < log.first_id:
             if entry_id < log.first_id:
                 return added - log.length

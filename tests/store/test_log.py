@@ -119,6 +119,19 @@ def test_a_body_comes_out_of_its_packed_form_as_it_went_in() -> None:
     assert (twin.ms, twin.seq, twin.ends, twin.data) == (body.ms, body.seq, body.ends, body.data)
 
 
+def test_an_empty_log_has_no_entry_not_even_of_the_smallest_id() -> None:
+    """Goal: nobody is told of the entry 0-0, which only a forged payload of RESTORE can name."""
+    emptied = EntryLog()
+    emptied.append(make_id(1, 0), entry_of(make_id(1, 0)))
+    emptied.trim_head(1)
+    for log in (EntryLog(), emptied):
+        assert (ID_MIN in log, log.get(ID_MIN), log.delete(ID_MIN)) == (False, None, False)
+        assert (log.still_has(ID_MIN), log.still_has_all(ID_MIN, ID_MIN)) == (False, False)
+        assert (log.read(ID_MIN, ID_MAX), log.read_back(ID_MIN, ID_MAX)) == ((0, []), (0, []))
+        assert (log.ids(ID_MIN, ID_MAX), log.count_between(ID_MIN, ID_MAX)) == ([], 0)
+        log.check()
+
+
 def test_a_copy_and_its_original_grow_apart() -> None:
     log = EntryLog()
     for ms in range(1, 6):

@@ -113,6 +113,23 @@ def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> Non
     stream.check()
 
 
+@pytest.mark.parametrize("references", [References.KEEP, References.DELETE])
+def test_a_node_that_has_become_empty_stays_once_enough_has_gone(references: References) -> None:
+    """Asked of Redis 8.10.2: an entry that was deleted holds back the node, and what is trimmed leaves it empty."""
+    stream = Stream(StreamLimits(node_entries_max=3))
+    for ms in range(1, 10):
+        add(stream, b"%d-1" % ms)
+    group = stream.groups[b"g"] = Group(b"g", make_id(9, 1))
+    group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    stream.delete(make_id(6, 1))
+    assert trim(stream, Trim(id_min=make_id(6, 0), references=References.ACKED)) == (4, make_id(5, 1))
+    assert trim(stream, Trim(length_max=3, references=references))[0] == 1
+    assert [(node.first_id, node.live) for node in stream.nodes.nodes] == [(make_id(4, 1), 0), (make_id(7, 1), 3)]
+    assert trim(stream, Trim(length_max=2, references=references))[0] == 1
+    assert [(node.first_id, node.live) for node in stream.nodes.nodes] == [(make_id(7, 1), 2)]
+    stream.check()
+
+
 def test_a_trim_that_leaves_the_first_node_counts_no_entries_for_it() -> None:
     stream = hundred(StreamLimits(node_entries_max=10))
     stream.settle_nodes()
