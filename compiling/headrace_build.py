@@ -59,7 +59,7 @@ HOT_MODULES: Final = {
         "blocking", "calls", "claim", "claim_log", "client", "context", "durations", "group_read", "group_read_new",
         "lookup", "numbers", "pending", "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
     ),
-    "server": ("connection", "dispatch", "session", "stats", "turns", "waiters"),
+    "server": ("connection", "dispatch", "pushes", "serving", "session", "stats", "turns", "waiters"),
 }  # fmt: skip
 """By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
 

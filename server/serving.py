@@ -6,7 +6,7 @@ Who waits for what is kept by `Waiters`; what a run does is the dispatcher's aff
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..commands.blocking import Blocked
 from ..commands.calls import count_call, count_commands, failed
@@ -33,7 +33,7 @@ round, so reaching this means that a re-run signals its own key for ever."""
 class Unblocked(ReplyError):
     """CLIENT UNBLOCK id ERROR."""
 
-    prefix = b"UNBLOCKED"
+    prefix: ClassVar[bytes] = b"UNBLOCKED"
 
     def __init__(self) -> None:
         super().__init__(b"client unblocked via CLIENT UNBLOCK")

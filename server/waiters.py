@@ -8,7 +8,6 @@ in vain goes to the end of its lines, as in Redis.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from typing import Final
 
 from ..commands.blocking import Blocked
@@ -22,16 +21,18 @@ LineKey = tuple[int, bytes]
 """(database index, key)."""
 
 
-@dataclass(slots=True, eq=False)
 class Waiter:
     """One blocked read."""
 
-    client: Client
-    db_index: int
-    blocked: Blocked
-    ticket: int = 0
-    """Renewed whenever the waiter joins its lines: timer entries with an older ticket are void."""
-    lines: list[LineKey] = field(default_factory=list)
+    __slots__ = ("blocked", "client", "db_index", "lines", "ticket")
+
+    def __init__(self, client: Client, db_index: int, blocked: Blocked) -> None:
+        self.client = client
+        self.db_index = db_index
+        self.blocked = blocked
+        self.ticket = 0
+        """Renewed whenever the waiter joins its lines: timer entries with an older ticket are void."""
+        self.lines: list[LineKey] = []
 
 
 class Waiters:

@@ -12,6 +12,8 @@ The texts are Redis' own, byte for byte: clients match on them, so they are an A
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 def shown(word: bytes) -> bytes:
     """A word of the request as an error text repeats it: Redis prints C strings, which end at their first NUL."""
@@ -21,7 +23,7 @@ def shown(word: bytes) -> bytes:
 class ReplyError(Exception):
     """An error reply. `wire_text` is what follows the `-`, prefix included, without CR LF."""
 
-    prefix = b"ERR"
+    prefix: ClassVar[bytes] = b"ERR"
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode("utf-8", "replace"))

@@ -235,7 +235,7 @@ def test_what_chunks_take_beside_their_entries_is_counted(monkeypatch: pytest.Mo
         finally:
             tracemalloc.stop()
             chunk_module.pack_sealed(True)
-        assert held * 0.9 <= counted <= held * 1.2  # tracemalloc does not see what the allocator rounds up
+        assert held * 0.9 <= counted <= held * 1.25  # tracemalloc does not see what the allocator rounds up
 
 
 def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:
