@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from ..protocol.packing import BULK_HEADERS, pack_added, pack_command
+from ..protocol.packing import pack_added, pack_command
 from ..protocol.replies import Reply
 from ..store import events
 from ..store.errors import GenericError, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
-from ..store.ids import StreamID, format_id
+from ..store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id
 from ..store.stream import References, Stream
 from ..store.trimming import Trim, default_limit, trim
 from .context import Context
@@ -93,7 +93,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         stream = Stream(context.stream_limits)
         stream.used_ms = context.now_ms
-    _, id_bulk, record = _append_next(context, stream, argv, 2, 3)
+    id_bulk, record = _append_next(context, stream, argv, 2, 3)
     if is_new:
         db.put(key, stream)
     context.effects.append((db.index, record))
@@ -103,20 +103,15 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     return (id_bulk,)
 
 
-def _append_next(
-    context: Context, stream: Stream, argv: list[bytes], id_at: int, pairs_at: int
-) -> tuple[bytes, bytes, bytes]:
-    """Add the fields and values from `argv[pairs_at]` on under the next ID. Answers that ID, as text and as a bulk
-    string, and the record: what stands before `argv[id_at]`, the ID, and the pairs. Raises GenericError, with nothing
-    added."""
+def _append_next(context: Context, stream: Stream, argv: list[bytes], id_at: int, pairs_at: int) -> tuple[bytes, bytes]:
+    """Add the fields and values from `argv[pairs_at]` on under the next ID. Answers that ID as a bulk string, and the
+    record: what stands before `argv[id_at]`, the ID, and the pairs. Raises GenericError, with nothing added."""
     entry_id = stream.next_id(context.now_ms)
-    id_text = format_id(entry_id)
-    id_bulk = BULK_HEADERS[len(id_text)] + id_text + b"\r\n"
-    entry, record = pack_added(argv, id_at, pairs_at, id_bulk)
+    id_bulk, entry, record = pack_added(argv, id_at, pairs_at, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
     if len(entry) > ENTRY_SIZE_MAX:
         _require_entry_size(argv[pairs_at:])
     stream.append(entry_id, entry)
-    return id_text, id_bulk, record
+    return id_bulk, record
 
 
 def _is_plainly_capped(context: Context, argv: list[bytes]) -> bool:
@@ -137,13 +132,13 @@ def _xadd_capped(context: Context, argv: list[bytes], stream: Stream) -> Reply:
     """`XADD key MAXLEN ~ n * field value ...` on a stream that is there: most bounded streams are fed by nothing else
     (benchmark row XADD MAXLEN ~)."""
     db, key = context.db, argv[1]
-    id_text, id_bulk, _ = _append_next(context, stream, argv, 5, 6)
+    id_bulk, _ = _append_next(context, stream, argv, 5, 6)
     removed, _ = trim(stream, _cap(argv[4], default_limit(context.stream_limits.node_entries_max)))
     db.touch(key, events.XADD)
     if removed:
         db.announce(events.XTRIM, key)
     db.signal_ready(key)
-    context.log(argv[0], key, argv[2], b"=", b"%d" % stream.log.length, id_text, *argv[6:])
+    context.log(argv[0], key, argv[2], b"=", b"%d" % stream.log.length, format_id(stream.last_id), *argv[6:])
     return (id_bulk,)
 
 
@@ -175,7 +170,7 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     if known_id is not None:
         stream.idempotence.duplicates += 1
         return format_id(known_id)
-    _, id_bulk, record = _append_next(context, stream, argv, 5, 6)
+    id_bulk, record = _append_next(context, stream, argv, 5, 6)
     stream.idempotence.record(producer_id, iid, stream.last_id)
     context.effects.append((db.index, record))
     if db.is_observed:

@@ -9,6 +9,8 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.string cimport memcpy
 
+ctypedef unsigned long long u64
+
 cdef enum:
     SIZE_DIGITS_MAX = 18
     # Digits of a length that surely fits 64 bits; a longer one is left to the careful way.
@@ -83,7 +85,7 @@ def split(bytes data, Py_ssize_t bulk_size_max):
     return requests, taken
 
 
-cdef inline Py_ssize_t count_digits(Py_ssize_t number) noexcept:
+cdef inline Py_ssize_t count_digits(u64 number) noexcept:
     cdef Py_ssize_t digits = 1
     while number >= 10:
         number //= 10
@@ -91,16 +93,22 @@ cdef inline Py_ssize_t count_digits(Py_ssize_t number) noexcept:
     return digits
 
 
+cdef inline char *write_number(char *at, u64 number) noexcept:
+    """Its digits; answers where they end."""
+    cdef char *end = at + count_digits(number)
+    at = end
+    while True:
+        at -= 1
+        at[0] = c'0' + <char>(number % 10)
+        number //= 10
+        if not number:
+            return end
+
+
 cdef inline char *write_header(char *at, char mark, Py_ssize_t number) noexcept:
     """`$5` or `*3` with its CR LF; answers where it ends."""
-    cdef Py_ssize_t digits = count_digits(number)
-    cdef char *last = at + digits
     at[0] = mark
-    while last > at:
-        last[0] = c'0' + <char>(number % 10)
-        number //= 10
-        last -= 1
-    at += digits + 1
+    at = write_number(at + 1, number)
     at[0] = c'\r'
     at[1] = c'\n'
     return at + 2
@@ -144,23 +152,30 @@ def pack_command(words not None):
     return packed
 
 
-def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, bytes id_bulk not None):
-    """The entry that an XADD adds, in its reply form, and the record of it, which repeats `argv[:id_at]`, names the ID
-    and then has the fields and values, `argv[pairs_at:]`. `id_bulk` is the ID as a bulk string.
+def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, u64 ms, u64 seq):
+    """What an XADD leads to: the ID `ms-seq` as a bulk string; the entry in its reply form; and the record of it, which
+    repeats `argv[:id_at]`, names the ID and then has the fields and values, `argv[pairs_at:]`.
     """
     cdef Py_ssize_t count = len(argv)
-    cdef Py_ssize_t id_size = PyBytes_GET_SIZE(id_bulk)
+    cdef Py_ssize_t text_size = count_digits(ms) + 1 + count_digits(seq)
+    cdef Py_ssize_t id_size = count_digits(text_size) + text_size + 5
     cdef Py_ssize_t pairs_count = count - pairs_at
     cdef Py_ssize_t pairs_size = packed_size(argv, pairs_at, count)
     cdef Py_ssize_t start_size = packed_size(argv, 0, id_at)
     cdef Py_ssize_t record_count = id_at + 1 + pairs_count
+    cdef bytes id_bulk = PyBytes_FromStringAndSize(NULL, id_size)
     cdef bytes entry = PyBytes_FromStringAndSize(NULL, 4 + id_size + count_digits(pairs_count) + 3 + pairs_size)
     cdef bytes record = PyBytes_FromStringAndSize(
         NULL, count_digits(record_count) + 3 + start_size + id_size + pairs_size
     )
     cdef char *id_bytes = PyBytes_AS_STRING(id_bulk)
-    cdef char *at = write_header(PyBytes_AS_STRING(entry), c'*', 2)
+    cdef char *at = write_number(write_header(id_bytes, c'$', text_size), ms)
     cdef char *pairs
+    at[0] = c'-'
+    at = write_number(at + 1, seq)
+    at[0] = c'\r'
+    at[1] = c'\n'
+    at = write_header(PyBytes_AS_STRING(entry), c'*', 2)
     memcpy(at, id_bytes, id_size)
     pairs = write_header(at + id_size, c'*', pairs_count)
     write_words(pairs, argv, pairs_at, count)
@@ -168,7 +183,7 @@ def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, bytes 
     at = write_words(at, argv, 0, id_at)
     memcpy(at, id_bytes, id_size)
     memcpy(at + id_size, pairs, pairs_size)
-    return entry, record
+    return id_bulk, entry, record
 
 
 def pack_adds(

@@ -51,17 +51,19 @@ def pack_command(words: list[bytes] | tuple[bytes, ...]) -> bytes:
     return packed
 
 
-def pack_added(argv: list[bytes], id_at: int, pairs_at: int, id_bulk: bytes) -> tuple[bytes, bytes]:
-    """The entry that an XADD adds, in its reply form, and the record of it, which repeats `argv[:id_at]`, names the ID
-    and then has the fields and values, `argv[pairs_at:]`. `id_bulk` is the ID as a bulk string.
+def pack_added(argv: list[bytes], id_at: int, pairs_at: int, ms: int, seq: int) -> tuple[bytes, bytes, bytes]:
+    """What an XADD leads to: the ID `ms-seq` as a bulk string; the entry in its reply form; and the record of it, which
+    repeats `argv[:id_at]`, names the ID and then has the fields and values, `argv[pairs_at:]`.
     """
+    id_text = b"%d-%d" % (ms, seq)
+    id_bulk = b"$%d\r\n%b\r\n" % (len(id_text), id_text)
     pairs = pack_command(argv[pairs_at:])
     start = pack_command(argv[:id_at])
     count = len(argv) - pairs_at
     entry = b"*2\r\n" + id_bulk + pairs
     # Without the header that each of the two has for itself.
     start, rest = start[len(b"*%d\r\n" % id_at) :], pairs[len(b"*%d\r\n" % count) :]
-    return entry, b"*%d\r\n" % (id_at + 1 + count) + start + id_bulk + rest
+    return id_bulk, entry, b"*%d\r\n" % (id_at + 1 + count) + start + id_bulk + rest
 
 
 def pack_adds(key: bytes, data: bytes | bytearray, ends: Sequence[int], low: int, high: int) -> bytes:

@@ -50,7 +50,8 @@ def test_an_added_entry_is_its_reply_and_its_record(form: ModuleType, pairs_coun
     pairs = [b"%d" % 7**index for index in range(pairs_count)]
     for before in ([b"*"], [b"IDMP", b"p", b"i", b"*"]):
         argv = [b"xadd", b"key", *before, *pairs]
-        entry, record = form.pack_added(argv, 1 + len(before), 2 + len(before), b"$3\r\n5-1\r\n")
+        id_bulk, entry, record = form.pack_added(argv, 1 + len(before), 2 + len(before), 5, 1)
+        assert id_bulk == b"$3\r\n5-1\r\n"
         assert record == packing.pack_command([*argv[: 1 + len(before)], b"5-1", *pairs])
         assert entry == b"*2\r\n$3\r\n5-1\r\n" + packing.pack_command(pairs)
 
@@ -63,7 +64,7 @@ def test_entries_of_a_chunk_become_the_records_that_add_them(form: ModuleType, k
     for number in range(60):
         pairs = [rnd.choice([b"", b"\r\n*2", b"v" * rnd.randrange(2000)]) for _ in range(2 * rnd.choice([1, 3, 4, 50]))]
         argv = [b"XADD", b"a \r\nkey", b"%d-%d" % (10 ** (number // 4), number), *pairs]
-        entries.append(form.pack_added(argv, 2, 3, packing.pack_command([argv[2]])[4:])[0])
+        entries.append(form.pack_added(argv, 2, 3, 10 ** (number // 4), number)[1])
         commands.append(packing.pack_command(argv))
     data, ends = kind(b"".join(entries)), array("Q", accumulate(map(len, entries)))
     for low, high in [(0, 60), (0, 1), (59, 60), (7, 31)]:
@@ -87,6 +88,17 @@ def test_no_entry_is_read_beyond_the_data(low: int, high: int) -> None:
         frames.pack_adds(b"s", b"*2\r\n$99\r\n1-1\r\n*2\r\n", array("Q", [18]), 0, 1)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ms", [0, 9, 10, 1_700_000_000_000, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("seq", [0, 99, 100, 2**64 - 1])
+def test_an_added_entry_has_its_id_in_all_three_places(form: ModuleType, ms: int, seq: int) -> None:
+    text = b"%d-%d" % (ms, seq)
+    id_bulk, entry, record = form.pack_added([b"XADD", b"s", b"*", b"f", b"v"], 2, 3, ms, seq)
+    assert id_bulk == b"$%d\r\n%b\r\n" % (len(text), text)
+    assert entry == b"*2\r\n" + id_bulk + packing.pack_command([b"f", b"v"])
+    assert record == packing.pack_command([b"XADD", b"s", text, b"f", b"v"])
+
+
 @pytest.mark.skipif(frames is None, reason="not compiled")
 @pytest.mark.parametrize("words", [["text"], [b"a", 5], [None], [bytearray(b"a")], 5, None])
 def test_only_bytes_are_packed(words: object) -> None:
@@ -94,7 +106,7 @@ def test_only_bytes_are_packed(words: object) -> None:
         frames.pack_command(words)  # type: ignore[arg-type]
     if type(words) is list:
         with pytest.raises(TypeError):
-            frames.pack_added([b"XADD", b"s", b"*", *words], 2, 3, b"$3\r\n5-1\r\n")
+            frames.pack_added([b"XADD", b"s", b"*", *words], 2, 3, 5, 1)
 
 
 def test_no_list_is_made_for_arguments_that_did_not_come() -> None:
