@@ -86,7 +86,7 @@ def count_run(
                 continued = (added, node_size)
             else:
                 opened.append((first_row, added, node_size, names))
-            if pairs[::2] != names or not names:
+            if pairs[::2] != names:
                 names = pairs[::2]
             first_row, first_ms, first_seq = row, ms[row], seq[row]
             live = total = added = 0

@@ -39,6 +39,7 @@ SINGLE = {b"a", b"b", b"-", b"[", b"]", b"^", b"\\"}
         (b"[^a", SINGLE - {b"a"}),
         (b"[^", SINGLE),
         (b"[^]", SINGLE),
+        (b"[^]b", {b"ab"}),
         (b"[]", set()),
         (b"[]]", set()),
         (b"*[]", set()),

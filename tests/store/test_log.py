@@ -146,6 +146,21 @@ def test_a_copy_and_its_original_grow_apart() -> None:
         assert list(each.entries(ID_MIN, ID_MAX)) == [(entry_id, entry_of(entry_id)) for entry_id in ids]
 
 
+def test_it_is_plain_that_nothing_is_missing_until_something_goes_that_is_not_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 2)
+    log = EntryLog()
+    for ms in range(1, 12):
+        log.append(make_id(ms, 0), entry_of(make_id(ms, 0)))
+    plain = []
+    for deleted in (1, 2, 6, 5, 3):
+        assert log.delete(make_id(deleted, 0))
+        plain.append([log.still_has_all(make_id(first, 0), make_id(11, 0)) for first in (4, 6, 7)])
+    # The first two went from the head, chunk and all; the sixth has left a hole, and the fifth a chunk between others.
+    assert plain == [[True] * 3, [True] * 3, [False, False, True], [False] * 3, [False] * 3]
+
+
 def test_neighbours_are_had_in_one_piece_and_others_in_as_many_as_there_are() -> None:
     log = EntryLog()
     ids = [make_id(ms, 0) for ms in range(1, 101)]

@@ -63,6 +63,7 @@ def test_differences_of_ids_wrap_as_signed_numbers() -> None:
         (Trim(length_max=91, approximate=True), 0),
         (Trim(length_max=90, approximate=True), 10),
         (Trim(length_max=55, approximate=True, limit=25), 20),
+        (Trim(length_max=55, approximate=True, limit=20), 20),
         (Trim(length_max=55, approximate=True, limit=9), 0),
         (Trim(length_max=55), 45),
         (Trim(id_min=make_id(35, 0), approximate=True), 30),
@@ -77,6 +78,7 @@ def test_differences_of_ids_wrap_as_signed_numbers() -> None:
         (Trim(id_min=make_id(35, 0), approximate=True, references=References.ACKED), 34),
         (Trim(length_max=55, approximate=True, references=References.DELETE), 45),
         (Trim(length_max=55, approximate=True, references=References.DELETE, limit=45), 40),
+        (Trim(length_max=55, approximate=True, references=References.DELETE, limit=40), 40),
     ],
 )
 def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(request_: Trim, removed: int) -> None:
@@ -100,7 +102,7 @@ def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> No
     stream = hundred(StreamLimits(node_entries_max=10))
     group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
     group.pending.deliver([make_id(ms, 1) for ms in range(1, 6)], group.add_consumer(b"c", 1), time_ms=1, count=1)
-    assert trim(stream, Trim(length_max=94, references=References.ACKED)) == (5, make_id(10, 1))
+    assert trim(stream, Trim(length_max=91, references=References.ACKED)) == (5, make_id(10, 1))
     assert len(stream) == 95
 
 
@@ -110,6 +112,23 @@ def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> Non
     group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 1), time_ms=1, count=1)
     assert trim(stream, Trim(length_max=70, references=References.ACKED)) == (30, make_id(31, 1))
     assert [(node.first_id, node.live) for node in stream.nodes.nodes[:2]] == [(make_id(1, 1), 1), (make_id(31, 1), 9)]
+    stream.check()
+
+
+def test_each_node_has_the_entries_that_are_left_of_its_own() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    add(stream, b"101-1")
+    for ms in (*range(11, 21), *range(22, 30)):
+        stream.delete(make_id(ms, 1))
+    assert [node.live for node in stream.nodes.nodes] == [10, 2, *[10] * 7, 1]
+    for references in (References.KEEP, References.DELETE):  # nothing behind what exceeds the limit goes
+        assert trim(stream, Trim(length_max=0, approximate=True, limit=9, references=references)) == (0, 0)
+    assert trim(stream, Trim(length_max=79)) == (4, 0)
+    assert [node.live for node in stream.nodes.nodes] == [6, 2, *[10] * 7, 1]
+    assert trim(stream, Trim(length_max=73, approximate=True)) == (6, 0)
+    assert trim(stream, Trim(length_max=71, approximate=True)) == (2, 0)
+    assert trim(stream, Trim(length_max=62, approximate=True)) == (0, 0)
+    assert [node.live for node in stream.nodes.nodes] == [*[10] * 7, 1]
     stream.check()
 
 
@@ -135,10 +154,21 @@ def test_a_trim_that_leaves_the_first_node_counts_no_entries_for_it() -> None:
     stream.settle_nodes()
     add(stream, b"101-1")
     assert trim(stream, Trim(length_max=92, approximate=True)) == (0, 0)
+    assert trim(stream, Trim(length_max=101)) == (0, 0)
     assert stream.has_unsettled
     assert trim(stream, Trim(length_max=91, approximate=True)) == (10, 0)
     assert not stream.has_unsettled
     assert trim(stream, Trim(length_max=90, approximate=True, references=References.DELETE)) == (1, make_id(11, 1))
+
+
+def test_nodes_with_few_entries_left_go_when_their_turn_comes() -> None:
+    stream = hundred(StreamLimits(node_entries_max=10))
+    for ms in (*range(1, 9), *range(21, 29)):
+        stream.delete(make_id(ms, 1))
+    assert [node.live for node in stream.nodes.nodes[:4]] == [2, 10, 2, 10]
+    assert trim(stream, Trim(length_max=83, approximate=True)) == (0, 0)
+    assert trim(stream, Trim(length_max=75, approximate=True)) == (2, 0)
+    assert trim(stream, Trim(length_max=70, approximate=True)) == (12, 0)
 
 
 def test_the_limit_that_tilde_implies_is_a_hundred_nodes() -> None:
@@ -348,7 +378,7 @@ STEPS = [0, 1, 126, 127, 128, 129, 4095, 4096, 2**15 - 1, 2**15, 2**23 - 1, 2**2
 @pytest.mark.parametrize(
     "ids",
     [
-        *([make_id(ms, 1) for ms in range(1, count + 1)] for count in (1, 126, 127, 128, 129, 200)),
+        *([make_id(ms, 1) for ms in range(1, count + 1)] for count in (1, 126, 127, 128, 129, 4095, 4096, 4097)),
         *([make_id(5, 1), make_id(5 + step, 2)] for step in STEPS),
         *([make_id(5, 2**62), make_id(6, 2**62 + step)] for step in STEPS),
         *([make_id(5, 2**62), make_id(6, 2**62 - step)] for step in STEPS),

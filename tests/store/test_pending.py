@@ -124,6 +124,18 @@ def test_deliveries_are_those_of_owners_and_those_released() -> None:
     assert pending.deliveries_count == 3
 
 
+def test_an_id_that_comes_back_is_listed_once() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
+    for entry_id in (3, 1):
+        pending.drop(entry_id)
+        pending.deliver([entry_id], consumer, time_ms=20, count=1)
+    assert (pending.listed_count, len(consumer.ids)) == (5, 5)  # what stands there twice, until it is read
+    assert pending.first_ids(0, 9) == [entry_id for entry_id, _ in pending.walk()] == [1, 2, 3]
+    assert list(pending.owned_ids(consumer, 0)) == [1, 2, 3]
+    assert (pending.listed_count, len(consumer.ids)) == (3, 3)
+
+
 def test_what_is_taken_apart_is_all_there_was_and_leaves_an_empty_list() -> None:
     pending, consumers = PendingEntries(), {name: Consumer(name, 0) for name in (b"a", b"b")}
     for number, consumer in enumerate(consumers.values()):

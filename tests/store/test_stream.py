@@ -54,6 +54,16 @@ def test_generated_ids_never_go_back_when_the_clock_does() -> None:
         stream.next_id(8)
 
 
+def test_only_an_entry_that_is_there_is_deleted_and_remembered() -> None:
+    stream, _ = five()
+    assert [stream.delete(make_id(ms, 1)) for ms in (6, 3, 3, 2, 0)] == [False, True, False, True, False]
+    assert stream.max_deleted_id == make_id(3, 1)
+    assert not stream.remove(make_id(9, 9), keep_node=False)
+    assert stream.remove(make_id(4, 1), keep_node=False)
+    assert (len(stream), stream.max_deleted_id) == (2, make_id(3, 1))
+    stream.check()
+
+
 def test_lag_of_a_new_group_is_the_length_and_reading_makes_it_exact() -> None:
     stream, group = five()
     assert (group.entries_read, stream.lag(group)) == (-1, 5)
@@ -161,6 +171,8 @@ def test_setting_the_last_id_to_what_it_is_changes_nothing() -> None:
 
 
 def test_a_hole_is_ahead_while_there_is_an_entry_at_all() -> None:
+    stream, group = five()
+    assert not stream.has_hole_ahead(group)
     stream, group = five("1-1", 1)
     for text in ("2-1", "3-1", "4-1", "5-1"):
         delete(stream, text)
@@ -244,6 +256,8 @@ def test_a_copy_shares_nothing() -> None:
 
 def test_the_automatic_idempotent_id_is_that_of_redis_and_ignores_the_order_of_pairs() -> None:
     assert automatic_iid([b"f", b"v"]).hex() == "6e95729ee727f0814aedffba55730079"
+    assert automatic_iid([b"a", b"1", b"b", b"2", b"c", b"3"]).hex() == "021fe0625ffb3a1d870f793875991bfb"
+    assert automatic_iid([b"name", b"value"] * 2).hex() == "32689fc5675f1aafd68c763039b9bdc3"
     assert automatic_iid([b"a", b"1", b"b", b"2"]) == automatic_iid([b"b", b"2", b"a", b"1"])
     assert automatic_iid([b"a", b"1", b"b", b"2"]) != automatic_iid([b"a", b"2", b"b", b"1"])
 
