@@ -118,10 +118,17 @@ class Context:
         """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
         if self.image is None or not row.is_write:
             return
+        if row.has_one_key:
+            self._preserve(argv[1])
+            return
         for key, _ in find_keys(row, argv):
-            value = self.db.keys.get(key)
-            if type(value) is Stream:
-                self.image.preserve(value)
+            self._preserve(key)
+
+    def _preserve(self, key: bytes) -> None:
+        stream = self.db.streams.get(key)
+        if stream is not None and stream.image_number < Stream.newest_image_number:
+            assert self.image is not None
+            self.image.preserve(stream)
 
     def recount(self, row: Row, argv: list[bytes]) -> None:
         """To be called after a write while `is_counting`: what its streams take now."""

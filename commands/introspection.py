@@ -9,9 +9,9 @@ from ..store.errors import GenericError, syntax_error
 from ..store.glob import matches
 from .categories import acl_categories
 from .context import Context
-from .keys import NOT_KEY, access_names, access_of, find_keys, key_range
+from .keys import access_names, access_of, find_keys, key_range
 from .lookup import named_row
-from .table import TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
+from .table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
 
 KEY_SPEC_NOTES: Final = {
     "EVAL": b"We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",

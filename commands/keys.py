@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from .numbers import parse_integer
-from .table import KeySpec, Row
+from .table import NOT_KEY, KeySpec, Row
 
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
 """Words that may stand before STREAMS in XREAD and XREADGROUP, and how many follow each: `COUNT streams` has no key."""
 
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 """Key-spec flags that COMMAND prints in capitals; the others it prints in small letters."""
-
-NOT_KEY: Final = "not_key"
-"""A spec that finds shard channels, for cluster clients that look for them as for keys."""
 
 VARIABLE: Final = "variable_flags"
 """The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition."""
@@ -28,9 +25,9 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
 
     Empty where the arguments name none, which for a command that has keys means that they are wrong.
     """
+    if row.has_one_key:
+        return [(argv[1], row.keys[0])]
     specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
-    if len(specs) == 1 and specs[0].first == specs[0].last == 1:  # Nearly all.
-        return [(argv[1], specs[0])]
     return [(argv[position], spec) for spec in specs for position in _positions(spec, argv)]
 
 

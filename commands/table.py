@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import Reply
 from .durations import Durations
@@ -56,6 +56,10 @@ class Flag(FlagEnum):
 NO_FLAGS = Flag(0)
 
 
+NOT_KEY: Final = "not_key"
+"""A spec that finds shard channels, for cluster clients that look for them as for keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeySpec:
     """Where the keys are. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
@@ -72,6 +76,11 @@ class KeySpec:
     keyword: bytes | None = None
     start: int = 0
     count_at: int | None = None
+
+    @property
+    def is_first_argument(self) -> bool:
+        """Whether it is the first argument, alone, and a key."""
+        return self.first == self.last == 1 and NOT_KEY not in self.access
 
 
 NO_KEYS: tuple[KeySpec, ...] = ()
@@ -122,6 +131,8 @@ class Row:
     name_lower: bytes = b""
     """As error texts and COMMAND print it: `xgroup|create`."""
     is_write: bool = False
+    has_one_key: bool = False
+    """Its only key is its first argument, as of nearly all."""
     flag_bits: int = 0
     """`flags` as a number, for what is asked before every command: an enumeration takes half a microsecond each."""
     durations: Durations = field(default_factory=Durations)
@@ -133,6 +144,7 @@ class Row:
     def __post_init__(self) -> None:
         self.name_lower = self.name.lower().encode()
         self.is_write = bool(self.flags & Flag.WRITE)
+        self.has_one_key = len(self.keys) == 1 and self.keys[0].is_first_argument
         self.flag_bits = self.flags.value
 
     @property

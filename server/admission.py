@@ -126,7 +126,6 @@ class Admission:
             and client.tracking is None
             and not self.context.monitors.clients
             and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
-            and self.context.image is None
         )
 
 

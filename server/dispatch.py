@@ -128,7 +128,7 @@ class Dispatcher:
         effects, waiting = context.effects, self.waiters.by_client
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
-        db = client.db
+        db, image = client.db, context.image
         units_end = large_size = 0
         uncounted = len(requests)
         iterator = iter(requests)
@@ -149,13 +149,15 @@ class Dispatcher:
                     uncounted = 0
                     self._stop(session, argv, iterator, after)
                     break
-                encode, db = ENCODERS[client.protocol], client.db
+                encode, db, image = ENCODERS[client.protocol], client.db, context.image
                 started_ns = read_clock()
                 if started_ns - began_ns > TURN_NS and uncounted:
                     uncounted = 0
                     self._leave_for_later(session, iterator)
                 continue
             handler, _, _, row, short_calls = found
+            if image is not None:
+                context.preserve(row, argv)
             try:
                 reply = handler(context, argv)
             except ReplyError as error:

@@ -66,7 +66,6 @@ class JobRunner:
         """Start a job; there must be none."""
         self.job = job
         self._server.context.image = job.image
-        self._server.dispatcher.refresh_clients()
         self._schedule(REST_S_MIN)
 
     def _schedule(self, delay_s: float) -> None:
@@ -102,7 +101,6 @@ class JobRunner:
         self.job.image.close()
         self.job = None
         self._server.context.image = None
-        self._server.dispatcher.refresh_clients()
 
     def complete(self) -> None:
         """Run the present job to its end while everybody waits."""
