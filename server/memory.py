@@ -22,9 +22,13 @@ from ..store.errors import ReplyError
 
 if TYPE_CHECKING:
     from .app import Server
+    from .session import Session
 
 STREAM_COUNT_PER_TURN: Final = 500
 """Streams looked at in one turn of the periodic work: about a millisecond."""
+
+CLIENT_COUNT_PER_TURN: Final = 1000
+"""Clients looked at in one turn, likewise."""
 
 STREAM_COUNT_AT_ONCE_MAX: Final = 10_000
 """With more streams than this, somebody who asks for the figure gets what the last turns have found."""
@@ -53,6 +57,12 @@ class Memory:
         self._on_tight = on_tight
         self._round: list[tuple[Database, bytes]] = []
         """Streams still to be looked at in this round."""
+        self._clients_round: list[Session] = []
+        """Clients still to be looked at in this round."""
+        self._clients_sum = 0
+        """What those have that were looked at in this round."""
+        self._clients_size = 0
+        """What all had in the last round."""
         self._rest_size = 0
         """All but keys and values, as of the last turn."""
         self.is_tight = False
@@ -69,7 +79,8 @@ class Memory:
     def clients_size(self) -> int:
         """What clients have sent and not run, and got and not read, what they listen to and what they may cache."""
         tracked_size = self._server.context.tracking.memory_size
-        return tracked_size + sum(client.memory_size for client in self._server.clients.values())
+        sessions = self._server.dispatcher.sessions.values()
+        return tracked_size + sum(session.client.memory_size for session in sessions)
 
     @property
     def used_size(self) -> int:
@@ -81,17 +92,17 @@ class Memory:
         databases = self._server.store.databases
         if sum(len(db.streams) for db in databases) <= STREAM_COUNT_AT_ONCE_MAX:
             self.count_all()
-        return self._refresh()
+        return self._refresh(self.clients_size)
 
     def count_all(self) -> None:
         """Look at every stream."""
         for db in self._server.store.databases:
             for stream in db.streams.values():
                 db.recount(stream)
-        self._refresh()
+        self._refresh(self.clients_size)
 
     def cron(self) -> None:
-        """Look at the next streams, and at how near the limit is."""
+        """Look at the next streams and clients, and at how near the limit is."""
         databases = self._server.store.databases
         if not self._round:
             self._round = [(db, key) for db in databases for key in db.streams]
@@ -100,13 +111,23 @@ class Memory:
             if stream is not None:
                 db.recount(stream)
         del self._round[-STREAM_COUNT_PER_TURN:]
-        self._refresh()
+        self._look_at_clients()
+        self._refresh(self._clients_size + self._server.context.tracking.memory_size)
 
-    def _refresh(self) -> int:
+    def _look_at_clients(self) -> None:
+        if not self._clients_round:
+            self._clients_round, self._clients_sum = list(self._server.dispatcher.sessions.values()), 0
+        for session in self._clients_round[-CLIENT_COUNT_PER_TURN:]:
+            self._clients_sum += session.client.memory_size
+        del self._clients_round[-CLIENT_COUNT_PER_TURN:]
+        if not self._clients_round:
+            self._clients_size = self._clients_sum
+
+    def _refresh(self, clients_size: int) -> int:
         server = self._server
         log_size = 0 if server.log is None else server.log.buffer_size
         keys_size = sum(db.size for db in server.store.databases)
-        self._rest_size = self.dataset_size - keys_size + self.clients_size + unpacked_size() + log_size
+        self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
         self._rest_size += server.context.scripts.cache.size + server.context.scripts.memory_size
         used_size = self._rest_size + keys_size
         if used_size > self.peak_size:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.commands.table import Flag, all_rows
+from headrace.server import memory
 from headrace.server.memory import MARGIN_MIN
 from support.inprocess import Rig
 from support.servers import Server
@@ -153,6 +154,20 @@ def test_streams_are_looked_at_in_turn() -> None:
     for _ in range(3):
         memory.cron()
     assert memory.used_size > counted + 1_200 * 100
+
+
+def test_clients_are_looked_at_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "CLIENT_COUNT_PER_TURN", 2)
+    rig = Rig()
+    callers = [rig.connect() for _ in range(5)]
+    account, counted = rig.server.memory, []
+    callers[0].session.client.query_buffer_size = 1 << 20
+    for _ in range(3):
+        account.cron()
+        counted.append(account._rest_size)
+    assert counted[0] == counted[1] == counted[2] - account.clients_size
+    callers[0].session.client.query_buffer_size = 0
+    assert account.measure() == account.used_size < counted[2]
 
 
 def test_info_shows_what_the_limit_is_compared_with() -> None:
