@@ -311,7 +311,7 @@ class EntryLog:
 
     def _spans(self, start: StreamID, end: StreamID) -> Iterator[Span]:
         """The runs of live entries in a range, ascending."""
-        if start > end or not self.length:
+        if start > end:
             return
         for index in range(self._chunk_index(start), len(self._chunks)):
             chunk = self._chunks[index]

@@ -100,10 +100,7 @@ class SortedIDs:
     def walk(self, start: StreamID, is_member: Callable[[StreamID], bool]) -> Iterator[StreamID]:
         """The IDs from `start` on. Members may leave during the walk, none may enter."""
         ids = self._sorted()
-        index = self._first(is_member)
-        if start > 0:
-            index = max(index, bisect_left(ids, start))
-        for position in range(index, len(ids)):
+        for position in range(max(self._first(is_member), bisect_left(ids, start)), len(ids)):
             if is_member(ids[position]):
                 yield ids[position]
 

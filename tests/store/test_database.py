@@ -75,8 +75,8 @@ def test_reads_are_counted_as_hits_and_misses_where_redis_counts_them() -> None:
     assert (db.hits, db.misses, events) == (4, 0, [])
     assert db.read(b"no", NOW_MS) is db.read_string(b"no", NOW_MS) is db.read_stream(b"no", NOW_MS) is None
     assert (db.hits, db.misses, events) == (4, 3, [(KEY_MISS, b"no")] * 3)
-    assert (db.inspect(b"key:0", NOW_MS), db.inspect(b"no", NOW_MS)) == (b"v", None)
-    assert (db.hits, db.misses, len(events)) == (5, 4, 3)
+    assert (db.inspect(b"key:0", NOW_MS), db.hits, db.misses) == (b"v", 5, 3)
+    assert (db.inspect(b"no", NOW_MS), db.hits, db.misses, len(events)) == (None, 5, 4, 3)
 
 
 def test_a_stream_remembers_when_it_was_last_looked_at() -> None:

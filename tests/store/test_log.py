@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hiredis import pack_command
@@ -144,6 +144,29 @@ def test_a_copy_and_its_original_grow_apart() -> None:
         each.check()
         ids = [make_id(number, 0) for number in ms]
         assert list(each.entries(ID_MIN, ID_MAX)) == [(entry_id, entry_of(entry_id)) for entry_id in ids]
+
+
+@pytest.mark.parametrize("deleted", [(), (1, 4, 5, 8)])
+def test_every_range_has_its_ends_wherever_chunks_begin_and_end(
+    deleted: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 3)
+    log, model = EntryLog(), Model()
+    for ms in range(1, 12):
+        entry_id = make_id(ms, 5)
+        log.append(entry_id, entry_of(entry_id))
+        if ms not in deleted:
+            model.entries[entry_id] = entry_of(entry_id)
+    for ms in deleted:
+        log.delete(make_id(ms, 5))
+    edges = [make_id(ms, seq) for ms in range(1, 12) for seq in (4, 5, 6)]
+    for start, end in product(edges, edges):
+        ids = model.between(start, end)
+        assert log.ids(start, end) == log.read_with_ids(start, end)[0] == ids
+        assert (log.count_between(start, end), joined(log.read_back(start, end)[1])) == (
+            len(ids),
+            model.bytes_of(ids[::-1]),
+        )
 
 
 def test_it_is_plain_that_nothing_is_missing_until_something_goes_that_is_not_the_first(
