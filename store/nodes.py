@@ -30,7 +30,7 @@ ID_SIZE: Final = 16
 """Bytes of an ID as a key of the radix tree."""
 
 NODE_SIZE_UNLIMITED: Final = 2**30
-"""What `stream-node-max-bytes 0` means."""
+"""What `stream-node-max-bytes 0` means, and any number above."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,8 @@ class NodeLedger:
 
     def _add_run(self, ms: array[int], seq: array[int], data: bytes, limits: StreamLimits) -> None:
         """Count entries that follow each other."""
-        size_max, entries_max = limits.node_size_max or NODE_SIZE_UNLIMITED, limits.node_entries_max
+        size_max = min(limits.node_size_max or NODE_SIZE_UNLIMITED, NODE_SIZE_UNLIMITED)
+        entries_max = limits.node_entries_max
         last = self.nodes[-1] if self.nodes else None
         filled: OpenNode | None = None
         if last is not None:

@@ -16,7 +16,7 @@ from headrace.store import nodes, plain_node_counts
 from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
-from headrace.store.nodes import NodeLedger, StreamLimits
+from headrace.store.nodes import NODE_SIZE_UNLIMITED, NodeLedger, StreamLimits
 from headrace.store.plain_node_counts import integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
@@ -183,6 +183,13 @@ def test_a_byte_limit_opens_nodes_as_well() -> None:
     stream = hundred(StreamLimits(node_size_max=60))
     stream.settle_nodes()
     assert [node.live for node in stream.nodes.nodes[:3]] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("size_max", [0, NODE_SIZE_UNLIMITED, NODE_SIZE_UNLIMITED + 1, 2**63 - 1])
+def test_a_byte_limit_beyond_what_a_listpack_takes_is_none(size_max: int) -> None:
+    stream = hundred(StreamLimits(node_size_max=size_max, node_entries_max=40))
+    stream.settle_nodes()
+    assert [node.live for node in stream.nodes.nodes] == [40, 40, 20]
 
 
 def test_neighbouring_nodes_keep_the_names_of_their_fields_once() -> None:
