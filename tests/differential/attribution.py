@@ -49,6 +49,7 @@ class Attribution:
         ran: list[Argv] = []
         if _word(argv) in (b"EXEC", b"DISCARD", b"RESET"):
             ran, self._queue = self._queue, []
+            self._unanswered.extendleft(reversed(_paired(node, ran)[1]))
         return argv, ran
 
 
@@ -56,13 +57,30 @@ def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
     """The reply with what depends on the clock marked, in the replies inside EXEC's as well."""
     if not argv:
         return frame
-    if _word(argv) == b"EXEC" and frame.startswith(b"*") and ran:
-        node = parse(frame)
-        children = node.value or []
-        if len(children) == len(ran):
-            changed = [parse(normalise(render(child), each)) for child, each in zip(children, ran, strict=True)]
-            return render(Node(node.kind, changed))
+    node = parse(frame)
+    if _word(argv) == b"EXEC" and node.kind == b"*" and node.value and ran:
+        found, _ = _paired(node, ran)
+        changed = [parse(normalise(render(child), each)) if each else child for child, each in found]
+        return render(Node(node.kind, changed))
     return normalise(frame, argv)
+
+
+def _paired(node: Node, ran: list[Argv]) -> tuple[list[tuple[Node, Argv]], list[Argv]]:
+    """EXEC's replies, each with the request it answers, and the requests whose replies are still to come.
+
+    Redis announces a reply for each request. UNSUBSCRIBE and its kin have several: they take the places of others,
+    which follow by themselves. Their own have nothing to normalise.
+    """
+    found: list[tuple[Node, Argv]] = []
+    left = deque(ran)
+    for child in node.value if node.kind == b"*" and node.value else ():
+        if _is_subscription(child):
+            found.append((child, []))
+            continue
+        while left and _word(left[0]).lower() in SUBSCRIPTIONS:
+            left.popleft()
+        found.append((child, left.popleft() if left else []))
+    return found, [each for each in left if found and _word(each).lower() not in SUBSCRIPTIONS]
 
 
 def _word(argv: Argv) -> bytes:

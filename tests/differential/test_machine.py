@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from differential.attribution import Attribution, comparable
 from differential.duel import Duel
 from differential.grammar import ROWS
 from differential.left_out import ADMIN_SENT, LEFT_OUT, is_left_out
@@ -69,6 +70,20 @@ def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
     print(f"\n{SEQUENCES_COUNT} sequences, {steps_count} steps, seed {SEED}")
     missing = duel.reach.missing()
     assert not missing or SEQUENCES_COUNT < REACHING_COUNT, f"never taken: {sorted(missing)}"
+
+
+def test_what_may_differ_is_found_beside_the_replies_of_subscriptions() -> None:
+    requests = [[b"MULTI"], [b"CLIENT", b"ID"], [b"UNSUBSCRIBE", b"y", b"z"], [b"CLIENT", b"ID"], [b"EXEC"]]
+    gone = b"*3\r\n$11\r\nunsubscribe\r\n$1\r\n%b\r\n:0\r\n"
+    frames = [b"+OK\r\n", *[b"+QUEUED\r\n"] * 3, b"*3\r\n:%d\r\n" + gone % b"y" + gone % b"z", b":%d\r\n"]
+    seen = []
+    for number in (324, 320):
+        attribution = Attribution()
+        attribution.sent(requests)
+        told = [frame % number if b"%d" in frame else frame for frame in frames]
+        seen.append([comparable(frame, *attribution.arrived(frame)) for frame in told])
+    assert seen[0] == seen[1]
+    assert seen[0][4:] == [b"*3\r\n:<ms>\r\n" + gone % b"y" + gone % b"z", b":<ms>\r\n"]
 
 
 def test_every_command_is_sent_or_left_out() -> None:
