@@ -402,14 +402,18 @@ def test_a_node_has_the_size_of_its_parts_whatever_the_ids(ids: list[int]) -> No
     assert node.size == node_size(ids, [[b"f", b"v"]] * len(ids), [b"f"])
 
 
-@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 62, 63, 64, 65, 125, 126, 4095, 4096])
-@pytest.mark.parametrize("char", [b"x", b"7", b"-"])
-def test_a_node_has_the_size_of_its_parts_whatever_the_values(length: int, char: bytes) -> None:
+LENGTHS = [0, 1, 19, 20, 21, 62, 63, 64, 65, 125, 126, 4095, 4096]
+
+
+@pytest.mark.parametrize(
+    "value", [b"-7", b"a7", b"-0", *(char * length for char in (b"x", b"7") for length in LENGTHS)]
+)
+def test_a_node_has_the_size_of_its_parts_whatever_the_values(value: bytes) -> None:
     stream = Stream(StreamLimits(node_size_max=0))
-    add(stream, b"1-1", b"f", char * length)
+    add(stream, b"1-1", b"f", value)
     stream.settle_nodes()
     (node,) = stream.nodes.nodes
-    assert node.size == node_size([make_id(1, 1)], [[b"f", char * length]], [b"f"])
+    assert node.size == node_size([make_id(1, 1)], [[b"f", value]], [b"f"])
 
 
 def test_an_entry_opens_a_node_where_it_would_bring_the_last_one_to_its_limit() -> None:

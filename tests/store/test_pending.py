@@ -116,6 +116,13 @@ def test_lists_are_cleaned_when_most_of_them_has_been_acknowledged() -> None:
     pending.check({b"c": consumer})
 
 
+def test_what_is_not_pending_does_not_keep_others_from_being_dropped() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
+    assert pending.drop_all([1, 7, 1, 3]) == 2
+    assert (list(pending.by_id), consumer.pending_count) == ([2], 1)
+
+
 def test_deliveries_are_those_of_owners_and_those_released() -> None:
     pending, consumer = PendingEntries(), Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
@@ -155,4 +162,5 @@ def test_a_walk_starts_at_the_cursor() -> None:
     pending.deliver([5, 1, 9], consumer, time_ms=10, count=1)
     assert [entry_id for entry_id, _ in pending.walk(2)] == [5, 9]
     assert list(pending.owned_ids(consumer, 6)) == [9]
+    assert [entry_id for entry_id, _ in pending.walk_owned(consumer, 5)] == [5, 9]
     assert [entry_id for entry_id, _ in pending.walk_by_time()] == [5, 1, 9]
