@@ -46,7 +46,7 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
     assert log.read_with_ids(ID_MIN, ID_MAX)[0] == model.between(ID_MIN, ID_MAX)
     assert log.read_back(ID_MIN, ID_MAX)[0] == len(model.entries)
     for entry_id in model.added:
-        assert log.still_has(entry_id) == (entry_id in model.entries)
+        assert log.still_has(entry_id) == (entry_id in log) == (entry_id in model.entries)
     for _ in range(5):
         if log.still_has_all(*(pair := sorted(rng.choices(sorted(model.added) or [1], k=2)))):
             assert all(entry_id in model.entries for entry_id in model.added if pair[0] <= entry_id <= pair[1])

@@ -116,6 +116,18 @@ def test_lists_are_cleaned_when_most_of_them_has_been_acknowledged() -> None:
     pending.check({b"c": consumer})
 
 
+def test_lists_are_cleaned_of_what_came_out_of_order_too() -> None:
+    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+    pending.deliver([100_000], consumer, time_ms=0, count=1)
+    for start in range(20_000, 0, -100):
+        ids = list(range(start, start + 100))
+        pending.deliver(ids, consumer, time_ms=1, count=1)
+        assert pending.drop_all(ids) == 100
+        assert pending.listed_count < 1_000
+        assert len(consumer.ids) < 1_000
+    pending.check({b"c": consumer})
+
+
 def test_what_is_not_pending_does_not_keep_others_from_being_dropped() -> None:
     pending, consumer = PendingEntries(), Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
