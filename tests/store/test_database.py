@@ -128,6 +128,11 @@ def test_new_value_drops_the_expiry_unless_it_is_kept() -> None:
     db.expires[b"key:0"] = NOW_MS
     db.put(b"key:0", b"w", keep_expiry=True)
     assert db.expires == {b"key:0": NOW_MS}
+    db.overwrite(b"key:0", b"w", SET, NOW_MS, keep_expiry=True)
+    assert db.expires == {b"key:0": NOW_MS}
+    db.overwrite(b"key:0", b"w", SET, NOW_MS)
+    assert db.expires == {}
+    db.expires[b"key:0"] = NOW_MS
     db.put(b"key:0", b"w")
     assert db.expires == {}
 
