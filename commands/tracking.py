@@ -24,6 +24,8 @@ TRACKED_KEY_SIZE: Final = 340
 TRACKED_ITEM_SIZE: Final = 32
 """Bytes of each reader of a key."""
 
+NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
+"""A null on the wire, by protocol."""
 CHANNEL: Final = b"__redis__:invalidate"
 """Where a RESP2 client hears of the keys of others that redirect to it."""
 
@@ -218,6 +220,8 @@ class Tracking:
         mode, server = client.tracking, self._context.server
         if mode is None:
             return
+        # Redis writes the null of the client, even to one that speaks another protocol.
+        told = NULLS[client.protocol] if keys is None else keys
         receiver: Client | None = client
         if mode.redirect_id:
             receiver = server.find_client(mode.redirect_id)
@@ -226,6 +230,6 @@ class Tracking:
             if client.protocol == 3:
                 server.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
         elif receiver.protocol == 3:
-            server.deliver((receiver,), Push([b"invalidate", keys]))
+            server.deliver((receiver,), Push([b"invalidate", told]))
         elif mode.redirect_id and receiver.is_subscriber:
-            server.deliver((receiver,), Push([b"message", CHANNEL, keys]))
+            server.deliver((receiver,), Push([b"message", CHANNEL, told]))

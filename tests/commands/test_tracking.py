@@ -57,6 +57,22 @@ def test_a_flush_makes_everything_void(rig: Rig) -> None:
     assert not rig.server.context.tracking.table
 
 
+@pytest.mark.parametrize("receiver", [2, 3])
+@pytest.mark.parametrize(("protocol", "null"), [(2, b"$-1\r\n"), (3, b"_\r\n")])
+def test_whom_a_flush_is_redirected_to_gets_the_null_of_the_tracked_client(
+    receiver: int, protocol: int, null: bytes, rig: Rig
+) -> None:
+    """Redis 8.10 does not look at the protocol of the one who hears it."""
+    hearer, cache = rig.connect(), rig.connect()
+    hearer.call("SUBSCRIBE __redis__:invalidate" if receiver == 2 else "HELLO 3")
+    cache.call(f"HELLO {protocol}", f"CLIENT TRACKING ON REDIRECT {hearer.client.id}")
+    rig.connect().call("FLUSHALL")
+    head = (
+        b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n" if receiver == 2 else b">2\r\n$10\r\ninvalidate\r\n"
+    )
+    assert hearer.output() == head + null
+
+
 @pytest.mark.parametrize(
     ("lines", "heard"),
     [
