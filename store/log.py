@@ -265,9 +265,10 @@ class EntryLog:
         twin = EntryLog()
         twin._chunks = [chunk.copy() for chunk in self._chunks]
         twin._first_ids = list(self._first_ids)
-        twin._sealed_size = self._sealed_size
         twin._has_gaps, twin.has_strays = self._has_gaps, self.has_strays
         twin._tail = twin._chunks[-1] if self._tail is not None else None
+        # Counted anew: a copied set may be larger or smaller than one that grew.
+        twin._sealed_size = sum(chunk.memory_size for chunk in twin._chunks if chunk is not twin._tail)
         twin.length, twin.first_id, twin.last_id = self.length, self.first_id, self.last_id
         return twin
 

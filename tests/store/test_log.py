@@ -119,6 +119,15 @@ def test_a_body_comes_out_of_its_packed_form_as_it_went_in() -> None:
     assert (twin.ms, twin.seq, twin.ends, twin.data) == (body.ms, body.seq, body.ends, body.data)
 
 
+def test_a_copy_counts_its_own_bytes_however_many_entries_were_deleted() -> None:
+    log = EntryLog()
+    for seq in range(1, 2_001):
+        log.append(make_id(1, seq), entry_of(make_id(1, seq)))
+    for seq in range(1, 200, 2):
+        log.delete(make_id(1, seq))
+        log.copy().check()
+
+
 def test_an_empty_log_has_no_entry_not_even_of_the_smallest_id() -> None:
     """Goal: nobody is told of the entry 0-0, which only a forged payload of RESTORE can name."""
     emptied = EntryLog()
