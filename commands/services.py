@@ -52,6 +52,10 @@ class Services(Protocol):
         """Send clients what they did not ask for; whoever is running a command gets it behind the reply."""
         ...
 
+    def deliver_now(self, client: Client) -> None:
+        """Let the running client hear what is kept for it until it has its reply."""
+        ...
+
     @property
     def users(self) -> Users:
         """Who may log in, and what they may do."""

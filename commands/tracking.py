@@ -194,6 +194,7 @@ class Tracking:
         context, running = self._context, self._context.running
         context.running = None
         if running is not None:
+            context.server.deliver_now(running)
             self.tell_own(running)
         self.tell_broadcasts()
         context.running = running

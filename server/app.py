@@ -233,6 +233,10 @@ class Server:
         """Send clients what they did not ask for."""
         self.dispatcher.pushes.deliver(clients, message)
 
+    def deliver_now(self, client: Client) -> None:
+        """Let the running client hear what is kept for it until it has its reply."""
+        self.dispatcher.pushes.hand_over(self.dispatcher.sessions[client.id])
+
     def refresh_clients(self) -> None:
         """Look anew at who may take the dispatcher's fast path."""
         self.dispatcher.refresh_clients()

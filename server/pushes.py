@@ -49,6 +49,10 @@ class Pushes:
         if session.client.tracking is not None:
             context.tracking.spend_caching_word(session.client, argv)
         context.running = None
+        self.hand_over(session)
+
+    def hand_over(self, session: Session) -> None:
+        """The running client hears now what it was to hear behind its reply."""
         if self._own:
             session.out += self._own
             self._own.clear()

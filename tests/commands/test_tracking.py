@@ -94,6 +94,13 @@ def test_who_flushes_and_waits_hears_of_it_before_the_reply(lines: list[str], he
         assert received == heard + b"$3\r\nend\r\n"
 
 
+def test_who_flushes_hears_before_the_reply_what_others_redirect_to_it(rig: Rig) -> None:
+    hearer, cache = tracked(rig), rig.connect()
+    cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}")
+    redirected = VOID.replace(b"_", b"$-1")
+    assert hearer.call("FLUSHALL") == redirected + VOID + b"+OK\r\n"
+
+
 def test_a_flush_brings_the_broadcasts_of_its_turn_before_the_reply(rig: Rig) -> None:
     cache = tracked(rig, "BCAST")
     assert cache.call("SET k 1", "FLUSHDB") == b"+OK\r\n" + VOID + invalidate(b"k") + b"+OK\r\n"
