@@ -7,6 +7,7 @@ one turn of the loop together. Keys are told without their database, as in Redis
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -73,6 +74,8 @@ class Tracking:
         self._context = context
         self.clients: dict[int, Client] = {}
         """Those that are tracked, by ID."""
+        self.receivers: Counter[int] = Counter()
+        """To which clients, by ID, how many redirect."""
         self.table: dict[bytes, set[int]] = {}
         """Who read which key; clients that are gone stay until the key changes."""
         self.items_count = 0
@@ -92,6 +95,10 @@ class Tracking:
         if client.tracking is not None:
             mode.prefixes = client.tracking.prefixes | mode.prefixes
             mode.has_caching_word = client.tracking.has_caching_word
+            self._end_redirection(client.tracking)
+        if mode.redirect_id:
+            self.receivers[mode.redirect_id] += 1
+            self._context.server.refresh_clients()
         client.tracking = mode
         for prefix in mode.prefixes:
             self.broadcasts.setdefault(prefix, Broadcast()).clients[client] = None
@@ -106,11 +113,19 @@ class Tracking:
             del self.broadcasts[prefix].clients[client]
             if not self.broadcasts[prefix].clients:
                 del self.broadcasts[prefix]
+        self._end_redirection(client.tracking)
         client.tracking = None
         del self.clients[client.id]
         if not self.clients:
             self._clear_table()
         self._context.refresh_listeners()
+
+    def _end_redirection(self, mode: TrackingMode) -> None:
+        if mode.redirect_id:
+            self.receivers[mode.redirect_id] -= 1
+            if not self.receivers[mode.redirect_id]:
+                del self.receivers[mode.redirect_id]
+            self._context.server.refresh_clients()
 
     @staticmethod
     def spend_caching_word(client: Client, argv: list[bytes]) -> None:

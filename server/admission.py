@@ -124,6 +124,7 @@ class Admission:
             client.user.is_unrestricted
             and not client.no_touch
             and client.tracking is None
+            and client.id not in self.context.tracking.receivers
             and not self.context.monitors.clients
             and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
         )

@@ -94,6 +94,18 @@ def test_who_flushes_and_waits_hears_of_it_before_the_reply(lines: list[str], he
         assert received == heard + b"$3\r\nend\r\n"
 
 
+def test_who_changes_what_another_has_read_hears_of_it_behind_the_reply_if_that_one_redirects(rig: Rig) -> None:
+    hearer, cache = rig.connect(), rig.connect()
+    hearer.call("HELLO 3")
+    for _ in range(2):
+        cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}", "GET k")
+        assert not hearer.client.is_plain
+        assert hearer.call("SET k 1", "SET k 2") == b"+OK\r\n" + invalidate(b"k") + b"+OK\r\n"
+    cache.call("CLIENT TRACKING OFF")
+    assert not rig.server.context.tracking.receivers
+    assert hearer.client.is_plain
+
+
 def test_who_flushes_hears_before_the_reply_what_others_redirect_to_it(rig: Rig) -> None:
     hearer, cache = tracked(rig), rig.connect()
     cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}")
