@@ -107,23 +107,26 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planned
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The RecordBatches of a part. If reading does not come to its end, what is left is released (XNACK FAIL)."""
+        """The RecordBatches of a part. If reading them fails, what is left is released (XNACK FAIL).
+
+        Whoever stops in between (`batch.isEmpty()`, a limit) may read the part again before the batch is committed: it
+        stays as it is.
+        """
         if not isinstance(partition, Share):
             return
         options = self.options
         with Connection(options) as connection:
             group = Group(connection, partition.stream, options.group, options.page_size)
-            is_through = False
             try:
                 for held in group.held(partition.consumer):
                     live = self._without_dead(group, held)
                     if live.ids:
                         yield self._decode(group, partition, live)
-                is_through = True
-            finally:
+            except Exception:  # not GeneratorExit
                 # Released entries come back by CLAIM alone.
-                if not is_through and options.min_idle is not None:
+                if options.min_idle is not None:
                     _release_rest(group, partition.consumer)
+                raise
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch that ends here is done; comes late, and not for the last one (see `latestOffset`)."""

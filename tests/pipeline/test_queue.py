@@ -117,19 +117,35 @@ def test_idle_and_released_entries_of_others_are_taken(queue: Server) -> None:
 
 
 def test_task_that_fails_releases_its_entries_for_others(queue: Server) -> None:
-    source = reader(queue, minPartitions=1, pageSize=10)
-    [part] = source.partitions(NOTHING, source.latestOffset(NOTHING, LIMIT))
-    reading = source.read(part)
-    next(reading)
-    reading.close()
+    with connect(queue) as connection:
+        connection.call("XADD", "s", "251-0", "n", "many")
+    strict = reader(queue, minPartitions=1, pageSize=10)
+    strict.decoder = Decoder(SCHEMA, parse_mode="FAILFAST")
+    [part] = strict.partitions(NOTHING, strict.latestOffset(NOTHING, ReadMaxRows(251)))
+    with pytest.raises(PipelineError, match="entry 251-0 of stream s does not fit"):
+        list(strict.read(part))
     with connect(queue) as connection:
         listed = connection.call("XPENDING", "s", "g", "-", "+", 1000)
-    assert len(listed) == 100
+    assert len(listed) == 251
     assert {(row[1], row[3]) for row in listed} == {(b"", 1)}
-    following = source.latestOffset({"seq": 1}, LIMIT)
-    found = rows(source, {"seq": 1}, following)
-    assert [row["n"] for row in found] == list(range(1, 101))
+    source = reader(queue, minPartitions=1)
+    found = rows(source, {"seq": 1}, source.latestOffset({"seq": 1}, ReadMaxRows(250)))
+    assert [row["n"] for row in found] == list(range(1, 251))
     assert {row["_deliveries"] for row in found} == {2}
+
+
+def test_part_that_is_read_in_part_stays_whole_until_its_batch_is_committed(queue: Server) -> None:
+    source = reader(queue, minPartitions=1, pageSize=10)
+    end = source.latestOffset(NOTHING, LIMIT)
+    [part] = source.partitions(NOTHING, end)
+    reading = source.read(part)
+    next(reading)
+    reading.close()  # as Spark does for batch.isEmpty() and for a limit
+    found = rows(source, NOTHING, end)
+    assert [row["n"] for row in found] == list(range(1, 101))
+    assert {(row["_consumer"], row["_deliveries"]) for row in found} == {("spark-1-0", 1)}
+    source.commit(end)
+    assert pending(queue) == 0
 
 
 def test_entries_delivered_too_often_are_buried_once(queue: Server) -> None:
