@@ -263,7 +263,9 @@ class QueueOptions(ReadOptions):
         choice("batch", "delete", "manual"),
     )
     max_deliveries: int | None = option(
-        None, "Entries delivered more often, or released as FATAL, go to `deadLetterStream` instead.", number(1)
+        None,
+        "Entries delivered more often, or released as FATAL, go to `deadLetterStream` instead, which must be set too.",
+        number(1),
     )
     dead_letter_stream: str | None = option(None, "Stream for these.")
 

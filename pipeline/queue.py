@@ -45,8 +45,10 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Takes batches in the driver, in one process for each query, and reads them in the executors."""
 
     def __init__(self, options: QueueOptions, decoder: Decoder) -> None:
-        if options.dead_letter_stream and options.max_deliveries is None:
-            raise OptionError("option deadLetterStream needs maxDeliveries")
+        if (options.max_deliveries is None) != (options.dead_letter_stream is None):
+            raise OptionError(
+                "options maxDeliveries and deadLetterStream need each other: set both, or neither to bury nothing"
+            )
         if not options.stream:
             raise OptionError("option stream is missing")
         self.options = options

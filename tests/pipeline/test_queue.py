@@ -16,7 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test
 from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
 
 from headrace.pipeline.decode import Decoder  # noqa: E402
-from headrace.pipeline.errors import PipelineError, message_of  # noqa: E402
+from headrace.pipeline.errors import OptionError, PipelineError, message_of  # noqa: E402
 from headrace.pipeline.options import QueueOptions, parse  # noqa: E402
 from headrace.pipeline.queue import HeadraceQueueReader, Lease  # noqa: E402
 
@@ -146,6 +146,13 @@ def test_part_that_is_read_in_part_stays_whole_until_its_batch_is_committed(queu
     assert {(row["_consumer"], row["_deliveries"]) for row in found} == {("spark-1-0", 1)}
     source.commit(end)
     assert pending(queue) == 0
+
+
+@pytest.mark.parametrize("options", [{"maxDeliveries": 5}, {"deadLetterStream": "dead"}])
+def test_dead_letters_want_a_limit_and_a_stream(options: dict[str, Any]) -> None:
+    given = {"stream": "s", "group": "g", **{name: str(value) for name, value in options.items()}}
+    with pytest.raises(OptionError, match="options maxDeliveries and deadLetterStream need each other: set both"):
+        HeadraceQueueReader(parse(QueueOptions, given), Decoder(SCHEMA))
 
 
 def test_entries_delivered_too_often_are_buried_once(queue: Server) -> None:
