@@ -92,8 +92,14 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json({key: state.end for key, state in self._seen.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The parts of a batch; for the same offsets the same, always."""
-        return [SpanPartition(span) for span in spans_between(offsets_from_json(start), offsets_from_json(end))]
+        """The parts of a batch; for the same offsets the same, always. Raises DataLoss: a batch that is repeated may
+        have lost entries since it was planned.
+        """
+        begin, finish = offsets_from_json(start), offsets_from_json(end)
+        read = {key: begin[key] for key, position in finish.items() if key in begin and position != begin[key]}
+        if read:
+            self._check(read, states(self._connection, read))
+        return [SpanPartition(span) for span in spans_between(begin, finish)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The RecordBatches of a partition."""
@@ -131,7 +137,10 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _first_position(self, key: str, state: StreamState) -> Position:
         options = self.options
         if options.starting_timestamp is not None:
-            return Position(max(last_before(options.starting_timestamp), 0), deleted=state.max_deleted_id)
+            if options.starting_timestamp > time.time() * 1000:
+                raise OptionError("option startingTimestamp lies in the future: leave it out to read what is new")
+            first = Position(max(last_before(options.starting_timestamp), 0), deleted=state.max_deleted_id)
+            return first if first.last < state.last_id else state.end
         starting = options.starting_offsets
         if isinstance(starting, dict):
             return Position(starting[key]) if key in starting else state.end

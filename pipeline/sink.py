@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import hiredis
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -26,6 +27,10 @@ from .survey import key_bytes
 WINDOWS_IN_FLIGHT = 4
 """Round trips under way: the server has work while the next rows are packed."""
 ALREADY_THERE = "ERR The ID specified in XADD is equal or smaller"
+REFUSED_COUNT_MAX = 10_000
+"""Refused rows that are kept before they are looked for in the stream."""
+LOOKS_COUNT = 1000
+"""Rows that are looked for at once."""
 
 
 @dataclass
@@ -49,12 +54,26 @@ class Window:
 class Pipeline:
     """Sends windows, a few ahead of their replies. Those not answered are sent again on a new connection if they
     `can_repeat`. Raises Refused for an error reply, ServerGone, and PipelineError where repeating would duplicate.
+
+    With explicit IDs (`is_explicit`) a row that is sent again is refused for its ID. So is one that comes too late, and
+    is lost: which of both it is the stream tells, unless it is trimmed meanwhile (`is_trimming`).
     """
 
-    def __init__(self, connection: Connection, *, can_repeat: bool, is_explicit: bool, ack_group: str | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        can_repeat: bool,
+        is_explicit: bool,
+        is_trimming: bool = False,
+        ack_group: str | None = None,
+    ) -> None:
         self._connection = connection
         self._can_repeat = can_repeat
         self._is_explicit = is_explicit
+        self._is_trimming = is_trimming
+        self._refused: list[tuple[int, list[bytes]]] = []
+        """Rows that were refused for their ID, as commands."""
         self._ack_group = ack_group
         self._waiting: deque[Window] = deque()
         self._is_sent = True
@@ -70,11 +89,16 @@ class Pipeline:
                 self._note_loss(lost)
         while len(self._waiting) >= WINDOWS_IN_FLIGHT:
             self._take()
+        if len(self._refused) >= REFUSED_COUNT_MAX:
+            self.finish()
 
     def finish(self) -> None:
         """Take all replies."""
         while self._waiting:
             self._take()
+        for first in range(0, len(self._refused), LOOKS_COUNT):
+            self._look_for(self._refused[first : first + LOOKS_COUNT])
+        self._refused.clear()
 
     def _take(self) -> None:
         replies = self._connection.retry(self._receive_oldest)
@@ -82,6 +106,11 @@ class Pipeline:
         errors = [(index, reply) for index, reply in enumerate(replies) if type(reply) is ReplyError]
         for index, reply in errors:
             self._judge(reply, window.first_row + index)
+        if errors and not self._is_trimming:
+            reader = hiredis.Reader()
+            reader.feed(bytes(window.data))
+            commands = [reader.gets() for _ in replies]
+            self._refused += [(window.first_row + index, commands[index]) for index, _ in errors]
         if window.acks:
             self._acknowledge(window.acks)
 
@@ -105,6 +134,18 @@ class Pipeline:
     def _judge(self, reply: ReplyError, row: int) -> None:
         if not (self._is_explicit and str(reply).startswith(ALREADY_THERE)):
             raise refused(f"writing row {row} of a partition", str(reply))
+
+    def _look_for(self, refused: list[tuple[int, list[bytes]]]) -> None:
+        """Raises PipelineError for a row that is not in its stream."""
+        asked = [("XRANGE", key, entry_id, entry_id) for _, (_, key, entry_id, *_) in refused]
+        for (row, (_, key, entry_id, *pairs)), found in zip(refused, self._connection.call_all(asked), strict=True):
+            if isinstance(found, ReplyError) or not found or found[0][1] != pairs:
+                stream = key.decode("utf-8", "replace")
+                raise PipelineError(
+                    f"row {row} of a partition: {entry_id.decode()} is not above the last ID of stream {stream}, and "
+                    "the row is not in it: with idMode=explicit write rows in the order of _id (coalesce(1) and "
+                    "sortWithinPartitions), to a stream without later entries"
+                )
 
     def _acknowledge(self, acks: Sequence[tuple[bytes, bytes]]) -> None:
         by_stream: dict[bytes, list[bytes]] = {}
@@ -131,6 +172,7 @@ class _Writer:
                 connection,
                 can_repeat=options.idempotency != "none" or options.id_mode == "explicit",
                 is_explicit=options.id_mode == "explicit",
+                is_trimming=options.maxlen is not None or options.minid is not None,
                 ack_group=options.ack_group,
             )
             prepared: set[bytes] = set()

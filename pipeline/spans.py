@@ -197,6 +197,12 @@ def find_loss(stream: str, start: Position, state: StreamState) -> Loss | None:
             "it was deleted and made anew, or its server lost its last writes"
         )
         return Loss(stream, reason, Position(0, 0))
+    if start.n != UNKNOWN and state.entries_added < start.n:
+        reason = (
+            f"it has had {state.entries_added} entries, and {start.n} were read: it was deleted and made anew, or its "
+            "server lost its last writes"
+        )
+        return Loss(stream, reason, Position(0, 0))
     if start.n != UNKNOWN:
         trimmed = state.entries_added - state.length - start.n
         if trimmed > 0 and (not state.first_id or state.first_id > start.last):

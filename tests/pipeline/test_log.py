@@ -66,11 +66,12 @@ def test_limit_is_shared_between_streams(headrace: Server) -> None:
 
 def test_repeated_batch_has_the_same_partitions_whatever_came_since(headrace: Server) -> None:
     fill(headrace, "s", 500)
-    source = reader(headrace, pageSize=10)
+    source = reader(headrace, pageSize=10, failOnDataLoss=False)
     start = source.initialOffset()
     end = source.latestOffset(start, ALL)
     planned = source.partitions(start, end)
     fill(headrace, "s", 500, first=501)
+    assert source.partitions(start, end) == planned
     with connect(headrace) as connection:
         connection.call("XDEL", "s", "17-0", "400-0")
     assert source.partitions(start, end) == planned
@@ -193,6 +194,29 @@ def test_stream_made_anew_is_read_from_its_beginning_once(headrace: Server) -> N
     assert source.latestOffset(end, ALL) == end
     fill(headrace, "s", 1, first=4)
     assert batch(source, end, source.latestOffset(end, ALL)) == [4]
+
+
+def test_batch_that_is_repeated_is_not_read_with_less(headrace: Server) -> None:
+    fill(headrace, "s", 100)
+    source = reader(headrace, startingOffsets="earliest")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    with connect(headrace) as connection:
+        connection.call("XTRIM", "s", "MAXLEN", 10)
+    with pytest.raises(DataLoss, match="90 entries after 0-18446744073709551615 were trimmed"):
+        reader(headrace).partitions(start, end)
+    assert batch(reader(headrace, failOnDataLoss=False), start, end) == list(range(91, 101))
+
+
+def test_query_that_starts_after_the_last_entry_waits_for_the_next(headrace: Server) -> None:
+    fill(headrace, "s", 3)
+    source = reader(headrace, stream="s,none", startingTimestamp="2026-01-01T00:00:00Z")
+    start = source.initialOffset()
+    assert source.latestOffset(start, ALL) == start
+    fill(headrace, "s", 1, first=4)
+    assert batch(source, start, source.latestOffset(start, ALL)) == [4]
+    with pytest.raises(OptionError, match="option startingTimestamp lies in the future"):
+        reader(headrace, startingTimestamp="2999-01-01T00:00:00Z").initialOffset()
 
 
 def test_missing_group_and_wrong_type_are_told(headrace: Server) -> None:

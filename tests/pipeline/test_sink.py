@@ -102,6 +102,18 @@ def test_explicit_ids_are_written_once(server: Server) -> None:
     assert numbers(server) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("ids", [["3-0", "1-0", "5-0"], ["5-0", "6-0"], ["5-0", "2-0"]])
+def test_explicit_ids_out_of_order_fail_instead_of_being_lost(ids: list[str], headrace: Server) -> None:
+    with connect(headrace) as connection:
+        connection.call("XADD", "s", "2-0", "n", "other")
+    records = pa.RecordBatch.from_pydict({"n": list(range(len(ids))), "_id": ids})
+    if ids == sorted(ids):
+        writer(headrace, idMode="explicit").write(iter([records]))
+        return
+    with pytest.raises(PipelineError, match="is not above the last ID of stream s, and the row is not in it"):
+        writer(headrace, idMode="explicit").write(iter([records]))
+
+
 def test_stream_that_others_write_to_keeps_its_settings(headrace: Server) -> None:
     with connect(headrace) as connection:
         connection.call("XADD", "s", "IDMP", "other", "1", "*", "n", "0")

@@ -82,6 +82,7 @@ def test_limit_is_shared_exactly() -> None:
         (Position(5), STATE, None),
         (Position(30, 30), STATE, "deleted and made anew"),
         (Position(3, 3), StreamState(), "deleted and made anew"),
+        (Position(15, 15), StreamState(9, 99, 90, 0, 9), "it has had 9 entries, and 15 were read: it was deleted and"),
         (Position(3, 3), StreamState(0, 9, 0, 0, 9), "6 entries after 0-3"),
         (Position(5), StreamState(9, 20, 6, 8, 20), "0-8 was deleted"),
         (Position(5, deleted=8), StreamState(9, 20, 6, 8, 20), None),
