@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import hiredis
 
 from ..protocol.packing import pack_command
-from .errors import PipelineError, ServerGone, refused
+from .errors import OptionError, PipelineError, ServerGone, refused
 from .options import Endpoint
 
 Argument = bytes | str | int
@@ -259,7 +259,7 @@ class Connection:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._closed_on_error(connected):
             if endpoint.tls:
-                context = ssl.create_default_context(cafile=endpoint.tls_ca_file)
+                context = _tls_context(endpoint.tls_ca_file)
                 connected = context.wrap_socket(connected, server_hostname=endpoint.host)
             connected.settimeout(endpoint.read_timeout)
         return connected
@@ -272,3 +272,13 @@ class Connection:
         except BaseException:
             connected.close()
             raise
+
+
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """What certificates are trusted. Raises OptionError."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError as error:
+        raise OptionError(f"option tlsCaFile: {ca_file} holds no certificates in PEM: {error.reason}") from None
+    except OSError as error:
+        raise OptionError(f"option tlsCaFile: cannot read {ca_file}: {error.strerror}") from None

@@ -261,7 +261,10 @@ def _timestamps(text: Any, kind: Any) -> Any:
 
 def _moment(text: str) -> datetime:
     if text.lstrip("-").isdigit():
-        return datetime.fromtimestamp(int(text) / 1000, UTC)
+        try:
+            return datetime.fromtimestamp(int(text) / 1000, UTC)
+        except (OverflowError, OSError):
+            raise ValueError("a time that no calendar has") from None
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

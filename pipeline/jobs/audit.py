@@ -46,7 +46,7 @@ def histories(events: DataFrame) -> DataFrame:
             transform(
                 array_sort(collect_list(struct({ORDER}, consumer)) FILTER (WHERE kind = 'deliver')), e -> e.consumer
             ) AS consumers,
-            min(time_ms) - CAST(split_part(id, '-', 1) AS bigint) AS wait_ms,
+            min(time_ms) - try_cast(split_part(id, '-', 1) AS bigint) AS wait_ms,
             min(CASE WHEN kind = 'ack' THEN ts END) * 1000 - min(time_ms) AS ack_ms
         FROM headrace_events
         WHERE grp IS NOT NULL AND id IS NOT NULL AND kind NOT LIKE 'group-%'
@@ -119,7 +119,7 @@ def _write_report(path: Path, events: DataFrame, known: DataFrame, found: list[S
     hours = events.sparkSession.sql("""
         SELECT
             date_format(
-                timestamp_millis(coalesce(time_ms, CAST(split_part(id, '-', 1) AS bigint))), 'MM-dd HH:00'
+                timestamp_millis(coalesce(time_ms, try_cast(split_part(id, '-', 1) AS bigint))), 'MM-dd HH:00'
             ) AS hour,
             count(*) AS count
         FROM headrace_events WHERE kind IN ('add', 'deliver') AND id IS NOT NULL

@@ -89,7 +89,14 @@ def _rows(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     else:
         rows = spark.read.parquet(arguments.path)
         place = sql.col("_metadata.row_index")
-    rows = rows.withColumn("_place", place).withColumn("_file", sql.md5(sql.col("_metadata.file_path")))
+    # A file that was written anew under its name is another.
+    file = sql.concat_ws(
+        ":",
+        "_metadata.file_path",
+        sql.expr("CAST(_metadata.file_size AS string)"),
+        sql.expr("CAST(unix_micros(_metadata.file_modification_time) AS string)"),
+    )
+    rows = rows.withColumn("_place", place).withColumn("_file", sql.md5(file))
     rows = rows.withColumn(PID, sql.concat_ws(":", "_file", sql.expr(f"_place div {CHUNK_ROWS}")))
     rows = rows.withColumn(IID, sql.expr(f"CAST(_place % {CHUNK_ROWS} AS string)"))
     if arguments.where:

@@ -7,11 +7,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from headrace.pipeline.connection import Connection, ReplyError, pack
-from headrace.pipeline.errors import PipelineError, Refused, ServerGone
+from headrace.pipeline.errors import OptionError, PipelineError, Refused, ServerGone
 from headrace.pipeline.options import Endpoint
 from support.ports import free_port
 from support.servers import Server
@@ -117,3 +118,14 @@ def test_tls_where_there_is_none_and_none_where_it_is_are_told() -> None:
     alert = b"\x15\x03\x01\x00\x02\x02\x0a"
     with scripted(alert) as port, pytest.raises(PipelineError, match="if it speaks TLS, set tls=true"):
         Connection(endpoint(port)).call("PING")
+
+
+def test_what_is_wrong_with_trusted_certificates_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("no certificate")
+    with scripted(b"+PONG\r\n") as port:
+        for name, told in (
+            ("missing.pem", "cannot read .*missing.pem: No such file"),
+            ("no.pem", "holds no certificates in PEM"),
+        ):
+            with pytest.raises(OptionError, match=f"option tlsCaFile: .*{told}"):
+                Connection(endpoint(port, tls=True, tls_ca_file=str(tmp_path / name))).call("PING")

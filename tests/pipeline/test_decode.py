@@ -82,6 +82,13 @@ def test_malformed_values_are_null_and_kept_in_corrupt() -> None:
     assert [row for row in found if row[1] is None] == [(n, None) for n in range(40) if n != 5]
 
 
+@pytest.mark.parametrize("text", [b"1" + b"0" * 20, b"-" + b"9" * 17, b"10000-01-01T00:00:00Z"])
+def test_a_time_that_no_calendar_has_is_malformed(text: bytes) -> None:
+    assert rows(page_of([b"at", text]), at=TS, _corrupt=CORRUPT) == [(None, [("at", text)])]
+    with pytest.raises(Malformed):
+        rows(page_of([b"at", text]), FAILFAST, at=TS)
+
+
 def test_malformed_rows_are_dropped_or_fail_as_told() -> None:
     page = page_of([b"n", b"1", b"s", b"\xff"], [b"n", b"2", b"s", b"ok"], alike=True)
     assert rows(page, DROPMALFORMED, n=pa.int32(), s=TEXT) == [(2, "ok")]

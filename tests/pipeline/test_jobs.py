@@ -81,6 +81,9 @@ def test_json_lines_are_replayed_once(
     found = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for _, pairs in entries(headrace, "out")]
     assert [row[b"more"] for row in found] == [b'{"x":[1]}'] * 4
     assert sorted(row[b"file"] for row in found) == [b"a", b"a", b"b", b"b"]
+    (tmp_path / "a.json").write_text("\n".join(json.dumps({"file": "c", "n": 1}) for _ in range(3)))
+    run(capsys, "replay", *words)
+    assert len(entries(headrace, "out")) == 7
 
 
 def poison(server: Server) -> None:

@@ -41,6 +41,7 @@ def test_killed_queries_lose_and_repeat_nothing(mode: str, spark: Any, headrace:
     repeated = sum(seen.values()) - len(seen)
     told = f"{mode}: kills {query.kills}, starts {query.starts}, lost {lost}, repeated {repeated}, seed {seed}"
     print(f"\n{told}")
+    assert query.kills == {"driver": KILLS, "worker": KILLS}, told
     assert lost == 0, told
     # Queue mode promises at least once: a worker that dies in reading has released what it held.
     assert repeated == 0 or mode == "queue", told
