@@ -9,11 +9,15 @@ from typing import Any
 from ..store.ids import parse_id
 from .connection import Argument, Connection, ReplyError, pack
 from .errors import PipelineError, refused
+from .options import WriteOptions
 from .page import Page, join_pages, parse_page
+from .sink import prepare_stream
 from .survey import key_bytes
 
 FATAL = 2**63 - 1
 """The delivery count of entries released as FATAL."""
+BURIED_AT_ONCE = 500
+"""Copies between two acknowledgements. The parts of a batch share the 10,000 that a stream remembers of a producer."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class Group:
         self.name = name
         self._key = key_bytes(stream)
         self._page_size = page_size
+        self._prepared: set[str] = set()
+        """Streams that remember what is copied to them."""
 
     def _ask(self, *words: Argument) -> Any:
         return self._connection.call(*words, doing=f"group {self.name} of stream {self.stream}")
@@ -123,18 +129,41 @@ class Group:
 
     def bury(self, ids: Sequence[bytes], counts: Sequence[int], target: str | None) -> None:
         """Copy entries to another stream, with their origin, and acknowledge them. Repeating it adds nothing."""
-        if target is not None:
-            copies: list[tuple[Argument, ...]] = []
-            deliveries = dict(zip(ids, counts, strict=True))
-            page = self.entries(ids)
-            for entry_id, pairs in zip(page.ids.to_pylist(), page.pairs(), strict=True):
-                origin = ("_dlq_stream", self._key, "_dlq_id", entry_id, "_dlq_deliveries", deliveries[entry_id])
-                producer = f"dlq:{self.stream}:{self.name}"
-                copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
-            for reply in self._connection.call_all(copies):
-                if isinstance(reply, ReplyError):
-                    raise refused(f"option deadLetterStream {target}", str(reply))
-        self.acknowledge(ids, delete=False)
+        if target is None:
+            self.acknowledge(ids, delete=False)
+            return
+        self._prepare(target)
+        for start in range(0, len(ids), BURIED_AT_ONCE):
+            part = slice(start, start + BURIED_AT_ONCE)
+            self._copy(ids[part], counts[part], target)
+            self.acknowledge(ids[part], delete=False)
+
+    def _prepare(self, target: str) -> None:
+        """See to it that a stream remembers what is copied to it until that is acknowledged."""
+        if target in self._prepared:
+            return
+        try:
+            prepare_stream(self._connection, key_bytes(target), WriteOptions())
+        except PipelineError as error:
+            if type(error) is not PipelineError:  # that the server is gone, or refuses, is said already
+                raise
+            raise PipelineError(
+                f"dead letters for stream {target}: it cannot be made to recognise copies (XADD IDMP is in Headrace "
+                "and in Redis 8.6; XCFGSET wants its producers to rest): take another stream"
+            ) from None
+        self._prepared.add(target)
+
+    def _copy(self, ids: Sequence[bytes], counts: Sequence[int], target: str) -> None:
+        copies: list[tuple[Argument, ...]] = []
+        deliveries = dict(zip(ids, counts, strict=True))
+        page = self.entries(ids)
+        for entry_id, pairs in zip(page.ids.to_pylist(), page.pairs(), strict=True):
+            origin = ("_dlq_stream", self._key, "_dlq_id", entry_id, "_dlq_deliveries", deliveries[entry_id])
+            producer = f"dlq:{self.stream}:{self.name}"
+            copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
+        for reply in self._connection.call_all(copies):
+            if isinstance(reply, ReplyError):
+                raise refused(f"option deadLetterStream {target}", str(reply))
 
     def drop(self, consumer: str) -> None:
         """Delete a consumer that holds nothing. One that does would take its entries with it."""

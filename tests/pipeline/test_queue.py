@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
 
 from headrace.pipeline.decode import Decoder  # noqa: E402
 from headrace.pipeline.errors import OptionError, PipelineError, message_of  # noqa: E402
+from headrace.pipeline.group import Group  # noqa: E402
 from headrace.pipeline.options import QueueOptions, parse  # noqa: E402
 from headrace.pipeline.queue import HeadraceQueueReader, Lease  # noqa: E402
 
@@ -50,6 +51,10 @@ def rows(source: HeadraceQueueReader, start: Any, end: Any) -> list[Any]:
 
 def numbers(source: HeadraceQueueReader, start: Any, end: Any) -> list[int]:
     return [row["n"] for row in rows(source, start, end)]
+
+
+def die(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def pending(server: Server) -> int:
@@ -168,6 +173,37 @@ def test_entries_delivered_too_often_are_buried_once(queue: Server) -> None:
             [b"n", b"%d" % n, b"_dlq_stream", b"s", b"_dlq_id", b"%d-0" % n] for n in (1, 2)
         ]
         assert pending(queue) == 3
+
+
+def test_dead_letters_are_copied_once_though_a_task_dies_before_it_acknowledges(
+    queue: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(queue) as connection:
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+        ids = [f"{n}-0" for n in range(1, 251)]
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", len(ids), *ids)
+        source = reader(queue, maxDeliveries=5, deadLetterStream="dead", minPartitions=1)
+        end = source.latestOffset(NOTHING, ReadMaxRows(250))
+        with monkeypatch.context() as dying:
+            dying.setattr(Group, "acknowledge", die)
+            with pytest.raises(KeyboardInterrupt):
+                numbers(source, NOTHING, end)
+        assert pending(queue) == connection.call("XLEN", "dead") == 250
+        assert numbers(source, NOTHING, end) == []
+        assert [entry_id for entry_id, _ in connection.call("XRANGE", "s", "-", "+")] == [
+            pairs[7] for _, pairs in connection.call("XRANGE", "dead", "-", "+")
+        ]
+        assert pending(queue) == 0
+
+
+def test_dead_letter_stream_that_cannot_remember_more_is_told(queue: Server) -> None:
+    with connect(queue) as connection:
+        connection.call("XADD", "dead", "IDMP", "somebody", "1", "*", "n", "1")
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 1, "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", 1, "1-0")
+    source = reader(queue, maxDeliveries=5, deadLetterStream="dead")
+    with pytest.raises(PipelineError, match="dead letters for stream dead: it cannot be made to recognise copies"):
+        numbers(source, NOTHING, source.latestOffset(NOTHING, LIMIT))
 
 
 def test_manual_acknowledgement_is_left_to_the_sink(queue: Server) -> None:
