@@ -94,6 +94,15 @@ class Group:
                 return
             first = b"(" + rows[-1][0]
 
+    def fatal(self, consumer: str) -> list[bytes]:
+        """IDs of the entries that a consumer holds and that were released as FATAL."""
+        return [
+            one
+            for held in self.held(consumer)
+            for one, count in zip(held.ids, held.counts, strict=True)
+            if count == FATAL
+        ]
+
     def entries(self, ids: Sequence[bytes]) -> Page:
         """The entries of these IDs, ascending. Read as a range: reading as a consumer would count as a delivery."""
         wanted = set(ids)

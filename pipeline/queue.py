@@ -90,6 +90,8 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not any(name.startswith(f"{prefix}-{following}-") for name in holders):
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_entries_per_trigger
             self._take(groups, following, most)
+        else:
+            self._release_fatal(groups, following)
         if not self._shares(following):
             self._drop_empty(groups, following)
             return start
@@ -189,7 +191,11 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             counts = even_steps(count, options.min_partitions or cores())
             names = [consumer_name(options.consumer, sequence, part) for part in range(len(counts))]
-            group.take(list(zip(names, counts, strict=True)), min_idle_ms)
+            takes = list(zip(names, counts, strict=True))
+            group.take(takes, min_idle_ms)
+            if min_idle_ms is not None and options.dead_letter_stream is None:
+                self._take_instead_of_fatal(group, takes, min_idle_ms)
+        self._release_fatal(groups, sequence)
         if self._left is not None:
             taken = sum(
                 row[b"pending"]
@@ -198,6 +204,26 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if name.startswith(f"{options.consumer}-{sequence}-")
             )
             self._left -= taken
+
+    def _take_instead_of_fatal(self, group: Group, takes: list[tuple[str, int]], min_idle_ms: int) -> None:
+        """Take as many more as were released as FATAL; these are held until then, or they would come again."""
+        seen: set[bytes] = set()
+        while True:
+            fresh = {name: set(group.fatal(name)) - seen for name, _ in takes}
+            if not any(fresh.values()):
+                return
+            seen.update(*fresh.values())
+            group.take([(name, len(ids)) for name, ids in fresh.items() if ids], min_idle_ms)
+
+    def _release_fatal(self, groups: list[Group], sequence: int) -> None:
+        """Without dead letters, entries released as FATAL stay so: nobody is given them."""
+        if self.options.min_idle is None or self.options.dead_letter_stream is not None:
+            return
+        prefix = f"{self.options.consumer}-{sequence}-"
+        for group in groups:
+            for name, row in group.consumers().items():
+                if name.startswith(prefix) and row[b"pending"] and (fatal := group.fatal(name)):
+                    group.release(fatal)
 
     def _require_claim(self) -> None:
         """Raises OptionError where XREADGROUP knows no CLAIM: an error among suppressed replies would go unseen."""

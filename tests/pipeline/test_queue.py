@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
 
 from headrace.pipeline.decode import Decoder  # noqa: E402
 from headrace.pipeline.errors import OptionError, PipelineError, message_of  # noqa: E402
-from headrace.pipeline.group import Group  # noqa: E402
+from headrace.pipeline.group import FATAL, Group  # noqa: E402
 from headrace.pipeline.options import QueueOptions, parse  # noqa: E402
 from headrace.pipeline.queue import HeadraceQueueReader, Lease  # noqa: E402
 
@@ -173,6 +173,35 @@ def test_entries_delivered_too_often_are_buried_once(queue: Server) -> None:
             [b"n", b"%d" % n, b"_dlq_stream", b"s", b"_dlq_id", b"%d-0" % n] for n in (1, 2)
         ]
         assert pending(queue) == 3
+
+
+@pytest.mark.parametrize("ack_mode", ["batch", "manual"])
+def test_fatal_entries_are_left_as_they_are_without_dead_letters(queue: Server, ack_mode: str) -> None:
+    with connect(queue) as connection:
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 20, "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", 20, *[f"{n}-0" for n in range(1, 21)])
+        source = reader(queue, ackMode=ack_mode)
+        first = source.latestOffset(NOTHING, ReadMaxRows(10))
+        assert numbers(source, NOTHING, first) == list(range(21, 31))
+        connection.call("XACK", "s", "g", *[f"{n}-0" for n in range(21, 31)])
+        second = source.latestOffset(first, ReadMaxRows(10))
+        assert numbers(source, first, second) == list(range(31, 41))
+        listed = connection.call("XPENDING", "s", "g", "-", "20-0", 100)
+        assert [(row[0], row[1], row[3]) for row in listed] == [(b"%d-0" % n, b"", FATAL) for n in range(1, 21)]
+
+
+def test_query_that_takes_what_is_there_ends_though_fatal_entries_are(queue: Server) -> None:
+    with connect(queue) as connection:
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 20, "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FATAL", "IDS", 20, *[f"{n}-0" for n in range(1, 21)])
+    source = reader(queue)
+    source.prepareForTriggerAvailableNow()
+    start, read = NOTHING, []
+    while (end := source.latestOffset(start, LIMIT)) != start:
+        read += numbers(source, start, end)
+        start = end
+    assert read == list(range(21, 251))
+    assert pending(queue) == 20
 
 
 def test_dead_letters_are_copied_once_though_a_task_dies_before_it_acknowledges(
