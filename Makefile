@@ -152,7 +152,7 @@ fuzz: $(VENV)/.installed-dev
 
 soak: MINUTES ?= 1
 soak: $(VENV)/.installed-dev
-	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -s tests/soak $(ARGS)
+	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) HEADRACE_TEST_SOAK_SEED=$(SEED) $(BIN)/pytest -s tests/soak $(ARGS)
 
 # Lines and branches of the four packages without I/O of their own, and the tests that are about them; servers that
 # tests start are measured as well.

@@ -64,7 +64,11 @@ class _NotServing(Exception):
 
 def ask(wire: Wire, *arguments: Argument) -> Any:
     """A reply as plain values. Raises OSError when the connection is lost."""
-    reply = plain(parse(wire.call(*arguments)))
+    return _value(wire.call(*arguments), arguments)
+
+
+def _value(raw: bytes, arguments: tuple[Argument, ...]) -> Any:
+    reply = plain(parse(raw))
     if isinstance(reply, Node):
         if reply.value.startswith((b"LOADING", b"UNBLOCKED")):
             raise _NotServing
@@ -88,10 +92,7 @@ class Producer(Worker):
         for value in values:
             wire.send("XADD", KEY, "*", "v", value)
         for value in values:
-            reply = plain(parse(wire.receive()))
-            if isinstance(reply, Node):
-                raise _NotServing
-            self.answered[reply] = value
+            self.answered[_value(wire.receive(), ("XADD", value))] = value
         self._stopping.wait(0.002)
 
 
@@ -104,6 +105,8 @@ class Consumer(Worker):
         """Value by ID of every entry it was given."""
         self.acknowledged: set[bytes] = set()
         """IDs whose XACKDEL was answered with 1."""
+        self.unanswered: set[bytes] = set()
+        """IDs whose XACKDEL was sent, and whose reply did not come: it may have been run."""
 
     def turn(self, wire: Wire) -> None:
         """Read or take over, and acknowledge."""
@@ -118,7 +121,12 @@ class Consumer(Worker):
         ids = [entry_id for entry_id, _ in entries if self.rnd.random() < 0.95]
         if not ids:
             return
-        for entry_id, done in zip(ids, ask(wire, "XACKDEL", KEY, GROUP, "IDS", len(ids), *ids), strict=True):
+        try:
+            replies = ask(wire, "XACKDEL", KEY, GROUP, "IDS", len(ids), *ids)
+        except OSError:
+            self.unanswered.update(ids)
+            raise
+        for entry_id, done in zip(ids, replies, strict=True):
             if done == 1:
                 if entry_id in self.acknowledged:
                     raise AssertionError(f"{entry_id!r} was acknowledged twice")
