@@ -80,7 +80,7 @@ def measure(target: str, data: bytes) -> int:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    if peak > MEMORY_FIXED + MEMORY_PER_BYTE_MAX[target] * len(data):
+    if peak > MEMORY_FIXED[target] + MEMORY_PER_BYTE_MAX[target] * len(data):
         raise Finding(f"{len(data)} bytes took {peak}: {target} on {data!r}")
     return peak
 

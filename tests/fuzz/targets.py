@@ -139,8 +139,16 @@ TARGETS: dict[str, Target] = {
 MEMORY_PER_BYTE_MAX = {"resp": 64, "commands": 512, "rdb": 512, "restore": 512, "aof": 512, "config": 256}
 """Bytes that one byte of input may cost at the worst moment, by target. An LZF string alone may unfold to 88 times its
 size; where requests are run, each of them makes objects. See MEMORY_FIXED."""
-MEMORY_FIXED = 4 << 20
-"""What a target takes for an empty input, a server with all its databases included."""
+MEMORY_FIXED = {
+    "resp": 1 << 16,
+    "commands": 1 << 19,
+    "rdb": 1 << 16,
+    "restore": 1 << 16,
+    "aof": 1 << 19,
+    "config": 1 << 16,
+}
+"""What a target may take for an empty input, by target: where requests are run or a log is loaded, a server with all
+its databases."""
 
 
 def mutate(seeds: list[bytes], rnd: random.Random) -> bytes:

@@ -148,6 +148,9 @@ def _outcome(tests: list[str]) -> str:
     if not tests:
         return "survived"
     status = _in_child(lambda: int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])), timeout_s=TIMEOUT_S)
+    # A mutant that cannot be imported, ends the process or does not end itself is noticed as well.
+    if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        sys.exit(f"the chosen tests could not be run: {tests}")
     return "survived" if status == 0 else "killed"
 
 
