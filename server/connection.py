@@ -264,6 +264,8 @@ class Connection(Session):
         """What only a few have to look at: whether the peer reads too slowly, and whether it is done."""
         if self.is_write_paused and self.server.limits.closes(self):
             return
+        if self.is_write_paused and not self._is_transport_full:
+            self._end_production()  # what was left of it was plain
         self._end_if_done()
 
     def _produce(self) -> None:
@@ -278,8 +280,10 @@ class Connection(Session):
                 self._produce_soon()
                 break
             self._hand_over(self._next_pieces(out))
-        if self.server.limits.closes(self) or out:
-            return
+        if not (self.server.limits.closes(self) or out):
+            self._end_production()
+
+    def _end_production(self) -> None:
         self.is_write_paused = self._is_transport_full
         self.resume_soon()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from headrace.server import connection as connection_module
 from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from support.inprocess import Clock, Peer, Running, running_server
@@ -340,3 +341,20 @@ async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_f
             )
         finally:
             gc.enable()
+
+
+async def test_requests_go_on_when_the_rest_of_a_long_reply_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time for producing may be over just when only bytes are left."""
+    async with running_server() as running:
+        peer = await running.connect()
+        peer.send("PING")
+        await peer.expect(b"+PONG\r\n")
+        connection = _connection_of(running, peer)
+        readings = iter((0, 0, 1 << 60))
+        monkeypatch.setattr(connection_module, "perf_counter_ns", lambda: next(readings))
+        connection.out += [iter([b"+made\r\n"]), b"+plain\r\n"]
+        connection.send()
+        assert connection.is_write_paused
+        peer.send("ECHO", "next")
+        await peer.expect(b"+made\r\n+plain\r\n$4\r\nnext\r\n")
+        assert not connection.is_write_paused
