@@ -153,7 +153,7 @@ META = {
     ),
     "_deliveries": MetaColumn(
         ("bigint",),
-        "How often the entry was delivered, this time included (queue mode; FATAL is 9223372036854775807).",
+        "How often the entry was delivered, this time included (queue mode).",
         _delivery(lambda deliveries, _: deliveries.counts),
     ),
     "_consumer": MetaColumn(
