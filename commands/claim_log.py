@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from ..protocol.packing import pack_command
+from ..protocol.packing import pack_claim, pack_position
 from ..store.group import Group
 from ..store.ids import StreamID, bulk_ids, format_id
 from .context import Context
-
-WORDS_COUNT: Final = 13
-"""Words of a claim's record beside its IDs."""
 
 
 class ClaimLog:
@@ -63,19 +58,21 @@ def log_delivery(
     last_id: StreamID,
 ) -> None:
     """Entries belong to this consumer. `last_id` was the group's before."""
-    before = pack_command((b"XCLAIM", key, group.name, consumer_name, b"0"))
-    after = pack_command(
-        (b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID", format_id(last_id))
-    )
-    # Words that every claim has, without the headers of the two parts.
-    context.log_packed(b"*%d\r\n%b%b%b" % (WORDS_COUNT + len(ids), before[4:], bulk_ids(ids), after[4:]))
+    if not context.logging:
+        context.unlogged_count += 1
+        return
+    time_ms = max(time_ms, 0)  # a forged RESTORE can say less, and a replay takes that for now
+    record = pack_claim(key, group.name, consumer_name, bulk_ids(ids), len(ids), time_ms, count, format_id(last_id))
+    context.effects.append((context.db.index, record))
 
 
 def log_position(context: Context, key: bytes, group: Group) -> None:
     """The group's last-delivered ID and entries-read."""
-    context.log(
-        b"XGROUP", b"SETID", key, group.name, format_id(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read
-    )
+    if not context.logging:
+        context.unlogged_count += 1
+        return
+    record = pack_position(key, group.name, format_id(group.last_id), b"%d" % group.entries_read)
+    context.effects.append((context.db.index, record))
 
 
 def log_consumer(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:

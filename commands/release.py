@@ -126,7 +126,7 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
     request = _parse_nack(argv)
     released = 0
     for entry_id in request.ids:
-        delivery = group.pending.by_id.get(entry_id)
+        delivery = group.pending.get(entry_id)
         if delivery is None and not (request.force and entry_id in stream.log):
             continue
         group.pending.release(entry_id, count=_released_count(mode, request, delivery))

@@ -9,20 +9,19 @@ unpacked ones are kept at hand, since readers follow each other.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
-from operator import sub
 from sys import getsizeof
 from typing import Final
 
 import zstandard
 
-from .ids import SEQ_BITS, StreamID, add_row, ids_between, position_of
+from .ids import SEQ_BITS, StreamID, add_row, differences, ids_between, position_of, running_sums
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
 CHUNK_ENTRIES_MAX = 1024
-UNPACKED_CHUNKS_MAX = 64
+UNPACKED_CHUNKS_MAX = 1024
 """Unpacked chunks kept at hand, over all streams."""
 UNPACKED_SIZE_MAX: Final = 8 << 20
 """Bytes of them all: chunks with huge entries make room for fewer, down to the one that was read last."""
@@ -82,10 +81,7 @@ class Body:
         """Everything as one compressed block: count, differences (they compress to almost nothing), then bytes."""
         count = len(self.ends)
         ms, seq, ends = self.ms, self.seq, self.ends
-        head = array("Q", (count, ms[0]))
-        head.extend(array("Q", map(sub, ms[1:], ms)))
-        head.extend(seq)
-        head.extend(array("Q", map(sub, ends, array("Q", (0,)) + ends[:-1])))
+        head = array("Q", (count,)) + differences(ms) + seq + differences(ends)
         packed = _COMPRESSOR.compress(head.tobytes() + self.data)
         # A copy, since what the compressor returns keeps the room it had for incompressible data.
         return bytes(memoryview(packed))
@@ -98,9 +94,9 @@ class Body:
         numbers = array("Q")
         numbers.frombytes(block[: 8 * (1 + 3 * count)])
         body = cls()
-        body.ms = array("Q", accumulate(numbers[1 : count + 1]))
+        body.ms = running_sums(numbers[1 : count + 1])
         body.seq = numbers[count + 1 : 2 * count + 1]
-        body.ends = array("Q", accumulate(numbers[2 * count + 1 :]))
+        body.ends = running_sums(numbers[2 * count + 1 :])
         body.data = block[8 * (1 + 3 * count) :]
         return body
 
@@ -163,6 +159,27 @@ class Chunk:
         size = len(data)
         add_row(body.ms, body.seq, ends, entry_id, size)
         return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
+
+    def extend(self, added: Body, low: int) -> int:
+        """Add entries of a body from `low` on, as many as `append` would before the chunk is full; where they end."""
+        body = self._open
+        assert body is not None
+        start = added.ends[low - 1] if low else 0
+        shift = len(body.data) - start
+        high = min(low + CHUNK_ENTRIES_MAX - len(body.ends), len(added.ends))
+        high = min(bisect_left(added.ends, CHUNK_SIZE_MAX - shift, low, high) + 1, high)
+        body.data += added.data[start : added.ends[high - 1]]
+        body.ms += added.ms[low:high]
+        body.seq += added.seq[low:high]
+        body.ends += array("Q", map(shift.__add__, added.ends[low:high])) if shift else added.ends[low:high]
+        return high
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an open chunk takes no more entries."""
+        body = self._open
+        assert body is not None
+        return len(body.data) >= CHUNK_SIZE_MAX or len(body.ends) >= CHUNK_ENTRIES_MAX
 
     def seal(self) -> None:
         """From now on entries only leave. They are packed, unless `pack_sealed` says otherwise."""

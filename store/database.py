@@ -51,6 +51,8 @@ class Watcher(Protocol):
     """A transaction that must fail if a watched key changes (WATCH)."""
 
     dirty: bool
+    has_let_go: bool
+    """One of its keys was touched: it is shown as watching nothing. A flush or a swap only makes it dirty."""
 
 
 class Database:
@@ -308,8 +310,7 @@ class Database:
     def clear(self) -> int:
         """Remove every key and answer how many there were."""
         count = len(self.keys)
-        for key in [key for key in self.watchers if key in self.keys]:
-            self._fail_watchers(key)
+        self._fail_watchers([key for key in self.watchers if key in self.keys])
         # Nobody waits for a key to go but readers of a group.
         self.ready.update(dict.fromkeys(self.streams))
         for table in (self.expires, self._slots, self.streams, self.keys):
@@ -327,8 +328,7 @@ class Database:
             return
         streams = dict.fromkeys((*self.streams, *other.streams))
         for db in (self, other):
-            for key in [key for key in db.watchers if key in self.keys or key in other.keys]:
-                db._fail_watchers(key)
+            db._fail_watchers([key for key in db.watchers if key in self.keys or key in other.keys])
             # Nobody waits for a key to come or go that holds no stream.
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
@@ -390,15 +390,17 @@ class Database:
         event."""
         if not self.is_observed:
             return
-        self._fail_watchers(key)
+        for watcher in self.watchers.get(key, ()):
+            watcher.dirty = watcher.has_let_go = True
         if self.on_change is not None:
             self.on_change(key, event)
         if event is not None:
             self.announce(event, key)
 
-    def _fail_watchers(self, key: bytes) -> None:
-        for watcher in self.watchers.get(key, ()):
-            watcher.dirty = True
+    def _fail_watchers(self, keys: list[bytes]) -> None:
+        for key in keys:
+            for watcher in self.watchers[key]:
+                watcher.dirty = True
 
     def announce(self, event: Event, key: bytes) -> None:
         """Name what happened to `key`."""

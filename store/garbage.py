@@ -1,7 +1,7 @@
 """What nobody needs any more, given back a little at a time: a million values at once would keep everybody waiting.
 
-Tables are emptied item by item. A stream with much in it is taken apart first, unless a snapshot may still read it:
-then it goes as a whole, when the snapshot has let go of it.
+Tables are emptied item by item; that of pending entries gives back the memory of so many. A stream with much in it is
+taken apart first, unless a snapshot may still read it: then it goes as a whole, when the snapshot has let go of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from .pending import PendingTable
 from .stream import Stream
+
+Heap = dict[Any, Any] | list[Any] | PendingTable
 
 ITEMS_PER_STEP: Final = 256
 """Items that go in one step."""
@@ -22,13 +25,13 @@ class Garbage:
     """Tables and lists waiting for their end."""
 
     def __init__(self) -> None:
-        self._heaps: list[dict[Any, Any] | list[Any]] = []
+        self._heaps: list[Heap] = []
 
     def __len__(self) -> int:
         """Items that wait."""
         return sum(map(len, self._heaps))
 
-    def add(self, heap: dict[Any, Any] | list[Any]) -> None:
+    def add(self, heap: Heap) -> None:
         """Take a table over; whoever had it has forgotten it."""
         if heap:
             self._heaps.append(heap)
@@ -39,7 +42,7 @@ class Garbage:
             return
         for group in stream.groups.values():
             if len(group.pending) >= PENDING_COUNT_MIN:
-                for heap in group.pending.dismantle():
+                for heap in group.pending.dismantle(group.consumers.values()):
                     self.add(heap)
 
     def free(self, is_over: Callable[[], bool] = lambda: False) -> None:
@@ -48,6 +51,8 @@ class Garbage:
             heap = self._heaps.pop()
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]
+            elif isinstance(heap, PendingTable):
+                heap.give_back(ITEMS_PER_STEP)
             else:
                 for _ in range(min(ITEMS_PER_STEP, len(heap))):
                     value = heap.popitem()[1]

@@ -6,30 +6,18 @@ Both modules do the same, and the same tests hold for both; `ids` takes this one
 
 from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.long cimport PyLong_AsUnsignedLongLong
 from cpython.ref cimport Py_INCREF
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from libc.string cimport memcpy
 
-ctypedef unsigned long long u64
-
-cdef extern from "Python.h":
-    u64 PyLong_AsUnsignedLongLongMask(object number) except? -1
+include "packed_id.pxi"
 
 cdef enum:
-    SEQ_BITS = 72
     DIGITS_MAX = 19
     # Digits of a number that surely fits 64 bits.
     TEXT_SIZE_MAX = 41
     BULK_SIZE_MAX = 48
     # Of an ID with its header and line ends.
-
-
-cdef object U64_MAX = 2**64 - 1
-
-
-cdef inline object make_id(u64 ms, u64 seq):
-    return (<object>ms) << SEQ_BITS | <object>seq
 
 
 cdef inline bint read_number(const char *at, Py_ssize_t size, u64 *number) noexcept:
@@ -50,14 +38,15 @@ cdef object read(bytes token, u64 missing_seq):
     cdef const char *at = PyBytes_AS_STRING(token)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(token)
     cdef Py_ssize_t dash = 0
-    cdef u64 ms = 0, seq = missing_seq
+    cdef Place both
+    both.ms, both.seq = 0, missing_seq
     while dash < size and at[dash] != c'-':
         dash += 1
-    if not read_number(at, dash, &ms):
+    if not read_number(at, dash, &both.ms):
         return None
-    if dash < size and not read_number(at + dash + 1, size - dash - 1, &seq):
+    if dash < size and not read_number(at + dash + 1, size - dash - 1, &both.seq):
         return None
-    return make_id(ms, seq)
+    return make_id(&both)
 
 
 def read_id(bytes token not None, u64 missing_seq=0):
@@ -92,9 +81,11 @@ def format_id(entry_id):
     """Canonical decimal form, `ms-seq`."""
     cdef char text[TEXT_SIZE_MAX]
     cdef char *end = text + TEXT_SIZE_MAX
-    cdef char *at = write_number(end, PyLong_AsUnsignedLongLongMask(entry_id)) - 1
+    cdef Place both
+    read_place(entry_id, &both)
+    cdef char *at = write_number(end, both.seq) - 1
     at[0] = c'-'
-    at = write_number(at, PyLong_AsUnsignedLongLong(entry_id >> SEQ_BITS))
+    at = write_number(at, both.ms)
     return PyBytes_FromStringAndSize(at, end - at)
 
 
@@ -107,12 +98,12 @@ def bulk_ids(list ids not None):
     cdef char text[TEXT_SIZE_MAX]
     cdef char *end = text + TEXT_SIZE_MAX
     cdef char *start
-    cdef object entry_id
+    cdef Place both
     for index in range(count):
-        entry_id = ids[index]
-        start = write_number(end, PyLong_AsUnsignedLongLongMask(entry_id)) - 1
+        read_place(ids[index], &both)
+        start = write_number(end, both.seq) - 1
         start[0] = c'-'
-        start = write_number(start, PyLong_AsUnsignedLongLong(entry_id >> SEQ_BITS))
+        start = write_number(start, both.ms)
         size = end - start
         at[0] = c'$'
         at += 1
@@ -137,8 +128,10 @@ def ids_between(array.array ms not None, array.array seq not None, Py_ssize_t lo
     cdef list ids = PyList_New(high - low)
     cdef Py_ssize_t index
     cdef object entry_id
+    cdef Place both
     for index in range(low, high):
-        entry_id = make_id(ms.data.as_ulonglongs[index], seq.data.as_ulonglongs[index])
+        both.ms, both.seq = ms.data.as_ulonglongs[index], seq.data.as_ulonglongs[index]
+        entry_id = make_id(&both)
         Py_INCREF(entry_id)
         PyList_SET_ITEM(ids, index - low, entry_id)
     return ids
@@ -146,17 +139,17 @@ def ids_between(array.array ms not None, array.array seq not None, Py_ssize_t lo
 
 def position_of(array.array ms not None, array.array seq not None, entry_id):
     """Index of the first ID in ascending columns that is not below `entry_id`."""
-    cdef object half = entry_id >> SEQ_BITS
-    if half > U64_MAX:
+    cdef Place wanted
+    try:
+        read_place(entry_id, &wanted)
+    except OverflowError:
         return len(ms)
-    cdef u64 wanted_ms = PyLong_AsUnsignedLongLong(half)
-    cdef u64 wanted_seq = PyLong_AsUnsignedLongLongMask(entry_id)
     cdef Py_ssize_t low = 0, high = min(len(ms), len(seq)), middle
     cdef u64 here
     while low < high:
         middle = (low + high) // 2
         here = ms.data.as_ulonglongs[middle]
-        if here < wanted_ms or (here == wanted_ms and seq.data.as_ulonglongs[middle] < wanted_seq):
+        if here < wanted.ms or (here == wanted.ms and seq.data.as_ulonglongs[middle] < wanted.seq):
             low = middle + 1
         else:
             high = middle
@@ -172,6 +165,30 @@ cdef inline int push(array.array column, u64 number) except -1:
 
 def add_row(array.array ms not None, array.array seq not None, array.array ends not None, entry_id, u64 end):
     """Add an ID and an end offset to the columns."""
-    push(ms, PyLong_AsUnsignedLongLong(entry_id >> SEQ_BITS))
-    push(seq, PyLong_AsUnsignedLongLongMask(entry_id))
+    cdef Place both
+    read_place(entry_id, &both)
+    push(ms, both.ms)
+    push(seq, both.seq)
     push(ends, end)
+
+
+def differences(array.array column not None):
+    """The first number, and what each that follows adds to the one before it; the column ascends."""
+    cdef Py_ssize_t count = len(column), index
+    cdef array.array steps = array.clone(column, count, False)
+    cdef u64 before = 0
+    for index in range(count):
+        steps.data.as_ulonglongs[index] = column.data.as_ulonglongs[index] - before
+        before = column.data.as_ulonglongs[index]
+    return steps
+
+
+def running_sums(array.array steps not None):
+    """The inverse of `differences`."""
+    cdef Py_ssize_t count = len(steps), index
+    cdef array.array column = array.clone(steps, count, False)
+    cdef u64 total = 0
+    for index in range(count):
+        total += steps.data.as_ulonglongs[index]
+        column.data.as_ulonglongs[index] = total
+    return column

@@ -17,9 +17,29 @@ from .errors import GenericError
 from .plain_id_codec import SEQ_BITS, SEQ_MASK
 
 try:
-    from .id_codec import add_row, bulk_ids, format_id, ids_between, position_of, read_id, read_ids
+    from .id_codec import (
+        add_row,
+        bulk_ids,
+        differences,
+        format_id,
+        ids_between,
+        position_of,
+        read_id,
+        read_ids,
+        running_sums,
+    )  # fmt: skip
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_id_codec import add_row, bulk_ids, format_id, ids_between, position_of, read_id, read_ids
+    from .plain_id_codec import (
+        add_row,
+        bulk_ids,
+        differences,
+        format_id,
+        ids_between,
+        position_of,
+        read_id,
+        read_ids,
+        running_sums,
+    )  # fmt: skip
 
 __all__ = [
     "ID_MAX",
@@ -30,6 +50,7 @@ __all__ = [
     "StreamID",
     "add_row",
     "bulk_ids",
+    "differences",
     "format_id",
     "id_after",
     "id_before",
@@ -41,6 +62,7 @@ __all__ = [
     "parse_range_end",
     "parse_range_start",
     "position_of",
+    "running_sums",
 ]
 
 StreamID = int

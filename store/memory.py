@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from .. import is_compiled
 from .ids import ID_MAX
+from .pending import CONSUMER_SIZE
 
 if TYPE_CHECKING:
     from .database import Value
@@ -49,17 +50,8 @@ STREAM_SIZE: Final = 788
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 """A node of the ledger, its field names not counted: those of neighbours are mostly shared."""
 
-GROUP_SIZE: Final = 440
+GROUP_SIZE: Final = 208
 """A group without consumers and pending entries."""
-
-CONSUMER_SIZE: Final = 224
-"""A consumer without its name and its pending entries."""
-
-DELIVERY_SIZE: Final = 80 + HELD_NUMBER_SIZE + 88
-"""A delivery: the object, its time, and its list without the references in it."""
-
-RELEASED_SIZE: Final = 80 + 64
-"""A released entry's delivery: the object, and its list with one reference."""
 
 PRODUCER_SIZE: Final = 48 + 624
 """An idempotent producer without pairs: most of it is the first block of its queue."""
@@ -117,18 +109,8 @@ def group_size(group: Group) -> int:
 
 
 def pending_size(pending: PendingEntries) -> int:
-    """Pending entries: their IDs, three views of them, and the deliveries."""
-    listed_count, released_count = pending.listed_count, len(pending.released)
-    ids_count = max(listed_count, pending.delivered_count + released_count)
-    return (
-        getsizeof(pending.by_id)
-        + getsizeof(pending.released)
-        + ids_count * ID_SIZE
-        + listed_count * 2 * REFERENCE_SIZE  # the places by ID and by consumer
-        + pending.delivered_count * REFERENCE_SIZE  # the places in the deliveries
-        + (pending.deliveries_count - released_count) * (DELIVERY_SIZE + REFERENCE_SIZE)
-        + released_count * RELEASED_SIZE
-    )
+    """Pending entries: the views of them, and the deliveries."""
+    return pending.table_size + pending.runs_size
 
 
 def producers_size(idempotence: Idempotence) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from operator import sub
 from typing import Final
 
 SEQ_BITS: Final = 72
@@ -64,3 +66,15 @@ def add_row(ms: array[int], seq: array[int], ends: array[int], entry_id: int, en
     ms.append(entry_id >> SEQ_BITS)
     seq.append(entry_id & SEQ_MASK)
     ends.append(end)
+
+
+def differences(column: array[int]) -> array[int]:
+    """The first number, and what each that follows adds to the one before it; the column ascends."""
+    steps = column[:1]
+    steps.extend(array("Q", map(sub, column[1:], column)))
+    return steps
+
+
+def running_sums(steps: array[int]) -> array[int]:
+    """The inverse of `differences`."""
+    return array("Q", accumulate(steps))

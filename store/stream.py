@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Final
 
+from .chunk import Body
 from .errors import GenericError
 from .group import ENTRIES_READ_UNKNOWN, Group
 from .idempotence import Idempotence
@@ -102,6 +103,14 @@ class Stream:
             self.nodes.settle(self.log, self.limits)
         if self.entries_added < ENTRIES_ADDED_MAX:
             self.entries_added += 1
+
+    def append_run(self, run: Body) -> None:
+        """Add entries one after the other; `require_new_id` holds for the first, and they ascend."""
+        is_full = self.log.append_run(run)
+        self.last_id = run.id_at(-1)
+        if is_full and IS_COMPILED:
+            self.nodes.settle(self.log, self.limits)
+        self.entries_added = min(self.entries_added + len(run.ends), ENTRIES_ADDED_MAX)
 
     def set_last_id(self, last_id: StreamID) -> None:
         """XSETID: the next entry comes after this ID, which may be lower than before but not below a live entry."""

@@ -22,6 +22,7 @@ class Watcher:
     """A transaction."""
 
     dirty: bool = False
+    has_let_go: bool = False
 
 
 def filled(count: int) -> Database:

@@ -86,3 +86,19 @@ def test_columns_are_not_read_past_their_end() -> None:
         id_codec.format_id(-1)
     with pytest.raises(OverflowError):
         id_codec.add_row(ms, seq, array("Q"), make_id(U64_MAX + 1, 0), 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_and_its_differences_say_the_same(form: ModuleType) -> None:
+    for numbers in ([], [7], [U64_MAX], [0, 0, 5, 5, 2**40, U64_MAX]):
+        column = array("Q", numbers)
+        steps = form.differences(column)
+        assert list(steps) == [number - before for number, before in zip(numbers, [0, *numbers], strict=False)]
+        assert form.running_sums(steps) == column
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_id_above_all_that_exist_stands_behind_every_column(form: ModuleType) -> None:
+    columns = array("Q", (1, U64_MAX)), array("Q", (1, U64_MAX))
+    assert form.position_of(*columns, ID_MAX) == 1
+    assert form.position_of(*columns, id_after(ID_MAX)) == 2

@@ -141,7 +141,9 @@ def test_an_empty_log_has_no_entry_not_even_of_the_smallest_id() -> None:
         log.check()
 
 
-def test_a_copy_and_its_original_grow_apart() -> None:
+@pytest.mark.parametrize("chunk_entries_max", [2, 3, 1024])
+def test_a_copy_and_its_original_grow_apart(chunk_entries_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", chunk_entries_max)
     log = EntryLog()
     for ms in range(1, 6):
         log.append(make_id(ms, 0), entry_of(make_id(ms, 0)))
@@ -303,3 +305,32 @@ def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:
     log.trim_head(20_000)
     assert joined(pieces) == expected
     assert joined(pieces_back) == backwards
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_a_run_goes_in_as_its_entries_would_one_by_one(packs: bool) -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    one_by_one, by_runs = EntryLog(), EntryLog()
+    chunk_module.pack_sealed(packs)
+    try:
+        last_id = 0
+        for _ in range(60):
+            body, filled = chunk_module.Body(), False
+            for _ in range(rng.choice((1, 2, 30, 2_500))):
+                last_id += make_id(0, 1) if rng.random() < 0.5 else make_id(rng.randrange(1, 9), 0)
+                entry = entry_of(last_id, rng.choice((1, 1, 9, 300, 70_000 if rng.random() < 0.01 else 5)))
+                filled |= one_by_one.append(last_id, entry)
+                body.data += entry
+                body.ms.append(last_id >> SEQ_BITS)
+                body.seq.append(last_id & SEQ_MASK)
+                body.ends.append(len(body.data))
+            assert by_runs.append_run(body) == filled, f"seed {seed}"
+    finally:
+        chunk_module.pack_sealed(True)
+    for log in (one_by_one, by_runs):
+        log.check()
+    assert by_runs._first_ids == one_by_one._first_ids, f"seed {seed}"
+    assert by_runs.length == one_by_one.length
+    assert (by_runs.first_id, by_runs.last_id) == (one_by_one.first_id, one_by_one.last_id)
+    assert list(by_runs.all_entries()) == list(one_by_one.all_entries())

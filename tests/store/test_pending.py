@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import pytest
 
-from headrace.store.pending import Consumer, PendingEntries
+from headrace.store import plain_pending_table
+from headrace.store.pending import LATE_COUNT_MAX, Consumer, PendingEntries
+
+try:
+    from headrace.store import pending_table
+except ImportError:
+    pending_table = None  # type: ignore[assignment]
+
+FORMS = [plain_pending_table, *([pending_table] if pending_table is not None else [])]
+forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rpartition(".")[2])
 
 
 class Model:
@@ -48,7 +58,8 @@ def assert_same(pending: PendingEntries, consumers: dict[bytes, Consumer], model
     pending.check(consumers)
 
     def row(entry_id: int) -> tuple[bytes | None, int, int]:
-        delivery = pending.by_id[entry_id]
+        delivery = pending.get(entry_id)
+        assert delivery is not None
         return (delivery.consumer.name if delivery.consumer else None, delivery.time_ms, delivery.count)
 
     assert {entry_id: row(entry_id) for entry_id, _ in pending.walk()} == model.by_id
@@ -64,12 +75,13 @@ def assert_same(pending: PendingEntries, consumers: dict[bytes, Consumer], model
     assert pending.oldest_time_ms() == (min(owned_times) if owned_times else None)
 
 
+@forms
 @pytest.mark.parametrize("seed", range(20))
-def test_all_views_agree_with_the_model_under_random_changes(seed: int) -> None:
+def test_all_views_agree_with_the_model_under_random_changes(seed: int, form: ModuleType) -> None:
     print("seed", seed)
     rng = random.Random(seed)
-    pending, model = PendingEntries(), Model()
-    consumers = {name: Consumer(name, 0) for name in (b"a", b"b")}
+    pending, model = PendingEntries(form.PendingTable()), Model()
+    consumers = {name: form.Consumer(name, 0) for name in (b"a", b"b")}
     now_ms, next_id = 1000, 1
     for _ in range(250):
         now_ms += rng.randrange(3)
@@ -101,76 +113,122 @@ def test_all_views_agree_with_the_model_under_random_changes(seed: int) -> None:
         if rng.random() < 0.4:
             assert_same(pending, consumers, model)
     assert_same(pending, consumers, model)
-    twins = {name: Consumer(name, 0) for name in consumers}
+    twins = {name: form.Consumer(name, 0) for name in consumers}
     assert_same(pending.copy(twins), twins, model)
 
 
-def test_lists_are_cleaned_when_most_of_them_has_been_acknowledged() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+def test_tables_are_cleaned_when_most_of_them_has_been_acknowledged(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
+    empty_size = pending.table_size + pending.runs_size
     for start in range(0, 100_000, 100):
         pending.deliver(list(range(start, start + 100)), consumer, time_ms=start, count=1)
         for entry_id in range(start, start + 100):
             assert pending.drop(entry_id)
     assert len(pending) == 0
-    assert len(consumer.ids) < 1000
+    assert max(consumer.listed_count, pending.listed_count) < 1000
+    assert pending.table_size + pending.runs_size < empty_size + 100_000
     pending.check({b"c": consumer})
 
 
-def test_lists_are_cleaned_of_what_came_out_of_order_too() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+def test_tables_are_cleaned_of_what_came_out_of_order_too(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([100_000], consumer, time_ms=0, count=1)
     for start in range(20_000, 0, -100):
         ids = list(range(start, start + 100))
         pending.deliver(ids, consumer, time_ms=1, count=1)
         assert pending.drop_all(ids) == 100
         assert pending.listed_count < 1_000
-        assert len(consumer.ids) < 1_000
+        assert consumer.listed_count < 1_000
     pending.check({b"c": consumer})
 
 
-def test_what_is_not_pending_does_not_keep_others_from_being_dropped() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+@pytest.mark.parametrize("late_count", [1, LATE_COUNT_MAX, LATE_COUNT_MAX + 1])
+def test_late_deliveries_stand_behind_those_of_equal_time(form: ModuleType, late_count: int) -> None:
+    pending, owner = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
+    for entry_id in range(1, 100):
+        pending.deliver([entry_id], owner, time_ms=entry_id // 10, count=1)
+    rnd = random.Random(1)
+    late = [(rnd.randrange(9), entry_id) for entry_id in range(100, 100 + late_count)]
+    for time_ms, entry_id in late:
+        pending.deliver([entry_id], owner, time_ms=time_ms, count=1)
+    expected = sorted([(entry_id // 10, entry_id) for entry_id in range(1, 100)] + late)
+    assert pending.oldest_time_ms() == 0
+    assert [(delivery.time_ms, entry_id) for entry_id, delivery in pending.walk_by_time()] == expected
+    pending.check({b"c": owner})
+
+
+@forms
+def test_what_is_claimed_again_and_again_costs_no_more(form: ModuleType) -> None:
+    pending, consumers = PendingEntries(form.PendingTable()), [form.Consumer(b"a", 0), form.Consumer(b"b", 0)]
+    ids = list(range(1, 1001))
+    pending.deliver(ids, consumers[0], time_ms=0, count=1)
+    pending.deliver(ids, consumers[1], time_ms=0, count=1)
+    size = pending.table_size + pending.runs_size
+    for turn in range(100):
+        for start in range(0, 1000, 100):
+            pending.deliver(ids[start : start + 100], consumers[turn % 2], time_ms=turn, count=1)
+    assert pending.table_size + pending.runs_size < 2 * size + 50_000
+    pending.check({each.name: each for each in consumers})
+
+
+@forms
+def test_what_is_not_pending_does_not_keep_others_from_being_dropped(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
     assert pending.drop_all([1, 7, 1, 3]) == 2
-    assert (list(pending.by_id), consumer.pending_count) == ([2], 1)
+    assert (pending.first_ids(0, 9), consumer.pending_count) == ([2], 1)
 
 
-def test_deliveries_are_those_of_owners_and_those_released() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+def test_deliveries_are_those_of_owners_and_those_released(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
     pending.release(2, count=1)
     pending.release(3, count=1)
     assert pending.deliveries_count == 3
+    pending.drop(1)
+    assert pending.deliveries_count == 2
 
 
-def test_an_id_that_comes_back_is_listed_once() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+def test_an_id_that_comes_back_is_listed_once(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
     for entry_id in (3, 1):
         pending.drop(entry_id)
         pending.deliver([entry_id], consumer, time_ms=20, count=1)
-    assert (pending.listed_count, len(consumer.ids)) == (5, 5)  # what stands there twice, until it is read
+    assert consumer.listed_count == 5  # what stands there twice, until it is read
     assert pending.first_ids(0, 9) == [entry_id for entry_id, _ in pending.walk()] == [1, 2, 3]
     assert list(pending.owned_ids(consumer, 0)) == [1, 2, 3]
-    assert (pending.listed_count, len(consumer.ids)) == (3, 3)
+    assert consumer.listed_count == 3
 
 
-def test_what_is_taken_apart_is_all_there_was_and_leaves_an_empty_list() -> None:
-    pending, consumers = PendingEntries(), {name: Consumer(name, 0) for name in (b"a", b"b")}
+@forms
+def test_what_is_taken_apart_is_all_there_was_and_leaves_an_empty_list(form: ModuleType) -> None:
+    pending, consumers = PendingEntries(form.PendingTable()), {name: form.Consumer(name, 0) for name in (b"a", b"b")}
     for number, consumer in enumerate(consumers.values()):
         pending.deliver([number + 1, number + 11, number + 21], consumer, time_ms=10, count=1)
     pending.release(21, count=1)
-    by_id, released = pending.by_id, pending.released
-    parts = pending.dismantle()
+    released = pending.released
+    runs, *parts, table = pending.dismantle(consumers.values())
     assert any(part is released for part in parts)
-    assert parts[-1] is by_id
-    assert len(by_id) == max(map(len, parts)) == 6
-    assert (len(pending), pending.listed_count, pending.deliveries_count, pending.delivered_count) == (0, 0, 0, 0)
-    assert all(len(consumer.ids) == 0 for consumer in consumers.values())
+    assert (len(runs), len(table)) == (2, 6)
+    assert isinstance(table, form.PendingTable)
+    assert (len(pending), pending.listed_count, pending.deliveries_count) == (0, 0, 0)
+    assert all((each.listed_count, each.pending_count) == (0, 0) for each in consumers.values())
+    pending.deliver([1, 2], consumers[b"a"], time_ms=10, count=1)
+    pending.check(consumers)
+    for left in (4, 2, 0):
+        table.give_back(2)
+        assert len(table) == left
 
 
-def test_a_walk_starts_at_the_cursor() -> None:
-    pending, consumer = PendingEntries(), Consumer(b"c", 0)
+@forms
+def test_a_walk_starts_at_the_cursor(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([5, 1, 9], consumer, time_ms=10, count=1)
     assert [entry_id for entry_id, _ in pending.walk(2)] == [5, 9]
     assert list(pending.owned_ids(consumer, 6)) == [9]

@@ -1,0 +1,1063 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Where the pending entries of a group are kept, for machines with a C compiler: `plain_pending_table` in C.
+
+Both modules do the same, and the same tests hold for both; `pending` takes this one where it was built.
+
+A pending entry is a *slot*: its ID (16 bytes) and the number of its run (4 bytes), at the same place of two arrays. Slots
+are given out one after the other, and so
+
+- a run, the entries of one `Delivery`, is a range of slots: those of them that still say its number;
+- in the usual case, when IDs only grow, the slots are in the order of their IDs;
+- any other order is an array of slot numbers (4 bytes each): that of a consumer's entries, and that of all of them once
+  an ID came out of order. What comes late is put in its place when somebody reads.
+
+An index, open addressing with linear probing, leads from an ID to its slot (6 to 9 bytes). An entry that leaves marks
+its slot and nothing else. When more than half of the slots are such, the others move together, and the index is made
+again. Some 35 bytes an entry, then.
+
+Memory is taken before anything is changed: where there is none, MemoryError is raised, and all views still agree; of a
+claim of scattered entries that is cut short so, what it has moved by then is missing from the order by time.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+from os import urandom
+from sys import getsizeof
+
+ctypedef unsigned int u32
+ctypedef long long i64
+
+include "packed_id.pxi"
+
+cdef u64 MS_KEY = int.from_bytes(urandom(8), "little")
+cdef u64 SEQ_KEY = int.from_bytes(urandom(8), "little")
+
+cdef enum:
+    NONE = 0xFFFFFFFF
+    # No slot, or no run.
+    SLOTS_MAX = 1 << 30
+    # So that slot numbers, and places of the index, fit 32 bits.
+    STALE_SLACK = 64
+    # What is mostly stale is cleaned when it is longer than this.
+    ID_SIZE = 48
+    # Of an ID as a Python number, which released entries have.
+
+NEVER = -1
+
+cdef struct Run:
+    # The slots of a delivery: those of the `length` from `first` on that say the number of this run.
+    PyObject *delivery  # NULL: this number is free, and `first` the next free one
+    PyObject *owner  # the consumer, which the delivery holds; NULL once released
+    u32 first
+    u32 length
+
+cdef struct View:
+    # Slots in the order of their IDs. Those that have left stay until a cleaning.
+    u32 *slots
+    u32 length
+    u32 sorted_length  # behind them stand those that came late
+    u32 capacity
+    u32 start  # no member stands before this index
+
+cdef struct Late:
+    Place place
+    u32 slot
+
+
+cdef inline bint read_start(object start, Place *place) except -1:
+    """The first ID that is not below the number; False if there is none."""
+    cdef unsigned char data[READ_BYTES]
+    headrace_read_id(start, data)
+    place.seq = read_u64(data)
+    place.ms = read_u64(data + MS_AT)
+    if data[MS_AT - 1]:
+        place.seq = 0
+        place.ms += 1
+        return place.ms != 0 and not data[ID_BYTES]
+    return not data[ID_BYTES]
+
+
+cdef inline bint is_less(const Place *one, const Place *other) noexcept nogil:
+    return one.ms < other.ms or (one.ms == other.ms and one.seq < other.seq)
+
+
+cdef inline bint is_same(const Place *one, const Place *other) noexcept nogil:
+    return one.ms == other.ms and one.seq == other.seq
+
+
+cdef int compare_late(const void *one, const void *other) noexcept nogil:
+    if is_less(&(<const Late *>one).place, &(<const Late *>other).place):
+        return -1
+    return is_less(&(<const Late *>other).place, &(<const Late *>one).place)
+
+
+cdef void *copied(const void *block, size_t size) except NULL:
+    """A copy of a block, or an empty one."""
+    cdef void *copy = PyMem_Malloc(size)
+    if copy == NULL:
+        raise MemoryError
+    if block != NULL:
+        memcpy(copy, block, size)
+    return copy
+
+
+cdef inline size_t roomier(size_t count) noexcept:
+    """The capacity to take for so many: an eighth more, so that growing costs little and wastes little."""
+    return count + (count >> 3) + (3 if count < 9 else 6) & ~<size_t>3
+
+
+@cython.final
+@cython.no_gc
+cdef class Consumer:
+    """A named member of a group. `seen_ms` and `active_ms` are Unix ms; -1 means never."""
+
+    cdef readonly bytes name
+    cdef public i64 seen_ms
+    cdef public i64 active_ms
+    cdef View view
+    cdef readonly u32 pending_count
+    cdef u64 stamp
+    # Of the compaction that has been here last.
+
+    def __init__(self, bytes name not None, i64 seen_ms):
+        self.name = name
+        self.seen_ms = seen_ms
+        self.active_ms = NEVER
+
+    def __dealloc__(self):
+        PyMem_Free(self.view.slots)
+
+    @property
+    def listed_count(self):
+        """Entries in its list, those that have left among them."""
+        return self.view.length
+
+
+@cython.final
+@cython.no_gc
+cdef class Delivery:
+    """Entries handed to one consumer at one time, with one delivery count. Times are Unix ms."""
+
+    cdef readonly Consumer consumer
+    # None once XNACK has released the entry.
+    cdef readonly i64 time_ms
+    # 0 once released.
+    cdef readonly i64 count
+    # Deliveries so far, this one included.
+    cdef readonly u32 remaining
+    # How many entries are still in this delivery.
+    cdef u32 number
+    # Of its run, while entries remain.
+
+
+DELIVERY_SIZE = getsizeof(Delivery.__new__(Delivery)) + 15 & -16
+CONSUMER_SIZE = getsizeof(Consumer(b"", 0)) + 15 & -16
+# Bytes, as the allocator gives them out; names and entries not counted.
+
+cdef class Walk
+
+cdef class Members
+
+cdef class PendingTable(PendingSlots)
+
+
+@cython.no_gc
+cdef class PendingSlots:
+    """Pending entries to be read, by ID and by delivery."""
+
+    cdef Place *ids
+    cdef u32 *run_of
+    # NONE: the entry has left.
+    cdef size_t total
+    # Slots given out, those of entries that have left among them.
+    cdef size_t capacity
+    cdef size_t live
+    cdef size_t head
+    # The slots before this one have left.
+    cdef size_t tail
+    # And those from this one on.
+    cdef Run *runs
+    cdef size_t runs_total
+    cdef size_t runs_capacity
+    cdef View order
+    # By ID; empty while the slots themselves are in that order.
+    cdef bint is_ordered
+    cdef u64 renumbered
+    # How often slots have got other numbers.
+    cdef u64 reordered
+    # How often places in the orders have changed.
+    cdef size_t views_capacity
+    # Slot numbers that there is room for in all orders.
+    cdef u32 *by_time
+    # Of an image: runs, oldest delivery first.
+    cdef size_t by_time_length
+
+    def __cinit__(self):
+        self.is_ordered = True
+
+    def __dealloc__(self):
+        cdef size_t number
+        for number in range(self.runs_total):
+            if self.runs[number].delivery != NULL:
+                Py_DECREF(<object>self.runs[number].delivery)
+        PyMem_Free(self.runs)
+        PyMem_Free(self.ids)
+        PyMem_Free(self.run_of)
+        PyMem_Free(self.order.slots)
+        PyMem_Free(self.by_time)
+
+    def __len__(self):
+        return self.live
+
+    # -- orders ----------------------------------------------------------------------------------
+
+    cdef inline bint is_member(self, u32 slot, PyObject *owner) noexcept:
+        """Whether the entry is pending, and with this owner if one is given."""
+        cdef u32 number = self.run_of[slot] if slot < self.total else NONE
+        return number != NONE and (owner == NULL or self.runs[number].owner == owner)
+
+    cdef inline int reserve_view(self, View *view, size_t more) except -1:
+        """Make room in an order."""
+        cdef size_t capacity
+        cdef u32 *slots
+        if <size_t>view.length + more <= view.capacity:
+            return 0
+        capacity = roomier(view.length + more)
+        slots = <u32 *>PyMem_Realloc(view.slots, capacity * sizeof(u32))
+        if slots == NULL:
+            raise MemoryError
+        self.views_capacity += capacity - view.capacity
+        view.slots = slots
+        view.capacity = <u32>capacity
+        return 0
+
+    cdef void trim_view(self, View *view) noexcept:
+        """Give back the room that is not used, if it is much."""
+        cdef size_t capacity = roomier(view.length) if view.length else 0
+        cdef u32 *slots
+        if not view.length:
+            PyMem_Free(view.slots)
+            slots = NULL
+        elif view.capacity < 2 * capacity + STALE_SLACK:
+            return
+        else:
+            slots = <u32 *>PyMem_Realloc(view.slots, capacity * sizeof(u32))
+            if slots == NULL:
+                return
+        self.views_capacity -= view.capacity - capacity
+        view.slots = slots
+        view.capacity = <u32>capacity
+
+    cdef void clear_view(self, View *view) noexcept:
+        view.length = view.sorted_length = view.start = 0
+        self.trim_view(view)
+        self.reordered += 1
+
+    cdef inline void add(self, View *view, u32 slot) noexcept:
+        """Add a slot, for which there is room."""
+        cdef u32 length = view.length
+        if view.sorted_length == length and (
+            not length or is_less(&self.ids[view.slots[length - 1]], &self.ids[slot])
+        ):
+            view.sorted_length = length + 1
+        view.slots[length] = slot
+        view.length = length + 1
+
+    cdef bint settle(self, View *view, PyObject *owner) noexcept:
+        """Put every slot of an order in its place and forget those that have left; False where memory lacks for it."""
+        cdef size_t late_length = 0, index, kept = 0, left, length
+        cdef Late *late = NULL
+        cdef u32 slot
+        cdef bint is_ascending = True
+        if view.length > view.sorted_length:
+            late = <Late *>PyMem_Malloc((view.length - view.sorted_length) * sizeof(Late))
+            if late == NULL:
+                return False
+        for index in range(view.sorted_length, view.length):
+            slot = view.slots[index]
+            if self.is_member(slot, owner):
+                late[late_length].place = self.ids[slot]
+                late[late_length].slot = slot
+                if late_length and not is_less(&late[late_length - 1].place, &late[late_length].place):
+                    is_ascending = False
+                late_length += 1
+        if not is_ascending:
+            qsort(late, late_length, sizeof(Late), compare_late)
+        for index in range(view.sorted_length):
+            slot = view.slots[index]
+            if self.is_member(slot, owner):
+                view.slots[kept] = slot
+                kept += 1
+        # Merged from above, to where there is room. What stands in both parts, or twice among the late, is taken once.
+        length = left = kept + late_length
+        while late_length:
+            if kept and is_less(&late[late_length - 1].place, &self.ids[view.slots[kept - 1]]):
+                kept -= 1
+                slot = view.slots[kept]
+            else:
+                late_length -= 1
+                slot = late[late_length].slot
+                if (late_length and late[late_length - 1].slot == slot) or (kept and view.slots[kept - 1] == slot):
+                    continue
+            left -= 1
+            view.slots[left] = slot
+        PyMem_Free(late)
+        if left > kept:
+            for index in range(left, length):
+                view.slots[kept + index - left] = view.slots[index]
+            length -= left - kept
+        view.length = view.sorted_length = <u32>length
+        view.start = 0
+        self.trim_view(view)
+        self.reordered += 1
+        return True
+
+    cdef View *readable(self, Consumer consumer) except? NULL:
+        """A consumer's order or that of all, with every slot in its place. NULL: the slots are in order themselves."""
+        cdef View *view = &self.order
+        if consumer is not None:
+            view = &consumer.view
+        elif self.is_ordered:
+            return NULL
+        if view.length > view.sorted_length:
+            if not self.settle(view, <PyObject *>consumer if consumer is not None else NULL):
+                raise MemoryError
+        return view
+
+    cdef size_t seek(self, View *view, PyObject *owner, const Place *start) noexcept:
+        """The index of the first member that may not be before `start`."""
+        cdef size_t low, high, middle
+        if view == NULL:
+            while self.head < self.tail and self.run_of[self.head] == NONE:
+                self.head += 1
+            low, high = self.head, self.tail
+        else:
+            while view.start < view.length and not self.is_member(view.slots[view.start], owner):
+                view.start += 1
+            low, high = view.start, view.length
+        while low < high:
+            middle = (low + high) >> 1
+            if is_less(&self.ids[middle if view == NULL else view.slots[middle]], start):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def walk(self, start=0, Consumer consumer=None):
+        """See `plain_pending_table.PendingSlots`."""
+        cdef Walk walk = Walk.__new__(Walk)
+        walk.table = self
+        walk.consumer = consumer
+        walk.is_over = not read_start(start, &walk.place)
+        return walk
+
+    def walk_by_time(self):
+        """See `plain_pending_table.PendingSlots`."""
+        cdef u32 number
+        cdef size_t index, slot
+        for index in range(self.by_time_length):
+            number = self.by_time[index]
+            for slot in range(self.runs[number].first, self.runs[number].first + self.runs[number].length):
+                if self.run_of[slot] == number:
+                    yield make_id(&self.ids[slot]), <Delivery>self.runs[number].delivery
+
+
+@cython.final
+@cython.no_gc
+cdef class Walk:
+    """Entries by ID."""
+
+    cdef PendingSlots table
+    cdef Consumer consumer
+    cdef Place place
+    # What comes next is not before it.
+    cdef bint is_over
+    cdef bint is_placed
+    cdef size_t index
+    # Of the next entry, while the places in the orders are those of `reordered`.
+    cdef u64 reordered
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef PendingSlots table = self.table
+        cdef PyObject *owner = <PyObject *>self.consumer if self.consumer is not None else NULL
+        cdef View *view
+        cdef size_t length
+        cdef u32 slot
+        if self.is_over:
+            raise StopIteration
+        view = table.readable(self.consumer)
+        if not self.is_placed or self.reordered != table.reordered:
+            self.index = table.seek(view, owner, &self.place)
+            self.reordered = table.reordered
+            self.is_placed = True
+        length = table.tail if view == NULL else view.length
+        while self.index < length:
+            slot = <u32>self.index if view == NULL else view.slots[self.index]
+            self.index += 1
+            if table.is_member(slot, owner):
+                self.place = table.ids[slot]
+                entry_id = make_id(&self.place)
+                self.place.seq += 1
+                if not self.place.seq:
+                    self.place.ms += 1
+                    self.is_over = not self.place.ms
+                return entry_id, <Delivery>table.runs[table.run_of[slot]].delivery
+        self.is_over = True
+        raise StopIteration
+
+
+@cython.final
+@cython.no_gc
+cdef class Members:
+    """IDs of the entries of a delivery, in the order in which they were delivered."""
+
+    cdef PendingTable table
+    cdef Delivery delivery
+    cdef size_t passed
+    # Slots of its run.
+    cdef u64 renumbered
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef PendingTable table = self.table
+        cdef Run *run = table.run_if_any(self.delivery)
+        cdef size_t slot
+        if table.renumbered != self.renumbered:
+            raise RuntimeError("pending entries moved while they were walked by time")
+        if run == NULL:
+            raise StopIteration
+        if not self.passed:
+            while run.length and table.run_of[run.first] != self.delivery.number:
+                run.first += 1
+                run.length -= 1
+        while self.passed < run.length:
+            slot = run.first + self.passed
+            self.passed += 1
+            if table.run_of[slot] == self.delivery.number:
+                return make_id(&table.ids[slot])
+        raise StopIteration
+
+
+@cython.final
+@cython.no_gc
+cdef class PendingTable(PendingSlots):
+    """See `plain_pending_table.PendingTable`."""
+
+    cdef readonly dict released
+    cdef u32 *cells
+    # The index: slot numbers, or NONE.
+    cdef size_t cells_count
+    cdef u32 hint
+    # The slot behind the one found last: entries are often asked for in the order of their slots.
+    cdef u64 stamp
+    # Of the last compaction.
+    cdef size_t free_run
+    # NONE: no number is free among those that have been given out.
+    cdef readonly size_t owned_count
+
+    def __init__(self):
+        self.released = {}
+        self.free_run = NONE
+
+    def __dealloc__(self):
+        PyMem_Free(self.cells)
+
+    def __contains__(self, entry_id):
+        cdef Place place
+        read_place(entry_id, &place)
+        return self.find(&place) != NONE
+
+    @property
+    def listed_count(self):
+        """Slots, those of entries that have left among them."""
+        return self.total
+
+    @property
+    def memory_size(self):
+        """Bytes, but for the consumers themselves."""
+        return (
+            getsizeof(self)
+            + self.capacity * (sizeof(Place) + sizeof(u32))
+            + (self.cells_count + self.views_capacity) * sizeof(u32)
+            + self.runs_capacity * sizeof(Run)
+            + self.owned_count * DELIVERY_SIZE
+            + getsizeof(self.released)
+            + len(self.released) * (DELIVERY_SIZE + ID_SIZE)
+        )
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    cdef inline size_t home(self, const Place *place) noexcept:
+        """Where in the index the search for an ID begins. Multiplying by odd numbers without pattern spreads IDs that
+        follow each other evenly: they hardly meet. The keys are this process's secret, and between the products bits
+        come down, so that nobody can choose IDs that all meet."""
+        cdef u64 mixed = (place.ms ^ MS_KEY) * 0x9E3779B97F4A7C15ULL
+        mixed = ((mixed ^ mixed >> 32) + (place.seq ^ SEQ_KEY)) * 0xD1B54A32D192ED03ULL
+        mixed = (mixed ^ mixed >> 29) * 0x9E3779B97F4A7C15ULL
+        return <size_t>(((mixed >> 32) * <u64>self.cells_count) >> 32)
+
+    cdef inline u32 find(self, const Place *place) noexcept:
+        """The slot of a pending entry, NONE if the ID is not pending."""
+        cdef u32 slot = self.hint
+        cdef size_t cell
+        if slot < self.total and is_same(&self.ids[slot], place) and self.run_of[slot] != NONE:
+            self.hint = slot + 1
+            return slot
+        if not self.total:
+            return NONE
+        cell = self.home(place)
+        while True:
+            slot = self.cells[cell]
+            if slot == NONE:
+                return NONE
+            if is_same(&self.ids[slot], place) and self.run_of[slot] != NONE:
+                self.hint = slot + 1
+                return slot
+            cell += 1
+            if cell == self.cells_count:
+                cell = 0
+
+    cdef inline void enter(self, u32 slot) noexcept:
+        """Add a slot to the index, which has room."""
+        cdef size_t cell = self.home(&self.ids[slot])
+        while self.cells[cell] != NONE:
+            cell += 1
+            if cell == self.cells_count:
+                cell = 0
+        self.cells[cell] = slot
+
+    cdef void fill_index(self) noexcept:
+        """Make the index of the slots there are."""
+        cdef size_t slot
+        memset(self.cells, 0xFF, self.cells_count * sizeof(u32))
+        for slot in range(self.total):
+            if self.run_of[slot] != NONE:
+                self.enter(<u32>slot)
+
+    cdef int reserve(self, size_t more) except -1:
+        """Make room for new slots."""
+        cdef size_t count = self.total + more, capacity
+        cdef void *block
+        if count > SLOTS_MAX:
+            raise MemoryError("a group has too many pending entries")
+        if count > self.capacity:
+            capacity = roomier(count)
+            block = PyMem_Realloc(self.ids, capacity * sizeof(Place))
+            if block == NULL:
+                raise MemoryError
+            self.ids = <Place *>block
+            block = PyMem_Realloc(self.run_of, capacity * sizeof(u32))
+            if block == NULL:
+                raise MemoryError
+            self.run_of = <u32 *>block
+            self.capacity = capacity
+        if count * 3 > self.cells_count * 2:
+            # No more than two thirds of the cells are taken, and four ninths at first.
+            block = PyMem_Realloc(self.cells, (count * 9 // 4 + 4) * sizeof(u32))
+            if block == NULL:
+                raise MemoryError
+            self.cells, self.cells_count = <u32 *>block, count * 9 // 4 + 4
+            self.fill_index()
+        return 0
+
+    def get(self, entry_id):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Place place
+        cdef u32 slot
+        read_place(entry_id, &place)
+        slot = self.find(&place)
+        return None if slot == NONE else <Delivery>self.runs[self.run_of[slot]].delivery
+
+    # -- changing --------------------------------------------------------------------------------
+
+    cdef Delivery open_run(self, Consumer consumer, i64 time_ms, i64 count, size_t first):
+        """A delivery without entries yet. It must get one, or be closed."""
+        cdef Delivery delivery
+        cdef size_t number = self.free_run, capacity
+        cdef Run *runs
+        if number == NONE and self.runs_total == self.runs_capacity:
+            capacity = roomier(self.runs_total + 1)
+            runs = <Run *>PyMem_Realloc(self.runs, capacity * sizeof(Run))
+            if runs == NULL:
+                raise MemoryError
+            self.runs, self.runs_capacity = runs, capacity
+        delivery = Delivery.__new__(Delivery)
+        delivery.consumer = consumer
+        delivery.time_ms = time_ms
+        delivery.count = count
+        if number == NONE:
+            number = self.runs_total
+            self.runs_total += 1
+        else:
+            self.free_run = self.runs[number].first
+        delivery.number = <u32>number
+        runs = &self.runs[number]
+        Py_INCREF(delivery)
+        runs.delivery = <PyObject *>delivery
+        runs.owner = <PyObject *>consumer if consumer is not None else NULL
+        runs.first = <u32>first
+        runs.length = 0
+        self.owned_count += consumer is not None
+        return delivery
+
+    cdef void close_run(self, u32 number) noexcept:
+        """A delivery whose entries have all left."""
+        cdef Run *run = &self.runs[number]
+        cdef PyObject *delivery = run.delivery
+        self.owned_count -= run.owner != NULL
+        run.delivery = run.owner = NULL
+        run.first = <u32>self.free_run
+        run.length = 0
+        self.free_run = number
+        Py_DECREF(<object>delivery)
+
+    cdef inline void lose(self, Consumer consumer) noexcept:
+        """One entry less."""
+        cdef View *view = &consumer.view
+        consumer.pending_count -= 1
+        if not consumer.pending_count:
+            self.clear_view(view)
+        elif view.length > 2 * <size_t>consumer.pending_count + STALE_SLACK:
+            self.settle(view, <PyObject *>consumer)
+
+    def deliver(self, list ids not None, Consumer consumer or None, i64 time_ms, i64 count):
+        """See `plain_pending_table.PendingTable`."""
+        cdef size_t length = len(ids), index, base
+        cdef Delivery delivery
+        cdef Place *places
+        cdef list deliveries = [None]
+        if not length:
+            return []
+        if not self.live and self.total:
+            self.compact()
+        self.reserve(length)
+        base = self.total
+        places = self.ids + base
+        for index in range(length):
+            read_place(ids[index], &places[index])
+        for index in range(length):
+            if base + index and not is_less(&places[index] - 1, &places[index]):
+                break
+        else:
+            if self.is_ordered:
+                # Above all there are: no one has them yet, and they stand where they belong.
+                if consumer is not None:
+                    self.reserve_view(&consumer.view, length)
+                deliveries[0] = delivery = self.open_run(consumer, time_ms, count, base)
+                self.runs[delivery.number].length = <u32>length
+                delivery.remaining = <u32>length
+                self.total = self.tail = base + length
+                self.live += length
+                for index in range(base, self.total):
+                    self.run_of[index] = delivery.number
+                    self.enter(<u32>index)
+                if consumer is not None:
+                    consumer.pending_count += <u32>length
+                    for index in range(base, self.total):
+                        self.add(&consumer.view, <u32>index)
+                return deliveries
+        return self.deliver_each(ids, consumer, time_ms, count)
+
+    cdef list deliver_each(self, list ids, Consumer consumer, i64 time_ms, i64 count):
+        """Give IDs to a consumer that stand behind the last slot: they may be pending, and in any order."""
+        cdef size_t base = self.total, length = len(ids), index, next_slot = NONE
+        cdef list deliveries = []
+        cdef Delivery delivery = None, before
+        cdef Consumer loser
+        cdef Place place
+        cdef u32 slot, old
+        if consumer is not None:
+            self.reserve_view(&consumer.view, length)
+        for index in range(length):
+            place = self.ids[base + index]
+            slot = self.find(&place)
+            if slot == NONE:
+                slot = <u32>self.total
+                self.prepare_order(&place)
+            elif delivery is not None and self.run_of[slot] == delivery.number:
+                continue
+            if delivery is None or slot != next_slot:
+                deliveries.append(None)  # before anything changes
+                deliveries[len(deliveries) - 1] = delivery = self.open_run(consumer, time_ms, count, slot)
+            next_slot = slot + 1
+            if slot == self.total:
+                self.ids[slot] = place
+                self.run_of[slot] = delivery.number
+                self.enter(slot)
+                self.total += 1
+                self.tail = self.total
+                self.live += 1
+                if not self.is_ordered:
+                    self.add(&self.order, slot)
+                loser = None
+            else:
+                old = self.run_of[slot]
+                before = <Delivery>self.runs[old].delivery
+                loser = before.consumer
+                before.remaining -= 1
+                self.run_of[slot] = delivery.number
+                if not before.remaining:
+                    self.close_run(old)
+                if loser is None:
+                    del self.released[ids[index]]
+            delivery.remaining += 1
+            self.runs[delivery.number].length += 1
+            if consumer is loser:
+                continue
+            if loser is not None:
+                self.lose(loser)
+            if consumer is not None:
+                consumer.pending_count += 1
+                self.add(&consumer.view, slot)
+        return deliveries
+
+    cdef int prepare_order(self, const Place *place) except -1:
+        """Make room in the order by ID; it is made when this ID, which comes next, is the first out of order."""
+        cdef size_t slot
+        if self.is_ordered:
+            if not self.total or is_less(&self.ids[self.total - 1], place):
+                return 0
+            self.reserve_view(&self.order, self.total + 1)
+            for slot in range(self.total):
+                self.order.slots[slot] = <u32>slot
+            self.order.length = self.order.sorted_length = <u32>self.total
+            self.is_ordered = False
+            self.reordered += 1
+        return self.reserve_view(&self.order, 1)
+
+    def release(self, entry_id, i64 count):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Place place
+        (delivery,) = self.deliver([entry_id], None, 0, count)
+        try:
+            self.released[entry_id] = delivery
+        except MemoryError:
+            read_place(entry_id, &place)
+            self.leave(self.find(&place))
+            raise
+
+    cdef inline Delivery leave(self, u32 slot):
+        """Mark a slot as left; answers the delivery that it was in."""
+        cdef u32 number = self.run_of[slot]
+        cdef Delivery delivery = <Delivery>self.runs[number].delivery
+        self.run_of[slot] = NONE
+        self.live -= 1
+        delivery.remaining -= 1
+        if not delivery.remaining:
+            self.close_run(number)
+        return delivery
+
+    def drop_all(self, ids):
+        """See `plain_pending_table.PendingTable`."""
+        cdef size_t dropped = 0
+        cdef Place place
+        cdef u32 slot
+        cdef Delivery delivery
+        for entry_id in ids:
+            read_place(entry_id, &place)
+            slot = self.find(&place)
+            if slot == NONE:
+                continue
+            dropped += 1
+            delivery = self.leave(slot)
+            if delivery.consumer is None:
+                del self.released[entry_id]
+            else:
+                self.lose(delivery.consumer)
+        if dropped and self.total > 2 * self.live + STALE_SLACK:
+            self.compact()
+        return dropped
+
+    cdef void remap(self, View *view, PyObject *owner, const u32 *moved) noexcept:
+        """Slots have got other numbers; those that have left go."""
+        cdef size_t index, kept = 0, kept_sorted = 0
+        cdef u32 slot
+        for index in range(view.length):
+            if index == view.sorted_length:
+                kept_sorted = kept
+            slot = view.slots[index]
+            if self.is_member(slot, owner):
+                view.slots[kept] = moved[slot]
+                kept += 1
+        view.sorted_length = <u32>(kept if view.sorted_length == view.length else kept_sorted)
+        view.length = <u32>kept
+        view.start = 0
+        self.trim_view(view)
+
+    cdef void compact(self) noexcept:
+        """Move the slots together, in their order, and the runs; later, if there is no memory for it."""
+        cdef u32 *moved = <u32 *>PyMem_Malloc(self.total * sizeof(u32))
+        cdef size_t slot, to = 0, number
+        cdef Run *run
+        cdef Consumer consumer
+        cdef bint is_ordered = True
+        if moved == NULL:
+            return
+        for slot in range(self.total):
+            moved[slot] = <u32>to
+            to += self.run_of[slot] != NONE
+        self.stamp += 1
+        for number in range(self.runs_total):
+            run = &self.runs[number]
+            if run.owner != NULL:
+                consumer = <Consumer>run.owner
+                if consumer.stamp != self.stamp:
+                    consumer.stamp = self.stamp
+                    self.remap(&consumer.view, run.owner, moved)
+        self.remap(&self.order, NULL, moved)
+        PyMem_Free(moved)
+        to = 0
+        for number in range(self.runs_total):
+            run = &self.runs[number]
+            run.length = 0
+            if run.delivery != NULL:
+                (<Delivery>run.delivery).number = <u32>to
+                to += 1
+        to = 0
+        for slot in range(self.total):
+            if self.run_of[slot] == NONE:
+                continue
+            run = &self.runs[self.run_of[slot]]
+            if not run.length:
+                run.first = <u32>to
+            run.length = <u32>to - run.first + 1
+            self.ids[to] = self.ids[slot]
+            self.run_of[to] = (<Delivery>run.delivery).number
+            if to and not is_less(&self.ids[to - 1], &self.ids[to]):
+                is_ordered = False
+            to += 1
+        self.total = self.tail = to
+        self.head = self.hint = 0
+        to = 0
+        for number in range(self.runs_total):
+            if self.runs[number].delivery != NULL:
+                self.runs[to] = self.runs[number]
+                to += 1
+        self.runs_total = to
+        self.free_run = NONE
+        if is_ordered and not self.is_ordered:
+            self.is_ordered = True
+            self.clear_view(&self.order)
+        self.renumbered += 1
+        self.reordered += 1
+        self.fit()
+
+    cdef void fit(self) noexcept:
+        """Give back the memory that is not used, if it is worth the trouble, and make the index anew."""
+        cdef size_t capacity = roomier(self.total), cells_count = capacity * 9 // 4 + 4
+        cdef void *block
+        if capacity + STALE_SLACK < self.capacity:
+            self.cut(capacity)
+        if cells_count + 4 * STALE_SLACK < self.cells_count:
+            block = PyMem_Realloc(self.cells, cells_count * sizeof(u32))
+            if block != NULL:
+                self.cells, self.cells_count = <u32 *>block, cells_count
+        capacity = roomier(self.runs_total)
+        if capacity + STALE_SLACK < self.runs_capacity:
+            block = PyMem_Realloc(self.runs, capacity * sizeof(Run))
+            if block != NULL:
+                self.runs, self.runs_capacity = <Run *>block, capacity
+        self.fill_index()
+
+    cdef void cut(self, size_t capacity) noexcept:
+        """Keep so many slots."""
+        cdef void *block = PyMem_Realloc(self.ids, capacity * sizeof(Place))
+        if block != NULL:
+            self.ids = <Place *>block
+        block = PyMem_Realloc(self.run_of, capacity * sizeof(u32))
+        if block != NULL:
+            self.run_of = <u32 *>block
+        self.capacity = capacity
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def take(self, start, size_t count, Consumer consumer=None):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Place place
+        cdef View *view
+        cdef PyObject *owner = <PyObject *>consumer if consumer is not None else NULL
+        cdef size_t index, length
+        cdef u32 slot
+        cdef list found = []
+        if not read_start(start, &place):
+            return found
+        view = self.readable(consumer)
+        length = self.tail if view == NULL else view.length
+        for index in range(self.seek(view, owner, &place), length):
+            if not count:
+                break
+            slot = <u32>index if view == NULL else view.slots[index]
+            if self.is_member(slot, owner):
+                found.append(make_id(&self.ids[slot]))
+                count -= 1
+        return found
+
+    def stretch(self, start, size_t count):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Place place
+        cdef View *view
+        cdef size_t index, length
+        cdef u32 slot, first = NONE, last = NONE
+        if not count or not read_start(start, &place):
+            return None
+        view = self.readable(None)
+        length = self.tail if view == NULL else view.length
+        for index in range(self.seek(view, NULL, &place), length):
+            slot = <u32>index if view == NULL else view.slots[index]
+            if not self.is_member(slot, NULL):
+                continue
+            if not count:
+                return make_id(&self.ids[first]), make_id(&self.ids[last]), make_id(&self.ids[slot])
+            if first == NONE:
+                first = slot
+            last = slot
+            count -= 1
+        return None if first == NONE else (make_id(&self.ids[first]), make_id(&self.ids[last]), 0)
+
+    def last_id(self):
+        """See `plain_pending_table.PendingTable`."""
+        cdef View *view = self.readable(None)
+        if not self.live:
+            raise IndexError("nothing is pending")
+        if view == NULL:
+            while self.run_of[self.tail - 1] == NONE:
+                self.tail -= 1
+            return make_id(&self.ids[self.tail - 1])
+        while self.run_of[view.slots[view.length - 1]] == NONE:
+            view.length -= 1
+        view.sorted_length = view.length
+        return make_id(&self.ids[view.slots[view.length - 1]])
+
+    def members(self, Delivery delivery not None):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Members members = Members.__new__(Members)
+        members.table = self
+        members.delivery = delivery
+        members.renumbered = self.renumbered
+        return members
+
+    cdef inline Run *run_if_any(self, Delivery delivery) noexcept:
+        """Where the delivery has its slots; NULL if it has none any more."""
+        if delivery.number < self.runs_total and self.runs[delivery.number].delivery == <PyObject *>delivery:
+            return &self.runs[delivery.number]
+        return NULL
+
+    def image(self, list deliveries not None):
+        """See `plain_pending_table.PendingTable`."""
+        cdef PendingSlots image = PendingSlots.__new__(PendingSlots)
+        cdef View *view = self.readable(None)
+        cdef size_t number
+        cdef Delivery delivery
+        cdef Run *run
+        image.ids = <Place *>copied(self.ids, self.total * sizeof(Place))
+        image.run_of = <u32 *>copied(self.run_of, self.total * sizeof(u32))
+        image.runs = <Run *>copied(self.runs, self.runs_total * sizeof(Run))
+        image.runs_total = self.runs_total
+        for number in range(image.runs_total):
+            if image.runs[number].delivery != NULL:
+                Py_INCREF(<object>image.runs[number].delivery)
+        if view != NULL:
+            image.order.slots = <u32 *>copied(view.slots, view.length * sizeof(u32))
+            image.order.length = image.order.sorted_length = image.order.capacity = view.length
+            image.is_ordered = False
+        image.total = image.capacity = self.total
+        image.live, image.head, image.tail = self.live, self.head, self.tail
+        image.by_time = <u32 *>copied(NULL, len(deliveries) * sizeof(u32))
+        for delivery in deliveries:
+            if self.run_if_any(delivery) != NULL:
+                image.by_time[image.by_time_length] = delivery.number
+                image.by_time_length += 1
+        return image
+
+    # -- whole -----------------------------------------------------------------------------------
+
+    def disown(self, consumers):
+        """See `plain_pending_table.PendingTable`."""
+        cdef Consumer consumer
+        for consumer in consumers:
+            consumer.pending_count = 0
+            consumer.stamp = 0
+            self.clear_view(&consumer.view)
+
+    def give_back(self, size_t count):
+        """See `plain_pending_table.PendingTable`."""
+        cdef size_t left = self.live - min(self.live, count), runs_left, number
+        cdef void *block
+        self.total = self.head = self.tail = 0
+        self.is_ordered = True
+        self.clear_view(&self.order)
+        # A part of everything, as large as that of the entries.
+        runs_left = self.runs_total * left // self.live if left else 0
+        for number in range(runs_left, self.runs_total):
+            if self.runs[number].delivery != NULL:
+                Py_DECREF(<object>self.runs[number].delivery)
+        self.runs_total = runs_left
+        self.cut(self.capacity * left // self.live if left else 0)
+        block = PyMem_Realloc(self.cells, self.cells_count * left // self.live * sizeof(u32) if left else 0)
+        if block != NULL:
+            self.cells = <u32 *>block
+            self.cells_count = self.cells_count * left // self.live if left else 0
+        self.live = left
+
+    def check(self, consumers):
+        """See `plain_pending_table.PendingTable`."""
+        cdef size_t slot, index, live = 0, owned = 0, number, runs_count = 0, cell, passed = 0
+        cdef Consumer consumer
+        cdef View *view
+        cdef Run *run
+        cdef dict remaining = {}
+        cdef list places = []
+        for slot in range(self.total):
+            number = self.run_of[slot]
+            if number == NONE:
+                continue
+            live += 1
+            assert number < self.runs_total
+            run = &self.runs[number]
+            assert run.delivery != NULL
+            assert run.first <= slot < <size_t>run.first + run.length
+            remaining[number] = remaining.get(number, 0) + 1
+            assert self.find(&self.ids[slot]) == slot
+            cell = self.home(&self.ids[slot])
+            while self.cells[cell] != slot:
+                cell = cell + 1 if cell + 1 < self.cells_count else 0
+                passed += 1
+            places.append((self.ids[slot].ms, self.ids[slot].seq))
+        assert live == self.live == len(set(places))
+        assert passed <= 4 * self.total + STALE_SLACK, "IDs are not spread over the index"
+        for number in range(self.runs_total):
+            run = &self.runs[number]
+            if run.delivery == NULL:
+                continue
+            runs_count += 1
+            delivery = <Delivery>run.delivery
+            assert (<Delivery>delivery).number == number
+            assert (<Delivery>delivery).remaining == remaining[number]
+            assert run.owner == (<PyObject *>delivery.consumer if delivery.consumer is not None else NULL)
+            assert delivery.consumer is not None or delivery.remaining == 1
+            assert delivery.consumer is None or consumers[delivery.consumer.name] is delivery.consumer
+        assert runs_count == self.owned_count + len(self.released) == len(remaining)
+        for entry_id, delivery in self.released.items():
+            assert delivery.consumer is None
+            assert self.get(entry_id) is delivery
+        assert len(list(self.walk())) == live
+        index = self.order.capacity
+        for consumer in consumers.values():
+            pairs = list(self.walk(0, consumer))
+            assert len(pairs) == consumer.pending_count
+            assert all([delivery.consumer is consumer for _, delivery in pairs])
+            assert [entry_id for entry_id, _ in pairs] == sorted([entry_id for entry_id, _ in pairs])
+            owned += len(pairs)
+            index += consumer.view.capacity
+        assert owned + len(self.released) == live
+        assert index == self.views_capacity
