@@ -7,6 +7,8 @@ answered. The dispatcher's fast path does the same for whole batches.
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,6 +109,10 @@ def failed(context: Context, row: Row, error: ReplyError) -> ReplyError:
 
 
 def broken(context: Context, row: Row, argv: list[bytes]) -> ReplyError:
-    """Our bug, not the client's: the whole traceback goes to the log, and the server goes on."""
-    logger.exception("internal error in %s with %d arguments", row.name, len(argv) - 1)
+    """Our bug, not the client's: where it is goes to the log, and the server goes on. What the exception says does not,
+    for it may quote the request."""
+    kind, _, place = sys.exc_info()
+    name = "" if kind is None else kind.__name__
+    lines = "".join(traceback.format_tb(place))
+    logger.error("internal error in %s with %d arguments: %s at\n%s", row.name, len(argv) - 1, name, lines)
     return failed(context, row, GenericError(b"internal error"))

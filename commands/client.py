@@ -31,6 +31,8 @@ class Transaction:
     """A command was refused while queueing: EXEC answers EXECABORT."""
     dirty: bool = False
     """A watched key changed: EXEC answers null."""
+    has_let_go: bool = False
+    """That change was one of the key alone: CLIENT LIST shows nothing watched any more."""
     watched: list[tuple[int, bytes]] = field(default_factory=list)
     """(database index, key) of every WATCH."""
 
@@ -46,7 +48,6 @@ class Client:
         client_id: int,
         *,
         db: Database | None = None,
-        address: bytes = b"",
         created_ms: int = 0,
         last_active_ms: int = 0,
         blocked: Blocked | None = None,
@@ -54,7 +55,7 @@ class Client:
         self.id = client_id
         self.descriptor = -1
         """File descriptor of the socket."""
-        self.address = address
+        self.address = b""
         self.local_address = b""
         self.created_ms = created_ms
         self.last_active_ms = last_active_ms

@@ -36,7 +36,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         len(client.patterns),
         len(client.shard_channels),
         -1 if queue is None else len(queue),
-        0 if transaction.dirty else len(transaction.watched),
+        0 if transaction.has_let_go else len(transaction.watched),
         client.query_buffer_size,
         arguments_size,
         transaction.queue_size,

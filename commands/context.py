@@ -107,28 +107,14 @@ class Context:
         else:
             self.unlogged_count += 1
 
-    def log_packed(self, record: bytes) -> None:
-        """The same with a record that is packed already."""
-        if self.logging:
-            self.effects.append((self.db.index, record))
-        else:
-            self.unlogged_count += 1
-
     def preserve(self, row: Row, argv: list[bytes]) -> None:
         """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
         if self.image is None or not row.is_write:
             return
-        if row.has_one_key:
-            self._preserve(argv[1])
-            return
         for key, _ in find_keys(row, argv):
-            self._preserve(key)
-
-    def _preserve(self, key: bytes) -> None:
-        stream = self.db.streams.get(key)
-        if stream is not None and stream.image_number < Stream.newest_image_number:
-            assert self.image is not None
-            self.image.preserve(stream)
+            stream = self.db.streams.get(key)
+            if stream is not None and stream.image_number < Stream.newest_image_number:
+                self.image.preserve(stream)
 
     def recount(self, row: Row, argv: list[bytes]) -> None:
         """To be called after a write while `is_counting`: what its streams take now."""

@@ -283,7 +283,9 @@ class _GroupRead:
         ):
             pieces.append(piece)
             if source.stream.log.still_has(entry_id):
-                delivery_count = min(pending.by_id[entry_id].count + 1, DELIVERY_COUNT_MAX)
+                delivery = pending.get(entry_id)
+                assert delivery is not None
+                delivery_count = min(delivery.count + 1, DELIVERY_COUNT_MAX)
                 pending.deliver([entry_id], consumer, time_ms=now_ms, count=delivery_count)
                 log.add([entry_id], consumer.name, now_ms, delivery_count)
         budget.close_stream(source.key, len(pieces), pieces)

@@ -71,7 +71,7 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
     if VARIABLE not in names:
         return names
     if "delete" in names:
-        return ["RW" if set(map(bytes.upper, argv[2:3])) <= CONDITIONS and len(argv) > 2 else "RM", "delete"]
+        return ["RM" if CONDITIONS.isdisjoint(map(bytes.upper, argv[2:])) else "RW", "delete"]
     options = {word.upper() for word in argv[3:]}
     if b"GET" in options:
         return ["RW", "access", "update"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
 
-from ..protocol.packing import pack_added, pack_command
+from ..protocol.packing import pack_added, pack_command, pack_sent, read_added, record_sent, words_of
 from ..protocol.replies import Reply
 from ..store import events
+from ..store.chunk import Body
 from ..store.errors import GenericError, wrong_number_of_arguments
 from ..store.idempotence import automatic_iid
 from ..store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id
@@ -26,8 +26,6 @@ from .stream_trim import (
 )
 from .table import Argument, Flag, KeySpec, command
 
-INT64_DIGITS: Final = 19
-"""Of the longest number; with fewer, any number fits."""
 ENTRY_SIZE_MAX = 2**30
 """Sum of all field and value bytes of one entry."""
 
@@ -91,16 +89,75 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     stream = db.get_stream(key, context.now_ms)
     is_new = stream is None
     if stream is None:
-        stream = Stream(context.stream_limits)
-        stream.used_ms = context.now_ms
+        stream = _new_stream(context)
     id_bulk, record = _append_next(context, stream, argv, 2, 3)
     if is_new:
         db.put(key, stream)
+    _tell(context, key, record)
+    return (id_bulk,)
+
+
+def xadd_sent(context: Context, request: list[bytes]) -> Reply:
+    """The same for `[ADDITION, key, sent, cap]`, what the reader makes of `XADD key [MAXLEN ~ cap] * field value ...`:
+    hardly anybody sends anything else. Raises WrongType, GenericError."""
+    key, cap, db = request[1], request[3], context.db
+    stream = db.get_stream(key, context.now_ms)
+    is_new = stream is None
+    if stream is None:
+        stream = _new_stream(context)
+    entry_id = stream.next_id(context.now_ms)
+    id_bulk, entry = pack_sent(request, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(words_of(request)[6 if cap else 3 :])
+    record = b"" if cap else record_sent(request, id_bulk, 0)
+    stream.append(entry_id, entry)
+    if is_new:
+        db.put(key, stream)
+    removed = 0
+    if cap:
+        removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
+        record = record_sent(request, id_bulk, stream.log.length)
+    _tell(context, key, record, removed)
+    return (id_bulk,)
+
+
+def add_run(context: Context, run: list[bytes]) -> bool:
+    """Add the entries of `[RUN, key, sent, count]` while a log is loaded, when nobody watches or waits. False if they
+    cannot go in all at once: nothing has been done then."""
+    key, db = run[1], context.db
+    value = db.keys.get(key)
+    if value is not None and not isinstance(value, Stream):
+        return False
+    data, ms, seq, ends = read_added(run)
+    if len(data) > ENTRY_SIZE_MAX:
+        return False
+    stream = _new_stream(context) if value is None else value
+    added = Body()
+    added.data, added.ms, added.seq, added.ends = data, ms, seq, ends
+    if added.id_at(0) <= stream.last_id:
+        return False
+    stream.append_run(added)
+    stream.used_ms = context.now_ms
+    if value is None:
+        db.put(key, stream)
+    return True
+
+
+def _new_stream(context: Context) -> Stream:
+    stream = Stream(context.stream_limits)
+    stream.used_ms = context.now_ms
+    return stream
+
+
+def _tell(context: Context, key: bytes, record: bytes, removed: int = 0) -> None:
+    """The log, and whoever watches or waits, of an entry; of entries that were trimmed for it as well."""
+    db = context.db
     context.effects.append((db.index, record))
     if db.is_observed:
         db.touch(key, events.XADD)
+        if removed:
+            db.announce(events.XTRIM, key)
     db.ready[key] = None
-    return (id_bulk,)
 
 
 def _append_next(context: Context, stream: Stream, argv: list[bytes], id_at: int, pairs_at: int) -> tuple[bytes, bytes]:
@@ -112,34 +169,6 @@ def _append_next(context: Context, stream: Stream, argv: list[bytes], id_at: int
         _require_entry_size(argv[pairs_at:])
     stream.append(entry_id, entry)
     return id_bulk, record
-
-
-def _is_plainly_capped(context: Context, argv: list[bytes]) -> bool:
-    """Whether this is `XADD key MAXLEN ~ n * field value ...` with nothing to find fault with."""
-    return (
-        len(argv) >= 8
-        and argv[5] == b"*"
-        and argv[3] == b"~"
-        and argv[2] in (b"MAXLEN", b"maxlen")
-        and not len(argv) & 1
-        and argv[4].isdigit()
-        and len(argv[4]) < INT64_DIGITS
-        and not context.loading
-    )
-
-
-def _xadd_capped(context: Context, argv: list[bytes], stream: Stream) -> Reply:
-    """`XADD key MAXLEN ~ n * field value ...` on a stream that is there: most bounded streams are fed by nothing else
-    (benchmark row XADD MAXLEN ~)."""
-    db, key = context.db, argv[1]
-    id_bulk, _ = _append_next(context, stream, argv, 5, 6)
-    removed, _ = trim(stream, _cap(argv[4], default_limit(context.stream_limits.node_entries_max)))
-    db.touch(key, events.XADD)
-    if removed:
-        db.announce(events.XTRIM, key)
-    db.signal_ready(key)
-    context.log(argv[0], key, argv[2], b"=", b"%d" % stream.log.length, format_id(stream.last_id), *argv[6:])
-    return (id_bulk,)
 
 
 @lru_cache(maxsize=256)
@@ -165,26 +194,22 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
 
     Producers that repeat themselves send nothing else, and a lot of it (`benchmarks.pipeline`, row sink).
     """
-    db, key, producer_id, iid = context.db, argv[1], argv[3], argv[4]
+    key, producer_id, iid = argv[1], argv[3], argv[4]
     known_id = stream.idempotence.find(producer_id, iid)
     if known_id is not None:
         stream.idempotence.duplicates += 1
         return format_id(known_id)
     id_bulk, record = _append_next(context, stream, argv, 5, 6)
     stream.idempotence.record(producer_id, iid, stream.last_id)
-    context.effects.append((db.index, record))
-    if db.is_observed:
-        db.touch(key, events.XADD)
-    db.ready[key] = None
+    _tell(context, key, record)
     return (id_bulk,)
 
 
 def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
-    is_capped = _is_plainly_capped(context, argv)
-    if is_capped or _is_plain_idempotent(context, argv):
+    if _is_plain_idempotent(context, argv):
         known_stream = context.db.get_stream(argv[1], context.now_ms)
         if known_stream is not None:
-            return (_xadd_capped if is_capped else _xadd_idempotent)(context, argv, known_stream)
+            return _xadd_idempotent(context, argv, known_stream)
     options = scan_options(argv, is_add=True, context=context)
     require_pairs(argv, options.id_index + 1)
     pairs = argv[options.id_index + 1 :]
@@ -196,8 +221,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         return None
     is_new = stream is None
     if stream is None:
-        stream = Stream(context.stream_limits)
-        stream.used_ms = context.now_ms
+        stream = _new_stream(context)
     iid = b""
     if options.producer_id is not None:
         iid = automatic_iid(pairs) if options.iid is None else options.iid

@@ -94,11 +94,13 @@ def _parse_lcs(argv: list[bytes]) -> tuple[bool, bool, bool, int]:
     return b"LEN" in chosen, b"IDX" in chosen, b"WITHMATCHLEN" in chosen, size_min
 
 
-def _operand(context: Context, key: bytes) -> bytes:
-    value = context.db.read(key, context.now_ms)
-    if isinstance(value, Stream):
+def _operands(context: Context, keys: list[bytes]) -> list[bytes]:
+    """The values. All keys are looked up before their types are."""
+    values = [context.db.read(key, context.now_ms) for key in keys]
+    texts = [value or b"" for value in values if not isinstance(value, Stream)]
+    if len(texts) < len(keys):
         raise GenericError(NOT_STRINGS)
-    return value or b""
+    return texts
 
 
 @command(
@@ -128,7 +130,7 @@ def lcs(context: Context, argv: list[bytes]) -> Reply:
     Raises GenericError, also where the table of N*M numbers that Redis would make exceeds proto-max-bulk-len.
     Source: redis.io/commands/lcs, Redis 7.0.
     """
-    a, b = _operand(context, argv[1]), _operand(context, argv[2])
+    a, b = _operands(context, argv[1:3])
     wants_size, wants_places, with_sizes, size_min = _parse_lcs(argv)
     if (len(a) + 1) * (len(b) + 1) * 4 > context.server.config.proto_max_bulk_len:
         raise GenericError(b"Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")

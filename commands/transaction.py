@@ -38,7 +38,7 @@ def unwatch_all(store: Store, client: Client) -> None:
     for db_index, key in transaction.watched:
         store.databases[db_index].unwatch(key, transaction)
     transaction.watched = []
-    transaction.dirty = False
+    transaction.dirty = transaction.has_let_go = False
 
 
 def discard(store: Store, client: Client) -> None:
@@ -185,6 +185,8 @@ def watch(context: Context, argv: list[bytes]) -> Reply:
     transaction = context.client.transaction
     if transaction.queue is not None:
         raise GenericError(b"WATCH inside MULTI is not allowed")
+    if transaction.dirty:
+        return OK  # nothing more can be learnt
     db = context.db
     for key in argv[1:]:
         if (db.index, key) in transaction.watched:

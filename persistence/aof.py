@@ -29,7 +29,7 @@ from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
 from .errors import LogFailure
 from .files import DiskFiles, Files, LogFile
 from .folder import LogFolder, LogSettings
-from .loading import Apply, LoadResult, Progress, RdbTarget, run_through
+from .loading import Apply, LoadResult, Progress, Target, run_through
 from .manifest import Manifest
 from .records import EXEC, MULTI, select_record, timestamp_line
 from .syncing import BackgroundSync
@@ -159,20 +159,20 @@ class AppendOnlyLog:
         self,
         apply: Apply,
         on_progress: Progress = lambda read, total: None,
-        rdb_target: RdbTarget | None = None,
+        target: Target | None = None,
     ) -> LoadResult:
         """Replay the log, before `open` or (DEBUG LOADAOF) after an `fsync`.
 
         `apply` gets each record but MULTI and EXEC, SELECT included, starting in database 0; the keys of an RDB base go
-        to `rdb_target`. Raises LoadError, OSError.
+        to `target`. Raises LoadError, OSError.
         """
-        return run_through(self.load_steps(apply, on_progress, rdb_target))
+        return run_through(self.load_steps(apply, on_progress, target))
 
     def load_steps(
-        self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None = None
+        self, apply: Apply, on_progress: Progress, target: Target | None = None
     ) -> Generator[None, None, LoadResult]:
         """The same bit by bit: between two steps others may do something."""
-        result = yield from self._folder.load_steps(apply, on_progress, rdb_target)
+        result = yield from self._folder.load_steps(apply, on_progress, target)
         self.current_size, self.base_size = result.size, result.base_size
         return result
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from .errors import LoadError, LogError, explain
 from .files import Files
-from .loading import Apply, Loader, LoadResult, Progress, RdbTarget, TailPolicy
+from .loading import Apply, Loader, LoadResult, Progress, TailPolicy, Target
 from .manifest import Manifest, Part
 
 logger = logging.getLogger(__name__)
@@ -101,14 +101,14 @@ class LogFolder:
     # -- loading ---------------------------------------------------------------------------------
 
     def load_steps(
-        self, apply: Apply, on_progress: Progress, rdb_target: RdbTarget | None
+        self, apply: Apply, on_progress: Progress, target: Target | None
     ) -> Generator[None, None, LoadResult]:
         """Replay the files bit by bit; see `AppendOnlyLog.load`. Raises LoadError."""
         self._adopt_old_file()
         self._require_access()
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
-        loader = Loader(self.files, settings.folder, policy, apply, on_progress, rdb_target)
+        loader = Loader(self.files, settings.folder, policy, apply, on_progress, target)
         yield from loader.steps(self.read())
         return loader.result
 

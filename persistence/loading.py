@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
+from ..protocol.packing import splitter
+from ..protocol.plain_frames import RUN
 from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .manifest import Manifest
@@ -34,11 +36,11 @@ Progress = Callable[[int, int], None]
 """(bytes read, bytes in all), called after each block."""
 
 RECORDS_PER_STEP: Final = 64
-"""Records between two moments at which others may do something: a fraction of a millisecond."""
+"""Records between two moments at which others may do something, and then the rest of a run: below a millisecond."""
 
 
-class RdbTarget(Protocol):
-    """Where the keys of an RDB base go."""
+class Target(Protocol):
+    """Takes what is no single record: the keys of an RDB base, and runs of records that add to one stream."""
 
     def open_rdb(self, blocks: Iterable[bytes]) -> FileReader:
         """A reader with the dataset's limits."""
@@ -46,6 +48,10 @@ class RdbTarget(Protocol):
 
     def put(self, key: FileKey) -> None:
         """Store one key."""
+        ...
+
+    def add_run(self, run: list[bytes]) -> bool:
+        """Add all entries of a `RUN`; False if they are to be added one by one."""
         ...
 
 
@@ -95,18 +101,19 @@ class Loader:
         policy: TailPolicy,
         apply: Apply,
         on_progress: Progress,
-        rdb_target: RdbTarget | None = None,
+        target: Target | None = None,
     ) -> None:
         self._files = files
         self._folder = folder
         self._policy = policy
         self._apply = apply
-        self._rdb_target = rdb_target
+        self._target = target
         self._on_progress = on_progress
         self._size_total = 0
         self._size_read = 0
         self._group: list[list[bytes]] | None = None
         """Records since MULTI, None outside of a transaction."""
+        self._split = splitter()
         self.result = LoadResult()
 
     def steps(self, manifest: Manifest) -> Iterator[None]:
@@ -141,14 +148,17 @@ class Loader:
         blocks, good_offset = chain((first,), blocks), 0
         if first.startswith(RDB_MAGIC):
             blocks, good_offset = yield from self._load_rdb(name, blocks)
-        reader = RecordReader(size, start=good_offset)
+        reader = RecordReader(size, start=good_offset, gathers_runs=self._target is not None)
         self._group = None
         try:
-            for count, record in enumerate(self._records(blocks, reader), 1):
+            taken_count = 0
+            for record in self._records(blocks, reader):
                 self._take(name, good_offset, record)
                 if self._group is None:
                     good_offset = reader.offset
-                if not count % RECORDS_PER_STEP:
+                taken_count += _count_of(record)
+                if taken_count >= RECORDS_PER_STEP:
+                    taken_count = 0
                     yield
         except Damage as damage:
             if self._group is None:
@@ -158,6 +168,8 @@ class Loader:
                 raise _damaged(name, damage.offset, damage.reason, FROM_BACKUP) from damage
             if lost_size >= self._policy.damaged_size_max:
                 cure = TAIL_CURE % (lost_size, lost_size + 1, self._path(name))
+                if reader.has_blocks_behind:
+                    cure = f"{FROM_BACKUP}, or {cure}"
                 raise _damaged(name, damage.offset, damage.reason, cure) from damage
             return self._truncate(name, good_offset)
         except UnknownRecord as unknown:
@@ -177,7 +189,7 @@ class Loader:
 
     def _load_rdb(self, name: str, blocks: Iterable[bytes]) -> Generator[None, None, tuple[Iterator[bytes], int]]:
         """Store the keys of an RDB file; answers what stands behind it, and where that begins."""
-        target = self._rdb_target
+        target = self._target
         if target is None:
             raise LoadError(f"{name} is an RDB file, which cannot be read here")
         reader = target.open_rdb(blocks)
@@ -216,11 +228,17 @@ class Loader:
             self._apply_one(name, offset, record)
 
     def _apply_one(self, name: str, offset: int, record: list[bytes]) -> None:
-        try:
-            self._apply(record)
-        except LoadError as error:
-            raise LoadError(f"{error} ({name} at offset {offset})") from error
-        self.result.records_count += 1
+        if record[0] is RUN:
+            if self._target is None or not self._target.add_run(record):
+                for each in self._split(record[2], len(record[2]))[0]:
+                    self._apply_one(name, offset, each)
+                return
+        else:
+            try:
+                self._apply(record)
+            except LoadError as error:
+                raise LoadError(f"{error} ({name} at offset {offset})") from error
+        self.result.records_count += _count_of(record)
 
     def _truncate_torn(self, name: str, offset: int, *, is_last: bool) -> int:
         if not is_last:
@@ -244,6 +262,10 @@ class Loader:
             file.close()
         self.result.truncated.append((name, offset))
         return offset
+
+
+def _count_of(record: list[bytes]) -> int:
+    return int(record[3]) if record[0] is RUN else 1
 
 
 def _damaged(name: str, offset: int, reason: str, cure: str) -> LoadError:

@@ -9,26 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import hiredis
-
-from ..protocol.packing import pack_command
+from ..protocol.packing import pack_command, record_splitter, splitter
+from ..protocol.plain_frames import RUN, SLICE_SIZE
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))
 
 HEADER_SIZE_MAX: Final = 16
-"""`*`, ten digits, CR LF, and some room: a longer count is damage."""
+"""`*` or `$`, ten digits, CR LF, and some room: a longer number is damage."""
 ARGUMENT_SIZE_MIN: Final = 6
-"""`$0`, CR LF, CR LF: a count that cannot fit into what is left of the file is not given to the parser, which
-would reserve memory for it."""
+"""`$0`, CR LF, CR LF: a record of more arguments than fit into what is left of the file is torn."""
 
 HELD_SIZE_MAX: Final = 1024 * 1024
 """Bytes of records held back for want of a checksum line. Blocks of a busy server are far smaller, and a log of Redis,
 which has no such lines, must not gather in memory."""
-
-PARSER_SIZE: Final = 16 * 1024
-"""Bytes hiredis is fed at once: after each kibibyte it has parsed it moves all that is left."""
 
 LOOKAHEAD_SIZE: Final = 4 * 1024 * 1024
 """Bytes looked through after a record that makes no sense, for a checksum line that proves damage."""
@@ -37,9 +32,10 @@ OnAnnotation = Callable[[int, bytes], None]
 """(offset, line), for annotations that are not checksum lines. Raising ends the reading."""
 
 _ASTERISK: Final = ord("*")
+_DOLLAR: Final = ord("$")
+_ZERO: Final = ord("0")
 _HASH: Final = ord("#")
 _CHECKSUM_START: Final = b"\n" + CHECKSUM_PREFIX
-_PENDING: Final = object()
 
 
 def select_record(db_index: int) -> bytes:
@@ -75,21 +71,23 @@ class RecordReader:
 
     A block with a checksum line is verified before any of its records is given out. Two ways lead there:
 
-    - The line is at hand and right: the bytes are what the log wrote, and hiredis parses them without further proof.
-    - Otherwise record after record, held back until the line comes. The bytes are kept beside hiredis until a record
-      is complete, and it is taken only if packing it again gives those bytes: that makes its offset exact. What no line
-      has covered after HELD_SIZE_MAX bytes, or at the end of the file, is given out unverified.
+    - The line is at hand and right: the bytes are what the log wrote, and are read at once.
+    - Otherwise some records at once, or argument after argument where these are not plain: nothing is reserved for
+      what is only announced. Records are held back until the line comes. What no line has covered after HELD_SIZE_MAX
+      bytes, or at the end of the file, is given out unverified.
 
     `offset` is the end of the last record or line given out; inside of a verified block it stays where that begins, up
     to the last record. At the end of the file everything from there on is torn. `start` is where in the file the first
-    piece begins.
+    piece begins. With `gathers_runs` neighbours that add to one stream come as `RUN` says.
     """
 
-    def __init__(self, size: int, on_annotation: OnAnnotation | None = None, *, start: int = 0) -> None:
+    def __init__(
+        self, size: int, on_annotation: OnAnnotation | None = None, *, start: int = 0, gathers_runs: bool = False
+    ) -> None:
         self.size = size
         self.offset = start
         self.is_torn = False
-        """The next record announces more arguments than fit into the file."""
+        """The next record announces more than fits into the file."""
         self.verified_size = 0
         """Bytes of verified blocks, without their lines."""
         self.blocks_count = 0
@@ -101,19 +99,19 @@ class RecordReader:
         """Where in the file the window begins."""
         self._position = 0
         """Where in the window the next record or line begins."""
-        self._fed = 0
-        """Up to where in the window hiredis has been fed."""
+        self._arguments: list[bytes] = []
+        """Those of the present record that are there."""
+        self._missing = 0
+        """Arguments it lacks; 0 between records."""
+        self._argument_at = 0
+        """Where in the window the first of these begins."""
         self._block = OpenBlock()
         self._hashed = 0
         """Up to where in the window the bytes have gone into `_block`."""
         self._is_block_start = True
         self._held: list[tuple[list[bytes], int]] = []
         """(record, offset of its end)."""
-        self._parser = self._new_parser()
-
-    @staticmethod
-    def _new_parser() -> hiredis.Reader:
-        return hiredis.Reader(notEnoughData=_PENDING)
+        self._split = record_splitter() if gathers_runs else splitter()
 
     @property
     def _parsed_offset(self) -> int:
@@ -128,6 +126,12 @@ class RecordReader:
     def wants_more(self) -> bool:
         """False once more of the file would change nothing."""
         return not self._is_stuck or len(self._window) - self._position < LOOKAHEAD_SIZE
+
+    @property
+    def has_blocks_behind(self) -> bool:
+        """Whether more blocks stand behind the damaged one, as far as was looked."""
+        lines_count = self._window.count(_CHECKSUM_START, self._position)
+        return lines_count > (0 if isinstance(self._damage, Mismatch) else 1)
 
     def feed(self, piece: bytes) -> Iterator[list[bytes]]:
         """The records that may be used with this piece. Take all before feeding the next one."""
@@ -151,7 +155,7 @@ class RecordReader:
                     yield from records
                     self.offset = self._parsed_offset
                     yield last
-            elif not self._hold_record():
+            elif not self._hold_records():
                 return
 
     def finish(self) -> Iterator[list[bytes]]:
@@ -181,7 +185,7 @@ class RecordReader:
         self._hash_up_to(position)
         del self._window[:position]
         self._window_offset += position
-        self._fed -= position
+        self._argument_at -= position
         self._position = self._hashed = 0
 
     def _hash_up_to(self, position: int) -> None:
@@ -203,21 +207,10 @@ class RecordReader:
         line = checksum_line(block)
         if not window.startswith(line, end):
             return []
-        parser = self._parser
-        records: list[list[bytes]] = []
-        append, parse = records.append, parser.gets
-        try:
-            for fed in range(0, len(block), PARSER_SIZE):
-                parser.feed(block[fed : fed + PARSER_SIZE])
-                while (record := parse()) is not _PENDING:
-                    append(record)
-            is_whole = not parser.has_data()
-        except hiredis.HiredisError:  # another annotation among the records
-            is_whole = False
-        if not is_whole:
-            self._parser = self._new_parser()
+        records, taken_size = self._split(block, len(block))
+        if taken_size < len(block):  # another annotation among the records, or a record that takes more care
             return []
-        self._position = self._fed = end + len(line)
+        self._position = end + len(line)
         self._begin_block(len(block))
         return records
 
@@ -231,7 +224,7 @@ class RecordReader:
         self._is_block_start = True
 
     def _take_line(self) -> bool:
-        """Step over an annotation, which the parser never sees; False if its end is not there yet, or all ends here."""
+        """Step over an annotation; False if its end is not there yet, or all ends here."""
         start = self._position
         end = self._window.find(b"\n", start) + 1
         if not end:
@@ -239,12 +232,12 @@ class RecordReader:
         line = bytes(self._window[start:end])
         if line.startswith(CHECKSUM_PREFIX):
             self._hash_up_to(start)
-            self._position = self._fed = end
+            self._position = end
             self._close_block(line)
             return self._damage is None
         if self._on_annotation is not None:
             self._on_annotation(self._parsed_offset, line)
-        self._position = self._fed = end
+        self._position = end
         self._is_block_start = False
         if not self._held:
             self.offset = self._parsed_offset
@@ -271,58 +264,82 @@ class RecordReader:
 
     # -- one by one ------------------------------------------------------------------------------
 
-    def _hold_record(self) -> bool:
-        """Parse the record that begins here; False if that takes more bytes or cannot be done."""
+    def _hold_records(self) -> bool:
+        """Read what begins here, a record at least; False if that takes more bytes or cannot be done."""
+        if not self._missing and self._hold_plain_records():
+            return True
         try:
-            record = self._parse_record() if self._has_plausible_header() else _PENDING
-            if record is _PENDING:
-                return False
-            self._position += self._checked_size(record)
+            is_whole = (self._missing > 0 or self._read_count()) and self._read_arguments()
         except Damage as damage:
             self._damage = damage
             return False
-        self._held.append((record, self._window_offset + self._position))  # type: ignore[arg-type]
+        if is_whole:
+            self._position = self._argument_at
+            self._held.append((self._arguments, self._parsed_offset))
+            self._arguments = []
+        return is_whole
+
+    def _hold_plain_records(self) -> bool:
+        """Take those that are requests to the letter, as nearly all are; False if none is. Packing tells the sizes."""
+        window, start = self._window, self._position
+        records, _ = self._split(bytes(window[start : start + SLICE_SIZE]), SLICE_SIZE)
+        for record in records:
+            packed = record[2] if record[0] is RUN else pack_command(record)
+            if not window.startswith(packed, self._position):
+                break
+            self._position += len(packed)
+            self._held.append((record, self._parsed_offset))
+        return self._position > start
+
+    def _read_count(self) -> bool:
+        """How many arguments the next record has; False asks for more bytes. Raises Damage."""
+        start = self._position
+        if self._window[start] != _ASTERISK:
+            raise Damage(self._parsed_offset, "no record begins here")
+        end = self._header_end(start, "no count of arguments")
+        if end < 0:
+            return False
+        count = self._number(start, end, "no count of arguments")
+        if not count:
+            raise Damage(self._parsed_offset, "no count of arguments")
+        self.is_torn = count * ARGUMENT_SIZE_MIN > self.size - self._parsed_offset
+        if self.is_torn:
+            return False
+        self._missing, self._argument_at = count, end + 2
         return True
 
-    def _parse_record(self) -> object:
-        """Raises Damage."""
-        parse, window = self._parser.gets, self._window
-        try:
-            while (record := parse()) is _PENDING and self._fed < len(window):
-                # Not beyond an annotation, which hiredis would not understand. If this one is inside of a value, the
-                # next turn goes on from there.
-                end = min(self._fed + PARSER_SIZE, len(window))
-                end = window.find(b"\n#", self._fed, end + 1) + 1 or end
-                self._parser.feed(bytes(window[self._fed : end]))
-                self._fed = end
-        except (hiredis.HiredisError, TypeError, ValueError, MemoryError) as error:
-            # The latter three come from other types of RESP inside: a map with a list for a key, a number or a count
-            # that nobody wrote.
-            raise Damage(self._parsed_offset, "not a record") from error
-        return record
+    def _read_arguments(self) -> bool:
+        """What is there of the arguments; False asks for more bytes. Raises Damage."""
+        window = self._window
+        while self._missing:
+            start = self._argument_at
+            if start < len(window) and window[start] != _DOLLAR:
+                raise Damage(self._parsed_offset, "not a record of strings")
+            header_end = self._header_end(start, "no size of an argument")
+            if header_end < 0:
+                return False
+            value_at = header_end + 2
+            value_end = value_at + self._number(start, header_end, "no size of an argument")
+            if len(window) < value_end + 2:
+                self.is_torn = value_end + 2 > self.size - self._window_offset
+                return False
+            if not window.startswith(b"\r\n", value_end):
+                raise Damage(self._parsed_offset, "an argument is not as long as it says")
+            self._arguments.append(bytes(window[value_at:value_end]))
+            self._argument_at = value_end + 2
+            self._missing -= 1
+        return True
 
-    def _has_plausible_header(self) -> bool:
-        """Whether the count of the next record may be given to the parser; False asks for more bytes. Raises Damage."""
-        window, start = self._window, self._position
-        if window[start] != _ASTERISK:
-            raise Damage(self._parsed_offset, "no record begins here")
-        end = window.find(b"\r\n", start, start + HEADER_SIZE_MAX)
-        if end < 0:
-            if len(window) - start >= HEADER_SIZE_MAX:
-                raise Damage(self._parsed_offset, "no count of arguments")
-            return False
-        digits = window[start + 1 : end]
-        if not digits.isdigit() or not int(digits):
-            raise Damage(self._parsed_offset, "no count of arguments")
-        self.is_torn = int(digits) * ARGUMENT_SIZE_MIN > self.size - self._parsed_offset
-        return not self.is_torn
+    def _header_end(self, start: int, complaint: str) -> int:
+        """Where the line of a number ends, -1 if that takes more bytes. Raises Damage."""
+        end = self._window.find(b"\r\n", start, start + HEADER_SIZE_MAX)
+        if end < 0 and len(self._window) - start >= HEADER_SIZE_MAX:
+            raise Damage(self._parsed_offset, complaint)
+        return end
 
-    def _checked_size(self, record: object) -> int:
-        """Bytes of a parsed record, which must be the bytes in the window. Raises Damage."""
-        try:
-            packed = pack_command(tuple(record))  # type: ignore[arg-type]
-        except TypeError as error:
-            raise Damage(self._parsed_offset, "not a record of strings") from error
-        if not self._window.startswith(packed, self._position):
-            raise Damage(self._parsed_offset, "not a record of strings")
-        return len(packed)
+    def _number(self, start: int, end: int, complaint: str) -> int:
+        """The number behind the mark at `start`, in the one form that is written. Raises Damage."""
+        digits = self._window[start + 1 : end]
+        if not digits.isdigit() or (digits[0] == _ZERO and len(digits) > 1):
+            raise Damage(self._parsed_offset, complaint)
+        return int(digits)

@@ -16,6 +16,7 @@ from typing import Final
 from ..protocol.packing import pack_adds, pack_command
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, StreamImage
+from ..store.pending import Delivery
 
 CLAIM_COUNT_MAX: Final = 1024
 """IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
@@ -72,13 +73,12 @@ def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
             yield pack_command((b"XGROUP", b"CREATECONSUMER", key, name, consumer.name))
     released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
     owned = (pair for pair in group.pending.walk_by_time() if pair[1].consumer is not None)
-    for delivery, pairs in groupby(owned, key=lambda pair: pair[1]):
-        assert delivery.consumer is not None
+    for (owner, time_ms, count), pairs in groupby(owned, key=_shared):
         for ids in _batches((entry_id for entry_id, _ in pairs), CLAIM_COUNT_MAX):
             yield pack_command(
                 (
-                    b"XCLAIM", key, name, delivery.consumer.name, b"0", *ids, b"TIME", b"%d" % delivery.time_ms,
-                    b"RETRYCOUNT", b"%d" % delivery.count, b"JUSTID", b"FORCE",
+                    b"XCLAIM", key, name, owner, b"0", *ids, b"TIME", b"%d" % time_ms,
+                    b"RETRYCOUNT", b"%d" % count, b"JUSTID", b"FORCE",
                 )
             )  # fmt: skip
     for count, released_pairs in groupby(released, key=lambda pair: pair[1]):
@@ -89,6 +89,13 @@ def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
                     b"RETRYCOUNT", b"%d" % count, b"FORCE",
                 )
             )  # fmt: skip
+
+
+def _shared(pair: tuple[StreamID, Delivery]) -> tuple[bytes, int, int]:
+    """What an owned entry has in common with others: consumer, time and count."""
+    delivery = pair[1]
+    assert delivery.consumer is not None
+    return delivery.consumer.name, delivery.time_ms, delivery.count
 
 
 def _producer_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:

@@ -3,8 +3,44 @@
 from __future__ import annotations
 
 try:
-    from .frames import pack_added, pack_adds, pack_command, splitter
+    from .frames import (
+        pack_added,
+        pack_adds,
+        pack_claim,
+        pack_command,
+        pack_position,
+        pack_sent,
+        read_added,
+        record_sent,
+        record_splitter,
+        splitter,
+        words_of,
+    )  # fmt: skip
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_frames import pack_added, pack_adds, pack_command, splitter
+    from .plain_frames import (
+        pack_added,
+        pack_adds,
+        pack_claim,
+        pack_command,
+        pack_position,
+        pack_sent,
+        read_added,
+        record_sent,
+        record_splitter,
+        splitter,
+        words_of,
+    )  # fmt: skip
 
-__all__ = ["pack_added", "pack_adds", "pack_command", "splitter"]
+__all__ = [
+    "pack_added",
+    "pack_adds",
+    "pack_claim",
+    "pack_command",
+    "pack_position",
+    "pack_sent",
+    "read_added",
+    "record_sent",
+    "record_splitter",
+    "splitter",
+    "words_of",
+]

@@ -6,16 +6,42 @@ Both modules do the same, and the same tests hold for both; `packing` chooses.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain, product
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 import hiredis
 
 Request = list[bytes]
+Added: TypeAlias = "tuple[bytes, array[int], array[int], array[int]]"
+"""Entries, the halves of their IDs, and where each entry ends."""
 Split = Callable[[bytes, int], tuple[list[Request], int]]
 """`(data, bulk_size_max)` -> the whole and plain requests `data` begins with, and how many bytes those take."""
+
+
+class _Mark(bytes):
+    """Bytes that equal nothing but themselves, so that no client can send them."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+
+ADDITION: Final = _Mark(b"XADD")
+"""Stands first in a request that was kept as it was sent: `[ADDITION, key, sent, cap]` is `XADD key [MAXLEN ~ cap] *
+field value ...`, with `sent` all its bytes and `cap` empty if there is none. What is stored and what is logged are
+copies of them then (benchmark rows XADD)."""
+
+RUN: Final = _Mark(b"XADD")
+"""Stands first in records of a log that were kept as they are: `[RUN, key, sent, count]` is `count` times `XADD key id
+field value ...`, with ascending IDs, and `sent` all their bytes (benchmark row reload)."""
 
 CROSS_PROTOCOL: Final = frozenset(
     bytes(letters) for word in (b"POST", b"HOST:") for letters in product(*({letter, letter | 0x20} for letter in word))
@@ -23,6 +49,9 @@ CROSS_PROTOCOL: Final = frozenset(
 """In any case: the first words of HTTP requests that a browser may have been tricked into sending."""
 SLICE_SIZE: Final = 16 * 1024
 """Bytes given to hiredis at once: it moves all that is left each time a kilobyte has been read."""
+
+CLAIM_COUNT: Final = 13
+"""Words of a claim's record beside its IDs."""
 
 _CARRIAGE_RETURN: Final = 0x0D
 _LAST_REQUEST: Final = re.compile(rb".*\r\n(?=\*[0-9])", re.DOTALL)
@@ -43,6 +72,16 @@ _SENTINEL_VALUE: Final = 7
 _NOT_ENOUGH: Final = object()
 """What hiredis gives when it needs more bytes; its default, False, is also what it reads from `#f`."""
 _first_word = itemgetter(0)
+
+
+def words_of(request: Request) -> Request:
+    """The words of a request, whether or not it was kept as it was sent."""
+    if request[0] is not ADDITION:
+        return request
+    reader = hiredis.Reader()
+    reader.feed(request[2])
+    words: Request = reader.gets()
+    return words
 
 
 def pack_command(words: list[bytes] | tuple[bytes, ...]) -> bytes:
@@ -66,6 +105,50 @@ def pack_added(argv: list[bytes], id_at: int, pairs_at: int, ms: int, seq: int) 
     return id_bulk, entry, b"*%d\r\n" % (id_at + 1 + count) + start + id_bulk + rest
 
 
+def pack_sent(request: Request, ms: int, seq: int) -> tuple[bytes, bytes]:
+    """The ID `ms-seq` as a bulk string, and the entry in its reply form, of an addition that was kept as it was sent.
+    Raises ValueError if `request` is no such thing."""
+    id_at = _find_id(request)
+    return pack_added(words_of(request), id_at, id_at + 1, ms, seq)[:2]
+
+
+def record_sent(request: Request, id_bulk: bytes, length: int) -> bytes:
+    """The record of such an addition: it names the ID, and instead of `MAXLEN ~ n` the `length` that was left."""
+    id_at = _find_id(request)
+    words = words_of(request)
+    words[id_at] = id_bulk.split(b"\r\n")[1]
+    if request[3]:
+        words[3:5] = b"=", b"%d" % length
+    return pack_command(words)
+
+
+def _find_id(request: Request) -> int:
+    """Which of its words is the ID."""
+    id_at = 5 if request[3] else 2
+    words = words_of(request)
+    if words[1] != request[1] or words[id_at] != b"*":
+        raise ValueError("no XADD as it was sent")
+    return id_at
+
+
+def pack_claim(
+    key: bytes, group: bytes, consumer: bytes, ids: bytes, ids_count: int, time_ms: int, count: int, last_id: bytes
+) -> bytes:
+    """`XCLAIM key group consumer 0 id .. TIME time_ms RETRYCOUNT count FORCE JUSTID LASTID last_id`; `ids` are
+    `ids_count` bulk strings."""
+    before = pack_command((b"XCLAIM", key, group, consumer, b"0"))
+    after = pack_command(
+        (b"TIME", b"%d" % time_ms, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID", b"LASTID", last_id)
+    )
+    # Words that every claim has, without the headers of the two parts.
+    return b"*%d\r\n%b%b%b" % (CLAIM_COUNT + ids_count, before[4:], ids, after[4:])
+
+
+def pack_position(key: bytes, group: bytes, last_id: bytes, entries_read: bytes) -> bytes:
+    """`XGROUP SETID key group last_id ENTRIESREAD entries_read`."""
+    return pack_command((b"XGROUP", b"SETID", key, group, last_id, b"ENTRIESREAD", entries_read))
+
+
 def pack_adds(key: bytes, data: bytes | bytearray, ends: Sequence[int], low: int, high: int) -> bytes:
     """The records `XADD key id field value ...` of the entries `low` to `high` (excluded) of a chunk.
 
@@ -83,9 +166,35 @@ def pack_adds(key: bytes, data: bytes | bytearray, ends: Sequence[int], low: int
     return b"".join(pieces)
 
 
-def splitter() -> Split:
-    """What takes plain requests off the front of bytes, for one reader."""
+def splitter(keeps_additions: bool = False) -> Split:
+    """What takes plain requests off the front of bytes, for one reader; here none are kept as they were sent."""
     return _Splitter().split
+
+
+def record_splitter() -> Split:
+    """The same for a log; here no record is kept as it is."""
+    return _Splitter().split
+
+
+def read_added(run: Request) -> Added:
+    """What the records of a run lead to: their entries in the reply form, end to end, the halves of their IDs,
+    and where each entry ends. Raises ValueError if `run` is no such thing."""
+    if run[:1] != [RUN]:
+        raise ValueError("no run of records")
+    columns = array("Q"), array("Q"), array("Q")
+    entries: list[bytes] = []
+    size = 0
+    reader = hiredis.Reader()
+    reader.feed(run[2])
+    for _ in range(int(run[3])):
+        words = reader.gets()
+        if not words or words[1] != run[1]:
+            raise ValueError("no run of records")
+        entries.append(b"*2\r\n" + pack_command((words[2],))[4:] + pack_command(words[3:]))
+        size += len(entries[-1])
+        for column, number in zip(columns, (*map(int, words[2].split(b"-")), size), strict=True):
+            column.append(number)
+    return b"".join(entries), *columns
 
 
 class _Splitter:

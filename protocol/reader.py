@@ -52,10 +52,17 @@ class RequestReader:
     """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes.
 
     `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
-    `authenticated` may be changed at any time; they hold from the next header on.
+    `authenticated` may be changed at any time; they hold from the next header on. With `keeps_additions` a request may
+    come as it was sent: see `packing.words_of`.
     """
 
-    def __init__(self, bulk_size_max: int = 512 * 1024 * 1024, query_buffer_size_max: int = 1024**3) -> None:
+    def __init__(
+        self,
+        bulk_size_max: int = 512 * 1024 * 1024,
+        query_buffer_size_max: int = 1024**3,
+        *,
+        keeps_additions: bool = False,
+    ) -> None:
         self.bulk_size_max = bulk_size_max
         self.query_buffer_size_max = query_buffer_size_max
         self.authenticated = True
@@ -78,7 +85,7 @@ class RequestReader:
         """Bytes of the present request that have left `_buffer`."""
         self.buffered_size = 0
         """Bytes received and not yet part of a complete request."""
-        self._split = splitter()
+        self._split = splitter(keeps_additions)
 
     def feed(self, data: bytes) -> list[Request]:
         """All requests that are complete with these bytes, in order. Those before a fault are given, none after it."""

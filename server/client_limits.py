@@ -111,5 +111,9 @@ class ClientLimits:
         for connection in self._server.connections:
             client = connection.client
             is_waiting = client.blocked is not None or client.is_held or client.is_subscriber or client.is_monitor
-            if not is_waiting and now_ms - client.last_active_ms > timeout_ms:
+            if is_waiting or now_ms - client.last_active_ms <= timeout_ms:
+                continue
+            if connection.has_taken_output():
+                client.last_active_ms = now_ms
+            else:
                 connection.abort()

@@ -52,7 +52,7 @@ class Connection(Session):
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.reader = RequestReader()
+        self.reader = RequestReader(keeps_additions=True)
         self.transport: asyncio.Transport
         self.is_closed = False
         self.is_tls = False
@@ -64,6 +64,8 @@ class Connection(Session):
         self._is_production_scheduled = False
         self._is_ending = False
         """The peer has sent its last, or something that cannot be read: what is left is to be answered."""
+        self._seen_output_size = 0
+        """What `has_taken_output` last saw waiting."""
         Session.__init__(self, Client(server.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------
@@ -127,6 +129,11 @@ class Connection(Session):
         size = self.transport.get_write_buffer_size()
         return size + sum(len(piece) for piece in self.out if type(piece) is bytes) if self.is_write_paused else size
 
+    def has_taken_output(self) -> bool:
+        """Whether the peer has taken some of what waits for it, or got more to take, since this was last asked."""
+        before, self._seen_output_size = self._seen_output_size, self.transport.get_write_buffer_size()
+        return self._seen_output_size != before
+
     def data_received(self, data: bytes) -> None:
         """Run what is complete, or put it behind what is already waiting."""
         if self.is_closed:
@@ -149,6 +156,8 @@ class Connection(Session):
                     self._pause_reading()
             else:
                 self.server.turns.run(self, requests)
+        else:
+            client.last_active_ms = self.server.clock()
         if not self.backlog:
             client.query_buffer_size = reader.buffered_size
         if reader.error is not None or reader.dropped or not client.is_plain:

@@ -22,9 +22,12 @@ from ..commands.context import Context
 from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
 from ..commands.permissions.enforcement import log_out
+from ..commands.stream_add import xadd, xadd_sent
 from ..commands.table import TABLE, Handler, Row
 from ..commands.transaction import ExecAborted, discard
 from ..protocol.encoder import ENCODERS
+from ..protocol.packing import words_of
+from ..protocol.plain_frames import ADDITION
 from ..protocol.replies import QUEUED, Pushed, Reply
 from ..store.errors import ReplyError
 from .admission import DENYOOM, Admission
@@ -113,6 +116,9 @@ class Dispatcher:
                 self._fast[name] = self._fast[name.lower()] = (
                     row.handler, words_min, words_max, row, row.durations.short,
                 )  # fmt: skip
+        added = TABLE.get(b"XADD")
+        if added is not None and added.handler is xadd:  # and has not been renamed
+            self._fast[ADDITION] = (xadd_sent, 4, 4, added, added.durations.short)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -144,6 +150,7 @@ class Dispatcher:
                 if uncounted != remaining + 1:
                     count_commands(context, client, uncounted - remaining - 1)
                 uncounted = remaining
+                argv = words_of(argv)
                 after = self._execute_checked(session, argv)
                 if after is not Next.GO_ON:
                     uncounted = 0
@@ -163,7 +170,7 @@ class Dispatcher:
             except ReplyError as error:
                 reply = failed(context, row, error)
             except Exception:
-                reply = broken(context, row, argv)
+                reply = broken(context, row, words_of(argv))
             if type(reply) is tuple:
                 out += reply
             elif type(reply) is not Blocked:
@@ -176,7 +183,7 @@ class Dispatcher:
                 if type(reply) is Blocked:
                     row.durations.add(duration_ns)
                 else:
-                    count_call(context, client, row, argv, duration_ns)
+                    count_call(context, client, row, words_of(argv), duration_ns)
                 if out and type(out[-1]) is bytes:
                     large_size += len(out[-1])
                 if ended_ns - began_ns > TURN_NS or large_size > TURN_OUTPUT_SIZE:

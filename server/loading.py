@@ -91,6 +91,13 @@ class Loading:
             result.keys_count,
             elapsed_s,
         )
+        dump = self._server.dump_path
+        if not result.records_count + result.keys_count and self._server.log_keeper.files.size(dump) is not None:
+            logger.warning(
+                "%s was not read: with appendonly yes the dataset is in the log, which is empty. To take it over, "
+                "start with appendonly no, and then ask for CONFIG SET appendonly yes",
+                dump,
+            )
 
     def _dump_steps(self, path: str, replay: Replay) -> Iterator[None]:
         reader = replay.open_rdb(self._blocks(path), drops_expired=True)
@@ -122,7 +129,7 @@ class Loading:
     def reload_log(self, log: AppendOnlyLog) -> None:
         """DEBUG LOADAOF: fill the store from the log. Raises GenericError."""
         failed = GenericError(b"Error trying to load the AOF files, check server logs.")
-        self._refill(lambda replay: log.load(replay.apply, rdb_target=replay), failed)
+        self._refill(lambda replay: log.load(replay.apply, target=replay), failed)
 
     def reload_dataset(self) -> None:
         """DEBUG RELOAD: turn the dataset into an RDB file in memory and load that. Raises GenericError."""

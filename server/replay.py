@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
+from ..commands.stream_add import add_run
 from ..commands.table import DECLARED
 from ..persistence.errors import LoadError, RdbError, UnknownRecord
 from ..persistence.rdb.file import FileKey, FileReader
@@ -52,6 +53,10 @@ class Replay:
                 reply.wire_text.decode("utf-8", "backslashreplace"),
                 row.name.lower(),
             )
+
+    def add_run(self, run: list[bytes]) -> bool:
+        """See `commands.stream_add.add_run`."""
+        return add_run(self._context, run)
 
     def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
         """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""
@@ -104,6 +109,7 @@ def loading(context: Context) -> Iterator[Replay]:
                 if type(value) is Stream:
                     for group in value.groups.values():
                         group.forget_counts()
+                        group.pending.put_in_order()
         context.store.expired_keys.clear()
         context.effects.clear()
         context.unlogged_count = unlogged_count

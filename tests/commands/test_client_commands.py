@@ -108,6 +108,25 @@ def test_list_shows_who_is_blocked_and_which_transaction_is_dirty() -> None:
     assert caller.call("CLIENT LIST ID 3 2").count(b" resp=2 ") == 2
 
 
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (["WATCH s t"], 2),
+        (["WATCH s t", "SET s v"], 0),
+        (["WATCH s t", "FLUSHALL"], 2),
+        (["WATCH s t", "SWAPDB 0 1"], 2),
+        (["WATCH s t", "FLUSHALL", "WATCH u"], 2),
+        (["WATCH s t", "FLUSHALL", "SET s v"], 0),
+        (["WATCH s t", "FLUSHALL", "UNWATCH", "WATCH u"], 1),
+    ],
+)
+def test_watched_keys_are_shown_until_one_of_them_is_touched(lines: list[str], count: int) -> None:
+    """A flush or a swap makes the transaction fail, and Redis lets go of no key for it."""
+    caller = Rig().connect()
+    caller.call("SET s v", *lines)
+    assert b" watch=%d " % count in caller.call("CLIENT INFO")
+
+
 def test_name_can_be_taken_away() -> None:
     caller = Rig().connect()
     assert caller.call("CLIENT SETNAME n", "CLIENT GETNAME", "CLIENT SETNAME ''", "CLIENT GETNAME") == (

@@ -56,6 +56,13 @@ def test_entry_tells_number_time_duration_arguments_client_and_their_number(wire
     assert wire.ask("SLOWLOG", "GET", "1")[0][0] == number + 1
 
 
+def test_an_addition_is_shown_in_its_words(wire: Wire) -> None:
+    additions = [("XADD", "s", "*", "f", "v"), ("XADD", "s", "MAXLEN", "~", "5", "*", "f", "v")]
+    for words in additions:
+        wire.call(*words)
+    assert logged(wire, 2) == [[word.encode() for word in words] for words in additions]
+
+
 def test_arguments_are_cut(wire: Wire) -> None:
     wire.call("MSET", *map(str, range(80)))
     wire.call("ECHO", "x" * 300)

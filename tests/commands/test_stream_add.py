@@ -28,7 +28,8 @@ def caller(rig: Rig) -> Caller:
     [
         ("XADD s MAXLEN ~ 2 4-1 f v", [b"XADD s MAXLEN = 4 4-1 f v"]),
         ("XADD s MAXLEN ~ 2 * f v", [b"XADD s MAXLEN = 4 <id> f v"]),
-        ("XADD s maxlen ~ 0002 * f v", [b"XADD s maxlen = 4 <id> f v"]),
+        ("XADD s maxlen ~ 2 * f v", [b"XADD s maxlen = 4 <id> f v"]),
+        ("XADD s maxlen ~ 0002 * f v", None),
         ("XADD s MAXLEN 2 4-* f v", [b"XADD s MAXLEN 2 4-0 f v"]),
         ("XADD s DELREF MINID 2 IDMP p i 4-* f v", None),
         ("XADD s IDMP p i * f v", [b"XADD s IDMP p i <id> f v"]),

@@ -399,3 +399,17 @@ def test_redis_and_its_tool_read_a_log_with_checksum_lines(
     shutil.copytree(folder, tmp_path / "oracle-1" / "appendonlydir")
     with start_server("oracle", "--appendonly", "yes").connect() as wire:
         assert [wire.ask("XRANGE", "s", "-", "+"), wire.ask("XPENDING", "s", "g")] == ours
+
+
+def test_damage_with_blocks_behind_it_asks_for_a_backup_first() -> None:
+    blocks = list(with_checksums([SELECT_0 + SET_A, SET_B, SET_A]))
+    flipped = blocks[1].replace(b"$1\r\n2", b"$1\r\n3")
+    torn = blocks[1].replace(b"*3", b"*x")
+    for bad in (flipped, torn):
+        with pytest.raises(
+            LoadError, match="records stand behind it: take the log from a backup, or to give up the last"
+        ):
+            load(blocks[0] + bad + blocks[2])
+        with pytest.raises(LoadError) as failure:
+            load(blocks[0] + bad)
+        assert "backup" not in str(failure.value)

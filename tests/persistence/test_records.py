@@ -41,6 +41,7 @@ def test_offset_stays_at_the_last_whole_record_or_line(cut: int) -> None:
         b"*x\r\n", b"*0\r\n", b"*-1\r\n", b"*" + b"9" * 20, b"*01\r\n$4\r\nPING\r\n",
         b"*1\r\n%1\r\n*1\r\n$1\r\na\r\n$1\r\nb\r\n", b"*1\r\n~1\r\n*0\r\n",
         b"*1\r\n(" + b"9" * 5000 + b"\r\n", b"*1\r\n,x\r\n",
+        b"*2\r\n$1\r\na\r\n*2000000000\r\n", b"*1\r\n$01\r\na\r\n", b"*1\r\n$" + b"9" * 20, b"*1\r\n$1\r\na\0\0",
         b"*1\r\n:5\r\n", b"*1\r\n*1\r\n$1\r\na\r\n", b"*1\r\n$1\r\nab\r\n", b"*1\r\n$x\r\n",
     ],
 )  # fmt: skip
@@ -59,6 +60,12 @@ def test_count_beyond_the_file_reserves_nothing() -> None:
     assert list(reader.feed(b"*2000000000\r\n$1\r\na\r\n")) == []
     assert reader.is_torn
     assert reader.offset == 0
+
+
+def test_value_beyond_the_file_is_not_waited_for() -> None:
+    reader = RecordReader(100)
+    assert list(reader.feed(b"*1\r\n$1000000\r\na")) == []
+    assert reader.is_torn
 
 
 def test_records_the_log_makes_itself() -> None:

@@ -57,6 +57,19 @@ def test_an_added_entry_is_its_reply_and_its_record(form: ModuleType, pairs_coun
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("number", [0, 9, 10, 1_700_000_000_000, 2**63 - 1])
+def test_what_is_logged_of_a_group_is_what_its_words_would_be(form: ModuleType, number: int) -> None:
+    for key, ids in ((b"", [b"1-1"]), (b"k" * 1000, [b"1-1", b"18446744073709551615-18446744073709551615"] * 60)):
+        digits = b"%d" % number
+        bulk_ids = b"".join(b"$%d\r\n%b\r\n" % (len(each), each) for each in ids)
+        claim = [b"XCLAIM", key, b"g\r\n", b"", b"0", *ids, b"TIME", digits, b"RETRYCOUNT", digits, b"FORCE", b"JUSTID"]
+        record = form.pack_claim(key, b"g\r\n", b"", bulk_ids, len(ids), number, number, b"7-0")
+        assert record == packing.pack_command([*claim, b"LASTID", b"7-0"])
+        position = [b"XGROUP", b"SETID", key, b"g", b"7-0", b"ENTRIESREAD", digits]
+        assert form.pack_position(key, b"g", b"7-0", digits) == packing.pack_command(position)
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 def test_entries_of_a_chunk_become_the_records_that_add_them(form: ModuleType, kind: type) -> None:
     rnd = random.Random(7)

@@ -294,6 +294,55 @@ async def test_idle_clients_are_closed_but_not_those_that_wait() -> None:
         assert set(running.server.clients) == set(ids[1:])
 
 
+async def test_a_client_that_sends_a_request_bit_by_bit_is_not_idle() -> None:
+    clock = Clock()
+    async with running_server(clock=clock, timeout=5) as running:
+        sender = await running.connect()
+        request = encode(("ECHO", b"x" * 100))
+        stats = running.server.stats
+        for place in range(3):
+            received_size = stats.input_size
+            sender.writer.write(request[place : place + 1])
+            await until(lambda size=received_size: stats.input_size > size)
+            clock.advance(5_000)
+            running.server.limits.close_idle(clock())
+        sender.writer.write(request[3:])
+        await sender.expect(b"$100\r\n%b\r\n" % (b"x" * 100))
+        clock.advance(5_001)
+        running.server.limits.close_idle(clock())
+        await sender.expect_end()
+
+
+async def test_a_client_that_takes_a_long_reply_bit_by_bit_is_not_idle() -> None:
+    clock = Clock()
+    async with running_server(clock=clock, timeout=5) as running:
+        expected = fill(running, b"s")
+        reader = await slow_reader(running)
+        connection = connection_of(running, await id_of(reader))
+        reader.send("XRANGE", "s", "-", "+")
+        taken = b""
+        while len(taken) < len(expected):
+            taken += await reader.reader.readexactly(min(len(expected) - len(taken), 4 * OUTPUT_SIZE_HIGH))
+            clock.advance(4_000)
+            running.server.limits.close_idle(clock())
+        assert taken == expected
+        assert not connection.is_closed
+
+
+async def test_a_client_that_takes_nothing_of_its_reply_is_idle() -> None:
+    clock = Clock()
+    async with running_server(clock=clock, timeout=5) as running:
+        fill(running, b"s")
+        reader = await slow_reader(running)
+        connection = connection_of(running, await id_of(reader))
+        reader.send("XRANGE", "s", "-", "+")
+        await until(lambda: connection.is_write_paused)
+        for _ in range(2):  # what there was to take came in the time before the first look
+            clock.advance(5_001)
+            running.server.limits.close_idle(clock())
+        assert connection.is_closed or connection.transport.is_closing()
+
+
 @pytest.mark.parametrize("limit", ["1", "1kb"])
 async def test_an_output_limit_below_the_buffers_own_is_honoured(limit: str) -> None:
     async with running_server() as running:

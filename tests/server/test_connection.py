@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import time
 from typing import Any
 
@@ -227,6 +228,26 @@ async def test_idle_client_is_closed_and_a_blocked_one_is_not() -> None:
         running.server.periodic.run()
         await idle.expect_end()
         assert list(running.server.clients) == [2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(300, (1, 300, 100, 3)), (1, (1, 1, 1, 3)), (0, (0, None, None, None))]
+)
+async def test_a_silent_peer_is_probed_as_tcp_keepalive_says(seconds: int, expected: tuple[int | None, ...]) -> None:
+    """SO_KEEPALIVE, seconds until the first probe, seconds between probes, probes until the peer is given up."""
+    async with running_server() as running:
+        before = await running.connect()
+        before.send("CONFIG", "SET", "tcp-keepalive", seconds)
+        await before.expect(b"+OK\r\n")
+        peer = await running.connect()
+        peer.send("PING")
+        await peer.expect(b"+PONG\r\n")
+        served = running.server.dispatcher.sessions[2].transport.get_extra_info("socket")  # type: ignore[attr-defined]
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        is_probed = served.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert is_probed == expected[0]
+        if is_probed:
+            assert tuple(served.getsockopt(socket.IPPROTO_TCP, option) for option in options) == expected[1:]
 
 
 @pytest.mark.parametrize(

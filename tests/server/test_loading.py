@@ -12,9 +12,14 @@ from headrace.commands.client import Client
 from headrace.persistence.errors import LogError
 from headrace.server.app import Server
 from headrace.server.config import Config
+from headrace.server.replay import loading as replaying
 from headrace.server.session import Session
-from support.inprocess import Clock, finish_turns
+from headrace.store.ids import SEQ_BITS
+from headrace.store.stream import Stream
+from support.digest import digest_of
+from support.inprocess import Clock, Rig, finish_turns
 from support.lines import split
+from support.replies import parse
 from support.wire import encode
 
 LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
@@ -112,3 +117,68 @@ def test_damage_stops_the_start_before_the_log_is_opened(tmp_path: Path) -> None
         server.finish()
     assert server.server.log is None
     server.close()
+
+
+def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path) -> None:
+    """Runs that go in at once, and runs that cannot: errors are told and passed over record by record."""
+    rig = Rig()
+    rig.clock.advance(-1_000_000)
+    old = rig.connect()
+    payload = parse(old.call("XADD o 1-1 f v", "DUMP o").partition(b"\r\n")[2].partition(b"\r\n")[2]).value
+    restored = encode((b"RESTORE", b"o", b"0", payload, b"IDLETIME", b"1000"))
+    lines = [f"XADD s {number}-1 f {'v' * number}" for number in range(1, 300)]
+    lines += [
+        "XADD o 2-1 f v",
+        "XADD o 3-1 f v",
+        "XADD s 200-0 f late",
+        "XADD s 201-0 f late",
+        "XADD s 400-1 f v",
+        "XADD s 401-1 f v",
+        "XDEL s 401-1",
+    ]
+    lines += ["SET k v", "XADD k 1-1 f v", "XADD k 2-1 f v", "XADD t 5-5 f v", "XADD t 6-6 f v", "XSETID s 900-0"]
+    lines += ["XADD s 500-1 f v", "XADD s 950-1 f v", "XGROUP CREATE s g 5-1", "XADD t 7-7 f v", "XADD t 8-8 f v"]
+    lines += ["XCLAIM s g c 0 4-1 5-1 401-1 TIME 7 RETRYCOUNT 3 FORCE JUSTID LASTID 6-1", "XDEL s 4-1"]
+    lines += ["XCLAIM s g d 0 4-1 5-1 5-1 3-1 TIME 5 RETRYCOUNT 1 FORCE JUSTID", "XCLAIM s g d 0 9-1 JUSTID"]
+    lines += ["XCLAIM s g e 0 401-1 4-1 TIME 7 RETRYCOUNT 3 FORCE JUSTID"]
+    lines += ["XCLAIM s g c 0 3-1 TIME 6 RETRYCOUNT 9 JUSTID FORCE"]
+    digests = []
+    for has_target in (True, False):
+        config = Config()
+        config.dir, config.appendonly = os.fsencode(tmp_path), True
+        server = Server(config, clock=Clock())
+        folder = tmp_path / "appendonlydir"
+        folder.mkdir(exist_ok=True)
+        (folder / "appendonly.aof.1.incr.aof").write_bytes(restored + b"".join(encode(split(line)) for line in lines))
+        (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+        log = server.log_keeper.new_log()
+        server.context.now_ms = server.clock()
+        with replaying(server.context) as replay:
+            result = log.load(replay.apply, target=replay if has_target else None)
+        assert result.records_count == 1 + len(lines)
+        server.store.databases[0].check()
+        used = {
+            key: value.used_ms for key, value in server.store.databases[0].keys.items() if isinstance(value, Stream)
+        }
+        digests.append((digest_of(server.store), used))
+    assert digests[0] == digests[1]
+    stream = server.store.databases[0].keys[b"s"]
+    assert isinstance(stream, Stream)
+    assert (len(stream), stream.entries_added) == (300, 302)
+    pending = [
+        (entry_id >> SEQ_BITS, delivery.consumer and delivery.consumer.name, delivery.time_ms, delivery.count)
+        for entry_id, delivery in stream.groups[b"g"].pending.walk_by_time()
+    ]
+    assert pending == [(5, b"d", 5, 1), (3, b"c", 6, 9)]
+
+
+def test_a_dump_that_an_empty_log_stands_before_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "dump.rdb").write_bytes(b"REDIS")
+    config = Config()
+    config.dir, config.appendonly = os.fsencode(tmp_path), True
+    server = Server(config, clock=Clock())
+    server.load_now()
+    assert "dump.rdb was not read: with appendonly yes the dataset is in the log, which is empty" in caplog.text
+    assert server.log is not None
+    assert server.log.close()
+    server.log_keeper.lock.release()

@@ -226,7 +226,8 @@ def test_renamed_commands_answer_to_their_new_names_only(start_server: StartServ
     ]
     server = start_server("headrace", *options, "--rename-command", "FCALL", "run")
     with server.connect() as wire:
-        assert wire.call("XADD", "s", "1-0", "f", "v").startswith(b"-ERR unknown command 'XADD'")
+        for entry_id in ("1-0", "*"):
+            assert wire.call("XADD", "s", entry_id, "f", "v").startswith(b"-ERR unknown command 'XADD'")
         assert wire.call("add", "s", "1-0", "f", "v") == b"$3\r\n1-0\r\n"
         last_id = wire.ask("add", "s", "*", "f", "v")
         assert wire.ask("XRANGE", "s", "-", "+") == [[b"1-0", [b"f", b"v"]], [last_id, [b"f", b"v"]]]

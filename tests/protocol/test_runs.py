@@ -1,0 +1,111 @@
+"""Records of a log that are kept as they are: which ones, and what they lead to. Alike in both forms."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from types import ModuleType
+
+import pytest
+
+from headrace.protocol import plain_frames
+from headrace.protocol.plain_frames import RUN, pack_added, pack_command
+
+try:
+    from headrace.protocol import frames
+except ImportError:
+    frames = None  # type: ignore[assignment]
+
+FORMS = [plain_frames, *([frames] if frames is not None else [])]
+BULK_SIZE_MAX = 1000
+HALF_MAX = 10**19 - 1
+"""Nineteen digits, which surely fit 64 bits."""
+PAIRS = (b"f", b"v"), (b"", b"\r\n*5\r\n$4\r\nXADD\r\n"), (b"f" * 300, b"", b"g", b"w")
+
+needs_frames = pytest.mark.skipif(frames is None, reason="the compiled form is not here")
+
+
+def add(entry_id: bytes, key: bytes = b"s", pairs: tuple[bytes, ...] = PAIRS[0], name: bytes = b"XADD") -> bytes:
+    return pack_command((name, key, entry_id, *pairs))
+
+
+def split(data: bytes) -> list[list[bytes]]:
+    """What a log's splitter makes of bytes, all of which it takes."""
+    records, size = frames.record_splitter()(data, BULK_SIZE_MAX)
+    assert size == len(data)
+    return records
+
+
+@needs_frames
+def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
+    ids = [
+        b"0-1",
+        b"1-0",
+        b"1-5",
+        b"9-0",
+        b"10-0",
+        b"9999999999999999999-0",
+        b"9999999999999999999-9999999999999999999",
+    ]
+    records = [add(entry_id, pairs=PAIRS[index % 3], name=b"xadd") for index, entry_id in enumerate(ids)]
+    assert split(b"".join(records)) == [[RUN, b"s", b"".join(records), b"7"]]
+
+
+@needs_frames
+@pytest.mark.parametrize(
+    "other",
+    [
+        add(b"3-0", key=b"t"), add(b"2-0"), add(b"1-9"), add(b"0-0"), add(b"*"), add(b"3-*"), add(b"3"), add(b"03-1"),
+        add(b"3-01"), add(b"3-"), add(b"-3"), add(b"3-1-1"), add(b"18446744073709551615-0"), add(b"3-0", name=b"Xadd"),
+        add(b"3-0", pairs=(b"NOMKSTREAM", b"*", b"f", b"v", b"w")), add(b"MAXLEN", pairs=(b"=", b"5", b"3-0", b"f")),
+        add(b"3-0", pairs=()), add(b"3-0", pairs=(b"f",)), pack_command((b"SET", b"s", b"3-0", b"f", b"v")),
+    ],
+)  # fmt: skip
+def test_anything_else_ends_a_run_and_comes_as_it_always_did(other: bytes) -> None:
+    run = add(b"1-0") + add(b"2-0")
+    (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
+    assert split(run + other) == [[RUN, b"s", run, b"2"], words]
+    assert split(other + run) == [words, [RUN, b"s", run, b"2"]]
+    assert split(other) == [words]
+
+
+@needs_frames
+def test_a_run_ends_before_a_record_that_is_not_all_there_or_not_plain() -> None:
+    whole = add(b"1-0") + add(b"2-0")
+    behind = add(b"3-0")
+    splitter = frames.record_splitter()
+    for size in range(len(behind)):
+        assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[RUN, b"s", whole, b"2"]], len(whole))
+    for wrong in (behind.replace(b"$1\r\nv", b"$01\r\nv"), behind[:-1] + b"\r", b"#TS:1\r\n" + behind):
+        assert splitter(whole + wrong, BULK_SIZE_MAX) == ([[RUN, b"s", whole, b"2"]], len(whole))
+    assert splitter(whole + add(b"3-0", pairs=(b"f", b"v" * 1001)), BULK_SIZE_MAX)[1] == len(whole)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_entries_and_their_places_are_those_of_the_records_one_by_one(form: ModuleType) -> None:
+    seed = random.randrange(2**32)
+    rnd = random.Random(seed)
+    halves = sorted((rnd.choice((1, 10**13, HALF_MAX)), rnd.randrange(rnd.choice((8, HALF_MAX)))) for _ in range(40))
+    halves = sorted(set(halves))
+    words = [[b"XADD", b"key", b"%d-%d" % half, *rnd.choice(PAIRS)] for half in halves]
+    sent = b"".join(map(pack_command, words))
+    entries = [pack_added(each, 2, 3, *half)[1] for each, half in zip(words, halves, strict=True)]
+    ends = [sum(map(len, entries[: index + 1])) for index in range(len(entries))]
+    data, ms, seq, found_ends = form.read_added([RUN, b"key", sent, b"%d" % len(words)])
+    assert data == b"".join(entries), f"seed {seed}"
+    assert (ms, seq) == (array("Q", [half[0] for half in halves]), array("Q", [half[1] for half in halves]))
+    assert found_ends == array("Q", ends)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_no_run_is_refused(form: ModuleType) -> None:
+    sent = add(b"1-0")
+    for run in (
+        [RUN, b"t", sent, b"1"],
+        [RUN, b"s", sent, b"2"],
+        [RUN, b"s", b"", b"1"],
+        [b"XADD", b"s", sent, b"1"],
+        [],
+    ):
+        with pytest.raises(ValueError, match="no run of records"):
+            form.read_added(run)
