@@ -26,6 +26,9 @@ def main(words: list[str] | None = None) -> int:
     subparsers = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for job in JOBS.values():
         job.add_arguments(subparsers.add_parser(job.name, help=job.help, description=job.help))
+    for word in sys.argv[1:] if words is None else words:
+        if _is_no_text(word):
+            parser.error(f"{word!r} is no text in UTF-8: keys with other bytes cannot be named here")
     arguments = parser.parse_args(words)
     started = time.monotonic()
     try:
@@ -40,6 +43,14 @@ def main(words: list[str] | None = None) -> int:
         return 1
     print_summary(arguments.job, started, summary)
     return 0
+
+
+def _is_no_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -11,11 +12,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from ..store.ids import ID_MAX, StreamID, id_after, id_before
 from .connection import Connection
 from .decode import Decoder
-from .errors import DataLoss
-from .options import BatchOptions, cores, last_before, last_within
+from .options import BatchOptions, cores, known_keys, last_before, last_within
 from .pushdown import Bounds, narrow
-from .reading import read_span
-from .spans import Position, Span, StreamState, choose_cuts, find_loss, split
+from .reading import raise_loss, read_whole_span
+from .spans import Expected, Position, Span, StreamState, choose_cuts, find_loss, split
 from .survey import measure, resolve_streams, states
 
 CUTS_PER_PARTITION = 8
@@ -27,6 +27,7 @@ class SpanPartition(InputPartition):
     """A span to read in one task."""
 
     span: Span
+    expected: Expected
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class HeadraceBatchReader(DataSourceReader):
         options, plan = self.options, BatchPlan(self.options, self.bounds)
         with Connection(options) as connection:
             keys = resolve_streams(connection, options.stream, options.stream_pattern)
+            known_keys("startingOffsets", options.starting_offsets, keys)
+            known_keys("endingOffsets", options.ending_offsets, keys)
             found = states(connection, [key for key in keys if self.bounds.has_stream(key)])
             if options.fail_on_data_loss:
                 for key, state in found.items():
@@ -79,17 +82,17 @@ class HeadraceBatchReader(DataSourceReader):
             spans = {key: span for key, span in spans.items() if not span.is_empty}
             parts = options.min_partitions or cores()
             total = sum(found[key].length for key in spans) or 1
-            planned: list[Span] = []
+            planned: list[InputPartition] = []
             for key, span in spans.items():
                 own_parts = max(1, round(parts * found[key].length / total))
                 planned += cut(connection, span, found[key], own_parts, options.page_size)
-        return [SpanPartition(span) for span in planned]
+        return planned
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The RecordBatches of a partition."""
         if not isinstance(partition, SpanPartition):  # Spark's stand-in for an empty list of partitions
             return iter(())
-        return read_span(self.options, self.decoder, partition.span, self.options.page_size)
+        return read_whole_span(self.options, self.decoder, partition.span, partition.expected)
 
 
 class FilteringBatchReader(HeadraceBatchReader):
@@ -107,20 +110,19 @@ class FilteringBatchReader(HeadraceBatchReader):
                 self.bounds = bounds
 
 
-def cut(connection: Connection, span: Span, state: StreamState, parts: int, page_size: int) -> list[Span]:
-    """A span in about `parts` pieces of about equal size, none much smaller than a page."""
+def cut(connection: Connection, span: Span, state: StreamState, parts: int, page_size: int) -> list[InputPartition]:
+    """A span in about `parts` pieces of about equal size, none much smaller than a page; and what to expect of each."""
+    is_whole = span.first <= state.first_id and span.last >= state.last_id
     if parts <= 1 or state.length <= page_size:
-        return [span]
+        return [SpanPartition(span, Expected(state.length if is_whole else None, state.removed))]
     step = max(page_size, state.length // (parts * CUTS_PER_PARTITION))
     start = replace(state.beginning, last=id_before(span.first))
     if start.last != state.beginning.last:
         start = replace(start, n=-1)
     fine = measure(connection, span.stream, start, [step] * (state.length // step + 1), span.last)
-    cuts = choose_cuts([position.last for position in fine], parts)
-    return split(span.stream, id_before(span.first), span.last, cuts)
-
-
-def raise_loss(loss: object) -> None:
-    """Raises DataLoss if there is one."""
-    if loss is not None:
-        raise DataLoss(f"{loss} (option failOnDataLoss: false goes on with what is left)")
+    # The last is at the end or beyond it, and maybe less than a step further on.
+    chosen = [index for index in choose_cuts(len(fine), parts) if index < len(fine) - 1]
+    spans = split(span.stream, id_before(span.first), span.last, [fine[index].last for index in chosen])
+    counts: list[int | None] = [(index - before) * step for before, index in pairwise([-1, *chosen])]
+    counts.append(state.length - (chosen[-1] + 1 if chosen else 0) * step if is_whole else None)
+    return [SpanPartition(piece, Expected(count, state.removed)) for piece, count in zip(spans, counts, strict=True)]

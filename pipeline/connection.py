@@ -11,14 +11,15 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import hiredis
 
 from ..protocol.packing import pack_command
-from .errors import OptionError, PipelineError, ServerGone, refused
+from .errors import OptionError, PipelineError, Refused, ServerGone, refused
 from .options import Endpoint
+from .tls import client_context, explained, is_explicable, look_closer
 
 Argument = bytes | str | int
 T = TypeVar("T")
@@ -62,6 +63,9 @@ class Connection:
         self._reader = self._new_reader()
         self._fetched_size = 0
         """Bytes of the reply that was fetched last."""
+        self._may_be_silent = False
+        self._hint: str | None = None
+        """Why connections may end, once that has been looked into."""
 
     def __enter__(self) -> Connection:
         return self
@@ -86,7 +90,7 @@ class Connection:
         """The reply to one request. Raises Refused for an error reply and ServerGone."""
         reply = self.call_all([arguments])[0]
         if isinstance(reply, ReplyError):
-            raise refused(doing or str(arguments[0]), str(reply))
+            raise self.refused(doing or str(arguments[0]), str(reply))
         return reply
 
     def call_all(self, requests: Sequence[Sequence[Argument]]) -> list[Any]:
@@ -135,7 +139,17 @@ class Connection:
     def _raise_refused(self, text: str) -> None:
         if text.startswith(TRANSIENT):
             raise LostConnection(text)
-        raise refused("reading", text)
+        raise self.refused("reading", text)
+
+    def refused(self, doing: str, reply: str) -> Refused:
+        """What to raise for an error reply; `doing` says what for, without secrets."""
+        return refused(doing, reply, self.endpoint.rights)
+
+    def require_silence(self) -> None:
+        """See to it that CLIENT REPLY works: without it the replies that follow would be taken for others."""
+        if not self._may_be_silent:
+            self.call("CLIENT", "REPLY", "ON", doing="taking entries")
+            self._may_be_silent = True
 
     # -- one attempt -----------------------------------------------------------------------------
 
@@ -164,7 +178,7 @@ class Connection:
             if reply is False:  # not enough data: RESP2 has no false
                 self._reader.feed(self._receive_some())
             elif isinstance(reply, ReplyError) and str(reply).startswith(TRANSIENT):
-                raise self._lost(reply)
+                raise self._lost(reply) from reply
             else:
                 replies.append(reply)
         return replies
@@ -184,9 +198,12 @@ class Connection:
             raise self._lost(ConnectionError("the server closed the connection"))
         return size
 
-    def _lost(self, error: Exception) -> LostConnection:
+    def _lost(self, error: Exception) -> LostConnection | PipelineError:
+        """What to raise."""
         self.close()
-        return LostConnection(str(error))
+        if isinstance(error, ssl.SSLError) and is_explicable(error):
+            return explained(self.endpoint, error)
+        return LostConnection(getattr(error, "strerror", None) or str(error))
 
     # -- coming back -----------------------------------------------------------------------------
 
@@ -204,81 +221,75 @@ class Connection:
                 wait_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
                 attempt += 1
                 if now + wait_s > deadline:
+                    where = "socketPath" if self.endpoint.socket_path else "host, port"
                     raise ServerGone(
                         f"{self.endpoint.address} did not answer for {self.endpoint.retry_for:g} s "
-                        f"(options host, port, retryFor): {lost}"
+                        f"(options {where}, retryFor): {lost}{self._hint or ''}"
                     ) from None
                 time.sleep(wait_s)
 
     def _open(self) -> None:
         """Connect, say who we are and choose the database. Raises LostConnection, or PipelineError where it is vain."""
         endpoint = self.endpoint
-        try:
-            self._socket = self._connected_socket()
-        except ssl.SSLCertVerificationError as error:
-            raise PipelineError(
-                f"{endpoint.address} shows a certificate that is not trusted (option tlsCaFile): {error.verify_message}"
-            ) from None
-        except ssl.SSLError as error:
-            raise PipelineError(f"{endpoint.address} does not speak TLS (option tls): {error.reason}") from None
-        except OSError as error:
-            raise LostConnection(error.strerror or str(error)) from error
         greeting: list[tuple[Argument, ...]] = []
         password = endpoint.resolve_password()
         if password is not None:
             greeting.append(("AUTH", *([endpoint.username] if endpoint.username else []), password))
         if endpoint.db:
             greeting.append(("SELECT", endpoint.db))
-        greeting.append(("PING",))
-        self.send(b"".join(map(pack, greeting)))
-        replies = self._greet(len(greeting))
+        greeting.append(("ECHO", ""))  # which `fetch` needs: without the right to it, it would wait for ever
+        try:
+            self._connect()
+            self.send(b"".join(map(pack, greeting)))
+            replies = self.receive(len(greeting))
+        except LostConnection as lost:
+            self._look_closer(lost)
+            raise
         for request, reply in zip(greeting, replies, strict=True):
             if isinstance(reply, ReplyError):
                 self.close()
-                raise refused(f"{request[0]!s} at {endpoint.address}", str(reply))
+                raise self.refused(f"{request[0]!s} at {endpoint.address}", str(reply))
 
-    def _greet(self, count: int) -> list[Any]:
+    def _connect(self) -> None:
         try:
-            return self.receive(count)
-        except LostConnection as lost:
-            if "Protocol error" in str(lost):
-                raise PipelineError(
-                    f"{self.endpoint.address} does not answer as Redis does; if it speaks TLS, set tls=true"
-                ) from None
-            raise
+            connected = self._plain_socket()
+            if self.endpoint.tls:
+                with _closed_on_error(connected):
+                    context = client_context(self.endpoint)
+                    connected = context.wrap_socket(connected, server_hostname=self.endpoint.host)
+        except UnicodeError:
+            raise OptionError(f"option host: {self.endpoint.host} is no name of a machine") from None
+        except OSError as error:
+            raise self._lost(error) from error
+        connected.settimeout(self.endpoint.read_timeout)
+        self._socket = connected
 
-    def _connected_socket(self) -> socket.socket:
+    def _plain_socket(self) -> socket.socket:
         endpoint = self.endpoint
         if endpoint.socket_path:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connected.settimeout(endpoint.connect_timeout)
-            with self._closed_on_error(connected):
+            with _closed_on_error(connected):
                 connected.connect(endpoint.socket_path)
         else:
             connected = socket.create_connection((endpoint.host, endpoint.port), timeout=endpoint.connect_timeout)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with self._closed_on_error(connected):
-            if endpoint.tls:
-                context = _tls_context(endpoint.tls_ca_file)
-                connected = context.wrap_socket(connected, server_hostname=endpoint.host)
-            connected.settimeout(endpoint.read_timeout)
         return connected
 
-    @staticmethod
-    @contextlib.contextmanager
-    def _closed_on_error(connected: socket.socket) -> Any:
-        try:
-            yield
-        except BaseException:
-            connected.close()
-            raise
+    def _look_closer(self, lost: LostConnection) -> None:
+        """Whether a connection was lost before it could be used for a reason that stays. Raises PipelineError if so."""
+        cause = lost.__cause__
+        if isinstance(cause, hiredis.HiredisError):
+            look_closer(self.endpoint, self._plain_socket)
+            raise PipelineError(f"{self.endpoint.address} does not answer as Redis does (options host, port)") from None
+        if self._hint is None and not isinstance(cause, ReplyError | ConnectionRefusedError | socket.gaierror):
+            self._hint = look_closer(self.endpoint, self._plain_socket)
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """What certificates are trusted. Raises OptionError."""
+@contextlib.contextmanager
+def _closed_on_error(connected: socket.socket) -> Iterator[None]:
     try:
-        return ssl.create_default_context(cafile=ca_file)
-    except ssl.SSLError as error:
-        raise OptionError(f"option tlsCaFile: {ca_file} holds no certificates in PEM: {error.reason}") from None
-    except OSError as error:
-        raise OptionError(f"option tlsCaFile: cannot read {ca_file}: {error.strerror}") from None
+        yield
+    except BaseException:
+        connected.close()
+        raise

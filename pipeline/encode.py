@@ -6,6 +6,7 @@ digest it is known by. Only rows with `_fields` or `_pairs` are packed one by on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -24,9 +25,11 @@ STREAM, FIELDS, ID, IID, PID = "_stream", "_fields", "_id", "_iid", "_pid"
 ACK_ID, ACK_STREAM, PAIRS = "_ack_id", "_ack_stream", "_pairs"
 RESERVED = (STREAM, FIELDS, PAIRS, ID, IID, PID, ACK_ID, ACK_STREAM)
 """Columns that are no fields."""
+NO_STREAM = "option stream is missing, and the rows have no column _stream"
+TWO_STREAMS = "option stream and the column _stream both say where rows go: leave the option out, or drop the column"
 SEPARATOR = b"\0"
 SHARDS = 64
-"""Producers that the rows of idempotency=column are spread over: the stream remembers so many for each of them."""
+"""Producers that rows known by key or content are spread over: the stream remembers so many rows of each of them."""
 BYTES = pa.large_binary()
 """What commands are made of: offsets of 64 bits, for a batch may hold more than two gigabytes."""
 
@@ -42,6 +45,8 @@ class Commands:
 
     packed: Any
     acks: Sequence[Ack]
+    producers: Counter[tuple[bytes, bytes]]
+    """Rows by stream and producer; empty where producers are chosen so that the stream remembers all their rows."""
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -68,8 +73,12 @@ def trimming(options: WriteOptions) -> list[bytes]:
 
 
 def text(column: Any) -> Any:
-    """A column as it is written: bytes as they are, others as Arrow prints them."""
-    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+    """A column as it is written: bytes as they are, times in ISO 8601 and UTC, others as Arrow prints them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        moments = column if kind.tz is None else column.cast(pa.timestamp(kind.unit, "UTC"))
+        column = pc.replace_substring(moments.cast(pa.string()), " ", "T")
+    elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         column = column.cast(pa.string())
     return column.cast(BYTES)
 
@@ -155,9 +164,15 @@ class Encoder:
         maps = _maps(columns)
         self._check_fields(fields, maps, first_row, count)
         identity = self._identity(columns, fields, maps, range(first_row, first_row + count))
-        words = [b"XADD", self._key(columns), *identity, *trimming(self.options), self._entry_id(columns)]
+        key = self._key(columns)
+        words = [b"XADD", key, *identity, *trimming(self.options), self._entry_id(columns)]
         packed = pack_rows(words, fields) if maps is None else _pack_one_by_one(words, fields, maps, count)
-        return Commands(packed, self._acks(columns, count))
+        producers: Counter[tuple[bytes, bytes]] = Counter()
+        if identity and self.options.idempotency in ("column", "content"):
+            pids: Any = identity[1]
+            keys = repeat(key) if isinstance(key, bytes) else key.to_pylist()
+            producers.update(zip(keys, pids.to_pylist(), strict=False))
+        return Commands(packed, self._acks(columns, count), producers)
 
     def streams(self, records: Any) -> set[bytes]:
         """The keys that a batch is written to."""
@@ -176,17 +191,14 @@ class Encoder:
                 raise PipelineError(f"row {first_row + row} of partition {self.partition} has no fields: all are null")
 
     def _key(self, columns: dict[str, Any]) -> Word:
-        default = self.options.stream.encode() if self.options.stream else None
-        if STREAM not in columns:
-            if default is None:
-                raise PipelineError("option stream is missing, and the rows have no column _stream")
-            return default
-        keys = text(columns[STREAM])
-        if keys.null_count:
-            if default is None:
-                raise PipelineError("a row has null in _stream, and the option stream is missing")
-            keys = keys.fill_null(pa.scalar(default, BYTES))
-        return keys
+        """What the option says, or the row where there is no option."""
+        if STREAM in columns:
+            if self.options.stream:
+                raise PipelineError(TWO_STREAMS)
+            return _without_nulls(columns, STREAM, "stream")
+        if not self.options.stream:
+            raise PipelineError(NO_STREAM)
+        return self.options.stream.encode()
 
     def _entry_id(self, columns: dict[str, Any]) -> Word:
         return b"*" if self.options.id_mode == "auto" else _without_nulls(columns, ID, "idMode=explicit")
@@ -199,12 +211,10 @@ class Encoder:
         if self.options.id_mode == "explicit" or idempotency == "none":
             return []
         if idempotency == "content":
-            return [b"IDMPAUTO", self.producer.encode()]
+            return [b"IDMPAUTO", self._pids(columns, _contents(fields, maps, len(rows)))]
         if idempotency == "column":
             iids = _without_nulls(columns, IID, "idempotency=column")
-            own = text(columns[PID]).to_pylist() if PID in columns else repeat(None)
-            pids = [self._named_pid(pid, iid) for pid, iid in zip(own, iids.to_pylist(), strict=False)]
-            return [b"IDMP", pa.array(pids, BYTES), iids]
+            return [b"IDMP", self._pids(columns, iids.to_pylist()), iids]
         chunks = range(rows.start // self.chunk, rows[-1] // self.chunk + 1) if rows else range(0)
         pids = [f"{self.producer}:{self.partition}:{chunk}".encode() for chunk in chunks]
         pid: Word = pids[0]
@@ -226,9 +236,14 @@ class Encoder:
         iids = [b"%b.%d.%b" % (batch, row % chunk, own.encode()) for row, own in zip(rows, digests, strict=True)]
         return pa.array(iids, BYTES)
 
-    def _named_pid(self, pid: bytes | None, iid: bytes) -> bytes:
-        """The producer that the row names in `_pid`, else one of the shards."""
-        return b"%b:%b" % (self.producer.encode(), b"%d" % (crc32(iid) % SHARDS) if pid is None else pid)
+    def _pids(self, columns: dict[str, Any], identities: Iterable[bytes]) -> Any:
+        """The producer that each row names in `_pid`, else one of the shards, by what the row is known by."""
+        named = text(columns[PID]).to_pylist() if PID in columns else repeat(None)
+        names = (
+            b"%d" % (crc32(identity) % SHARDS) if name is None else name
+            for name, identity in zip(named, identities, strict=False)
+        )
+        return pa.array([b"%b:%b" % (self.producer.encode(), name) for name in names], BYTES)
 
     def _acks(self, columns: dict[str, Any], count: int) -> Sequence[Ack]:
         if self.options.ack_group is None:
@@ -240,6 +255,21 @@ class Encoder:
             None if entry_id is None else (stream or default, entry_id)
             for stream, entry_id in zip(streams, ids, strict=True)
         ]
+
+
+def _contents(fields: dict[bytes, Any], maps: list[list[bytes]] | None, count: int) -> list[bytes]:
+    """What each row holds, the same in whatever order its fields are."""
+    if maps is None:
+        pairs = [_joined([name + SEPARATOR, column]) for name, column in sorted(fields.items())]
+        contents: list[bytes] = _joined(pairs, skips_nulls=True, separator=SEPARATOR).to_pylist()
+        return contents
+    columns = {name: column.to_pylist() for name, column in fields.items()}
+    found = []
+    for row, pairs in zip(range(count), maps, strict=True):
+        held = [name + SEPARATOR + column[row] for name, column in columns.items() if column[row] is not None]
+        held += [name + SEPARATOR + value for name, value in zip(pairs[::2], pairs[1::2], strict=True)]
+        found.append(SEPARATOR.join(sorted(held)))
+    return found
 
 
 def _required(columns: dict[str, Any], name: str, option: str) -> Any:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..store.ids import parse_id
+from ..store.ids import StreamID, parse_id
 from .connection import Argument, Connection, ReplyError, pack
-from .errors import PipelineError, refused
-from .options import WriteOptions
+from .errors import OptionError, PipelineError, Unsupported
+from .options import QueueOptions, WriteOptions
 from .page import Page, join_pages, parse_page
-from .sink import prepare_stream
+from .recognition import prepare_stream
+from .spans import StreamState
 from .survey import key_bytes
 
 FATAL = 2**63 - 1
 """The delivery count of entries released as FATAL."""
+PROBE_PREFIX = "headrace:probe:"
+"""How the names of groups begin that are asked for and never there."""
 BURIED_AT_ONCE = 500
 """Copies between two acknowledgements. The parts of a batch share the 10,000 that a stream remembers of a producer."""
 
@@ -29,6 +33,18 @@ class Held:
     counts: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a group is."""
+
+    new: int
+    """Entries never delivered; more than there are if the server cannot tell."""
+    pending: int
+    """Entries delivered and not acknowledged, whoever holds them."""
+    last_id: StreamID
+    """The entry that was delivered last of the new ones."""
+
+
 class Group:
     """All methods raise PipelineError."""
 
@@ -37,12 +53,16 @@ class Group:
         self.stream = stream
         self.name = name
         self._key = key_bytes(stream)
-        self._page_size = page_size
+        self.page_size = page_size
         self._prepared: set[str] = set()
         """Streams that remember what is copied to them."""
 
+    @property
+    def _doing(self) -> str:
+        return f"group {self.name} of stream {self.stream}"
+
     def _ask(self, *words: Argument) -> Any:
-        return self._connection.call(*words, doing=f"group {self.name} of stream {self.stream}")
+        return self._connection.call(*words, doing=self._doing)
 
     def consumers(self) -> dict[str, dict[bytes, Any]]:
         """What XINFO CONSUMERS says, by name."""
@@ -51,48 +71,72 @@ class Group:
         ]
         return {row[b"name"].decode("utf-8", "surrogateescape"): row for row in rows}
 
-    def backlog(self) -> int | None:
-        """Entries never delivered, None if the server cannot tell."""
+    def standing(self) -> Standing:
+        """How far the group is."""
         for row in self._ask("XINFO", "GROUPS", self._key):
             known = dict(zip(row[::2], row[1::2], strict=True))
             if known[b"name"] == self.name.encode():
-                return known.get(b"lag")
+                lag = known.get(b"lag")
+                return Standing(
+                    self.stream_state().length if lag is None else lag,
+                    known[b"pending"],
+                    parse_id(known[b"last-delivered-id"]),
+                )
         raise PipelineError(
             f"stream {self.stream} has no group {self.name}: create it with XGROUP CREATE (option group)"
         )
 
-    def pending_count(self) -> int:
-        """Entries delivered and not acknowledged, whoever holds them."""
-        count: int = self._ask("XPENDING", self._key, self.name)[0]
-        return count
+    def stream_state(self) -> StreamState:
+        """What there is in the stream."""
+        return StreamState.from_reply(self._ask("XINFO", "STREAM", self._key))
 
     def take(self, takes: Sequence[tuple[str, int]], min_idle_ms: int | None) -> None:
-        """Have entries delivered to consumers, so many each at most. Replies are suppressed: the entries stay there."""
+        """Have entries delivered to consumers, so many each at most. Replies are suppressed: the entries stay there.
+
+        That would hide errors as well, so a group that is not there is asked for first, which has to be missed.
+        """
+        self._connection.require_silence()
         claim = () if min_idle_ms is None else ("CLAIM", min_idle_ms)
+        missing = PROBE_PREFIX + os.urandom(8).hex()
         requests: list[tuple[Argument, ...]] = []
+        requests.append(("XREADGROUP", "GROUP", missing, "probe", *claim, "STREAMS", self._key, ">"))
         for consumer, count in takes:
             requests.append(("CLIENT", "REPLY", "SKIP"))
             requests.append(
                 ("XREADGROUP", "GROUP", self.name, consumer, "COUNT", count, *claim, "STREAMS", self._key, ">")
             )
-        requests.append(("PING",))
+        requests.append(("ECHO", ""))
 
-        def ask() -> None:
+        def ask() -> str:
             self._connection.send_all(requests)
-            self._connection.receive(1)
+            return str(self._connection.receive(2)[0])
 
-        self._connection.retry(ask)
+        reply = self._connection.retry(ask)
+        if reply.startswith("ERR ") and claim:
+            raise OptionError(
+                "option minIdle: this server cannot claim so (Headrace and Redis 8.4 can): set minIdle=off"
+            )
+        if not reply.startswith("NOGROUP"):
+            raise self._connection.refused(self._doing, reply)
 
     def held(self, consumer: str) -> Iterator[Held]:
         """What a consumer holds, in pages."""
         first = b"-"
         while True:
-            rows = self._ask("XPENDING", self._key, self.name, first, "+", self._page_size, consumer)
+            rows = self._ask("XPENDING", self._key, self.name, first, "+", self.page_size, consumer)
             if rows:
                 yield Held([row[0] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
-            if len(rows) < self._page_size:
+            if len(rows) < self.page_size:
                 return
             first = b"(" + rows[-1][0]
+
+    def held_count(self, prefix: str) -> int:
+        """How much the consumers hold whose names begin so."""
+        return sum(row[b"pending"] for name, row in self.consumers().items() if name.startswith(prefix))
+
+    def make_consumer(self, name: str) -> bool:
+        """Whether there was none of this name."""
+        return bool(self._ask("XGROUP", "CREATECONSUMER", self._key, self.name, name))
 
     def fatal(self, consumer: str) -> list[bytes]:
         """IDs of the entries that a consumer holds and that were released as FATAL."""
@@ -109,10 +153,10 @@ class Group:
         pages = []
         first, last = ids[0], ids[-1]
         while True:
-            request = ("XRANGE", self._key, first, last, "COUNT", self._page_size)
+            request = ("XRANGE", self._key, first, last, "COUNT", self.page_size)
             page = parse_page(self._connection.fetch(pack(request)))
             pages.append(page.select(wanted))
-            if len(page) < self._page_size:
+            if len(page) < self.page_size:
                 return join_pages(pages)
             # Far apart: entries between that nobody wants are not read through, the next wanted ID is where to go on.
             reached = parse_id(page.last_id)
@@ -141,24 +185,29 @@ class Group:
         if target is None:
             self.acknowledge(ids, delete=False)
             return
-        self._prepare(target)
+        self.prepare_target(target)
         for start in range(0, len(ids), BURIED_AT_ONCE):
             part = slice(start, start + BURIED_AT_ONCE)
             self._copy(ids[part], counts[part], target)
             self.acknowledge(ids[part], delete=False)
 
-    def _prepare(self, target: str) -> None:
+    def prepare_target(self, target: str) -> None:
         """See to it that a stream remembers what is copied to it until that is acknowledged."""
         if target in self._prepared:
             return
         try:
             prepare_stream(self._connection, key_bytes(target), WriteOptions())
+        except Unsupported:
+            raise Unsupported(
+                f"dead letters for stream {target}: this server cannot recognise copies (XADD IDMP is in Headrace and "
+                "in Redis 8.6): keep dead letters as files, by the job deadletter with --path alone"
+            ) from None
         except PipelineError as error:
             if type(error) is not PipelineError:  # that the server is gone, or refuses, is said already
                 raise
             raise PipelineError(
-                f"dead letters for stream {target}: it cannot be made to recognise copies (XADD IDMP is in Headrace "
-                "and in Redis 8.6; XCFGSET wants its producers to rest): take another stream"
+                f"dead letters for stream {target}: it cannot be made to recognise copies (XCFGSET wants its "
+                "producers to rest): take another stream"
             ) from None
         self._prepared.add(target)
 
@@ -172,9 +221,14 @@ class Group:
             copies.append(("XADD", target, "IDMP", producer, entry_id, "*", *pairs, *origin))
         for reply in self._connection.call_all(copies):
             if isinstance(reply, ReplyError):
-                raise refused(f"option deadLetterStream {target}", str(reply))
+                raise self._connection.refused(f"option deadLetterStream {target}", str(reply))
 
     def drop(self, consumer: str) -> None:
         """Delete a consumer that holds nothing. One that does would take its entries with it."""
         if not any(True for _ in self.held(consumer)):
             self._ask("XGROUP", "DELCONSUMER", self._key, self.name, consumer)
+
+
+def groups_of(connection: Connection, options: QueueOptions) -> list[Group]:
+    """The group, in each of the streams."""
+    return [Group(connection, stream, options.group, options.page_size) for stream in options.stream]

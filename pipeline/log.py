@@ -16,12 +16,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ..store.ids import format_id, parse_id
-from .batch import SpanPartition, raise_loss
+from .batch import SpanPartition
 from .connection import Connection, ReplyError
 from .decode import Decoder
-from .errors import OptionError, refused
-from .options import StreamOptions, cores, last_before, required
-from .reading import read_span
+from .errors import OptionError
+from .options import StreamOptions, cores, known_keys, last_before, required
+from .reading import raise_loss, read_whole_span
 from .spans import (
     UNKNOWN,
     Offsets,
@@ -35,7 +35,7 @@ from .spans import (
     share,
     spans_between,
 )
-from .survey import key_bytes, measure, resolve_streams, states
+from .survey import first_after, key_bytes, measure, resolve_streams, states
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -54,6 +54,8 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._warned: list[Position] = []
         self._seen: dict[str, StreamState] = {}
         """States of the streams at the last look."""
+        self._turn = 0
+        """Counts batches, for streams that have to take turns."""
 
     # -- what Spark asks -------------------------------------------------------------------------
 
@@ -64,7 +66,9 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins. Raises PipelineError."""
-        return offsets_to_json({key: self._first_position(key, state) for key, state in self._look().items()})
+        found = self._look()
+        known_keys("startingOffsets", self.options.starting_offsets, found)
+        return offsets_to_json({key: self._first_position(key, state) for key, state in found.items()})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends. What is before `start` has been committed: the group is told. Raises
@@ -79,7 +83,8 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         backlogs = {key: count for key, count in backlogs.items() if key in ends and begin[key].last < ends[key].last}
         if self._is_waiting(sum(backlogs.values())):
             return start
-        shares = share(backlogs, limit.max_rows) if isinstance(limit, ReadMaxRows) else backlogs
+        self._turn += 1
+        shares = share(backlogs, limit.max_rows, self._turn) if isinstance(limit, ReadMaxRows) else backlogs
         end = begun | {
             key: self._end(key, begin[key], shares[key], is_all=shares[key] == count, end=ends[key])
             for key, count in backlogs.items()
@@ -96,16 +101,19 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         have lost entries since it was planned.
         """
         begin, finish = offsets_from_json(start), offsets_from_json(end)
-        read = {key: begin[key] for key, position in finish.items() if key in begin and position != begin[key]}
-        if read:
-            self._check(read, states(self._connection, read))
-        return [SpanPartition(span) for span in spans_between(begin, finish)]
+        read = [key for key, position in finish.items() if position != begin.get(key)]
+        found = states(self._connection, read) if read else {}
+        known = {key: begin[key] for key in read if key in begin}
+        self._check(known, found)
+        # What was gone by now has been told of, and is not to be missed again.
+        begin |= {key: replace(position, n=UNKNOWN) for key, position in known.items() if position in self._warned}
+        return [SpanPartition(span, expected) for span, expected in spans_between(begin, finish, found)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The RecordBatches of a partition."""
         if not isinstance(partition, SpanPartition):
             return iter(())
-        return read_span(self.options, self.decoder, partition.span, self.options.page_size)
+        return read_whole_span(self.options, self.decoder, partition.span, partition.expected)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch that ends here is done; comes late, and not for the last one (see `latestOffset`)."""
@@ -140,12 +148,12 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if options.starting_timestamp > time.time() * 1000:
                 raise OptionError("option startingTimestamp lies in the future: leave it out to read what is new")
             first = Position(max(last_before(options.starting_timestamp), 0), deleted=state.max_deleted_id)
-            return first if first.last < state.last_id else state.end
+            return self._anchored(key, first, state.end) if first.last < state.last_id else state.end
         starting = options.starting_offsets
         if isinstance(starting, dict):
-            return Position(starting[key]) if key in starting else state.end
+            return self._anchored(key, Position(starting[key]), state.end) if key in starting else state.end
         if starting == "group":
-            return self._group_position(key, required("group", options.group))
+            return self._anchored(key, self._group_position(key, required("group", options.group)), state.end)
         return state.beginning if starting == "earliest" else state.end
 
     def _group_position(self, key: str, group: str) -> Position:
@@ -156,6 +164,15 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 n = known[b"entries-read"]
                 return Position(parse_id(known[b"last-delivered-id"]), UNKNOWN if n is None else n)
         raise OptionError(f"option startingOffsets: stream {key} has no group {group}")
+
+    def _anchored(self, key: str, position: Position, end: Position) -> Position:
+        """A position whose count is not known, with the entry after it; `end`, which has a count, if there is none."""
+        if position.n != UNKNOWN or position.last > end.last:
+            return position
+        following = first_after(self._connection, key, position.last) if position.last < end.last else 0
+        if following or end.deleted > max(position.last, position.deleted):  # that is a loss, told by `_check`
+            return position.before(following)
+        return end
 
     def _check(self, begin: Offsets, found: Mapping[str, StreamState]) -> Offsets:
         """Where reading can go on. Raises DataLoss, or warns, where entries are gone."""
@@ -190,9 +207,9 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = min(options.min_partitions or cores(), -(-count // options.page_size))
         if not is_all or parts > 1:
             steps = even_steps(count, parts)
-            found = measure(self._connection, key, replace(begin, cuts=(), since=None), steps, end.last)
+            found = measure(self._connection, key, Position(begin.last, begin.n), steps, end.last)
             if not is_all and found and found[-1].last < end.last:
-                end = replace(found[-1], deleted=end.deleted)
+                end = self._anchored(key, replace(found[-1], deleted=end.deleted), end)
             end = replace(end, cuts=tuple(one.last for one in found if one.last < end.last))
         return replace(end, since=begin.last if begin.last == 0 else None)
 
@@ -212,5 +229,5 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(reply, ReplyError) and reply.code == "NOGROUP":
                 reply = self._connection.call_all([("XGROUP", "CREATE", *where)])[0]
             if isinstance(reply, ReplyError) and not str(reply).startswith("ERR The XGROUP subcommand requires"):
-                raise refused(f"group {group} of stream {key}", str(reply))
+                raise self._connection.refused(f"group {group} of stream {key}", str(reply))
             self._published[key] = position

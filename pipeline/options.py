@@ -8,18 +8,30 @@ headrace.pipeline.options`).
 from __future__ import annotations
 
 import difflib
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
-from ..store.ids import ID_MAX, U64_MAX, StreamID, make_id, parse_id
+from ..store.ids import ID_MAX, U64_MAX, StreamID, id_before, make_id
 from .errors import OptionError
+from .option_values import (
+    boolean,
+    choice,
+    entry_id,
+    names,
+    number,
+    position,
+    rate,
+    seconds,
+    some_seconds,
+    timestamp_ms,
+)
 
 T = TypeVar("T")
+COUNTING_RIGHTS = "+client|reply +xreadgroup +xgroup|create +xgroup|createconsumer +xgroup|destroy"
+"""What lets the server count entries where a reader of ranges otherwise has to read them."""
 IGNORED = frozenset({"path", "checkpointlocation", "queryname", "mode", "outputmode"})
 """What Spark adds to the options by itself, or what chose the class of options."""
 
@@ -29,115 +41,12 @@ def option(default: Any, meaning: str, parse: Callable[[str], Any] = str, *, sec
     return field(default=default, repr=not secret, metadata={"meaning": meaning, "parse": parse})
 
 
-# -- kinds of values --------------------------------------------------------------------------------
-
-
-def boolean(text: str) -> bool:
-    """true or false."""
-    words = {"true": True, "false": False}
-    if text.lower() not in words:
-        raise ValueError("true or false")
-    return words[text.lower()]
-
-
-def number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
-    """A whole number within bounds."""
-
-    def parse(text: str) -> int:
-        if not text.strip().lstrip("-").isdigit() or not low <= int(text) <= high:
-            raise ValueError(f"a whole number from {low}" + (f" to {high}" if high < 2**63 - 1 else ""))
-        return int(text)
-
-    return parse
-
-
-def seconds(text: str) -> float:
-    """`5`, `0.5`, `5s`, `200ms`, `15m`, `2h`."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    digits = text.strip().rstrip("hms")
-    unit = text.strip()[len(digits) :] or "s"
-    try:
-        value = float(digits) * units[unit]
-    except (ValueError, KeyError):
-        raise ValueError("a time such as 500ms, 5s or 15m") from None
-    if value < 0:
-        raise ValueError("a time that is not negative")
-    return value
-
-
-def rate(text: str) -> float:
-    """A positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise ValueError("a positive number")
-    return value
-
-
-def choice(*words: str) -> Callable[[str], str]:
-    """One of some words, in any case."""
-
-    def parse(text: str) -> str:
-        for word in words:
-            if text.lower() == word.lower():
-                return word
-        raise ValueError(f"one of {', '.join(words)}")
-
-    return parse
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Keys separated by commas; `\\,` stands for a comma in a key."""
-    parts = text.replace("\\,", "\0").split(",")
-    keys = tuple(dict.fromkeys(part.strip().replace("\0", ",") for part in parts))
-    if not all(keys):
-        raise ValueError("keys separated by commas")
-    return keys
-
-
-def entry_id(text: str) -> StreamID:
-    """`ms-seq` or `ms`."""
-    try:
-        return parse_id(text.encode())
-    except Exception:
-        raise ValueError("an entry ID such as 1700000000000-0") from None
-
-
-def timestamp_ms(text: str) -> int:
-    """Unix time in milliseconds, or ISO 8601; without a zone it is UTC."""
-    if text.isdigit():
-        return min(int(text), U64_MAX)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("a time such as 1700000000000 or 2026-01-31T12:00:00Z") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
-
-
-def position(*words: str) -> Callable[[str], str | dict[str, StreamID]]:
-    """One of some words, or JSON that maps keys to the ID after which reading begins or with which it ends."""
-
-    def parse(text: str) -> str | dict[str, StreamID]:
-        if text.lower() in words:
-            return text.lower()
-        try:
-            pairs = json.loads(text)
-            return {str(key): entry_id(str(value)) for key, value in pairs.items()}
-        except (ValueError, AttributeError):
-            raise ValueError(f'{", ".join(words)} or JSON such as {{"orders": "1700000000000-0"}}') from None
-
-    return parse
-
-
-# -- the options ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Endpoint:
     """Where the server is."""
+
+    rights: ClassVar[str] = ""
+    """The rule that gives a user what is needed, but for keys."""
 
     host: str = option("127.0.0.1", "Name or address of the server.")
     port: int = option(6379, "Its port.", number(1, 65535))
@@ -145,15 +54,42 @@ class Endpoint:
     db: int = option(0, "Number of the database.", number(0))
     tls: bool = option(False, "Whether the server speaks TLS.", boolean)
     tls_ca_file: str | None = option(None, "Certificates to trust (PEM), instead of those of the system.")
+    tls_cert_file: str | None = option(None, "Certificate to show to the server (PEM), where it asks for one.")
+    tls_key_file: str | None = option(None, "Key of that certificate (PEM, not encrypted), unless in the same file.")
     username: str | None = option(None, "User to authenticate as.")
     password: str | None = option(
         None, "Password; `passwordFile` and `passwordEnv` keep it out of the program.", secret=True
     )
     password_file: str | None = option(None, "File that holds the password, on driver and executors.")
     password_env: str | None = option(None, "Environment variable that holds the password, on driver and executors.")
-    connect_timeout: float = option(5.0, "How long a connection may take to open.", seconds)
-    read_timeout: float = option(60.0, "How long a reply may take.", seconds)
+    connect_timeout: float = option(5.0, "How long a connection may take to open.", some_seconds)
+    read_timeout: float = option(60.0, "How long a reply may take.", some_seconds)
     retry_for: float = option(60.0, "How long a lost connection is tried again before the query fails.", seconds)
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for options that would go without effect."""
+        passwords = {
+            "password": self.password,
+            "passwordFile": self.password_file,
+            "passwordEnv": self.password_env,
+        }
+        given = [name for name, value in passwords.items() if value is not None]
+        if len(given) > 1:
+            raise OptionError(f"options {' and '.join(given)} are both given: keep one")
+        if self.username is not None and not given:
+            raise OptionError(
+                "option username needs a password: set passwordFile or passwordEnv (a user who has none takes any)"
+            )
+        if self.tls_key_file is not None and self.tls_cert_file is None:
+            raise OptionError("option tlsKeyFile needs tlsCertFile, the certificate of the key")
+        if not self.tls and (self.tls_ca_file is not None or self.tls_cert_file is not None):
+            raise OptionError("options tlsCaFile and tlsCertFile need tls=true")
+
+    def _require_effect(self, name: str, has_effect: bool, needs: str) -> None:
+        """Raises OptionError if an option was given that changes nothing."""
+        default = next(row.default for row in fields(self) if row.name == name)
+        if not has_effect and getattr(self, name) != default:
+            raise OptionError(f"option {option_name(name)} has no effect {needs}: leave it out")
 
     @property
     def address(self) -> str:
@@ -167,6 +103,8 @@ class Endpoint:
                 return Path(self.password_file).read_text("utf-8").rstrip("\n")
             except OSError as error:
                 raise OptionError(f"option passwordFile: cannot read {self.password_file}: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise OptionError(f"option passwordFile: {self.password_file} is no text in UTF-8") from None
         if self.password_env is not None:
             if self.password_env not in os.environ:
                 raise OptionError(f"option passwordEnv: the environment has no {self.password_env}")
@@ -198,6 +136,8 @@ class ReadOptions(Endpoint):
 class RangeOptions(ReadOptions):
     """What readers of ranges know."""
 
+    rights: ClassVar[str] = "+echo +xinfo +xrange"
+
     stream_pattern: str | None = option(None, "Glob pattern of keys, instead of `stream`.")
     fail_on_data_loss: bool = option(
         True, "Whether entries that were trimmed unread fail the query, or are counted in a warning.", boolean
@@ -225,6 +165,14 @@ class BatchOptions(RangeOptions):
         boolean,
     )
 
+    def __post_init__(self) -> None:
+        """Raises OptionError for options that would go without effect."""
+        super().__post_init__()
+        if self.starting_timestamp is not None:
+            self._require_effect("starting_offsets", isinstance(self.starting_offsets, str), "beside startingTimestamp")
+        if self.ending_timestamp is not None:
+            self._require_effect("ending_offsets", isinstance(self.ending_offsets, str), "beside endingTimestamp")
+
 
 @dataclass(frozen=True)
 class StreamOptions(RangeOptions):
@@ -241,15 +189,28 @@ class StreamOptions(RangeOptions):
     min_entries_per_trigger: int | None = option(None, "Wait until this many entries are there.", number(1))
     max_trigger_delay: float = option(900.0, "How long to wait for `minEntriesPerTrigger`.", seconds)
 
+    def __post_init__(self) -> None:
+        """Raises OptionError for options that would go without effect."""
+        super().__post_init__()
+        if self.starting_timestamp is not None:
+            self._require_effect("starting_offsets", isinstance(self.starting_offsets, str), "beside startingTimestamp")
+        waits = self.min_entries_per_trigger is not None
+        self._require_effect("max_trigger_delay", waits, "without minEntriesPerTrigger")
+
 
 @dataclass(frozen=True)
 class QueueOptions(ReadOptions):
     """spark.readStream, mode=queue."""
 
+    rights: ClassVar[str] = (
+        "+echo +xinfo +xrange +xpending +xreadgroup +xclaim +xack +xnack "
+        "+xgroup|createconsumer +xgroup|delconsumer +client|reply"
+    )
+
     group: str = option("", "Consumer group to read as part of. It must exist.")
     consumer: str = option(
         "spark",
-        "Prefix of the consumers that hold batches; keep it over restarts, and one per query.",
+        "How the names of the consumers begin that hold batches; the query's own token follows.",
     )
     max_entries_per_trigger: int = option(10_000, "Entries per batch at most.", number(1))
     min_idle: float | None = option(
@@ -274,7 +235,11 @@ class QueueOptions(ReadOptions):
 class WriteOptions(Endpoint):
     """df.write and df.writeStream."""
 
-    stream: str | None = option(None, "Key to write to; rows with a `_stream` column choose their own.")
+    rights: ClassVar[str] = "+echo +xadd +xinfo|stream +xcfgset +xgroup|create +xgroup|destroy"
+
+    stream: str | None = option(
+        None, "Key to write to. Without it a column `_stream` names the key of each row; both together are an error."
+    )
     idempotency: str = option(
         "idmp",
         "`idmp`: rows are known by place and content; `column`: by `_iid`; `content`: by their fields; `none`.",
@@ -298,10 +263,29 @@ class WriteOptions(Endpoint):
     ack_stream: str | None = option(None, "Stream of those entries; rows with `_ack_stream` name their own.")
     truncate: bool = option(False, 'Whether `mode("overwrite")` may empty the stream.', boolean)
 
+    def __post_init__(self) -> None:
+        """Raises OptionError for options that would go without effect, and for those that would lose rows unseen:
+        whether a row that is refused for its ID was written before or comes too late, only its stream tells, and a
+        trimmed one does not.
+        """
+        super().__post_init__()
+        is_trimmed = self.maxlen is not None or self.minid is not None
+        self._require_effect("trim_exact", is_trimmed, "without maxlen or minid")
+        self._require_effect("trim_limit", is_trimmed, "without maxlen or minid")
+        self._require_effect("ack_stream", self.ack_group is not None, "without ackGroup")
+        trims = next((name for name in ("maxlen", "minid") if getattr(self, name) is not None), None)
+        if self.id_mode == "explicit" and trims is not None:
+            raise OptionError(
+                f"options idMode=explicit and {trims} are both given, and rows could be lost unseen: leave {trims} "
+                "out, and trim the stream once the rows are saved, with XTRIM"
+            )
+
 
 @dataclass(frozen=True)
 class SettleOptions(Endpoint):
     """df.writeStream, mode=settle."""
+
+    rights: ClassVar[str] = "+echo +xack +xnack"
 
     group: str = option("", "Consumer group whose entries are settled.")
     pipeline: int = option(500, "Rows per round trip.", number(1, 100_000))
@@ -348,9 +332,16 @@ def required(name: str, value: T | None) -> T:
     return value
 
 
+def known_keys(name: str, offsets: str | Mapping[str, StreamID], keys: Iterable[str]) -> None:
+    """Raises OptionError if an option with offsets by key names one that is not read."""
+    unknown = sorted(set(offsets) - set(keys)) if isinstance(offsets, Mapping) else []
+    if unknown:
+        raise OptionError(f"option {name} names {unknown[0]}, which is none of the streams that are read")
+
+
 def last_before(ms: int) -> StreamID:
     """The greatest ID before a time, -1 for none: reading after it begins with that time."""
-    return make_id(ms, 0) - 1
+    return id_before(make_id(ms, 0)) if ms else -1
 
 
 def last_within(ms: int) -> StreamID:

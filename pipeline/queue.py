@@ -1,31 +1,39 @@
 """spark.readStream, mode=queue: batches are taken from a consumer group that others may work on as well.
 
 A batch must be fixed before its first row is read, for Spark may repeat it; deliveries are no range of IDs. So each
-part of a batch is a consumer, `<consumer>-<batch>-<part>`, and the entries of the part are what this consumer holds. A
-repeated batch reads the same consumers again. When Spark has committed the batch, what they hold is acknowledged, and
-they are deleted. At least once: an entry that somebody claims from a batch under way is read by both.
+part of a batch is a consumer (see `holders`), and the entries of the part are what this consumer holds. A repeated
+batch reads the same consumers again. When Spark has committed the batch, what they hold is acknowledged, and they are
+deleted. At least once: an entry that somebody claims from a batch under way is read by both.
+
+The names of consumers bear a random token, which the checkpoint keeps: queries do not meet, and one that is started
+again knows its own.
 """
 
 from __future__ import annotations
 
-import threading
+import logging
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from .connection import Connection, LostConnection
+from ..store.ids import StreamID
+from .connection import Connection
 from .decode import Decoder, Deliveries
 from .errors import OptionError, PipelineError
-from .group import FATAL, Group, Held
+from .group import Group, Held, groups_of
+from .holders import Batch, Part
+from .lease import Lease
 from .options import QueueOptions, cores
-from .spans import even_steps
-from .survey import key_bytes
+from .spans import even_steps, share
 
-ACTIVE_MS = 10_000
-"""A consumer that did something less long ago than this belongs to a query that runs."""
+logger = logging.getLogger("headrace.pipeline")
+
+TOKEN_SIZE = 4
+"""Bytes: enough for queries on one group never to draw the same."""
 
 
 @dataclass
@@ -36,9 +44,29 @@ class Share(InputPartition):
     consumer: str
 
 
-def consumer_name(prefix: str, sequence: int, part: int) -> str:
-    """The consumer that holds a part of a batch."""
-    return f"{prefix}-{sequence}-{part}"
+@dataclass
+class Goal:
+    """What a query with availableNow takes of a stream."""
+
+    last: StreamID
+    """The last entry there was when the query began."""
+    count: int
+    """Entries that were new or pending then, less those taken since. Once it is used up nothing is claimed any more:
+    entries that are released again and again would keep the query from ending, and from what is new."""
+
+
+@dataclass
+class Intake:
+    """What one stream gives to a batch."""
+
+    group: Group
+    room: int
+    """How many entries it may have to give, at most."""
+    min_idle_ms: int | None
+    """Claim entries that have been idle for so long as well."""
+    fatal: set[bytes] = field(default_factory=set)
+    """Entries that were taken although they had been released as FATAL: they are held until the batch is full, or they
+    would come again."""
 
 
 class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -51,15 +79,16 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if not options.stream:
             raise OptionError("option stream is missing")
+        if options.dead_letter_stream in options.stream:
+            raise OptionError("option deadLetterStream must be another stream than those that are read")
         self.options = options
         self.decoder = decoder
         self._opened: Connection | None = None
         self._lease: Lease | None = None
-        self._has_claim: bool | None = None
-        self._planned: int | None = None
-        """The last batch that this process has taken: a batch that it has not is one that is repeated."""
-        self._left: int | None = None
-        """Entries that a query with availableNow may still take."""
+        self._planned: Batch | None = None
+        """The last batch that this process took or counted: any other one is repeated."""
+        self._goals: dict[str, Goal] | None = None
+        """What a query with availableNow takes, by stream."""
 
     # -- what Spark asks -------------------------------------------------------------------------
 
@@ -68,46 +97,49 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.options.max_entries_per_trigger)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before the first batch. Raises PipelineError if there is no such group, or another query uses the names."""
-        prefix = self.options.consumer + "-"
-        for group in [] if self._planned is not None else self._groups():  # Spark asks again after the first batch
-            for name, row in group.consumers().items():
-                if name.startswith(prefix) and row[b"pending"] and row[b"idle"] < ACTIVE_MS:
-                    raise PipelineError(
-                        f"group {group.name} has a consumer {name} that is active: another query uses the same names; "
-                        "give each its own with the option consumer"
-                    )
-        return {"seq": 0}
+        """Before the first batch. Raises PipelineError if there is no such group."""
+        for group in self._groups():
+            group.standing()
+        return Batch(self.options.consumer, "", 0).offset
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Take the next batch; the one that ends with `start` has been committed and is acknowledged first."""
-        sequence = int(start["seq"])
+        """Take the next batch; the one that ends with `start` has been committed and is acknowledged first.
+
+        A query without a token is given one by a batch of nothing: it must be in the checkpoint before entries are
+        taken, or a query that is killed in between would not know them again.
+        """
+        committed = Batch.from_offset(self.options.consumer, start)
         self._stop_lease()
-        self._settle(sequence)
-        groups = self._groups()
-        prefix, following = self.options.consumer, sequence + 1
-        holders = {name for group in groups for name, row in group.consumers().items() if row[b"pending"]}
-        if not any(name.startswith(f"{prefix}-{following}-") for name in holders):
+        self._settle(committed)
+        named = committed if committed.token else replace(committed, token=os.urandom(TOKEN_SIZE).hex())
+        if named != committed and isinstance(limit, ReadMaxRows):  # trigger(once=True) has but one batch
+            return named.offset
+        following, groups = named.next(), self._groups()
+        if not self._shares(following):
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_entries_per_trigger
             self._take(groups, following, most)
         else:
             self._release_fatal(groups, following)
         if not self._shares(following):
-            self._drop_empty(groups, following)
+            for part in self._parts(following):
+                part.drop()
             return start
         self._planned = following
         self._start_lease(following)
-        return {"seq": following}
+        return following.offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The parts of a batch. One that is repeated counts as another delivery of its entries."""
         planned: list[InputPartition] = []
-        for sequence in range(int(start["seq"]) + 1, int(end["seq"]) + 1):
-            shares = self._shares(sequence)
-            if self._planned is None or sequence > self._planned:
-                self._count_again(shares)
-                self._start_lease(sequence)
-            planned += shares
+        last = Batch.from_offset(self.options.consumer, end)
+        for sequence in range(int(start["seq"]) + 1, last.sequence + 1):
+            batch = replace(last, sequence=sequence)
+            if batch != self._planned:
+                for part in self._parts(batch):
+                    part.count_again()
+                self._planned = batch
+                self._start_lease(batch)
+            planned += self._shares(batch)
         return planned
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -120,31 +152,30 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         options = self.options
         with Connection(options) as connection:
-            group = Group(connection, partition.stream, options.group, options.page_size)
+            part = Part(Group(connection, partition.stream, options.group, options.page_size), partition.consumer)
             try:
-                for held in group.held(partition.consumer):
-                    live = self._without_dead(group, held)
+                for consumer, held in part.read():
+                    live = self._without_dead(part.group, held)
                     if live.ids:
-                        yield self._decode(group, partition, live)
+                        yield self._decode(part.group, consumer, live)
             except Exception:  # not GeneratorExit
-                # Released entries come back by CLAIM alone.
-                if options.min_idle is not None:
-                    _release_rest(group, partition.consumer)
+                if options.min_idle is not None:  # released entries come back by CLAIM alone
+                    try:
+                        part.release()
+                    except PipelineError as error:  # no reason to hide why it failed
+                        logger.warning("entries of a task that failed stay pending until they are idle: %s", error)
                 raise
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch that ends here is done; comes late, and not for the last one (see `latestOffset`)."""
-        self._settle(int(end["seq"]))
+        self._settle(Batch.from_offset(self.options.consumer, end))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take what is there now: new entries as far as the server can count them, and pending ones."""
-        left = 0
+        """Remember where the streams end: the query ends when all have been taken that far."""
+        self._goals = {}
         for group in self._groups():
-            lag = group.backlog()
-            left += group.pending_count() + (
-                self._connection.call("XLEN", key_bytes(group.stream)) if lag is None else lag
-            )
-        self._left = left
+            standing = group.standing()
+            self._goals[group.stream] = Goal(group.stream_state().last_id, standing.new + standing.pending)
 
     def stop(self) -> None:
         """Close the connection. Spark mostly just ends the process."""
@@ -160,106 +191,83 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = Connection(self.options)
         return self._opened
 
-    def _groups(self, connection: Connection | None = None) -> list[Group]:
-        options = self.options
-        made = connection or self._connection
-        return [Group(made, stream, options.group, options.page_size) for stream in options.stream]
+    def _groups(self) -> list[Group]:
+        return groups_of(self._connection, self.options)
 
-    def _shares(self, sequence: int) -> list[Share]:
+    def _parts(self, batch: Batch) -> list[Part]:
+        return [part for group in self._groups() for part in batch.parts(group)]
+
+    def _shares(self, batch: Batch) -> list[Share]:
         """The parts of a batch that hold anything."""
-        prefix = f"{self.options.consumer}-{sequence}-"
-        return [
-            Share(group.stream, name)
-            for group in self._groups()
-            for name, row in sorted(group.consumers().items())
-            if name.startswith(prefix) and row[b"pending"]
-        ]
+        return [Share(part.group.stream, part.consumer) for part in self._parts(batch) if part.count()]
 
-    def _take(self, groups: list[Group], sequence: int, most: int) -> None:
-        options = self.options
-        if self._left is not None:
-            most = min(most, self._left)
-        if most <= 0:
-            return
-        min_idle_ms = None if options.min_idle is None else round(options.min_idle * 1000)
-        if min_idle_ms is not None:
-            self._require_claim()
-        per_stream = even_steps(most, len(groups))
-        for group, count in zip(groups, per_stream, strict=False):
-            # A group that is missing is told here: replies to what follows are suppressed.
-            if group.backlog() == 0 and (min_idle_ms is None or not group.pending_count()):
-                continue
-            counts = even_steps(count, options.min_partitions or cores())
-            names = [consumer_name(options.consumer, sequence, part) for part in range(len(counts))]
-            takes = list(zip(names, counts, strict=True))
-            group.take(takes, min_idle_ms)
-            if min_idle_ms is not None and options.dead_letter_stream is None:
-                self._take_instead_of_fatal(group, takes, min_idle_ms)
-        self._release_fatal(groups, sequence)
-        if self._left is not None:
-            taken = sum(
-                row[b"pending"]
-                for group in groups
-                for name, row in group.consumers().items()
-                if name.startswith(f"{options.consumer}-{sequence}-")
-            )
-            self._left -= taken
+    def _settle(self, batch: Batch) -> None:
+        """Acknowledge a committed batch; harmless if done before."""
+        mode = self.options.ack_mode
+        for part in self._parts(batch):
+            part.settle(acknowledge=mode != "manual", delete=mode == "delete")
+        for group in self._groups():
+            batch.drop_emptied(group)
 
-    def _take_instead_of_fatal(self, group: Group, takes: list[tuple[str, int]], min_idle_ms: int) -> None:
-        """Take as many more as were released as FATAL; these are held until then, or they would come again."""
-        seen: set[bytes] = set()
+    def _take(self, groups: list[Group], batch: Batch, most: int) -> None:
+        """Fill a batch from the streams by their backlogs; what one has not got goes to the others."""
+        intakes = {group.stream: self._intake(group) for group in groups}
+        while most > 0 and any(intake.room for intake in intakes.values()):
+            shares = share({stream: intake.room for stream, intake in intakes.items()}, most, turn=batch.sequence)
+            for stream, count in shares.items():
+                if count:
+                    intake = intakes[stream]
+                    taken = self._take_from(intake, batch, count)
+                    most -= taken
+                    intake.room = intake.room - taken if taken >= count else 0
+        self._release_fatal(groups, batch)
+
+    def _intake(self, group: Group) -> Intake:
+        """How much a stream may have to give. A group that is missing is told here: replies to what follows are
+        suppressed.
+        """
+        standing = group.standing()
+        min_idle_ms = None if self.options.min_idle is None else round(self.options.min_idle * 1000)
+        pending = 0 if min_idle_ms is None else standing.pending
+        if self._goals is None:
+            return Intake(group, standing.new + pending, min_idle_ms)
+        goal = self._goals[group.stream]
+        if goal.count > 0:
+            return Intake(group, min(standing.new + pending, goal.count), min_idle_ms)
+        return Intake(group, standing.new if standing.last_id < goal.last else 0, None)
+
+    def _take_from(self, intake: Intake, batch: Batch, count: int) -> int:
+        """Have up to `count` entries of a stream delivered to the consumers of a batch; how many it became."""
+        options, group = self.options, intake.group
+        held = group.held_count(batch.prefix) - len(intake.fatal)
+        counts = even_steps(count, options.min_partitions or cores())
+        names = [batch.consumer_of(part) for part in range(len(counts))]
+        group.take(list(zip(names, counts, strict=True)), intake.min_idle_ms)
+        if intake.min_idle_ms is not None and options.dead_letter_stream is None:
+            self._take_instead_of_fatal(intake, names)
+        taken = group.held_count(batch.prefix) - len(intake.fatal) - held
+        if self._goals is not None:
+            self._goals[group.stream].count -= taken
+        return taken
+
+    def _take_instead_of_fatal(self, intake: Intake, names: list[str]) -> None:
+        """Take as many more as were released as FATAL."""
         while True:
-            fresh = {name: set(group.fatal(name)) - seen for name, _ in takes}
+            fresh = {name: set(intake.group.fatal(name)) - intake.fatal for name in names}
             if not any(fresh.values()):
                 return
-            seen.update(*fresh.values())
-            group.take([(name, len(ids)) for name, ids in fresh.items() if ids], min_idle_ms)
+            intake.fatal.update(*fresh.values())
+            intake.group.take([(name, len(ids)) for name, ids in fresh.items() if ids], intake.min_idle_ms)
 
-    def _release_fatal(self, groups: list[Group], sequence: int) -> None:
+    def _release_fatal(self, groups: list[Group], batch: Batch) -> None:
         """Without dead letters, entries released as FATAL stay so: nobody is given them."""
         if self.options.min_idle is None or self.options.dead_letter_stream is not None:
             return
-        prefix = f"{self.options.consumer}-{sequence}-"
         for group in groups:
-            for name, row in group.consumers().items():
-                if name.startswith(prefix) and row[b"pending"] and (fatal := group.fatal(name)):
-                    group.release(fatal)
-
-    def _require_claim(self) -> None:
-        """Raises OptionError where XREADGROUP knows no CLAIM: an error among suppressed replies would go unseen."""
-        if self._has_claim is None:
-            missing = "headrace:no-such-key"
-            words = ("XREADGROUP", "GROUP", self.options.group, "probe", "CLAIM", 1, "STREAMS", missing, ">")
-            self._has_claim = str(self._connection.call_all([words])[0]).startswith("NOGROUP")
-        if not self._has_claim:
-            raise OptionError(
-                "option minIdle: this server cannot claim so (Headrace and Redis 8.4 can): set minIdle=off"
-            )
-
-    def _drop_empty(self, groups: list[Group], sequence: int) -> None:
-        """Delete the consumers of a batch for which there was nothing."""
-        for group in groups:
-            for name in group.consumers():
-                if name.startswith(f"{self.options.consumer}-{sequence}-"):
-                    group.drop(name)
-
-    def _settle(self, sequence: int) -> None:
-        """Acknowledge what the consumers of a committed batch hold, and delete them; harmless if done before."""
-        prefix = f"{self.options.consumer}-{sequence}-"
-        for group in self._groups():
-            for name in [name for name in group.consumers() if name.startswith(prefix)]:
-                if self.options.ack_mode != "manual":
-                    while held := next(group.held(name), None):
-                        group.acknowledge(held.ids, delete=self.options.ack_mode == "delete")
-                group.drop(name)
-
-    def _count_again(self, shares: list[Share]) -> None:
-        for share in shares:
-            group = Group(self._connection, share.stream, self.options.group, self.options.page_size)
-            for held in group.held(share.consumer):
-                for count in set(held.counts) - {FATAL}:
-                    ids = [one for one, own in zip(held.ids, held.counts, strict=True) if own == count]
-                    group.renew(share.consumer, ids, count + 1)
+            for part in batch.parts(group):
+                for name in part.holders():
+                    if fatal := group.fatal(name):
+                        group.release(fatal)
 
     def _without_dead(self, group: Group, held: Held) -> Held:
         """What is left of a page once entries that were delivered too often are buried."""
@@ -273,70 +281,25 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         keep = [index for index, count in enumerate(held.counts) if count <= most]
         return Held([held.ids[i] for i in keep], [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
 
-    def _decode(self, group: Group, share: Share, held: Held) -> Any:
+    def _decode(self, group: Group, consumer: str, held: Held) -> Any:
         page = group.entries(held.ids)
         if len(page) != len(held.ids):  # entries that were deleted from the stream stay pending
             ids = page.ids.to_pylist()
             there = set(ids)
             keep = [index for index, one in enumerate(held.ids) if one in there]
             held = Held(ids, [held.idle_ms[i] for i in keep], [held.counts[i] for i in keep])
-        return self.decoder.decode(share.stream, page, Deliveries(share.consumer, held.counts, held.idle_ms))
+        return self.decoder.decode(group.stream, page, Deliveries(consumer, held.counts, held.idle_ms))
 
     # -- the lease -------------------------------------------------------------------------------
 
-    def _start_lease(self, sequence: int) -> None:
+    def _start_lease(self, batch: Batch) -> None:
         """Keep others from claiming a batch that takes longer than their patience."""
         if self.options.min_idle:
             self._stop_lease()
-            self._lease = Lease(self, sequence, self.options.min_idle / 3)
+            self._lease = Lease(self.options, batch)
             self._lease.start()
 
     def _stop_lease(self) -> None:
         if self._lease is not None:
             self._lease.end()
             self._lease = None
-
-
-class Lease(threading.Thread):
-    """Renews the idle time of what a batch holds, every so often, on a connection of its own."""
-
-    def __init__(self, reader: HeadraceQueueReader, sequence: int, every_s: float) -> None:
-        super().__init__(daemon=True)
-        self._reader = reader
-        self._sequence = sequence
-        self._every_s = every_s
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """See `Lease`. A lease that cannot be renewed is not the query's end: its entries are then read twice."""
-        options = self._reader.options
-        while not self._ended.wait(self._every_s):
-            try:
-                with Connection(options) as connection:
-                    for group in self._reader._groups(connection):
-                        self.renew(group)
-            except (PipelineError, LostConnection):
-                continue
-
-    def renew(self, group: Group) -> None:
-        """Renew what the batch holds in one stream."""
-        prefix = f"{self._reader.options.consumer}-{self._sequence}-"
-        for name, row in group.consumers().items():
-            if name.startswith(prefix) and row[b"pending"]:
-                for held in group.held(name):
-                    if not self._ended.is_set():
-                        group.renew(name, held.ids)
-
-    def end(self) -> None:
-        """Renew no more."""
-        self._ended.set()
-        self.join()
-
-
-def _release_rest(group: Group, consumer: str) -> None:
-    """Release what a consumer holds. That the server is gone as well is no reason to hide why the task failed."""
-    try:
-        while held := next(group.held(consumer), None):
-            group.release(held.ids)
-    except PipelineError:
-        return

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 from ..store.ids import format_id, id_after, parse_id
 from .connection import Connection, LostConnection, pack
 from .decode import Decoder
-from .options import Endpoint
+from .errors import DataLoss
+from .options import Endpoint, RangeOptions
 from .page import Page, parse_page
-from .spans import Span
-from .survey import key_bytes
+from .spans import Expected, Span, find_unread
+from .survey import key_bytes, states
+
+logger = logging.getLogger("headrace.pipeline")
+
+ADVICE = "option failOnDataLoss: false goes on with what is left"
+"""What is said to whoever may not mind a loss."""
 
 
 def read_pages(connection: Connection, span: Span, page_size: int) -> Iterator[Page]:
@@ -62,3 +69,25 @@ def read_span(endpoint: Endpoint, decoder: Decoder, span: Span, page_size: int) 
     with Connection(endpoint) as connection:
         for page in read_pages(connection, span, page_size):
             yield decoder.decode(span.stream, page)
+
+
+def read_whole_span(options: RangeOptions, decoder: Decoder, span: Span, expected: Expected) -> Iterator[Any]:
+    """A span as RecordBatches, and at its end a look whether all of it was there. Raises DataLoss if not, or warns."""
+    with Connection(options) as connection:
+        read = 0
+        for page in read_pages(connection, span, options.page_size):
+            read += len(page)
+            yield decoder.decode(span.stream, page)
+        if expected == Expected() or read == expected.count:
+            return
+        unread = find_unread(span, expected, read, states(connection, [span.stream])[span.stream])
+        if unread and options.fail_on_data_loss:
+            raise_loss(f"stream {span.stream}: {unread}")
+        if unread:
+            logger.warning("stream %s: %s (failOnDataLoss is false)", span.stream, unread)
+
+
+def raise_loss(loss: object) -> None:
+    """Raises DataLoss if there is one."""
+    if loss is not None:
+        raise DataLoss(f"{loss} ({ADVICE})")

@@ -14,7 +14,7 @@ import hiredis
 import numpy as np
 import pyarrow as pa
 
-from ..persistence.records import PARSER_SIZE
+from ..protocol.plain_frames import SLICE_SIZE
 from .errors import BadLog
 from .lines import DATA_SIZE_MAX, Places, Raw
 
@@ -165,8 +165,8 @@ def parse_any(data: bytes, offset: int = 0) -> Parsed:
                 position = end
                 continue
             end = data.find(b"\n#", position) + 1 or size
-            for fed in range(position, end, PARSER_SIZE):
-                reader.feed(data[fed : min(fed + PARSER_SIZE, end)])
+            for fed in range(position, end, SLICE_SIZE):
+                reader.feed(data[fed : min(fed + SLICE_SIZE, end)])
                 records += iter(gets, False)
             position = end
         words = [word for record in records for word in record]

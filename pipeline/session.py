@@ -18,31 +18,38 @@ DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.driver.memory": "2g",
 }
 
 
 def local_session(app_name: str = "headrace", *, master: str | None = None, **conf: str) -> SparkSession:
-    """A session on this machine, or the one that is already there. `conf` names settings with `__` for dots.
+    """A session on this machine; where Spark runs already, another session of it, so that the user's stays as it is.
+    `conf` names settings with `__` for dots; what can only be set before Spark starts holds no more then.
 
     Raises PipelineError without Java or without the extra.
     """
     try:
         import pyarrow  # noqa: F401
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise PipelineError(f"{error.name} is missing: pip install 'headrace[spark]'") from None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if SparkSession.getActiveSession() is None:
+    settings = {**DEFAULTS, **{key.replace("__", "."): value for key, value in conf.items()}}
+    if SparkContext._active_spark_context is not None:
+        spark = SparkSession.builder.getOrCreate().newSession()
+        for name, value in settings.items():
+            if spark.conf.isModifiable(name):
+                spark.conf.set(name, value)
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["JAVA_HOME"] = find_java()
-    builder = SparkSession.builder.appName(app_name).master(master or os.environ.get("SPARK_MASTER", "local[*]"))
-    for name, value in {**DEFAULTS, **{key.replace("__", "."): value for key, value in conf.items()}}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+        builder = SparkSession.builder.appName(app_name).master(master or os.environ.get("SPARK_MASTER", "local[*]"))
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
     from .source import register
 
     register(spark)

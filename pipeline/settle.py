@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from .connection import Argument, Connection, ReplyError
 from .encode import text
-from .errors import PipelineError, refused
+from .errors import PipelineError
 from .options import SettleOptions
 from .sink import Written
 
@@ -57,7 +57,7 @@ class _Settler:
         requests = [request(self.options.group, stream, outcome, ids) for (stream, outcome), ids in alike.items()]
         for reply in connection.call_all(requests):
             if isinstance(reply, ReplyError):
-                raise refused(f"group {self.options.group}", str(reply))
+                raise connection.refused(f"group {self.options.group}", str(reply))
 
 
 class SettleWriter(_Settler, DataSourceArrowWriter):

@@ -7,10 +7,11 @@ was not answered is sent again.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +21,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from .connection import Connection, LostConnection, ReplyError, pack
 from .encode import Commands, Encoder
-from .errors import OptionError, PipelineError, refused
+from .errors import OptionError, PipelineError
 from .options import WriteOptions
+from .recognition import Tally, prepare_stream
+from .saves import Save
 from .survey import key_bytes
+
+logger = logging.getLogger("headrace.pipeline")
 
 WINDOWS_IN_FLIGHT = 4
 """Round trips under way: the server has work while the next rows are packed."""
@@ -31,6 +36,8 @@ REFUSED_COUNT_MAX = 10_000
 """Refused rows that are kept before they are looked for in the stream."""
 LOOKS_COUNT = 1000
 """Rows that are looked for at once."""
+NO_ROW = -1
+"""The first row of a window that acknowledges."""
 
 
 @dataclass
@@ -38,6 +45,7 @@ class Written(WriterCommitMessage):
     """What a task wrote."""
 
     rows: int
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(slots=True)
@@ -56,7 +64,7 @@ class Pipeline:
     `can_repeat`. Raises Refused for an error reply, ServerGone, and PipelineError where repeating would duplicate.
 
     With explicit IDs (`is_explicit`) a row that is sent again is refused for its ID. So is one that comes too late, and
-    is lost: which of both it is the stream tells, unless it is trimmed meanwhile (`is_trimming`).
+    is lost: which of both it is the stream tells, so it must not be trimmed meanwhile (see `WriteOptions`).
     """
 
     def __init__(
@@ -65,16 +73,16 @@ class Pipeline:
         *,
         can_repeat: bool,
         is_explicit: bool,
-        is_trimming: bool = False,
         ack_group: str | None = None,
     ) -> None:
         self._connection = connection
         self._can_repeat = can_repeat
         self._is_explicit = is_explicit
-        self._is_trimming = is_trimming
         self._refused: list[tuple[int, list[bytes]]] = []
         """Rows that were refused for their ID, as commands."""
         self._ack_group = ack_group
+        self._due: list[tuple[bytes, bytes]] = []
+        """Entries to acknowledge, whose rows have been answered."""
         self._waiting: deque[Window] = deque()
         self._is_sent = True
         """Whether this connection has been sent all that is waiting."""
@@ -89,30 +97,41 @@ class Pipeline:
                 self._note_loss(lost)
         while len(self._waiting) >= WINDOWS_IN_FLIGHT:
             self._take()
-        if len(self._refused) >= REFUSED_COUNT_MAX:
-            self.finish()
+        if self._refused and len(self._refused) + len(self._due) >= REFUSED_COUNT_MAX:
+            self.drain()
 
-    def finish(self) -> None:
-        """Take all replies."""
+    def drain(self) -> None:
+        """Take all replies there are to come, and look for the rows that were refused."""
         while self._waiting:
             self._take()
         for first in range(0, len(self._refused), LOOKS_COUNT):
             self._look_for(self._refused[first : first + LOOKS_COUNT])
         self._refused.clear()
 
+    def finish(self) -> None:
+        """All rows have been sent: see them written, and acknowledge what they were made of."""
+        self.drain()
+        due, self._due = self._due, []
+        self._acknowledge(due)
+        self.drain()
+
     def _take(self) -> None:
         replies = self._connection.retry(self._receive_oldest)
         window = self._waiting.popleft()
         errors = [(index, reply) for index, reply in enumerate(replies) if type(reply) is ReplyError]
         for index, reply in errors:
-            self._judge(reply, window.first_row + index)
-        if errors and not self._is_trimming:
+            self._judge(reply, NO_ROW if window.first_row == NO_ROW else window.first_row + index)
+        if errors:
             reader = hiredis.Reader()
             reader.feed(bytes(window.data))
             commands = [reader.gets() for _ in replies]
             self._refused += [(window.first_row + index, commands[index]) for index, _ in errors]
-        if window.acks:
-            self._acknowledge(window.acks)
+        self._due += window.acks
+        if not self._refused and self._due:
+            # Rows that are still to come may be of the last entry too.
+            due, last = self._due, self._due[-1]
+            self._due = [last]
+            self._acknowledge(ack for ack in due if ack != last)
 
     def _receive_oldest(self) -> list[Any]:
         try:
@@ -132,28 +151,34 @@ class Pipeline:
             ) from None
 
     def _judge(self, reply: ReplyError, row: int) -> None:
+        if row == NO_ROW:
+            raise self._connection.refused(f"option ackGroup {self._ack_group}", str(reply))
         if not (self._is_explicit and str(reply).startswith(ALREADY_THERE)):
-            raise refused(f"writing row {row} of a partition", str(reply))
+            raise self._connection.refused(f"writing row {row} of a partition", str(reply))
 
     def _look_for(self, refused: list[tuple[int, list[bytes]]]) -> None:
         """Raises PipelineError for a row that is not in its stream."""
         asked = [("XRANGE", key, entry_id, entry_id) for _, (_, key, entry_id, *_) in refused]
         for (row, (_, key, entry_id, *pairs)), found in zip(refused, self._connection.call_all(asked), strict=True):
-            if isinstance(found, ReplyError) or not found or found[0][1] != pairs:
-                stream = key.decode("utf-8", "replace")
+            stream = key.decode("utf-8", "replace")
+            if isinstance(found, ReplyError):
+                raise self._connection.refused(f"looking for row {row} in stream {stream}", str(found))
+            if not found or found[0][1] != pairs:
                 raise PipelineError(
                     f"row {row} of a partition: {entry_id.decode()} is not above the last ID of stream {stream}, and "
                     "the row is not in it: with idMode=explicit write rows in the order of _id (coalesce(1) and "
                     "sortWithinPartitions), to a stream without later entries"
                 )
 
-    def _acknowledge(self, acks: Sequence[tuple[bytes, bytes]]) -> None:
+    def _acknowledge(self, acks: Iterable[tuple[bytes, bytes]]) -> None:
         by_stream: dict[bytes, list[bytes]] = {}
-        for stream, entry_id in acks:
+        for stream, entry_id in dict.fromkeys(acks):
             by_stream.setdefault(stream, []).append(entry_id)
+        if not by_stream:
+            return
         assert self._ack_group is not None
         commands = [pack(("XACK", stream, self._ack_group, *ids)) for stream, ids in by_stream.items()]
-        self.send(Window(b"".join(commands), len(commands), -1))
+        self.send(Window(b"".join(commands), len(commands), NO_ROW))
 
 
 class _Writer:
@@ -172,31 +197,39 @@ class _Writer:
                 connection,
                 can_repeat=options.idempotency != "none" or options.id_mode == "explicit",
                 is_explicit=options.id_mode == "explicit",
-                is_trimming=options.maxlen is not None or options.minid is not None,
                 ack_group=options.ack_group,
             )
-            prepared: set[bytes] = set()
+            tally = Tally()
             size, pace, started = options.pipeline, _pacer(options.max_rate), time.monotonic()
             if options.max_rate is not None:
                 size = max(1, min(size, int(options.max_rate / 10)))
             count = 0
             for records in iterator:
-                if new := encoder.streams(records) - prepared:
-                    pipeline.finish()
-                    self._prepare(new)
-                    prepared |= new
-                for window in windows(encoder.encode(records, count), count, size):
+                if new := encoder.streams(records) - tally.remembered.keys():
+                    pipeline.drain()
+                    tally.remembered |= self._prepare(new, encoder.producer)
+                commands = encoder.encode(records, count)
+                tally.rows.update(commands.producers)
+                for window in windows(commands, count, size):
                     pace(started, window.first_row)
                     pipeline.send(window)
                 count += len(records)
             pipeline.finish()
-        return Written(count)
+        return Written(count, tally.fullest())
 
-    def _prepare(self, keys: Iterable[bytes]) -> None:
-        if self.options.id_mode == "auto" and self.options.idempotency != "none":
-            with Connection(self.options) as connection:
-                for key in sorted(keys):
-                    prepare_stream(connection, key, self.options)
+    def _prepare(self, keys: Iterable[bytes], producer: str) -> dict[bytes, int]:
+        """Make streams ready; how many rows of each producer they remember."""
+        options = self.options
+        if options.id_mode == "explicit" or options.idempotency == "none":
+            return dict.fromkeys(keys, 0)
+        save = Save.of_task(TaskContext.get()) if options.idempotency == "idmp" else None
+        remembered = {}
+        with Connection(options) as connection:
+            for key in sorted(keys):
+                if save is not None:
+                    save.note(f"{options.address}/{options.db}", producer, key)
+                remembered[key] = prepare_stream(connection, key, options)
+        return remembered
 
     def _encoder(self) -> Encoder:
         context = TaskContext.get()
@@ -207,6 +240,13 @@ class _Writer:
             raise OptionError("option producer is missing: Spark did not tell the query's ID")
         return Encoder(self.options, producer, context.partitionId() if context is not None else 0, batch or "0")
 
+    @staticmethod
+    def _warn(messages: Iterable[WriterCommitMessage | None]) -> None:
+        """Say, in the driver, what of a batch would not be recognised."""
+        tallies = [message.tally for message in messages if isinstance(message, Written)]
+        for complaint in Tally.together(tallies).complaints():
+            logger.warning(complaint)
+
 
 class HeadraceWriter(_Writer, DataSourceArrowWriter):
     """df.write."""
@@ -215,6 +255,10 @@ class HeadraceWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, uuid.uuid4().hex)
         if overwrite:
             self._truncate()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks have written."""
+        self._warn(messages)
 
     def _truncate(self) -> None:
         """Empty the stream, once, in the driver. Its groups stay."""
@@ -235,6 +279,10 @@ class HeadraceStreamWriter(_Writer, DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options, None)
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All tasks of a batch have written."""
+        self._warn(messages)
+
 
 def _pacer(rate: float | None) -> Callable[[float, int], None]:
     """Waits until so many rows are due that many seconds after the start."""
@@ -252,47 +300,3 @@ def windows(commands: Commands, first_row: int, size: int) -> Iterator[Window]:
         count = min(size, len(commands) - start)
         acks = [ack for ack in commands.acks[start : start + count] if ack is not None]
         yield Window(commands.bytes_of(start, count), count, first_row + start, acks)
-
-
-def prepare_stream(connection: Connection, key: bytes, options: WriteOptions) -> None:
-    """See to it that the stream remembers enough rows, long enough. Raises PipelineError.
-
-    XCFGSET with another value forgets all rows that the stream remembers, so it is sent only while there are none.
-    """
-    name = key.decode("utf-8", "replace")
-    known = _stream_settings(connection, key, name)
-    if known is None:
-        _make_stream(connection, key)
-        known = _stream_settings(connection, key, name) or {}
-    if b"idmp-maxsize" not in known:
-        raise PipelineError(
-            "this server cannot recognise rows (XADD IDMP is in Headrace and in Redis 8.6): set idempotency=none"
-        )
-    size, duration = int(known[b"idmp-maxsize"]), int(known[b"idmp-duration"])
-    if size >= options.idmp_max_size and duration >= options.idmp_duration:
-        return
-    if known.get(b"iids-tracked"):
-        raise PipelineError(
-            f"stream {name} remembers {size} rows of a producer for {duration} s and is in use so: set idmpMaxSize and "
-            "idmpDuration to no more, or XCFGSET it while its producers rest"
-        )
-    connection.call(
-        *("XCFGSET", key, "IDMP-DURATION", max(duration, options.idmp_duration)),
-        *("IDMP-MAXSIZE", max(size, options.idmp_max_size)),
-        doing=f"stream {name}",
-    )
-
-
-def _stream_settings(connection: Connection, key: bytes, name: str) -> dict[bytes, Any] | None:
-    reply = connection.call_all([("XINFO", "STREAM", key)])[0]
-    if isinstance(reply, ReplyError):
-        if str(reply) == "ERR no such key":
-            return None
-        raise refused(f"stream {name}", str(reply))
-    return dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-def _make_stream(connection: Connection, key: bytes) -> None:
-    """An empty stream: a group that goes again is the only way to make one."""
-    group = "headrace:maker:" + uuid.uuid4().hex
-    connection.call_all([("XGROUP", "CREATE", key, group, "0", "MKSTREAM"), ("XGROUP", "DESTROY", key, group)])

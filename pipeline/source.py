@@ -17,7 +17,20 @@ from pyspark.sql.types import StructType
 
 from .batch import FilteringBatchReader, HeadraceBatchReader
 from .decode import META, PERMISSIVE, Decoder
-from .encode import ACK_ID, ACK_STREAM, FIELDS, ID, IID, PAIRS, PID, RESERVED, STREAM, trimming
+from .encode import (
+    ACK_ID,
+    ACK_STREAM,
+    FIELDS,
+    ID,
+    IID,
+    NO_STREAM,
+    PAIRS,
+    PID,
+    RESERVED,
+    STREAM,
+    TWO_STREAMS,
+    trimming,
+)
 from .errors import OptionError
 from .log import HeadraceLogReader
 from .options import (
@@ -58,6 +71,8 @@ class HeadraceDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For spark.read."""
+        if self._mode not in ("", "log"):
+            raise OptionError("option mode is for readStream: leave it out, a batch reads ranges of streams")
         options = parse(BatchOptions, self.options)
         kind = FilteringBatchReader if options.push_down_filters else HeadraceBatchReader
         return kind(options, decoder(schema, options))
@@ -75,6 +90,7 @@ class HeadraceDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For df.write."""
+        self._require_writing_mode()
         if self._mode == "settle":
             return SettleWriter(settling(schema, self.options))
         return HeadraceWriter(writing(schema, self.options), overwrite=overwrite)
@@ -83,9 +99,14 @@ class HeadraceDataSource(DataSource):
         """For df.writeStream."""
         if overwrite:
             raise OptionError("outputMode complete would write everything again with each batch: use update or append")
+        self._require_writing_mode()
         if self._mode == "settle":
             return StreamSettleWriter(settling(schema, self.options))
         return HeadraceStreamWriter(writing(schema, self.options))
+
+    def _require_writing_mode(self) -> None:
+        if self._mode not in ("", "settle"):
+            raise OptionError("option mode must be settle, or be left out to write rows")
 
     @property
     def _mode(self) -> str:
@@ -106,6 +127,8 @@ def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
                 raise OptionError(f"column {column.name} is {' or '.join(META[column.name].types)}, not {kind}")
         elif kind.startswith(COMPLEX):
             raise OptionError(f"column {column.name} is {kind}: turn it into text with to_json first")
+    if options.stream and STREAM in names:
+        raise OptionError(TWO_STREAMS)
     needed = {
         "stream": not options.stream and STREAM not in names and STREAM,
         "idempotency=column": options.idempotency == "column" and IID not in names and IID,
@@ -118,7 +141,7 @@ def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
     }
     for name, column_name in needed.items():
         if column_name == STREAM:
-            raise OptionError("option stream is missing, and the rows have no column _stream")
+            raise OptionError(NO_STREAM)
         if column_name:
             raise OptionError(f"option {name} needs a column {column_name}")
     if not names - {STREAM, ID, IID, PID, ACK_ID, ACK_STREAM}:

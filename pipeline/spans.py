@@ -7,7 +7,7 @@ known. `n` is what consumer groups call entries-read: it makes lag a subtraction
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..store.ids import StreamID, format_id, id_after, id_before, parse_id
@@ -54,6 +54,11 @@ class StreamState:
         )
 
     @property
+    def removed(self) -> int:
+        """How many entries it has lost, trimmed or deleted."""
+        return self.entries_added - self.length
+
+    @property
     def end(self) -> Position:
         """After everything there is."""
         return Position(self.last_id, self.entries_added, deleted=self.max_deleted_id)
@@ -66,7 +71,7 @@ class StreamState:
         # Entries deleted from the middle are counted as added and are not there, so the count is exact only without.
         is_exact = self.max_deleted_id < self.first_id
         n = self.entries_added - self.length if is_exact else UNKNOWN
-        return Position(id_before(self.first_id), n, deleted=self.max_deleted_id)
+        return Position(id_before(self.first_id), n, deleted=self.max_deleted_id).before(self.first_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class Position:
     `cuts` are IDs between the position before and this one that split the entries evenly: they are kept with it, so
     that a repeated batch has the same partitions. `deleted` is the greatest ID that had been deleted by then.
     `since` is there where the position before does not say where its entries begin: in a stream that was made anew.
+    `following` is the first entry after it, where `n` is not known: that it is gone tells that entries were lost.
     """
 
     last: StreamID
@@ -83,6 +89,11 @@ class Position:
     cuts: tuple[StreamID, ...] = ()
     deleted: StreamID = 0
     since: StreamID | None = None
+    following: StreamID = 0
+
+    def before(self, following: StreamID) -> Position:
+        """The same, knowing which entry follows it. Where `n` is known that is told by the count."""
+        return replace(self, following=following) if self.n == UNKNOWN else self
 
     def to_json(self, *, with_cuts: bool = True) -> dict[str, Any]:
         """For Spark's checkpoint."""
@@ -93,6 +104,8 @@ class Position:
             found["deleted"] = format_id(self.deleted).decode()
         if self.since is not None:
             found["since"] = format_id(self.since).decode()
+        if self.following:
+            found["following"] = format_id(self.following).decode()
         return found
 
     @classmethod
@@ -101,7 +114,8 @@ class Position:
         cuts = tuple(parse_id(cut.encode()) for cut in found.get("cuts", ()))
         deleted = parse_id(found.get("deleted", "0-0").encode())
         since = parse_id(found["since"].encode()) if "since" in found else None
-        return cls(parse_id(found["id"].encode()), int(found.get("n", UNKNOWN)), cuts, deleted, since)
+        following = parse_id(found.get("following", "0-0").encode())
+        return cls(parse_id(found["id"].encode()), int(found.get("n", UNKNOWN)), cuts, deleted, since, following)
 
 
 Offsets = dict[str, Position]
@@ -118,15 +132,64 @@ def offsets_from_json(found: Mapping[str, Any]) -> Offsets:
     return {key: Position.from_json(position) for key, position in found.items()}
 
 
-def spans_between(start: Offsets, end: Offsets) -> list[Span]:
-    """What a batch reads: of each stream what is beyond `start` up to `end`, cut as `end` says."""
-    spans = []
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What was known of a span when it was planned: it tells whether entries went before they were read."""
+
+    count: int | None = None
+    """Entries in it, None where that is not known."""
+    removed: int | None = None
+    """Entries that the stream had lost by then, trimmed or deleted."""
+
+
+def expected_between(start: Position | None, end: Position, parts: int, removed: int | None = None) -> list[Expected]:
+    """What to expect of the parts between two positions: even counts, where it is known that nothing was deleted, or
+    else that the stream loses no more than the `removed` entries it has lost by now.
+    """
+    is_counted = start is not None and UNKNOWN not in (start.n, end.n) and end.deleted <= start.last
+    if not is_counted or end.since is not None or len(end.cuts) + 1 != parts:
+        return [Expected(None, removed)] * parts
+    assert start is not None
+    return [Expected(count) for count in even_steps(end.n - start.n, parts)]
+
+
+def find_unread(span: Span, expected: Expected, read: int, state: StreamState) -> str:
+    """Which entries of a span went before they were read, judged by what the stream is now; empty if none."""
+    between = f"entries from {format_id(span.first).decode()} to {format_id(span.last).decode()}"
+    is_trimmed = not state.first_id or state.first_id > span.first
+    if expected.count is not None:
+        missing = expected.count - read
+        if missing > 0 and (is_trimmed or state.max_deleted_id >= span.first):
+            return f"{missing} of {expected.count} {between} were trimmed or deleted before they were read"
+    elif expected.removed is not None:
+        removed = state.removed - expected.removed
+        if state.last_id < span.last:
+            return f"it was deleted while {between} were read"
+        if removed > 0 and is_trimmed:
+            return f"{between}: up to {removed} may have been trimmed before they were read"
+    return ""
+
+
+def spans_between(
+    start: Offsets, end: Offsets, found_states: Mapping[str, StreamState] | None = None
+) -> list[tuple[Span, Expected]]:
+    """What a batch reads: of each stream what is beyond `start` up to `end`, cut as `end` says. The states of its
+    streams tell what they had lost by now.
+    """
+    found: list[tuple[Span, Expected]] = []
     for key, position in sorted(end.items()):
-        if position == start.get(key):
+        before = start.get(key)
+        if position == before:
             continue
-        after = start[key].last if key in start else 0
-        spans += split(key, after if position.since is None else position.since, position.last, position.cuts)
-    return spans
+        after = 0
+        if position.since is not None:
+            after = position.since
+        elif before is not None:  # what is between a position and the entry after it cannot be lost
+            after = id_before(before.following) if before.following else before.last
+        spans = split(key, after, position.last, position.cuts)
+        removed = found_states[key].removed if found_states and key in found_states else None
+        found += zip(spans, expected_between(before, position, len(spans), removed), strict=True)
+    return found
 
 
 def even_steps(count: int, parts: int) -> list[int]:
@@ -146,11 +209,9 @@ def split(stream: str, after: StreamID, through: StreamID, cuts: Iterable[Stream
     return spans
 
 
-def choose_cuts(fine: Sequence[StreamID], parts: int) -> list[StreamID]:
-    """Of cuts that are evenly apart, those that make `parts` pieces that are about even."""
-    if parts <= 1:
-        return []
-    return sorted({fine[len(fine) * part // parts] for part in range(1, parts)}) if fine else []
+def choose_cuts(count: int, parts: int) -> list[int]:
+    """Of so many cuts that are evenly apart, those that make `parts` pieces that are about even, as indexes."""
+    return sorted({count * part // parts for part in range(1, parts)}) if count else []
 
 
 def backlog(state: StreamState, start: Position) -> int:
@@ -162,17 +223,25 @@ def backlog(state: StreamState, start: Position) -> int:
     return state.length
 
 
-def share(backlogs: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many entries each stream may give when all together give `limit`: in proportion, the rest to the fullest."""
+def share(backlogs: Mapping[str, int], limit: int, turn: int = 0) -> dict[str, int]:
+    """How many entries each stream may give when all together give `limit`: in proportion, but at least one each, so
+    that none starves. Where the limit is less than there are streams they take turns, counted by `turn`.
+    """
     total = sum(backlogs.values())
     if total <= limit:
         return dict(backlogs)
-    shares = {key: count * limit // total for key, count in backlogs.items()}
-    rest = limit - sum(shares.values())
-    for key in sorted(backlogs, key=lambda key: (shares[key] - backlogs[key], key)):
-        extra = min(rest, backlogs[key] - shares[key])
-        shares[key] += extra
-        rest -= extra
+    waiting = [key for key, count in backlogs.items() if count]
+    first = turn % len(waiting)
+    order = waiting[first:] + waiting[:first]
+    shares = dict.fromkeys(backlogs, 0)
+    if limit <= len(order):
+        return shares | dict.fromkeys(order[:limit], 1)
+    shares |= {key: max(1, backlogs[key] * limit // total) for key in order}
+    # Rounding left less than there are streams, or those that were rounded up to one took as much from the largest.
+    for key in [key for key in order if shares[key] < backlogs[key]][: max(limit - sum(shares.values()), 0)]:
+        shares[key] += 1
+    for _ in range(sum(shares.values()) - limit):
+        shares[max(order, key=shares.__getitem__)] -= 1
     return shares
 
 
@@ -193,14 +262,20 @@ def find_loss(stream: str, start: Position, state: StreamState) -> Loss | None:
     """Whether entries after `start` are gone, judged by what the stream remembers of itself."""
     if state.last_id < start.last:
         reason = (
-            f"it ends at {format_id(state.last_id).decode()}, before {format_id(start.last).decode()} which was read: "
-            "it was deleted and made anew, or its server lost its last writes"
+            f"it ends at {format_id(state.last_id).decode()}, before {format_id(start.last).decode()} where reading is "
+            "to go on: it was deleted and made anew, or its server lost its last writes"
         )
         return Loss(stream, reason, Position(0, 0))
     if start.n != UNKNOWN and state.entries_added < start.n:
         reason = (
             f"it has had {state.entries_added} entries, and {start.n} were read: it was deleted and made anew, or its "
             "server lost its last writes"
+        )
+        return Loss(stream, reason, Position(0, 0))
+    if start.n != UNKNOWN and state.first_id > start.last and state.removed < start.n:
+        reason = (
+            f"{start.n} entries were read, none of which is left, and it has lost {state.removed}: it was deleted and "
+            "made anew, and what had not been read is gone"
         )
         return Loss(stream, reason, Position(0, 0))
     if start.n != UNKNOWN:
@@ -211,6 +286,9 @@ def find_loss(stream: str, start: Position, state: StreamState) -> Loss | None:
                 f"{trimmed} entries after {format_id(start.last).decode()} were trimmed or deleted unread",
                 start,
             )
+    if start.following and (not state.first_id or state.first_id > start.following):
+        reason = f"entries from {format_id(start.following).decode()} on were trimmed or deleted unread"
+        return Loss(stream, reason, start)
     if state.max_deleted_id > max(start.last, start.deleted):
         return Loss(stream, f"{format_id(state.max_deleted_id).decode()} was deleted, maybe unread", start)
     return None

@@ -11,14 +11,16 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ..store.ids import StreamID, format_id, parse_id
+from ..store.ids import StreamID, format_id, id_after, parse_id
 from .connection import Argument, Connection, ReplyError, pack
-from .errors import OptionError, refused
+from .errors import OptionError
 from .page import parse_page
 from .spans import UNKNOWN, Position, StreamState
 
 RULER_PREFIX: Final = "headrace:ruler:"
 """Names of groups that measure. One that a crash left behind is removed when the stream is measured again."""
+NOT_NOW: Final = ("NOPERM", "READONLY", "MISCONF", "OOM")
+"""Refusals to write for which there is another way."""
 STEPS_PER_TRIP: Final = 64
 SCAN_COUNT: Final = 1000
 PAGE_COUNT: Final = 5000
@@ -33,9 +35,19 @@ def find_streams(connection: Connection, pattern: str) -> list[str]:
         cursor, keys = connection.call(
             "SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT, "TYPE", "stream", doing="option streamPattern"
         )
-        found.update(key.decode("utf-8", "surrogateescape") for key in keys)
+        found.update(map(_text_of, keys))
         if cursor == b"0":
             return sorted(found)
+
+
+def _text_of(key: bytes) -> str:
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"option streamPattern: the key {key!r} is not UTF-8, which Spark's checkpoints and columns cannot hold: "
+            "take a pattern that leaves it out"
+        ) from None
 
 
 def resolve_streams(connection: Connection, keys: Sequence[str], pattern: str | None) -> list[str]:
@@ -47,22 +59,29 @@ def resolve_streams(connection: Connection, keys: Sequence[str], pattern: str | 
 
 def key_bytes(key: str) -> bytes:
     """A key as the server knows it."""
-    return key.encode("utf-8", "surrogateescape")
+    return key.encode("utf-8")
 
 
 def states(connection: Connection, keys: Iterable[str]) -> dict[str, StreamState]:
     """The state of each stream; that of a key which is not there is all zero."""
     keys = list(keys)
     replies = connection.call_all([("XINFO", "STREAM", key_bytes(key)) for key in keys])
-    return {key: _state(key, reply) for key, reply in zip(keys, replies, strict=True)}
+    return {key: _state(connection, key, reply) for key, reply in zip(keys, replies, strict=True)}
 
 
-def _state(key: str, reply: Any) -> StreamState:
+def _state(connection: Connection, key: str, reply: Any) -> StreamState:
     if isinstance(reply, ReplyError):
         if str(reply) == "ERR no such key":
             return StreamState()
-        raise refused(f"stream {key}", str(reply))
+        raise connection.refused(f"stream {key}", str(reply))
     return StreamState.from_reply(reply)
+
+
+def first_after(connection: Connection, key: str, last: StreamID) -> StreamID:
+    """ID of the first entry there is beyond an ID, 0 if there is none."""
+    request = ("XRANGE", key_bytes(key), format_id(id_after(last)), b"+", "COUNT", 1)
+    page = parse_page(connection.fetch(pack(request)))
+    return parse_id(page.last_id) if len(page) else 0
 
 
 def measure(connection: Connection, key: str, start: Position, steps: Sequence[int], until: StreamID) -> list[Position]:
@@ -91,6 +110,8 @@ def _measure_by_group(connection: Connection, key: str, start: Position, steps: 
     """None if the server does not let us: it must be writable, and know CLIENT REPLY."""
     name = RULER_PREFIX + os.urandom(8).hex()
     stream = key_bytes(key)
+    if not _may_measure(connection, stream, name):
+        return None
     entries_read = ("ENTRIESREAD", start.n) if start.n != UNKNOWN else ()
     requests: list[tuple[Argument, ...]] = [
         ("XGROUP", "CREATE", stream, name, format_id(start.last), *entries_read),
@@ -115,12 +136,29 @@ def _measure_by_group(connection: Connection, key: str, start: Position, steps: 
 
     replies = connection.retry(ask)
     if isinstance(replies[0], ReplyError):
-        if replies[0].code in ("NOPERM", "READONLY", "MISCONF", "OOM"):
+        if replies[0].code in NOT_NOW:
             return None
-        raise refused(f"stream {key}", str(replies[0]))
+        raise connection.refused(f"stream {key}", str(replies[0]))
     groups = [_group_row(reply, name) for reply in replies[:-1] if not isinstance(reply, ReplyError)]
     _remove_leftovers(connection, stream, replies[0])
     return [Position(parse_id(row[b"last-delivered-id"]), _count_of(row)) for row in groups if row is not None]
+
+
+def _may_measure(connection: Connection, stream: bytes, missing: str) -> bool:
+    """Whether a group may be made, read and destroyed. Asked of one that is not there, for no reply to reading it will
+    come.
+    """
+    silence, *others = connection.call_all(
+        [
+            ("CLIENT", "REPLY", "ON"),
+            ("XREADGROUP", "GROUP", missing, "ruler", "STREAMS", stream, ">"),
+            ("XGROUP", "CREATECONSUMER", stream, missing, "ruler"),
+            ("XGROUP", "DESTROY", stream, missing),
+            ("XINFO", "GROUPS", stream),
+            ("XINFO", "CONSUMERS", stream, missing),
+        ]
+    )
+    return silence == b"OK" and not any(isinstance(reply, ReplyError) and reply.code in NOT_NOW for reply in others)
 
 
 def _group_row(reply: Any, name: str) -> dict[bytes, Any] | None:

@@ -1,7 +1,7 @@
 """archive: a stream to Parquet files by day, each entry once.
 
-A batch overwrites the folders `dt=<day>/batch=<query>-<number>`, so one that is repeated after a crash replaces what it
-had written, and any reader of Parquet sees each entry once.
+A batch overwrites the folders `archive_day=<day>/archive_batch=<query>-<number>`, so one that is repeated after a crash
+replaces what it had written, and any reader of Parquet sees each entry once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..errors import PipelineError
+from ..errors import PipelineError, message_of
+from ..reading import ADVICE
 from ..session import local_session
 from .common import Job, Progress, Summary, add_connection, add_spark, connection_options
 
 CHECKPOINT = "_headrace_checkpoint"
 """Inside of the archive; readers of Parquet pass over names that begin with an underscore."""
+
+DAY, BATCH = PARTITIONS = ("archive_day", "archive_batch")
+"""Columns that the folders are named after. No underscore begins them, for readers would pass over the folders."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--group", help="consumer group to tell the position")
     parser.add_argument("--max-entries", type=int, default=250_000, help="entries per batch (default %(default)s)")
+    parser.add_argument(
+        "--allow-data-loss", action="store_true", help="go on where entries were trimmed before they were archived"
+    )
     parser.add_argument("--follow", metavar="INTERVAL", help="do not end: a batch each INTERVAL, e.g. '1 minute'")
     add_spark(parser)
     add_connection(parser)
@@ -39,16 +46,21 @@ def run(arguments: argparse.Namespace) -> Summary:
         raise PipelineError("only one of --exact and --fields can be given")
     spark = local_session("headrace archive", master=arguments.master)
     frame = _source(spark, arguments)
+    for name in frame.columns:
+        if name.lower() in PARTITIONS:
+            raise PipelineError(
+                f"--fields: {name} is what a folder of the archive is named after: archive with --exact"
+            )
     written = _Written(Progress("archive"))
 
     def write(batch: Any, number: int) -> None:
         from pyspark.sql import functions as sql
 
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "unknown"
-        dated = batch.withColumn("dt", sql.date_format("_ts", "yyyy-MM-dd"))
-        tagged = dated.withColumn("batch", sql.lit(f"{query[:8]}-{number}"))
+        dated = batch.withColumn(DAY, sql.date_format("_ts", "yyyy-MM-dd"))
+        tagged = dated.withColumn(BATCH, sql.lit(f"{query[:8]}-{number}"))
         writer = tagged.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.option("compression", "zstd").partitionBy("dt", "batch").parquet(arguments.path)
+        writer.option("compression", "zstd").partitionBy(*PARTITIONS).parquet(arguments.path)
 
     trigger = {"processingTime": arguments.follow} if arguments.follow else {"availableNow": True}
     checkpoint = f"{arguments.path.rstrip('/')}/{CHECKPOINT}"
@@ -58,6 +70,11 @@ def run(arguments: argparse.Namespace) -> Summary:
             written.look(query)
     except KeyboardInterrupt:
         query.stop()
+    except Exception as error:
+        message = message_of(error)
+        if ADVICE not in message:
+            raise
+        raise PipelineError(message.replace(ADVICE, "--allow-data-loss goes on with what is left")) from None
     written.look(query)
     written.progress.end()
     return {"entries": written.entries, "batches": written.batches, "path": arguments.path}
@@ -70,6 +87,7 @@ def _source(spark: Any, arguments: argparse.Namespace) -> Any:
         "streamPattern": arguments.stream_pattern,
         "group": arguments.group,
         "fields": arguments.fields,
+        "failOnDataLoss": "false" if arguments.allow_data_loss else None,
     }
     options |= {name: value for name, value in named.items() if value is not None} | connection_options(arguments)
     reader = spark.readStream.format("headrace").options(**options)

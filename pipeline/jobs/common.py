@@ -7,10 +7,10 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..options import Endpoint, parse
+from ..options import Endpoint, option_name, parse
 
 CONNECTION = {
     "host": "host",
@@ -18,6 +18,8 @@ CONNECTION = {
     "socket-path": "socketPath",
     "db": "db",
     "tls-ca-file": "tlsCaFile",
+    "tls-cert-file": "tlsCertFile",
+    "tls-key-file": "tlsKeyFile",
     "username": "username",
     "password-file": "passwordFile",
     "password-env": "passwordEnv",
@@ -31,9 +33,15 @@ Summary = dict[str, Any]
 def add_connection(parser: argparse.ArgumentParser) -> None:
     """The words that say where the server is."""
     group = parser.add_argument_group("server")
-    for word in CONNECTION:
-        group.add_argument(f"--{word}", metavar=word.split("-")[-1].upper())
-    group.add_argument("--tls", action="store_true")
+    meanings = {option_name(row.name): row.metadata["meaning"] for row in fields(Endpoint)}
+    for word, name in CONNECTION.items():
+        kind = "TIME" if word == "retry-for" else word.split("-")[-1].upper()
+        group.add_argument(f"--{word}", metavar=kind, help=_as_help(meanings[name]))
+    group.add_argument("--tls", action="store_true", help=_as_help(meanings["tls"]))
+
+
+def _as_help(meaning: str) -> str:
+    return f"{meaning[0].lower()}{meaning[1:]}".rstrip(".").replace("%", "%%")
 
 
 def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -71,9 +79,14 @@ class Progress:
     _started: float = field(default_factory=time.monotonic)
     _is_shown: bool = False
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether there is a terminal."""
+        return sys.stderr.isatty()
+
     def show(self, count: int) -> None:
         """`archive: 120000 entries, 40000/s`."""
-        if sys.stderr.isatty():
+        if self.is_seen:
             elapsed_s = max(time.monotonic() - self._started, 0.001)
             print(f"\r{self.what}: {count} entries, {count / elapsed_s:.0f}/s  ", end="", file=sys.stderr, flush=True)
             self._is_shown = True

@@ -17,7 +17,7 @@ from typing import Any
 from ..connection import Connection
 from ..errors import PipelineError
 from ..group import FATAL, Group, Held
-from ..options import seconds
+from ..option_values import seconds
 from ..page import Page
 from .common import Job, Progress, Summary, add_connection, endpoint
 
@@ -43,6 +43,10 @@ def run(arguments: argparse.Namespace) -> Summary:
     """Move the entries. Raises PipelineError."""
     if not (arguments.target or arguments.path or arguments.dry_run):
         raise PipelineError("--target or --path is needed (or --dry-run): entries are not thrown away")
+    if arguments.max_deliveries < 0:
+        raise PipelineError("--max-deliveries must not be negative")
+    if arguments.target == arguments.stream:
+        raise PipelineError("--target must be another stream")
     try:
         min_idle_ms = round(seconds(arguments.min_idle) * 1000)
     except ValueError as error:
@@ -53,7 +57,7 @@ def run(arguments: argparse.Namespace) -> Summary:
         if arguments.dry_run:
             found = find(connection, group, arguments.max_deliveries, min_idle_ms)
             return {"entries": sum(len(ids) for ids in found), "moved": 0}
-        while held := _fenced(connection, group, arguments.max_deliveries, min_idle_ms):
+        while held := _fenced(connection, group, arguments, min_idle_ms):
             page = group.entries(held.ids)
             if arguments.path and len(page):
                 write_parquet(Path(arguments.path), arguments.stream, arguments.group, page, held)
@@ -66,12 +70,14 @@ def run(arguments: argparse.Namespace) -> Summary:
     return {"entries": moved, "target": arguments.target, "path": arguments.path}
 
 
-def _fenced(connection: Connection, group: Group, most: int, min_idle_ms: int) -> Held | None:
+def _fenced(connection: Connection, group: Group, arguments: argparse.Namespace, min_idle_ms: int) -> Held | None:
     """The next page of entries that only this job holds; left ones of a crashed run come first."""
     held = next(group.held(CONSUMER), None)
     if held is not None:
         return held
-    for ids in find(connection, group, most, min_idle_ms):
+    for ids in find(connection, group, arguments.max_deliveries, min_idle_ms):
+        if arguments.target:
+            group.prepare_target(arguments.target)
         connection.call("XCLAIM", group.stream, group.name, CONSUMER, min_idle_ms, *ids, "JUSTID")
         held = next(group.held(CONSUMER), None)
         if held is not None:

@@ -7,20 +7,30 @@ get the IDs they had.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..encode import IID, PID
+from ..connection import Connection, ReplyError
+from ..encode import FIELDS, IID, PID
 from ..errors import PipelineError
+from ..options import Endpoint
 from ..session import local_session
-from .common import Job, Summary, add_connection, add_spark, connection_options
+from ..survey import key_bytes
+from .archive import PARTITIONS
+from .common import Job, Progress, Summary, add_connection, add_spark, connection_options, endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHUNK_ROWS = 5000
 """Rows of a file under one producer: half of what a stream remembers of it."""
-NOT_FIELDS = ("_ts", "_ms", "_seq", "_corrupt", "_deliveries", "_consumer", "_idle_ms", "dt", "batch")
-"""Columns of an archive that say where an entry comes from and are not its fields."""
+CORRUPT = "_corrupt"
+NOT_FIELDS = ("_ts", "_ms", "_seq", "_deliveries", "_consumer", "_idle_ms", "_group", "_reason")
+"""Columns of archives and of dead letters that say where an entry comes from and are not its fields."""
+LOOK_INTERVAL_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,25 +80,70 @@ def run(arguments: argparse.Namespace) -> Summary:
     from pyspark.sql import Observation
     from pyspark.sql import functions as sql
 
-    seen = Observation("rows")
-    rows = rows.observe(seen, sql.count(sql.lit(1)).alias("entries"))
-    rows.write.format("headrace").options(**options).mode("append").save()
-    return {"entries": seen.get["entries"], "path": arguments.path}
+    seen, progress = Observation("rows"), Progress("replay")
+    writer = rows.observe(seen, sql.count(sql.lit(1)).alias("entries")).write.format("headrace").options(**options)
+    with _watched(progress, endpoint(arguments), rows if progress.is_seen else None, arguments.stream):
+        writer.mode("append").save()
+    entries = seen.get["entries"]
+    progress.show(entries)
+    progress.end()
+    return {"entries": entries, "path": arguments.path}
+
+
+@contextlib.contextmanager
+def _watched(progress: Progress, server: Endpoint, rows: DataFrame | None, stream: str | None) -> Iterator[None]:
+    """Show while rows are written how many their streams have taken, if there are rows to be watched."""
+    if rows is None:
+        yield
+        return
+    streams = [stream] if stream is not None else [row[0] for row in rows.select("_stream").distinct().collect()]
+    is_over = threading.Event()
+
+    def look() -> None:
+        # Whether the server is there is for the writer to say.
+        with contextlib.suppress(PipelineError), Connection(replace(server, retry_for=0)) as connection:
+            before = taken(connection, streams)
+            while not is_over.wait(LOOK_INTERVAL_S):
+                progress.show(taken(connection, streams) - before)
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        looking.join(LOOK_INTERVAL_S)
+
+
+def taken(connection: Connection, streams: Sequence[str]) -> int:
+    """How many rows streams have ever been sent: entries added, and rows that were known. Raises PipelineError."""
+    count = 0
+    for reply in connection.call_all([("XINFO", "STREAM", key_bytes(stream)) for stream in streams]):
+        if not isinstance(reply, ReplyError):
+            known = dict(zip(reply[::2], reply[1::2], strict=True))
+            count += known[b"entries-added"] + known.get(b"iids-duplicates", 0)
+    return count
 
 
 def _rows(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     """The rows, each with its place: `_pid` names file and chunk, `_iid` the row in the chunk."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import DoubleType, StringType
 
     if arguments.format == "json":
         # A file is read in one piece, so that the row's number in its task is its number in the file.
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(2**62))
         spark.conf.set("spark.sql.files.openCostInBytes", str(2**62))
-        rows = spark.read.json(arguments.path)
-        place = sql.expr("monotonically_increasing_id() & 8589934591")
+        # Values are what the lines say: as a number, 1.10 would become 1.1.
+        schema = spark.read.json(arguments.path).schema
+        for column in schema:
+            column.dataType = StringType() if isinstance(column.dataType, DoubleType) else column.dataType
+        rows = spark.read.schema(schema).json(arguments.path)
+        place = "monotonically_increasing_id() & 8589934591"
     else:
-        rows = spark.read.parquet(arguments.path)
-        place = sql.col("_metadata.row_index")
+        # Columns may have come with later batches, and be missing in the files of earlier ones.
+        rows = spark.read.option("mergeSchema", "true").parquet(arguments.path)
+        place = "_metadata.row_index"
     # A file that was written anew under its name is another.
     file = sql.concat_ws(
         ":",
@@ -96,16 +151,28 @@ def _rows(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
         sql.expr("CAST(_metadata.file_size AS string)"),
         sql.expr("CAST(unix_micros(_metadata.file_modification_time) AS string)"),
     )
-    rows = rows.withColumn("_place", place).withColumn("_file", sql.md5(file))
-    rows = rows.withColumn(PID, sql.concat_ws(":", "_file", sql.expr(f"_place div {CHUNK_ROWS}")))
-    rows = rows.withColumn(IID, sql.expr(f"CAST(_place % {CHUNK_ROWS} AS string)"))
+    named = sql.concat_ws(":", sql.md5(file), sql.expr(f"({place}) div {CHUNK_ROWS}"))
+    rows = rows.withColumns({PID: named, IID: sql.expr(f"CAST(({place}) % {CHUNK_ROWS} AS string)")})
     if arguments.where:
         rows = rows.where(arguments.where)
-    rows = rows.drop("_place", "_file", *NOT_FIELDS)
+    if arguments.format == "parquet":
+        rows = _with_malformed_values(rows).drop(*PARTITIONS)
+    rows = rows.drop(CORRUPT, *NOT_FIELDS)
     for name, kind in rows.dtypes:
         if kind.startswith(("struct", "array", "map")) and name not in ("_fields", "_pairs"):
             rows = rows.withColumn(name, sql.to_json(name))
     return rows
+
+
+def _with_malformed_values(rows: DataFrame) -> DataFrame:
+    """Values that did not fit their column in the archive are fields of their entry as well."""
+    from pyspark.sql import functions as sql
+
+    kinds = dict(rows.dtypes)
+    if kinds.get(CORRUPT) != "map<string,binary>" or FIELDS in kinds or rows.where(f"{CORRUPT} IS NOT NULL").isEmpty():
+        return rows
+    pairs = f"transform(map_entries({CORRUPT}), pair -> struct(CAST(pair.key AS binary), pair.value))"
+    return rows.withColumn(FIELDS, sql.expr(f"map_from_entries({pairs})"))
 
 
 JOB = Job("replay", "Write Parquet or JSON lines to a stream; repeating it adds nothing.", add_arguments, run)

@@ -37,7 +37,7 @@ def scripted(*answers: bytes) -> Iterator[int]:
             except OSError:
                 return
             # One that does not like the answer resets the connection.
-            with client, contextlib.suppress(ConnectionResetError):
+            with client, contextlib.suppress(OSError):
                 client.recv(65536)
                 client.sendall(answer)
                 client.shutdown(socket.SHUT_WR)
@@ -90,12 +90,30 @@ def test_database_is_selected_and_password_given(start_server: StartServer) -> N
     assert "wrong-one" not in str(caught.value)
 
 
+def test_database_that_is_not_there_is_told(server: Server) -> None:
+    with pytest.raises(Refused, match=r"SELECT at .*: the server has no such database: check the option db"):
+        Connection(endpoint(server.port, db=1_000_000)).call("XLEN", "s")
+
+
+def test_user_without_a_password_logs_in_with_an_empty_one(start_server: StartServer) -> None:
+    started = start_server("headrace")
+    with Connection(endpoint(started.port)) as connection:
+        connection.call("ACL", "SETUSER", "ann", "on", "nopass", "~*", "+@all")
+    with Connection(endpoint(started.port, username="ann", password="")) as connection:
+        assert connection.call("ACL", "WHOAMI") == b"ann"
+
+
 def test_a_server_that_is_not_there_is_named_with_its_options() -> None:
     port = free_port()
     with pytest.raises(
         ServerGone, match=rf"127.0.0.1:{port} did not answer for 0.2 s \(options host, port, retryFor\)"
     ):
         Connection(endpoint(port)).call("PING")
+
+
+def test_a_socket_that_is_not_there_is_named_with_its_option(tmp_path: Path) -> None:
+    with pytest.raises(ServerGone, match=r"none.sock did not answer .* \(options socketPath, retryFor\): No such file"):
+        Connection(endpoint(1, socket_path=str(tmp_path / "none.sock"))).call("PING")
 
 
 def test_a_lost_connection_is_opened_again_and_the_request_repeated(server: Server) -> None:
@@ -112,11 +130,9 @@ def test_loading_is_waited_for() -> None:
         assert Connection(endpoint(port)).call("ECHO", "ok") == b"ok"
 
 
-def test_tls_where_there_is_none_and_none_where_it_is_are_told() -> None:
-    with scripted(b"-ERR what\r\n") as port, pytest.raises(PipelineError, match=r"does not speak TLS \(option tls\)"):
-        Connection(endpoint(port, tls=True)).call("PING")
-    alert = b"\x15\x03\x01\x00\x02\x02\x0a"
-    with scripted(alert) as port, pytest.raises(PipelineError, match="if it speaks TLS, set tls=true"):
+def test_answer_that_is_none_of_redis_is_told() -> None:
+    told = r"does not answer as Redis does \(options host, port\)"
+    with scripted(b"HTTP/1.1 400 Bad Request\r\n", b"") as port, pytest.raises(PipelineError, match=told):
         Connection(endpoint(port)).call("PING")
 
 

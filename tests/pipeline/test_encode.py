@@ -16,6 +16,7 @@ from headrace.pipeline.options import WriteOptions, parse  # noqa: E402
 
 
 def encoder(**options: str) -> Encoder:
+    """To the stream `s`, if `stream` is not empty."""
     return Encoder(parse(WriteOptions, {"stream": "s", **options}), "job", 3, "7")
 
 
@@ -62,8 +63,12 @@ def test_rows_packed_by_columns_and_one_by_one_are_the_same() -> None:
             "same": pa.array(["always"] * count),
         }
         if rnd.random() < 0.5:
-            columns["_stream"] = pa.array([rnd.choice(["t", "u%", None]) for _ in range(count)])
-        options = {"maxlen": str(rnd.randrange(1000, 1009)), "idmpMaxSize": "8"}
+            columns["_stream"] = pa.array([rnd.choice(["t", "u%"]) for _ in range(count)])
+        options = {
+            "stream": "" if "_stream" in columns else "s",
+            "maxlen": str(rnd.randrange(1000, 1009)),
+            "idmpMaxSize": "8",
+        }
         options |= rnd.choice([{}, {"idempotency": "none"}, {"idempotency": "content"}])
         by_columns = pa.RecordBatch.from_pydict(columns)
         no_maps = pa.nulls(count, pa.map_(pa.string(), pa.string()))
@@ -107,21 +112,59 @@ def test_row_without_fields_is_named() -> None:
 
 
 def test_rows_choose_stream_id_and_identity() -> None:
-    found = commands(batch(_stream=["a", None], _id=["1-1", "2-2"], n=[1, 2]), idMode="explicit")
-    assert found == [[b"XADD", b"a", b"1-1", b"n", b"1"], [b"XADD", b"s", b"2-2", b"n", b"2"]]
+    found = commands(batch(_stream=["a", "b"], _id=["1-1", "2-2"], n=[1, 2]), idMode="explicit", stream="")
+    assert found == [[b"XADD", b"a", b"1-1", b"n", b"1"], [b"XADD", b"b", b"2-2", b"n", b"2"]]
     [command] = commands(batch(_iid=["order-1"], n=[1]), idempotency="column")
     assert command[2] == b"IDMP"
     assert command[3].startswith(b"job:")
     assert command[4] == b"order-1"
-    assert commands(batch(n=[1]), idempotency="content")[0][2:4] == [b"IDMPAUTO", b"job"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "columns", "message"),
+    [
+        ("", {}, "option stream is missing, and the rows have no column _stream"),
+        ("s", {"_stream": ["s"]}, "option stream and the column _stream both say where rows go"),
+        ("", {"_stream": pa.nulls(1, pa.string())}, "a row has null in _stream"),
+    ],
+)
+def test_where_rows_go_is_said_in_one_place(stream: str, columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        commands(batch(n=[1], **columns), stream=stream)
+
+
+def test_equal_content_has_the_same_producer_in_whatever_order_it_comes() -> None:
+    kind = pa.map_(pa.string(), pa.string())
+    rows = [
+        batch(a=["1"], b=["2"]),
+        batch(b=["2"], a=["1"]),
+        batch(a=["1"], c=pa.nulls(1, pa.string()), _fields=pa.array([[("b", "2")]], kind)),
+        batch(_fields=pa.array([[("b", "2"), ("a", "1")]], kind)),
+    ]
+    found = {tuple(commands(row, idempotency="content")[0][2:4]) for row in rows}
+    assert len(found) == 1
+    assert found.pop()[0] == b"IDMPAUTO"
+
+
+@pytest.mark.parametrize("options", [{"idempotency": "content"}, {"idempotency": "column"}])
+def test_rows_known_by_key_or_content_are_spread_over_producers_or_as_told(options: dict[str, str]) -> None:
+    rows = {"n": list(range(640)), "_iid": [f"order-{n}" for n in range(640)]}
+    pids = {command[3] for command in commands(batch(**rows), **options)}
+    assert pids == {b"job:%d" % shard for shard in range(64)}
+    found = commands(batch(**rows, _pid=[f"p{n % 3}" for n in range(640)]), **options)
+    assert [command[3] for command in found[:4]] == [b"job:p0", b"job:p1", b"job:p2", b"job:p0"]
+    encoded = encoder(**options).encode(batch(**rows, _pid=["p"] * 640), 0)
+    assert encoded.producers == {(b"s", b"job:p"): 640}
 
 
 def test_values_are_written_as_they_are_read() -> None:
     from datetime import UTC, datetime
 
-    moment = pa.array([datetime(2026, 1, 31, 12, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))
-    [command] = commands(batch(b=[True], f=[1.5], t=moment, x=[b"\xff"]), idempotency="none")
-    assert command[4::2] == [b"true", b"1.5", b"2026-01-31 12:00:00.000000Z", b"\xff"]
+    noon = [datetime(2026, 1, 31, 12, tzinfo=UTC)]
+    times = {zone or "none": pa.array(noon, pa.timestamp("us", tz=zone)) for zone in ("UTC", "Asia/Tokyo", None)}
+    [command] = commands(batch(b=[True], f=[1.5], x=[b"\xff"], **times), idempotency="none")
+    assert command[4:10:2] == [b"true", b"1.5", b"\xff"]
+    assert command[10::2] == [b"2026-01-31T12:00:00.000000Z"] * 2 + [b"2026-01-31T12:00:00.000000"]
 
 
 def test_entries_to_acknowledge_go_with_their_rows() -> None:

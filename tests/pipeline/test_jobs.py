@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipe
 
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.group import Group
+from headrace.pipeline.jobs.replay import taken
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
@@ -48,7 +51,24 @@ def test_archive_goes_on_where_it_ended_and_keeps_each_entry_once(
     run(capsys, *words)
     rows = spark.read.parquet(str(tmp_path / "a")).collect()
     assert sorted(int(row._fields["n"]) for row in rows) == list(range(1, 601))
-    assert {str(row.dt) for row in rows} == {"1970-01-01"}
+    assert {str(row.archive_day) for row in rows} == {"1970-01-01"}
+
+
+@pytest.mark.spark
+def test_archive_of_a_trimmed_stream_goes_on_if_told(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "s", 50)
+    words = ["archive", "--stream", "s", "--path", str(tmp_path / "a"), "--port", str(headrace.port)]
+    run(capsys, *words)
+    fill(headrace, "s", 50, first=51)
+    with connect(headrace) as connection:
+        connection.call("XTRIM", "s", "MAXLEN", "10")
+    assert main(words) == 1
+    told = capsys.readouterr().err
+    assert "40 entries after" in told
+    assert told.endswith("(--allow-data-loss goes on with what is left)\n")
+    assert run(capsys, *words, "--allow-data-loss")["entries"] == 10
 
 
 @pytest.mark.spark
@@ -70,11 +90,59 @@ def test_exact_archive_is_replayed_as_it_was_and_once(
 
 
 @pytest.mark.spark
+def test_archive_with_columns_is_replayed_with_all_its_values(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--path", tmp_path / "a", "--port", headrace.port]
+    sent = [{"dt": "today", "batch": "7"}, {"dt": "x", "batch": "many"}, {"dt": "1", "Day": "2026-01-31"}]
+    adds = [
+        ("XADD", "s", f"{n}-0", *(word for pair in fields.items() for word in pair)) for n, fields in enumerate(sent, 1)
+    ]
+    # The second run has a column that the first has not.
+    for part, columns in ((adds[:2], "dt string, batch int"), (adds[2:], "dt string, batch int, Day date")):
+        with connect(headrace) as connection:
+            connection.call_all(part)
+        run(capsys, "archive", "--stream", "s", "--fields", columns, *where)
+    run(capsys, "replay", "--stream", "copy", "--ids", "keep", *where)
+    found = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for _, pairs in entries(headrace, "copy")]
+    assert found == [{name.encode(): text.encode() for name, text in fields.items()} for fields in sent]
+
+
+@pytest.mark.spark
+def test_progress_of_a_replay_is_shown_on_a_terminal(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "\n".join(json.dumps({"_stream": f"s{n % 2}", "n": n}) for n in range(300))
+    (tmp_path / "rows.json").write_text(rows)
+    monkeypatch.setattr("headrace.pipeline.jobs.replay.LOOK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert (
+        main(["replay", "--path", str(tmp_path), "--format", "json", "--port", str(headrace.port), "--rate", "200"])
+        == 0
+    )
+    shown = [int(count) for count in re.findall(r"\rreplay: (\d+) entries", capsys.readouterr().err)]
+    assert len(shown) > 5
+    assert shown == sorted(shown)
+    assert any(0 < count < 300 for count in shown)
+    assert shown[-1] == 300
+
+
+def test_rows_that_streams_have_taken_are_counted_with_those_they_knew(headrace: Server) -> None:
+    fill(headrace, "s", 5)
+    with connect(headrace) as connection:
+        for _ in range(3):
+            connection.call("XADD", "t", "IDMP", "p", "1", "*", "a", "b")
+        connection.call("SET", "x", "no stream")
+        assert taken(connection, ["s", "t", "x", "none"]) == 8
+
+
+@pytest.mark.spark
 def test_json_lines_are_replayed_once(
     spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a", "b"):
-        lines = [json.dumps({"file": name, "n": n, "more": {"x": [n]}}) for n in (1, 1, 2)]
+        rows = [{"file": name, "n": n, "more": {"x": [n]}, "dt": "x", "batch": "y", "price": 7.25} for n in (1, 1, 2)]
+        lines = [json.dumps(row).replace("7.25", "1.10") for row in rows]
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
     words = ["--path", tmp_path, "--format", "json", "--stream", "out", "--port", headrace.port, "--where", "n < 2"]
     for _ in range(2):
@@ -82,6 +150,7 @@ def test_json_lines_are_replayed_once(
     found = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for _, pairs in entries(headrace, "out")]
     assert [row[b"more"] for row in found] == [b'{"x":[1]}'] * 4
     assert sorted(row[b"file"] for row in found) == [b"a", b"a", b"b", b"b"]
+    assert {(row[b"dt"], row[b"batch"], row[b"price"]) for row in found} == {(b"x", b"y", b"1.10")}
     (tmp_path / "a.json").write_text("\n".join(json.dumps({"file": "c", "n": 1}) for _ in range(3)))
     run(capsys, "replay", *words)
     assert len(entries(headrace, "out")) == 7
@@ -134,6 +203,18 @@ def test_poison_is_kept_as_parquet(headrace: Server, tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.spark
+def test_dead_letters_are_replayed_to_where_they_came_from(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poison(headrace)
+    where = ["--port", headrace.port, "--path", tmp_path / "dead"]
+    run(capsys, "deadletter", "--stream", "s", "--group", "g", *where)
+    for _ in range(2):
+        assert run(capsys, "replay", *where)["entries"] == 3
+    assert [pairs[:2] for _, pairs in entries(headrace, "s")][6:] == [[b"n", b"2"], [b"n", b"3"], [b"n", b"5"]]
+
+
+@pytest.mark.spark
 def test_audit_tells_who_had_what_and_reports_it(
     spark: Any, start_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +263,10 @@ def test_mistakes_are_one_line(words: list[str], message: str, capsys: pytest.Ca
     ("words", "message"),
     [
         (["archive", "--path", "/nowhere", "--exact", "--fields", "n int"], "only one of --exact and --fields"),
+        (
+            ["archive", "--path", "/nowhere", "--stream", "s", "--fields", "Archive_Day date"],
+            "--fields: Archive_Day is",
+        ),
         (["audit", "--path", "/nowhere"], "audit: /nowhere holds no manifests"),
         (["replay", "--path", "/nowhere", "--rate", "0"], "replay: --rate must be positive"),
         (["replay", "--path", "/nowhere/at/all"], "Path does not exist"),
@@ -202,3 +287,25 @@ def test_every_job_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
             main([job, "--help"])
         assert ended.value.code == 0
         assert "--path" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-deliveries", "-5"], "--max-deliveries must not be negative"),
+        (["--target", "s"], "--target must be another stream"),
+        (["--min-idle", "inf"], "--min-idle must be a time that is not negative, and ends"),
+        (["--host", "a..b"], "option host: a..b is no name of a machine"),
+    ],
+)
+def test_dead_letters_refuse_what_makes_no_sense(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["deadletter", "--stream", "s", "--group", "g", "--dry-run", *words]) == 1
+    assert capsys.readouterr().err == f"deadletter: {message}\n"
+
+
+def test_a_key_that_is_no_text_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["deadletter", "--stream", "\udcff", "--group", "g", "--dry-run"])
+    assert "is no text in UTF-8" in capsys.readouterr().err

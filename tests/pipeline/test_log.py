@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -55,6 +56,27 @@ def test_batches_take_what_the_limit_says_and_no_entry_twice(server: Server) -> 
     assert start["s"]["n"] == 1000
 
 
+def test_entries_trimmed_while_a_batch_is_read_are_missed(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    fill(server, "s", 1000)
+    strict, lax = reader(server, pageSize=50), reader(server, pageSize=50, failOnDataLoss="false")
+    start = strict.initialOffset()
+    end = strict.latestOffset(start, ReadMaxRows(900))
+    planned = [source.partitions(start, end) for source in (strict, lax)]
+    assert [len(parts) for parts in planned] == [2, 2]
+    with connect(server) as connection:
+        connection.call("XTRIM", "s", "MINID", "=", "301-0")
+    with pytest.raises(DataLoss, match=r"stream s: 300 of 450 entries from 1-0 to 450-0 were trimmed"):
+        list(strict.read(planned[0][0]))
+    assert sum(len(records) for records in strict.read(planned[0][1])) == 450
+    assert sum(len(records) for part in planned[1] for records in lax.read(part)) == 600
+    assert "stream s: 300 of 450 entries" in caplog.text
+    caplog.clear()
+    again = lax.partitions(start, end)
+    assert re.search("300 entries after 0-[0-9]+ were trimmed", caplog.text)
+    assert sum(len(records) for part in again for records in lax.read(part)) == 600
+    assert len(caplog.records) == 1
+
+
 def test_limit_is_shared_between_streams(headrace: Server) -> None:
     fill(headrace, "a", 900)
     fill(headrace, "b", 100)
@@ -74,7 +96,7 @@ def test_repeated_batch_has_the_same_partitions_whatever_came_since(headrace: Se
     assert source.partitions(start, end) == planned
     with connect(headrace) as connection:
         connection.call("XDEL", "s", "17-0", "400-0")
-    assert source.partitions(start, end) == planned
+    assert [part.span for part in source.partitions(start, end)] == [part.span for part in planned]
     assert len(planned) == 2
 
 
@@ -161,6 +183,77 @@ def test_trimmed_entries_fail_the_query_with_their_count(headrace: Server) -> No
     with connect(headrace) as connection:
         connection.call("XTRIM", "s", "MAXLEN", 50)
     with pytest.raises(DataLoss, match=r"stream s: 40 entries after 10-0 were trimmed .* \(option failOnDataLoss"):
+        source.latestOffset(start, ALL)
+
+
+UNCOUNTED = [
+    {"startingTimestamp": "11"},
+    {"startingOffsets": '{"s": "10-0"}'},
+    {"startingOffsets": "group", "group": "workers"},
+]
+
+
+def uncounted(server: Server) -> None:
+    """Entries 1 to 100, of which 5 is deleted: what the server counts up to 10 is not known."""
+    fill(server, "s", 100)
+    with connect(server) as connection:
+        connection.call("XDEL", "s", "5-0")
+        connection.call("XGROUP", "CREATE", "s", "workers", "10-0")
+
+
+@pytest.mark.parametrize("options", UNCOUNTED)
+def test_trimmed_entries_fail_a_query_that_cannot_count_them(server: Server, options: Any) -> None:
+    uncounted(server)
+    source = reader(server, **options)
+    first = source.initialOffset()
+    with connect(server) as connection:
+        connection.call("XTRIM", "s", "MINID", "=", "11-0")
+    start = source.latestOffset(first, ReadMaxRows(10))
+    assert batch(source, first, start) == list(range(11, 21))
+    with connect(server) as connection:
+        connection.call("XTRIM", "s", "MINID", "=", "21-0")
+        assert batch(source, start, source.latestOffset(start, ReadMaxRows(10))) == list(range(21, 31))
+        connection.call("XTRIM", "s", "MINID", "=", "51-0")
+    with pytest.raises(DataLoss, match=r"stream s: (30 entries after 20-0|entries from 21-0 on) were trimmed"):
+        source.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match=r"stream s: entries from 11-0 on were trimmed or deleted unread"):
+        source.latestOffset(first, ALL)
+    lax = reader(server, failOnDataLoss=False, **options)
+    assert batch(lax, first, lax.latestOffset(first, ALL)) == list(range(51, 101))
+
+
+@pytest.mark.parametrize("options", UNCOUNTED)
+def test_entries_trimmed_before_an_uncounted_part_is_read_are_missed(server: Server, options: Any) -> None:
+    uncounted(server)
+    source = reader(server, pageSize=10, **options)
+    start = source.initialOffset()
+    first, second = source.partitions(start, source.latestOffset(start, ALL))
+    with connect(server) as connection:
+        connection.call("XTRIM", "s", "MINID", "=", "11-0")
+        assert sum(len(records) for records in source.read(first)) == 50
+        connection.call("XTRIM", "s", "MINID", "=", "41-0")
+    with pytest.raises(DataLoss, match=r"entries from 11-0 to 60-0: up to 39 may have been trimmed before"):
+        list(source.read(first))
+    assert sum(len(records) for records in source.read(second)) == 40
+
+
+def test_query_that_starts_before_a_deleted_end_is_told_of_it(server: Server) -> None:
+    fill(server, "s", 10)
+    with connect(server) as connection:
+        connection.call("XDEL", "s", "9-0", "10-0")
+    source = reader(server, startingOffsets='{"s": "8-0"}')
+    with pytest.raises(DataLoss, match=r"stream s: 10-0 was deleted, maybe unread"):
+        source.latestOffset(source.initialOffset(), ALL)
+
+
+def test_query_that_starts_at_the_end_by_offset_misses_what_is_trimmed_before_its_first_batch(server: Server) -> None:
+    fill(server, "s", 10)
+    source = reader(server, startingOffsets='{"s": "10-0"}')
+    start = source.initialOffset()
+    fill(server, "s", 10, first=11)
+    with connect(server) as connection:
+        connection.call("XTRIM", "s", "MAXLEN", 4)
+    with pytest.raises(DataLoss, match=r"stream s: 6 entries after 10-0 were trimmed"):
         source.latestOffset(start, ALL)
 
 

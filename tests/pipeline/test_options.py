@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.errors import OptionError, PipelineError, message_of
+from headrace.pipeline.option_values import seconds
 from headrace.pipeline.options import (
     GROUPS,
     BatchOptions,
@@ -14,11 +15,11 @@ from headrace.pipeline.options import (
     QueueOptions,
     StreamOptions,
     WriteOptions,
+    last_before,
     parse,
-    seconds,
     table,
 )
-from headrace.store.ids import make_id
+from headrace.store.ids import id_after, make_id
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
 
@@ -40,7 +41,17 @@ def test_names_are_found_in_any_case_and_typed() -> None:
         ({"parseMode": "maybe"}, "option parseMode must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"startingOffsets": "sometimes"}, "option startingOffsets must be earliest or JSON"),
         ({"startingTimestamp": "noon"}, "option startingTimestamp must be a time such as"),
+        ({"username": "ann"}, "option username needs a password: set passwordFile or passwordEnv"),
+        ({"passwordFile": "f", "passwordEnv": "E"}, "options passwordFile and passwordEnv are both given: keep one"),
         ({"retryFor": "-1s"}, "option retryFor must be a time that is not negative"),
+        ({"retryFor": "inf"}, "option retryFor must be a time that is not negative, and ends"),
+        ({"retryFor": "nan"}, "option retryFor must be a time that is not negative, and ends"),
+        ({"readTimeout": "0"}, "option readTimeout must be a time above zero"),
+        ({"minPartitions": "\u00b2"}, "option minPartitions must be a whole number from 1 to 10000"),
+        (
+            {"startingTimestamp": "5", "startingOffsets": '{"s": "1-0"}'},
+            "option startingOffsets has no effect beside startingTimestamp: leave it out",
+        ),
     ],
 )
 def test_bad_option_is_answered_in_one_line(given: dict[str, str], message: str) -> None:
@@ -48,6 +59,34 @@ def test_bad_option_is_answered_in_one_line(given: dict[str, str], message: str)
         parse(BatchOptions, given)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "name"),
+    [
+        (WriteOptions, {"ackStream": "s"}, "ackStream"),
+        (WriteOptions, {"trimExact": "true"}, "trimExact"),
+        (WriteOptions, {"trimLimit": "5"}, "trimLimit"),
+        (BatchOptions, {"endingTimestamp": "5", "endingOffsets": '{"s": "1-0"}'}, "endingOffsets"),
+        (StreamOptions, {"startingTimestamp": "5", "startingOffsets": '{"s": "1-0"}'}, "startingOffsets"),
+        (StreamOptions, {"maxTriggerDelay": "5s"}, "maxTriggerDelay"),
+    ],
+)
+def test_option_without_effect_is_refused(kind: type, given: dict[str, str], name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} has no effect"):
+        parse(kind, given)
+
+
+def test_password_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(OptionError, match="is no text in UTF-8"):
+        parse(Endpoint, {"passwordFile": str(path)}).resolve_password()
+
+
+@pytest.mark.parametrize("ms", [0, 1, 70, 2**64 - 1])
+def test_reading_after_the_last_id_before_a_time_begins_with_it(ms: int) -> None:
+    assert id_after(last_before(ms)) == make_id(ms, 0)
 
 
 def test_password_is_in_no_representation_and_no_error() -> None:

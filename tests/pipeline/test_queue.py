@@ -13,17 +13,20 @@ from support.spark_streams import connect, fill
 pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
 
-from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
 from headrace.pipeline.decode import Decoder  # noqa: E402
 from headrace.pipeline.errors import OptionError, PipelineError, message_of  # noqa: E402
 from headrace.pipeline.group import FATAL, Group  # noqa: E402
+from headrace.pipeline.holders import Batch, Part  # noqa: E402
+from headrace.pipeline.lease import Lease  # noqa: E402
 from headrace.pipeline.options import QueueOptions, parse  # noqa: E402
-from headrace.pipeline.queue import HeadraceQueueReader, Lease  # noqa: E402
+from headrace.pipeline.queue import HeadraceQueueReader, Share  # noqa: E402
 
 SCHEMA = pa.schema([("n", pa.int32()), ("_deliveries", pa.int64()), ("_consumer", pa.string())])
 LIMIT = ReadMaxRows(100)
-NOTHING = {"seq": 0}
+NOTHING = {"seq": 0, "token": "t"}
+"""Where a query begins that has its token."""
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_batch_repeated_after_a_crash_holds_the_same_entries_delivered_once_more
     found = rows(again, NOTHING, end)
     assert [row["n"] for row in found] == list(range(1, 101))
     assert {row["_deliveries"] for row in found} == {2}
-    assert {row["_consumer"] for row in found} == {"spark-1-0", "spark-1-1"}
+    assert {row["_consumer"] for row in found} == {"spark-t-1-0", "spark-t-1-1"}
 
 
 def test_crash_between_taking_and_noting_changes_nothing(queue: Server) -> None:
@@ -134,7 +137,7 @@ def test_task_that_fails_releases_its_entries_for_others(queue: Server) -> None:
     assert len(listed) == 251
     assert {(row[1], row[3]) for row in listed} == {(b"", 1)}
     source = reader(queue, minPartitions=1)
-    found = rows(source, {"seq": 1}, source.latestOffset({"seq": 1}, ReadMaxRows(250)))
+    found = rows(source, {"seq": 1, "token": "t"}, source.latestOffset({"seq": 1, "token": "t"}, ReadMaxRows(250)))
     assert [row["n"] for row in found] == list(range(1, 251))
     assert {row["_deliveries"] for row in found} == {2}
 
@@ -148,7 +151,7 @@ def test_part_that_is_read_in_part_stays_whole_until_its_batch_is_committed(queu
     reading.close()  # as Spark does for batch.isEmpty() and for a limit
     found = rows(source, NOTHING, end)
     assert [row["n"] for row in found] == list(range(1, 101))
-    assert {(row["_consumer"], row["_deliveries"]) for row in found} == {("spark-1-0", 1)}
+    assert {(row["_consumer"], row["_deliveries"]) for row in found} == {("spark-t-1-0", 1)}
     source.commit(end)
     assert pending(queue) == 0
 
@@ -204,6 +207,75 @@ def test_query_that_takes_what_is_there_ends_though_fatal_entries_are(queue: Ser
     assert pending(queue) == 20
 
 
+def drain(source: HeadraceQueueReader, most: int) -> list[tuple[str, int]]:
+    """What a query with availableNow reads: stream and n, batch by batch."""
+    source.decoder = Decoder(pa.schema([("_stream", pa.string()), ("n", pa.int32())]))
+    source.prepareForTriggerAvailableNow()
+    start, read = NOTHING, []
+    while (end := source.latestOffset(start, ReadMaxRows(most))) != start:
+        for partition in source.partitions(start, end):
+            for records in source.read(partition):
+                read += [(row["_stream"], row["n"]) for row in records.to_pylist()]
+        start = end
+    return read
+
+
+@pytest.fixture
+def uneven(server: Server) -> Server:
+    """Streams a, b and c with 1, 40 and 3 entries, and a group `g` of each."""
+    with connect(server) as connection:
+        for stream, count in (("a", 1), ("b", 40), ("c", 3)):
+            fill(server, stream, count)
+            connection.call("XGROUP", "CREATE", stream, "g", "0")
+    return server
+
+
+@pytest.mark.parametrize("most", [1, 2, 10, 100])
+def test_query_that_takes_what_is_there_reads_every_stream_to_its_end(uneven: Server, most: int) -> None:
+    read = drain(reader(uneven, stream="a,b,c"), most)
+    expected = [("a", 1), *(("b", n) for n in range(1, 41)), *(("c", n) for n in range(1, 4))]
+    assert sorted(read) == expected
+
+
+def test_batch_is_full_though_one_stream_has_little_to_give(uneven: Server) -> None:
+    with connect(uneven) as connection:  # held by somebody at work: not to be had
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "COUNT", 2, "STREAMS", "c", ">")
+    source = reader(uneven, stream="a,b,c")
+    source.latestOffset(NOTHING, ReadMaxRows(30))
+    assert sum(group.held_count("spark-") for group in source._groups()) == 30
+    assert source._groups()[2].held_count("spark-") == 1
+
+
+def test_entries_that_come_meanwhile_take_nothing_from_what_was_there(uneven: Server) -> None:
+    source = reader(uneven, stream="a,b")
+    source.prepareForTriggerAvailableNow()
+    fill(uneven, "a", 100, first=2)
+    start, batches = NOTHING, 0
+    while (end := source.latestOffset(start, ReadMaxRows(10))) != start:
+        start, batches = end, batches + 1
+    with connect(uneven) as connection:
+        standings = [Group(connection, stream, "g", 10).standing() for stream in "ab"]
+    assert [standing.new for standing in standings] == [100, 0]
+    assert batches == 5
+
+
+def test_entry_that_is_released_again_and_again_does_not_keep_a_query_from_its_end(queue: Server) -> None:
+    source = reader(queue, ackMode="manual")
+    source.prepareForTriggerAvailableNow()
+    seen: set[int] = set()
+    start = NOTHING
+    with connect(queue) as connection:
+        while (end := source.latestOffset(start, ReadMaxRows(50))) != start:
+            read = numbers(source, start, end)
+            done = [f"{n}-0" for n in read if n > 10]
+            connection.call("XNACK", "s", "g", "FAIL", "IDS", 10, *[f"{n}-0" for n in range(1, 11)])
+            if done:
+                connection.call("XACK", "s", "g", *done)
+            seen.update(read)
+            start = end
+    assert seen == set(range(1, 251))
+
+
 def test_dead_letters_are_copied_once_though_a_task_dies_before_it_acknowledges(
     queue: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +314,20 @@ def test_manual_acknowledgement_is_left_to_the_sink(queue: Server) -> None:
         connection.call("XACK", "s", "g", *[f"{n}-0" for n in range(1, 100)])
     source.latestOffset(end, ReadMaxRows(1))
     with connect(queue) as connection:
-        assert connection.call("XPENDING", "s", "g", "100-0", "100-0", 1)[0][1] == b"spark-1-1"
+        assert connection.call("XPENDING", "s", "g", "100-0", "100-0", 1)[0][1] == b"spark-t-1-1"
+
+
+def test_consumers_whose_last_entries_are_claimed_by_others_are_deleted(queue: Server) -> None:
+    source = reader(queue, ackMode="manual")
+    first = source.latestOffset(NOTHING, LIMIT)
+    second = source.latestOffset(first, LIMIT)
+    with connect(queue) as connection:
+        for name in ("spark-u-1-0", "spark-t-x-0"):
+            connection.call("XGROUP", "CREATECONSUMER", "s", "g", name)
+        connection.call("XCLAIM", "s", "g", "bob", 0, *[f"{n}-0" for n in range(1, 51)])
+        source.latestOffset(second, LIMIT)
+    names = {"bob", "spark-u-1-0", "spark-t-x-0", *(f"spark-t-{part}" for part in ("1-1", "2-0", "2-1", "3-0", "3-1"))}
+    assert set(holding(source)) == names
 
 
 def test_done_entries_are_deleted_if_so_told(queue: Server) -> None:
@@ -267,19 +352,144 @@ def test_lease_keeps_entries_from_looking_idle(headrace: Server) -> None:
         source = reader(headrace)
         source.latestOffset(NOTHING, LIMIT)
         ids = [f"{n}-0" for n in range(1, 6)]
-        connection.call("XCLAIM", "s", "g", "spark-1-0", 0, *ids, "IDLE", 3_000_000, "JUSTID")
-        Lease(source, 1, 1000.0).renew(source._groups()[0])
+        connection.call("XCLAIM", "s", "g", "spark-t-1-0", 0, *ids, "IDLE", 3_000_000, "JUSTID")
+        Lease(source.options, Batch("spark", "t", 1)).renew(source._groups()[0])
         assert connection.call("XPENDING", "s", "g", "IDLE", 1_000_000, "-", "+", 10) == []
         counts = {row[3] for row in connection.call("XPENDING", "s", "g", "-", "+", 10)}
     assert counts == {1}
 
 
-def test_missing_group_and_names_in_use_are_told(queue: Server) -> None:
-    with pytest.raises(PipelineError, match="group none of stream s: the consumer group is missing: create it"):
+def test_missing_group_is_told(queue: Server) -> None:
+    with pytest.raises(PipelineError, match="stream s has no group none: create it with XGROUP CREATE"):
         reader(queue, group="none").initialOffset()
-    reader(queue).latestOffset(NOTHING, LIMIT)
-    with pytest.raises(PipelineError, match="group g has a consumer spark-1-0 that is active"):
-        reader(queue).initialOffset()
+
+
+def test_missing_stream_is_told(queue: Server) -> None:
+    with pytest.raises(PipelineError, match="group g of stream none: there is no such stream: make it with its group"):
+        reader(queue, stream="none").initialOffset()
+
+
+def test_two_queries_of_one_group_and_name_share_its_entries_and_not_their_batches(queue: Server) -> None:
+    both, starts, read = [reader(queue), reader(queue)], [], []
+    for source in both:
+        start = source.initialOffset()
+        named = source.latestOffset(start, LIMIT)
+        assert source.partitions(start, named) == []
+        starts.append(named)
+    assert starts[0] != starts[1]
+    for source, start in zip(both, starts, strict=True):
+        read += numbers(source, start, source.latestOffset(start, LIMIT))
+    assert sorted(read) == list(range(1, 201))
+
+
+def test_query_started_again_at_once_knows_its_batch_by_the_token_of_its_checkpoint(queue: Server) -> None:
+    first = reader(queue)
+    start = first.latestOffset(first.initialOffset(), LIMIT)
+    end = first.latestOffset(start, LIMIT)
+    again = reader(queue)
+    assert again.initialOffset() == {"seq": 0}
+    assert numbers(again, start, end) == list(range(1, 101))
+    following = again.latestOffset(end, LIMIT)
+    assert numbers(again, end, following) == list(range(101, 201))
+    assert pending(queue) == 100
+
+
+def test_new_query_leaves_workers_alone_whose_names_begin_like_those_of_a_batch(queue: Server) -> None:
+    source = reader(queue)
+    with connect(queue) as connection:
+        for worker in ("spark-0-1", "spark--0-1"):
+            connection.call("XREADGROUP", "GROUP", "g", worker, "COUNT", 10, "STREAMS", "s", ">")
+    start = source.initialOffset()
+    source.commit(start)
+    source.latestOffset(start, LIMIT)
+    assert holding(source) == {"spark-0-1": 10, "spark--0-1": 10}
+
+
+def test_single_batch_of_a_query_is_not_spent_on_its_token(queue: Server) -> None:
+    source = reader(queue, maxEntriesPerTrigger=50)
+    end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    assert numbers(source, source.initialOffset(), end) == list(range(1, 51))
+
+
+def holding(source: HeadraceQueueReader) -> dict[str, int]:
+    return {name: row[b"pending"] for name, row in source._groups()[0].consumers().items()}
+
+
+def fail(source: HeadraceQueueReader, part: Any) -> None:
+    """A task that fails before its first row."""
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(source, "_decode", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            list(source.read(part))
+
+
+def test_entries_that_the_lease_takes_back_from_a_failing_task_are_not_acknowledged_unread(
+    queue: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = reader(queue, minPartitions=1, pageSize=1000)
+    end = source.latestOffset(NOTHING, LIMIT)
+    [part] = source.partitions(NOTHING, end)
+    renew = Group.renew
+
+    def fail_before(group: Group, *words: Any) -> None:
+        """Between what the lease lists and what it claims, one task fails and the next finds nothing to read."""
+        monkeypatch.setattr(Group, "renew", renew)
+        fail(source, part)
+        assert list(source.read(part)) == []
+        group.renew(*words)
+
+    monkeypatch.setattr(Group, "renew", fail_before)
+    Lease(source.options, Batch("spark", "t", 1)).renew(source._groups()[0])
+    assert sum(holding(source).values()) == 100
+    following = source.latestOffset(end, LIMIT)
+    assert numbers(source, end, following) == list(range(1, 101))
+    assert pending(queue) == 100
+
+
+def test_task_after_a_failing_one_reads_what_was_taken_back_and_has_it_acknowledged(queue: Server) -> None:
+    source = reader(queue, minPartitions=1, pageSize=30)
+    end = source.latestOffset(NOTHING, LIMIT)
+    [part] = source.partitions(NOTHING, end)
+    group = source._groups()[0]
+    for failures in range(1, 3):
+        fail(source, part)
+        group.renew("spark-t-1-0", [b"%d-0" % n for n in range(1, 41)])
+        assert holding(source)["spark-t-1-0"] == 40
+        found = [row for records in source.read(part) for row in records.to_pylist()]
+        assert [row["n"] for row in found] == list(range(1, 41))
+        assert {row["_consumer"] for row in found} == {f"spark-t-1-0.{failures}"}
+    source.commit(end)
+    assert holding(source) == {}
+    listed = group._ask("XPENDING", "s", "g", "-", "+", 1000)
+    assert [(row[0], row[1]) for row in listed] == [(b"%d-0" % n, b"") for n in range(41, 101)]
+
+
+def test_tasks_that_read_a_part_at_the_same_time_after_a_failure_miss_nothing(queue: Server) -> None:
+    source = reader(queue, minPartitions=1, pageSize=10)
+    end = source.latestOffset(NOTHING, LIMIT)
+    [part] = source.partitions(NOTHING, end)
+    group = source._groups()[0]
+    fail(source, part)
+    group.renew("spark-t-1-0", [b"%d-0" % n for n in range(1, 101)])
+    slow, fast = source.read(part), source.read(part)
+    next(slow)
+    assert sum(len(records) for records in fast) == 100
+    assert sum(len(records) for records in slow) == 90
+    source.commit(end)
+    assert pending(queue) == 0
+
+
+def test_two_tasks_that_fail_make_a_consumer_each(queue: Server) -> None:
+    source = reader(queue, minPartitions=1)
+    source.latestOffset(NOTHING, LIMIT)
+    part = Part(source._groups()[0], "spark-t-1-0")
+    with connect(queue) as connection:
+        connection.call("XGROUP", "CREATECONSUMER", "s", "g", "spark-t-1-10")  # of another part
+        part.release()
+        part.release()
+    assert list(part.holders()) == ["spark-t-1-0", "spark-t-1-0.1", "spark-t-1-0.2"]
+    assert source.partitions({**NOTHING, "seq": 1}, {**NOTHING, "seq": 1}) == []
+    assert Share("s", "spark-t-1-0") not in source._shares(Batch("spark", "t", 1))
 
 
 @pytest.mark.spark
@@ -298,10 +508,28 @@ def test_query_empties_the_queue_into_parquet(spark: Any, headrace: Server, tmp_
 
 
 @pytest.mark.spark
+def test_two_queries_at_once_take_each_entry_once(spark: Any, headrace: Server, tmp_path: Path) -> None:
+    fill(headrace, "s", 2500)
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+    source = spark.readStream.format("headrace").option("mode", "queue").option("port", headrace.port)
+    frame = source.options(stream="s", group="g", fields="n int", maxEntriesPerTrigger="500").load()
+    queries = []
+    for name in ("one", "two"):
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
+        queries.append(writer.option("path", str(tmp_path / name)).trigger(availableNow=True).start())
+    for query in queries:
+        query.awaitTermination()
+    read = [row.n for name in ("one", "two") for row in spark.read.parquet(str(tmp_path / name)).select("n").collect()]
+    assert sorted(read) == list(range(1, 2501))
+    assert pending(headrace) == 0
+
+
+@pytest.mark.spark
 def test_missing_group_reaches_the_driver_in_one_line(spark: Any, headrace: Server, tmp_path: Path) -> None:
     fill(headrace, "s", 1)
     source = spark.readStream.format("headrace").option("mode", "queue").option("port", headrace.port)
     frame = source.options(stream="s", group="none").load()
     with pytest.raises(Exception, match=r"(?s).") as caught:
         frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start().awaitTermination()
-    assert message_of(caught.value).startswith("group none of stream s: the consumer group is missing")
+    assert message_of(caught.value).startswith("stream s has no group none: create it")

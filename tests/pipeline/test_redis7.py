@@ -1,10 +1,11 @@
 """Redis 7: what it has is used as in any other server, and of what it has not one line says what to set instead.
 
-HEADRACE_REDIS7 names a redis-server of version 7; without it, one on the PATH is taken. Skipped where there is none.
+HEADRACE_TEST_REDIS7 names a redis-server of version 7; without it, one on the PATH is taken. Skipped without either.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,9 +14,13 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.errors import message_of
 from support.servers import Server, oracle_version
 from support.spark_streams import connect, fill
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
+
+from headrace.pipeline.__main__ import main
+from headrace.pipeline.errors import message_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.oracle]
 
@@ -36,9 +41,9 @@ class Redis7(Server):
 
 @pytest.fixture(scope="module")
 def redis7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    program = os.environ.get("HEADRACE_REDIS7") or shutil.which("redis-server")
+    program = os.environ.get("HEADRACE_TEST_REDIS7") or shutil.which("redis-server")
     if program is None or not oracle_version(Path(program).parent).startswith(VERSION):
-        pytest.skip("no redis-server 7 found: HEADRACE_REDIS7 names one")
+        pytest.skip("no redis-server 7 found: HEADRACE_TEST_REDIS7 names one")
     server = Redis7(program, tmp_path_factory.mktemp("redis7")).start()
     fill(server, "s", COUNT)
     yield server
@@ -95,7 +100,7 @@ def test_rows_are_written_once_at_least_and_no_more_is_promised(spark: Any, redi
     writer = rows.write.format("headrace").mode("append").options(port=redis7.port, stream="out")
     with pytest.raises(Exception, match="this server cannot recognise rows") as caught:
         writer.save()
-    assert message_of(caught.value).endswith("set idempotency=none")
+    assert "set idempotency=none" in message_of(caught.value)
     writer.option("idempotency", "none").save()
     assert written(redis7, "out") == list(range(500))
 
@@ -112,3 +117,40 @@ def test_outcomes_that_need_a_newer_server_are_told_in_one_line(spark: Any, redi
         assert connection.call("XPENDING", "s", "settled")[0] == 0
     with pytest.raises(Exception, match="the server does not know a command for it"):
         run(acks.selectExpr("_stream", "_id", "'fail' AS _outcome"), tmp_path / "fails", "headrace", **options)
+
+
+def job(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def test_dead_letters_are_kept_as_files_and_cannot_be_copied(
+    redis7: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(redis7) as connection:
+        connection.call("XGROUP", "CREATE", "s", "poisoned", "0")
+        connection.call("XREADGROUP", "GROUP", "poisoned", "c", "COUNT", 3, "STREAMS", "s", ">")
+        connection.call("XCLAIM", "s", "poisoned", "c", 0, "2-0", "IDLE", 3_600_000, "RETRYCOUNT", 7, "JUSTID")
+        words = ["deadletter", "--stream", "s", "--group", "poisoned", "--port", redis7.port]
+        assert job(*words, "--target", "dead") == 1
+        [error] = capsys.readouterr().err.splitlines()
+        assert error.startswith("deadletter: dead letters for stream dead: this server cannot recognise copies")
+        assert error.endswith("by the job deadletter with --path alone")
+        assert connection.call("XPENDING", "s", "poisoned")[3] == [[b"c", b"3"]]
+        assert job(*words, "--path", tmp_path / "dead") == 0
+        assert [row[0] for row in connection.call("XPENDING", "s", "poisoned", "-", "+", 9)] == [b"1-0", b"3-0"]
+    assert len(list((tmp_path / "dead").iterdir())) == 1
+
+
+def test_replay_keeps_ids_and_cannot_give_new_ones(
+    spark: Any, redis7: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.dumps({"_id": f"{n}-0", "n": n}) for n in range(1, 11)]
+    (tmp_path / "rows.json").write_text("\n".join(lines))
+    words = ["replay", "--path", tmp_path, "--format", "json", "--stream", "replayed", "--port", redis7.port]
+    assert job(*words) == 1
+    [error] = capsys.readouterr().err.splitlines()
+    assert error.startswith("replay: this server cannot recognise rows")
+    assert error.endswith("(for the job replay: --ids keep)")
+    for _ in range(2):
+        assert job(*words, "--ids", "keep") == 0
+    assert written(redis7, "replayed") == list(range(1, 11))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event, local
 from typing import Any
 
 import pytest
@@ -37,6 +39,13 @@ def numbers(server: Server) -> list[int]:
         return [int(pairs[1]) for _, pairs in connection.call("XRANGE", "s", "-", "+")]
 
 
+def take_input(connection: Connection, count: int) -> None:
+    """Entries `1-0`, .. of the stream `in` are pending in its group `g`."""
+    connection.call_all([("XADD", "in", f"{n}-0", "a", "b") for n in range(1, count + 1)])
+    connection.call("XGROUP", "CREATE", "in", "g", "0")
+    connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "in", ">")
+
+
 def test_partition_written_twice_is_there_once(server: Server) -> None:
     for _ in range(2):
         writer(server).write(batches())
@@ -57,10 +66,81 @@ def test_partition_that_failed_in_its_middle_is_completed(headrace: Server) -> N
     assert sorted(numbers(headrace)) == list(range(ROWS))
 
 
+WAIT = 20.0
+"""Seconds after which a task that waits for another one fails."""
+
+
+@pytest.mark.parametrize("options", [{}, {"idMode": "explicit"}])
+def test_partition_that_two_tasks_write_at_the_same_time_is_there_once(options: dict[str, str], server: Server) -> None:
+    """As with speculation: a copy of a slow task."""
+    abreast = Barrier(2, timeout=WAIT)
+
+    def rows() -> Iterator[Any]:
+        for batch in batches():
+            abreast.wait()
+            yield batch.append_column("_id", pa.array([f"{n + 1}-0" for n in batch["n"].to_pylist()]))
+
+    with ThreadPoolExecutor(2) as tasks:
+        counts = [task.result().rows for task in [tasks.submit(writer(server, **options).write, rows()) for _ in "ab"]]
+    assert counts == [ROWS, ROWS]
+    assert numbers(server) == list(range(ROWS))
+
+
+def test_task_that_sets_the_stream_late_does_not_make_it_forget_the_rows_of_another(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the stream as it is made, and one of them sets it only after the other has written."""
+    both, written, task = Barrier(2, timeout=WAIT), Event(), local()
+    call: Callable[..., Any] = Connection.call
+
+    def held(self: Connection, *words: Any, **how: Any) -> Any:
+        if words[0] == "XCFGSET":
+            both.wait()
+            assert not task.is_late or written.wait(WAIT)
+        return call(self, *words, **how)
+
+    def write(is_late: bool) -> None:
+        task.is_late = is_late
+        writer(server).write(batches())
+        written.set()
+
+    monkeypatch.setattr(Connection, "call", held)
+    with ThreadPoolExecutor(2) as tasks:
+        for done in [tasks.submit(write, is_late) for is_late in (False, True)]:
+            done.result()
+    monkeypatch.undo()
+    assert numbers(server) == list(range(ROWS))
+
+
 def test_rows_that_moved_up_are_written_rather_than_taken_for_known_ones(headrace: Server) -> None:
     writer(headrace).write(iter([pa.RecordBatch.from_pydict({"n": [1, 2, 3]})]))
     writer(headrace).write(iter([pa.RecordBatch.from_pydict({"n": [1, 3, 4]})]))
     assert numbers(headrace) == [1, 2, 3, 3, 4]
+
+
+@pytest.mark.parametrize("idempotency", ["content", "column"])
+def test_large_partition_known_by_key_or_content_is_there_once(idempotency: str, headrace: Server) -> None:
+    """More rows than the stream remembers of one producer."""
+    for _ in range(2):
+        rows = (batch.append_column("_iid", batch["n"].cast(pa.string())) for batch in batches())
+        writer(headrace, idempotency=idempotency, idmpMaxSize=200).write(rows)
+    assert numbers(headrace) == list(range(ROWS))
+
+
+def test_batch_with_more_rows_of_a_producer_than_are_remembered_is_told(
+    headrace: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def part(count: int) -> Iterator[Any]:
+        names = ["p"] * count
+        yield pa.RecordBatch.from_pydict({"n": list(range(count)), "_iid": list(map(str, range(count))), "_pid": names})
+
+    writing = writer(headrace, idempotency="column", idmpMaxSize=100)
+    messages = [writing.write(part(60)), None, writing.write(part(40))]
+    writing.commit(messages)
+    assert not caplog.messages
+    writing.commit([*messages, writing.write(part(1))])
+    [message] = caplog.messages
+    assert message.startswith("stream s: 101 rows of a batch have the same producer, of which the stream remembers 100")
 
 
 def cutting(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
@@ -73,7 +153,8 @@ def cutting(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
         count += 1
         if count % every == 0 and wanted > 10:
             assert self._socket is not None
-            self._socket.recv(1)
+            if not self._reader.has_data():  # else these replies may be the last
+                self._socket.recv(1)
             self._socket.close()
         return receive(self, wanted)
 
@@ -114,6 +195,32 @@ def test_explicit_ids_out_of_order_fail_instead_of_being_lost(ids: list[str], he
         writer(headrace, idMode="explicit").write(iter([records]))
 
 
+@pytest.mark.parametrize("trimming", ["maxlen", "minid"])
+def test_explicit_ids_are_not_written_to_a_stream_that_is_trimmed_meanwhile(trimming: str, headrace: Server) -> None:
+    """The row 2-0 would be refused for 5-0, and nothing would tell it from one that was written and trimmed."""
+    with connect(headrace) as connection:
+        take_input(connection, 2)
+        records = pa.RecordBatch.from_pydict({"n": [1, 2], "_id": ["5-0", "2-0"], "_ack_id": ["1-0", "2-0"]})
+        message = f"^options idMode=explicit and {trimming} are both given, .*: leave {trimming} out, .* with XTRIM$"
+        options = {"idMode": "explicit", "ackGroup": "g", "ackStream": "in", trimming: "1000"}
+        with pytest.raises(OptionError, match=message):
+            writer(headrace, **options).write(iter([records]))
+        assert connection.call("XPENDING", "in", "g")[0] == 2
+
+
+def test_row_that_may_not_be_looked_for_is_not_called_lost(headrace: Server) -> None:
+    records = pa.RecordBatch.from_pydict({"n": [1], "_id": ["1-0"]})
+    with connect(headrace) as connection:
+        connection.call("ACL", "SETUSER", "writer", "on", ">word", "~*", "+echo", "+xadd")
+        try:
+            explicit = writer(headrace, idMode="explicit", username="writer", password="word")
+            explicit.write(iter([records]))
+            with pytest.raises(Refused, match=r"looking for row 0 in stream s: .*XRANGE"):
+                explicit.write(iter([records]))
+        finally:
+            connection.call("ACL", "DELUSER", "writer")
+
+
 def test_stream_that_others_write_to_keeps_its_settings(headrace: Server) -> None:
     with connect(headrace) as connection:
         connection.call("XADD", "s", "IDMP", "other", "1", "*", "n", "0")
@@ -126,13 +233,53 @@ def test_stream_that_others_write_to_keeps_its_settings(headrace: Server) -> Non
 
 def test_input_is_acknowledged_once_its_rows_are_written(headrace: Server) -> None:
     with connect(headrace) as connection:
-        for n in range(1, 6):
-            connection.call("XADD", "in", f"{n}-0", "a", "b")
-        connection.call("XGROUP", "CREATE", "in", "g", "0")
-        connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "in", ">")
+        take_input(connection, 5)
         records = pa.RecordBatch.from_pydict({"n": [1, 2, 3], "_ack_id": ["1-0", "2-0", None]})
         writer(headrace, ackGroup="g", ackStream="in").write(iter([records]))
         assert connection.call("XPENDING", "in", "g")[0] == 3
+
+
+def test_input_of_rows_that_are_refused_is_acknowledged_only_if_they_are_there(headrace: Server) -> None:
+    ids = [f"{n}-0" for n in range(1, 9)]
+    records = pa.RecordBatch.from_pydict({"n": list(range(8)), "_id": ids, "_ack_id": ids})
+    explicit = writer(headrace, idMode="explicit", ackGroup="g", ackStream="in", pipeline=1)
+    with connect(headrace) as connection:
+        take_input(connection, 8)
+        explicit.write(iter([records.slice(0, 3)]))
+        connection.call("XGROUP", "SETID", "in", "g", "0")
+        connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "in", ">")
+        # 1-0 to 3-0 are refused and there, 4-0 is refused and lost.
+        connection.call("XADD", "s", "4-1", "n", "other")
+        with pytest.raises(PipelineError, match="the row is not in it"):
+            explicit.write(iter([records]))
+        assert connection.call("XPENDING", "in", "g")[0] == 8
+        explicit.write(iter([records.slice(0, 3)]))
+        assert connection.call("XPENDING", "in", "g")[:2] == [5, b"4-0"]
+
+
+def test_input_of_several_rows_is_acknowledged_after_the_last_of_them(headrace: Server) -> None:
+    def failing() -> Iterator[Any]:
+        yield pa.RecordBatch.from_pydict({"n": list(range(50)), "_ack_id": ["1-0"] * 5 + ["2-0"] * 45})
+        raise RuntimeError("the task was killed")
+
+    acknowledging = writer(headrace, ackGroup="g", ackStream="in", pipeline=2)
+    with connect(headrace) as connection:
+        take_input(connection, 2)
+        with pytest.raises(RuntimeError):
+            acknowledging.write(failing())
+        assert connection.call("XPENDING", "in", "g")[:2] == [1, b"2-0"]
+        rows = pa.RecordBatch.from_pydict({"n": list(range(60)), "_ack_id": ["1-0"] * 5 + ["2-0"] * 55})
+        acknowledging.write(iter([rows]))
+        assert connection.call("XPENDING", "in", "g")[0] == 0
+    assert sorted(numbers(headrace)) == list(range(60))
+
+
+def test_failure_to_acknowledge_names_the_group(headrace: Server) -> None:
+    records = pa.RecordBatch.from_pydict({"n": [1], "_ack_id": ["1-0"]})
+    with connect(headrace) as connection:
+        connection.call("SET", "in", "x")
+    with pytest.raises(Refused, match="option ackGroup g: the key holds no stream"):
+        writer(headrace, ackGroup="g", ackStream="in").write(iter([records]))
 
 
 def test_wrong_type_is_told(headrace: Server) -> None:
@@ -153,10 +300,7 @@ def test_overwriting_needs_leave_and_empties_the_stream(headrace: Server) -> Non
 
 def test_outcomes_settle_entries(server: Server) -> None:
     with connect(server) as connection:
-        for n in range(1, 7):
-            connection.call("XADD", "in", f"{n}-0", "a", "b")
-        connection.call("XGROUP", "CREATE", "in", "g", "0")
-        connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "in", ">")
+        take_input(connection, 6)
         outcomes = ["ack", "fail", "fatal", "silent", "retry:7", "ACK"]
         records = pa.RecordBatch.from_pydict(
             {"_stream": ["in"] * 6, "_id": [f"{n}-0" for n in range(1, 7)], "_outcome": outcomes}

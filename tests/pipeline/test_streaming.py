@@ -112,6 +112,7 @@ def test_overwriting_is_refused_without_leave(spark: Any, headrace: Server) -> N
     ("columns", "options", "message"),
     [
         (["id"], {}, "option stream is missing, and the rows have no column _stream"),
+        (["id", "'t' AS _stream"], {"stream": "out"}, "option stream and the column _stream both say where rows go"),
         (
             ["id", "array(id) AS a"],
             {"stream": "out"},

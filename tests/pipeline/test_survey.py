@@ -46,8 +46,6 @@ def test_positions_are_even_steps_with_their_counts(
 
 
 def test_a_user_who_may_not_write_is_measured_by_reading(connection: Connection, server: Server) -> None:
-    if server.is_headrace:
-        pytest.skip("this server has no users of its own")
     fill(connection, "s", 10)
     connection.call("ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@read", "+@connection")
     with Connection(Endpoint(port=server.port, username="reader", password="pw")) as reader:
