@@ -1,12 +1,17 @@
 """Every known difference between Headrace and Redis 8.10.2 that the compatibility tests meet, with its reason.
 
-A test that compares the two asks here before it fails. Nothing else may be different.
+A test that compares the two asks here before it fails, and the differential machine (`tests/differential`) before it
+sends anything. Nothing else may be different, and nothing else is left out. What depends on the clock alone, and is
+compared in all other respects, is in `tests/support/normalise.py`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+from support.normalise import MARK, Rule, mark_result, mark_unless, words_are
+from support.replies import Node
 
 
 @dataclass(frozen=True)
@@ -93,3 +98,155 @@ def is_known_difference(command: str, reply: bytes) -> bool:
 def log_alternatives(command: str) -> list[tuple[str, ...]]:
     """What Headrace may append for this command instead of what Redis appends."""
     return [item.records for item in LOG if item.command == command]
+
+
+# -- documentation -------------------------------------------------------------------------------
+
+DOCUMENTED_OTHERWISE = {
+    b"debug": "has arguments, which Redis leaves out, and is not marked as a system command",
+    b"monitor": "has a complexity, which Redis leaves out",
+    b"increx": "does not describe its arguments in prose",
+    b"lolwut": "has a complexity, which Redis leaves out",
+    b"xread": "has a complexity, which Redis leaves out",
+}
+"""Commands whose COMMAND DOCS differ in more than their wording."""
+
+# -- random sequences ----------------------------------------------------------------------------
+
+_OF_THE_SERVER = "tells of the server itself: its version, memory, clients"
+_MORE_COMMANDS = "Redis has more commands: tests/compat/test_command_table.py compares those that both have"
+_OWN_WORDS = "its words are our own: see the row"
+_TO_THE_DISK = "writes to the disk of the oracle, and ends with what else does so: tests/persistence, tests/server"
+_ELSEWHERE = "Redis would follow another server, or load code: that it is refused here is in scripts"
+
+LEFT_OUT = {
+    "ACL|LOG": "what is one entry depends on how long ago the last one was: dialogues and tests/commands/test_acl.py",
+    "BGREWRITEAOF": _TO_THE_DISK,
+    "BGSAVE": _TO_THE_DISK,
+    "CLIENT|KILL": "ends the connections of the machine itself: dialogues",
+    "CLIENT|LIST": "tells of every client, in the order of their coming: CLIENT INFO is sent instead",
+    "CLIENT|PAUSE": "holds back the questions of the machine itself: dialogues",
+    "CLIENT|REPLY": "silences the connection, which then cannot be told from one that hangs: in scripts instead",
+    "COMMAND": _MORE_COMMANDS,
+    "COMMAND|DOCS": "its prose is our own: tests/compat/test_command_table.py compares all else",
+    "COMMAND|LIST": _MORE_COMMANDS,
+    "DEBUG": "a subset of our own: see the row",
+    "INFO": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
+    "LATENCY|DOCTOR": _OWN_WORDS,
+    "LATENCY|HISTOGRAM": "tells how long commands took",
+    "LOLWUT": _OWN_WORDS,
+    "MEMORY|DOCTOR": _OWN_WORDS,
+    "MEMORY|MALLOC-STATS": "the words of an allocator",
+    "MEMORY|STATS": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
+    "MODULE|LIST": "a build of Redis may ship modules",
+    "MODULE|LOAD": _ELSEWHERE,
+    "MODULE|LOADEX": _ELSEWHERE,
+    "MODULE|UNLOAD": _ELSEWHERE,
+    "MONITOR": "repeats what everybody asks, the machine itself included: dialogues",
+    "REPLICAOF": _ELSEWHERE,
+    "SAVE": _TO_THE_DISK,
+    "SCRIPT|DEBUG": "takes the connection over; NO is refused by Redis while a reply is pending",
+    "SHUTDOWN": "ends the server",
+    "SLAVEOF": _ELSEWHERE,
+    "SLOWLOG|GET": "tells how long commands took",
+    "XIDMPRECORD": "records pairs that are already too old, which go whenever a server next looks",
+}
+"""Commands that are not sent, by the name of the row in the command table. Neither are those whose name ends in HELP:
+the lines are our own."""
+
+ADMIN_SENT = {
+    "ACL|DELUSER", "ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|LOAD", "ACL|SAVE", "ACL|SETUSER", "ACL|USERS",
+    "CLIENT|NO-EVICT", "CLIENT|UNBLOCK", "CLIENT|UNPAUSE", "CONFIG|GET", "CONFIG|RESETSTAT", "CONFIG|REWRITE",
+    "CONFIG|SET", "LATENCY|GRAPH", "LATENCY|HISTORY", "LATENCY|LATEST", "LATENCY|RESET", "SLOWLOG|LEN", "SLOWLOG|RESET",
+}  # fmt: skip
+"""Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before somebody has
+looked at it, as it might end the server."""
+
+SENT_ALONE = {
+    b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
+    b"HELLO": "its AUTH likewise",
+}
+"""Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another, nor
+while the client waits."""
+
+UNFAIR = {
+    r"ACL CAT .+": _MORE_COMMANDS,
+    r"COMMAND( INFO)?": _MORE_COMMANDS,
+    r"SET (?=.* GET\b).* IFD(EQ|NE) .*": "a digest that is none gets two replies: the old value, and then the error",
+    r"XAUTOCLAIM .* COUNT [0-9]{8,18}\b.*": "Redis reserves memory for COUNT results, or refuses for lack of it",
+    r"CONFIG GET (.* )?\*( .*)?": "Redis has more directives",
+    r"ACL SETUSER default .*": "locks everybody out, the machine itself included",
+    r"SCAN 0(?!( MATCH \S+)?( COUNT 100)( TYPE \S+)?$).*": "how many keys a call looks at is internal: scripts walk",
+    r"[PS]?UNSUBSCRIBE": "goes through what is subscribed in the order of a hash table",
+}
+"""Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test."""
+
+UNREACHED = {
+    ("ACL|LOAD", ""): "no server here has an ACL file: tests/server/test_users.py",
+    ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/test_users.py",
+    ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/test_configfile.py",
+    ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/test_latency.py",
+    ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace has not",
+    ("SCRIPT|KILL", ""): "no script runs while it is asked: tests/server",
+}
+"""Options (row, token) that are sent and never taken, with the reason; see `differential.reach`."""
+
+
+def is_unfair(request: tuple[object, ...]) -> bool:
+    """Whether the request is not to be sent."""
+    line = " ".join(word.decode("latin-1") if isinstance(word, bytes) else "?" for word in request)
+    return any(re.fullmatch(pattern, line, re.IGNORECASE | re.DOTALL) for pattern in UNFAIR)
+
+
+REMOVALS = {b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"MAXLEN", b"MINID"}
+"""Words by which entries go, and with them nodes: from then on Redis' tree has the shape of its history. See the row
+XINFO STREAM."""
+TREE_SHAPE = re.compile(rb"(radix-tree-nodes\r\n):\d+")
+
+CLIENT_INTERNALS = re.compile(
+    rb"((?:^|[ :])(?:id|addr|laddr|fd|age|idle|qbuf|qbuf-free|argv-mem|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|redir|"
+    rb"io-thread|tot-net-in|tot-net-out|tot-cmds|read-events|avg-pipeline-len-sum|avg-pipeline-len-cnt)=)(?!-1)\S*"
+)
+"""Fields of a line about a client. A client that redirects to nobody has -1."""
+
+
+def _client(node: Node, _: list[bytes]) -> Node:
+    return Node(node.kind, CLIENT_INTERNALS.sub(rb"\1" + MARK, node.value)) if node.value else node
+
+
+def _length(node: Node, _: list[bytes]) -> Node:
+    return Node(node.kind, b"%d random digits" % len(node.value)) if node.value else node
+
+
+def _encoding_of_string(node: Node, _: list[bytes]) -> Node:
+    return Node(node.kind, b"a string's") if node.value in (b"int", b"embstr", b"raw") else node
+
+
+def _payload_of_stream(node: Node, _: list[bytes]) -> Node:
+    is_string = not node.value or node.value[0] == 0
+    return node if is_string else Node(node.kind, b"a stream's")
+
+
+def _both(node: Node, _: list[bytes]) -> Node:
+    return Node(node.kind, [mark_unless(child) for child in node.value]) if node.value else node
+
+
+INTERNAL = [
+    Rule("random", words_are(b"ACL", b"GENPASS"), _length),
+    Rule("how many commands there are", words_are(b"COMMAND", b"COUNT"), mark_result),
+    Rule("number and place of the connection, its buffers and times", words_are(b"CLIENT", b"INFO"), _client),
+    Rule("of deleted entries Redis keeps the places: what RESTORE makes of it is compared", words_are(b"DUMP"),
+         _payload_of_stream),
+    Rule("the clock", words_are(b"LASTSAVE"), mark_result),
+    Rule("sizes are those of another language", words_are(b"MEMORY", b"USAGE"), mark_result),
+    Rule("of a string Redis tells how it came about, not only what it is", words_are(b"OBJECT", b"ENCODING"),
+         _encoding_of_string),
+    Rule("the clock, and of strings nothing: see the row", words_are(b"OBJECT", b"IDLETIME"), mark_result),
+    Rule("a request that EXEC runs keeps its words until the end", words_are(b"OBJECT", b"REFCOUNT"), mark_result),
+    Rule("random, but for there being a key", words_are(b"RANDOMKEY"), mark_result),
+    Rule("Redis counts what it would have sent to replicas", words_are(b"ROLE"),
+         lambda node, _: Node(node.kind, [node.value[0], mark_unless(node.value[1]), *node.value[2:]])),
+    Rule("how many commands were slow", words_are(b"SLOWLOG", b"LEN"), mark_result),
+    Rule("the clock", words_are(b"TIME"), _both),
+]  # fmt: skip
+"""Reply parts that random sequences do not compare, though the rest of the reply is."""

@@ -59,6 +59,8 @@ COUNTS = {
     "OBJECT ENCODING k": ((1, 0), (0, 1)),
     "OBJECT REFCOUNT k": ((1, 0), (0, 1)),
     "OBJECT IDLETIME k": ((1, 0), (0, 1)),
+    "LCS s none": ((1, 1), (0, 2)),
+    "LCS none s": ((1, 1), (0, 2)),
     "DEL k": ((0, 0), (0, 0)),
     "KEYS *": ((0, 0), (0, 0)),
     "SCAN 0": ((0, 0), (0, 0)),

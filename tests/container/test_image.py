@@ -81,6 +81,13 @@ def test_what_was_written_is_there_in_the_next_container(start: StartContainer, 
         assert wire.ask("XLEN", "s") == 1
 
 
+def test_a_container_that_is_killed_leaves_no_process(start: StartContainer) -> None:
+    container = start()
+    entry = Path(f"/proc/{container.entry_pid}")
+    container.kill()
+    assert not entry.exists() or "Z (zombie)" in (entry / "status").read_text()
+
+
 def test_a_stop_is_in_time_while_clients_are_blocked(start: StartContainer, port: int) -> None:
     container = start()
     with Wire(port) as waiting:

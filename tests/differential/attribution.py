@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from compat.differences import INTERNAL
 from differential.side import is_push
 from support.normalise import normalise
 from support.replies import Node, parse, render
@@ -60,26 +61,30 @@ def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
     node = parse(frame)
     if _word(argv) == b"EXEC" and node.kind == b"*" and node.value and ran:
         found, _ = _paired(node, ran)
-        changed = [parse(normalise(render(child), each)) if each else child for child, each in found]
+        changed = [parse(normalise(render(child), each, INTERNAL)) if each else child for child, each in found]
         return render(Node(node.kind, changed))
-    return normalise(frame, argv)
+    return normalise(frame, argv, INTERNAL)
 
 
 def _paired(node: Node, ran: list[Argv]) -> tuple[list[tuple[Node, Argv]], list[Argv]]:
     """EXEC's replies, each with the request it answers, and the requests whose replies are still to come.
 
-    Redis announces a reply for each request. UNSUBSCRIBE and its kin have several: they take the places of others,
-    which follow by themselves. Their own have nothing to normalise.
+    Redis announces a reply for each request. UNSUBSCRIBE and its kin have one for each channel, or an error: they take
+    the places of others, which follow by themselves. Their own have nothing to normalise.
     """
     found: list[tuple[Node, Argv]] = []
     left = deque(ran)
+    told_count = 0
     for child in node.value if node.kind == b"*" and node.value else ():
-        if _is_subscription(child):
-            found.append((child, []))
+        if not _is_subscription(child):
+            found.append((child, left.popleft() if left else []))
+            told_count = 0
             continue
-        while left and _word(left[0]).lower() in SUBSCRIPTIONS:
+        found.append((child, []))
+        told_count += 1
+        if left and told_count == len(left[0]) - 1:
             left.popleft()
-        found.append((child, left.popleft() if left else []))
+            told_count = 0
     return found, [each for each in left if found and _word(each).lower() not in SUBSCRIPTIONS]
 
 

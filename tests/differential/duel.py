@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 import time
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
-from compat.differences import is_known_difference
+from compat.differences import REMOVALS, SENT_ALONE, TREE_SHAPE, is_known_difference
 from differential.attribution import Argv, Attribution, comparable
 from differential.grammar import Request
-from differential.left_out import SENT_ALONE
 from differential.reach import Reach
 from differential.side import CLOSED, Frames, Side
 from differential.values import CLIENTS
 from support.comparison import first_difference
 from support.lines import quote
-from support.normalise import normalise
+from support.normalise import agree, normalise
+from support.replies import parse, render
 
 BATCH_STEPS_MAX = 8
 """A batch ends at the latest after so many steps."""
@@ -29,11 +29,8 @@ PATIENCE_S = 5.0
 IMPATIENCE_S = 0.1
 """The same while a failure is made smaller, which takes hundreds of attempts."""
 
-REMOVALS = {b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"MAXLEN", b"MINID"}
-"""Words by which entries go, and with them nodes: from then on Redis' tree has the shape of its history."""
-TREE_SHAPE = re.compile(rb"(radix-tree-nodes\r\n):\d+")
-
 Step = tuple[str, Request]
+PATTERN_MESSAGE = re.compile(rb"[*>]4\r\n\$8\r\npmessage\r\n")
 ENDS_OF_TRANSACTIONS = (b"EXEC", b"DISCARD", b"RESET")
 
 
@@ -61,6 +58,8 @@ class Duel:
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
         self._queuing: set[str] = set()
+        self._has_removed = False
+        """Entries may have gone."""
 
     def step(self, client: str, request: Request) -> None:
         """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""
@@ -111,11 +110,13 @@ class Duel:
 
     def _compare(self, client: str, ours: list[bytes], theirs: list[bytes]) -> None:
         attribution = self._attributions[client]
+        ours, theirs = _by_pattern(ours), _by_pattern(theirs)
         for our_frame, their_frame in zip_longest(ours, theirs, fillvalue=b"(nothing)\r\n"):
             known = their_frame if their_frame != b"(nothing)\r\n" else our_frame
             argv, ran = attribution.arrived(known) if known != CLOSED else ([], [])
             if known != CLOSED:
                 self.reach.answered(argv, ran, known)
+                self._has_removed = self._has_removed or (known[:1] != b"-" and _may_remove([argv, *ran]))
             if our_frame == their_frame:
                 continue
             try:
@@ -124,7 +125,7 @@ class Duel:
                 seen = [our_frame, their_frame]  # not of the usual shape, or no reply at all
             seen = self._without_shapes(seen)
             line = b" ".join(argv).decode("latin-1")
-            if seen[0] != seen[1] and not is_known_difference(line, our_frame):
+            if not agree(*seen) and not is_known_difference(line, our_frame):
                 self._fail(f"{client}> {quote(argv)}", *seen)
 
     def _compare_states(self) -> None:
@@ -135,12 +136,12 @@ class Duel:
                 self._fail("keys at the end", quote(ours_asked).encode(), quote(theirs_asked).encode())
             if ours != theirs:
                 seen = self._without_shapes([normalise(frame, ours_asked) for frame in (ours, theirs)])
-                if seen[0] != seen[1]:
+                if not agree(*seen):
                     self._fail(f"at the end: {quote(ours_asked)}", *seen)
 
     def _without_shapes(self, frames: list[bytes]) -> list[bytes]:
         """Without what is known to differ once entries have gone (compatibility.md, `XINFO STREAM`)."""
-        if not any(word.upper() in REMOVALS for _, argv in self._sent for word in argv):
+        if not self._has_removed:
             return frames
         return [TREE_SHAPE.sub(rb"\1:<n>", frame) for frame in frames]
 
@@ -157,6 +158,27 @@ class Duel:
                 speaker = client
             lines.append(quote(argv))
         return "\n".join(lines)
+
+
+def _by_pattern(frames: list[bytes]) -> list[bytes]:
+    """Where several patterns of a client fit one message, it comes for each of them, in the order of a hash table."""
+    ordered: list[bytes] = []
+    for message, group in groupby(frames, _message_of):
+        copies = list(group)
+        ordered += sorted(copies) if message else copies
+    return ordered
+
+
+def _message_of(frame: bytes) -> bytes:
+    """Channel and message of what came for a pattern; empty for anything else."""
+    if not PATTERN_MESSAGE.match(frame):
+        return b""
+    _, _, channel, message = parse(frame).value
+    return render(channel) + render(message)
+
+
+def _may_remove(requests: list[Argv]) -> bool:
+    return any(word.upper() in REMOVALS for argv in requests for word in argv)
 
 
 def _counts(frames: Frames) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from differential.left_out import is_left_out
+from compat.differences import ADMIN_SENT, LEFT_OUT
 from differential.values import (
     BY_NAME,
     BY_TYPE,
@@ -20,7 +20,7 @@ from differential.values import (
     Token,
 )
 from headrace.commands import registry
-from headrace.commands.table import TABLE, Argument, Row
+from headrace.commands.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
 
@@ -34,26 +34,31 @@ ONE_IN_BENT = 10
 """One request of so many is bent."""
 
 
-def rows() -> list[Row]:
-    """Every row that is sent: containers only by their subcommands."""
-    found: list[Row] = []
-    for row in TABLE.values():
-        found += [sub for sub in row.subcommands.values() if not is_left_out(sub)]
-        if row.handler is not None and not is_left_out(row):
-            found.append(row)
-    return found
+ABOUT_REQUESTS = {"COMMAND|GETKEYS", "COMMAND|GETKEYSANDFLAGS"}
+"""Commands whose argument is a request."""
 
 
-ROWS = rows()
+def is_left_out(row: Row) -> bool:
+    """Whether the machine does not send this command."""
+    is_new = row.flags & Flag.ADMIN and row.name not in ADMIN_SENT
+    return bool(is_new) or row.name.endswith("|HELP") or row.name in LEFT_OUT
+
+
+ROWS = [row for row in all_rows() if row.handler is not None and not is_left_out(row)]
+"""Every row that is sent: containers only by their subcommands."""
 _WEIGHTS = [WEIGHTS.get(row.group, 1) for row in ROWS]
 
 
-def draw_request(rnd: Random) -> Request:
-    """One request to any command of the table."""
-    (row,) = rnd.choices(ROWS, _WEIGHTS)
+def draw_request(rnd: Random, row: Row | None = None) -> Request:
+    """One request to this command of the table, or to any that is sent."""
+    if row is None:
+        (row,) = rnd.choices(ROWS, _WEIGHTS)
     words: list[Token] = [word.encode() for word in row.name.split("|")]
-    for argument in row.arguments:
-        words += _argument(rnd, argument)
+    if row.name in ABOUT_REQUESTS:
+        words += draw_request(rnd)
+    else:
+        for argument in row.arguments:
+            words += _argument(rnd, argument)
     if rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.
         words = [b"0" if isinstance(word, ClientId) else word for word in _bend(rnd, words)]

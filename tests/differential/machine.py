@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from random import Random
 
+from compat.differences import is_unfair
 from differential.duel import Step
 from differential.grammar import Request, draw_request
-from differential.left_out import is_unfair
 from differential.values import CLIENTS
 
 STEPS_COUNT = 60
@@ -30,8 +30,15 @@ POPULATED: list[Request] = [
     (b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"3", b"STREAMS", b"s", b">"),
 ]
 """What most sequences begin with: something to hit."""
+LONG_IDLE: list[Request] = [
+    *POPULATED,
+    (b"XCLAIM", b"s", b"g", b"c", b"0", b"1-1", b"2-1", b"IDLE", b"50000000", b"JUSTID"),
+]
+"""The same, where it shows whether a request begins the idle time anew."""
 OPENINGS: list[list[Step]] = [
     [],
+    [(CLIENTS[0], request) for request in LONG_IDLE],
+    [("c", (b"PSUBSCRIBE", b"__key*")), *((CLIENTS[0], request) for request in LONG_IDLE)],
     [(CLIENTS[0], request) for request in POPULATED],
     [(CLIENTS[0], request) for request in POPULATED],
     *(
@@ -39,7 +46,8 @@ OPENINGS: list[list[Step]] = [
         for option in (b"OPTIN", b"OPTOUT")
     ),
 ]
-"""How a sequence may begin. CLIENT CACHING is for clients that track by opting in or out."""
+"""How a sequence may begin. CLIENT CACHING is for clients that track by opting in or out. Events are always on, and
+heard by whoever subscribes."""
 
 
 def draw_sequence(seed: int, number: int) -> list[Step]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from compat.differences import UNREACHED
 from differential.grammar import ROWS
-from differential.left_out import UNREACHED
 from headrace.commands.lookup import named_row
 from headrace.commands.table import Argument
 from support.replies import Node, parse

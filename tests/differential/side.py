@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import select
 
-from differential.values import CLIENTS, WORDS, ClientId, Dump, Payload, Token
+from differential.values import CLIENTS, LOADED_SCRIPT, WORDS, ClientId, Dump, Duration, Payload, Token
 from support.replies import Incomplete, Node, frame_end, parse
 from support.servers import Server
 from support.wire import RECEIVE_SIZE, encode
@@ -19,8 +19,8 @@ RESP3_CLIENTS = ("b",)
 CLOSED = b"(closed)\r\n"
 """Stands for the end of a connection among its replies."""
 SYNC = b"--sync--"
-DATABASES_COUNT = 3
-"""Databases whose keys are compared at the end."""
+DATABASES = (0, 1, 2, 15)
+"""Those that requests name: their keys are compared at the end."""
 GROUPS = (b"g", b"h")
 
 Frames = dict[str, list[bytes]]
@@ -87,6 +87,7 @@ class Side:
         assert self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0") == b"+OK\r\n"
         self.clients: dict[str, Connection] = {}
         self.payloads: list[bytes] = []
+        self._durations_count = 0
         self._poll = select.poll()
         self._names: dict[int, str] = {}
 
@@ -98,6 +99,7 @@ class Side:
 
     def begin(self, waiting: set[str]) -> None:
         """An empty server, and clients as new; those that may still be waiting for something are replaced."""
+        self._durations_count = 0
         for name in CLIENTS:
             if name in self.clients and (name in waiting or not self.clients[name].renew()):
                 self._disconnect(name)
@@ -107,11 +109,15 @@ class Side:
         self.control.call("ACL", "DELUSER", *users)
         for request in (
             [b"FLUSHALL"],
+            [b"SCRIPT", b"FLUSH"],
             [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
             [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
+            [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
         ):
             reply = self.control.call(*request)
             assert reply == b"+OK\r\n", (request, reply)
+        # Else few sequences run a script by its digest.
+        self.control.call("SCRIPT", "LOAD", LOADED_SCRIPT)
 
     def _connect(self, name: str) -> None:
         connection = self.clients[name] = Connection(self.server, name)
@@ -135,6 +141,9 @@ class Side:
             return b"%d" % self.clients[word.client].id
         if isinstance(word, Payload):
             return self.payloads[word.number]
+        if isinstance(word, Duration):
+            self._durations_count += 1
+            return word.take(self._durations_count)
         if isinstance(word, Dump):
             return bytes(parse(self.control.call("DUMP", word.key)).value or b"")
         return word
@@ -155,12 +164,12 @@ class Side:
     def state(self) -> list[tuple[list[bytes], bytes]]:
         """Everything that can be asked about every key: (request, raw reply)."""
         requests: list[list[bytes]] = []
-        for index in range(DATABASES_COUNT):
+        for index in DATABASES:
             requests += [[b"SELECT", b"%d" % index], [b"KEYS", b"*"]]
         replies = self._ask_all(requests)
         questions: list[list[bytes]] = []
-        for index in range(DATABASES_COUNT):
-            keys = sorted(child.value for child in parse(replies[2 * index + 1]).value)
+        for index, names in zip(DATABASES, replies[1::2], strict=True):
+            keys = sorted(child.value for child in parse(names).value)
             if keys:
                 questions.append([b"SELECT", b"%d" % index])
             for key in keys:
@@ -178,6 +187,7 @@ def _questions(key: bytes) -> list[list[bytes]]:
     return [
         [b"TYPE", key],
         [b"PTTL", key],
+        [b"PEXPIRETIME", key],
         [b"GET", key],
         [b"XRANGE", key, b"-", b"+"],
         [b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"],

@@ -39,7 +39,21 @@ class Payload:
     number: int
 
 
-Token = bytes | ClientId | Dump | Payload
+@dataclass(frozen=True)
+class Duration:
+    """How far ahead something lies, in units of which `second` make a second: never twice the same in a sequence.
+
+    Whether `EXPIRE GT` takes the same duration once more depends on whether a millisecond has passed.
+    """
+
+    second: int
+
+    def take(self, number: int) -> bytes:
+        """The duration that is the `number`th of its sequence: 11 to 39 hours in steps of 100 s, up and down."""
+        return b"%d" % ((40_000 + number * 389 % 1009 * 100) * self.second)
+
+
+Token = bytes | ClientId | Dump | Payload | Duration
 
 INT64_MAX = b"9223372036854775807"
 INT64_OVERFLOW = b"9223372036854775808"
@@ -59,8 +73,8 @@ PATTERNS: list[Token] = [b"*", b"s", b"[st]*", b"?", b"s\\*", b"[^s]", b"", b"n?
 WORDS: list[Token] = [b"x", b"foo", b"a b", b"\xff\x00", b"", b"y" * 70]
 NUMERIC_STRINGS: list[Token] = [b"1", b"-7", b"hello", b"", b"0.5", INT64_MAX, b"z" * 60, b"\r\n\x00\xff"]
 
-FAR_SECONDS: list[Token] = [b"50000", b"40000"]
-FAR_MS: list[Token] = [b"50000000", b"40000000"]
+FAR_SECONDS: list[Token] = [Duration(1)]
+FAR_MS: list[Token] = [Duration(1000)]
 FAR_UNIX_SECONDS: list[Token] = [b"4102444800", b"4102444801", b"1"]
 FAR_UNIX_MS: list[Token] = [b"4102444800000", b"4102444800001", b"1", b"1700000000000"]
 ODD_TIMES: list[Token] = [
@@ -73,6 +87,8 @@ DIGESTS: list[Token] = [b"%016x" % xxh3_64_intdigest(value) for value in (b"x", 
 
 ODD_MS: list[Token] = [each for each in ODD_TIMES if each != b"9223372036854775"]
 """As a number of milliseconds from now that one is taken, and ends so far ahead that nobody sees a clock in it."""
+REFUSED_MS: list[Token] = [each for each in ODD_MS if each != b"9223370000000000000"]
+"""What is taken may not come twice (see Duration), and the time at which it ends is near no clock."""
 
 
 def _digest(script: Token) -> Token:
@@ -80,8 +96,9 @@ def _digest(script: Token) -> Token:
     return sha1(script).hexdigest().encode()
 
 
+LOADED_SCRIPT = b"return {KEYS, ARGV}"
 SCRIPTS: list[Token] = [
-    b"return {KEYS, ARGV}",
+    LOADED_SCRIPT,
     b"return redis.call('XADD', KEYS[1] or 's', '12-1', 'by', ARGV[1] or 'script')",
     b"return redis.call('XREADGROUP', 'GROUP', 'g', ARGV[1] or 'c', 'STREAMS', KEYS[1] or 's', '>')",
     b"redis.setresp(3) return redis.call('XRANGE', KEYS[1] or 's', '-', '+')",
@@ -98,6 +115,7 @@ ODD_SCRIPTS: list[Token] = [
 BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "client-id": ([ClientId(client) for client in CLIENTS], [b"0", b"-1", b"x", INT64_MAX]),
     "clientname": ([b"ann", b"bob"], WORDS),
+    "command-name": ([b"XADD", b"get", b"xinfo", b"XINFO|STREAM", b"client|id"], [b"nosuch", b"xinfo|nosuch", b""]),
     "connection-name": ([b"ann", b"bob"], WORDS),
     "consumer": ([b"c", b"d", b"e"], [b"", b"\xfe"]),
     "cursor": ([b"0"], [b"x", b"-1", b""]),
@@ -123,7 +141,7 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "lastid": (ENTRY_IDS, ODD_IDS),
     "lowerbound": ([b"-10", b"0", b"7", b"0.5"], ODD_INTEGERS),
     "max-deleted-id": (ENTRY_IDS, ODD_IDS),
-    "milliseconds": (FAR_MS, ODD_MS),
+    "milliseconds": (FAR_MS, REFUSED_MS),
     "min-idle-time": ([b"0", b"0", b"50000000"], ODD_MS),
     "ms": ([b"0", b"50000000"], ODD_MS),
     "numkeys": ([b"0", b"1", b"1", b"2"], ODD_INTEGERS),
@@ -150,7 +168,7 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "stream-id": (ENTRY_IDS, ODD_IDS),
     "threshold": ([b"0", b"1", b"2", b"3", b"3-1", b"5"], [*ODD_INTEGERS, *ODD_IDS]),
     "timeout": ([b"0", b"50000000"], ODD_INTEGERS),
-    "ttl": ([b"0", *FAR_MS], ODD_MS),
+    "ttl": ([b"0", *FAR_MS], REFUSED_MS),
     "type": ([b"stream", b"string"], [b"list", b"nosuch", b""]),
     "unix-time-milliseconds": (FAR_UNIX_MS, ODD_TIMES),
     "unix-time-seconds": (FAR_UNIX_SECONDS, ODD_TIMES),

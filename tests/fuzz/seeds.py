@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from headrace.persistence.checksum import with_checksums
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import write_file
 from headrace.store.image import keys_now
@@ -84,7 +85,10 @@ def _payloads() -> list[bytes]:
 
 def _logs() -> list[bytes]:
     records = [encode(split(line)) for line in ("SELECT 0", *LINES[:3], *LINES[3:5], "XDEL s 1-1", "DEL t")]
-    return [b"".join(records), b"".join([*records, encode(["MULTI"]), *records[1:3], encode(["EXEC"])]), records[1]]
+    grouped = [*records, encode(["MULTI"]), *records[1:3], encode(["EXEC"])]
+    blocks = [b"".join(records[:3]), b"#TS:1700000000\r\n" + b"".join(records[3:]), b"".join(grouped)]
+    checked = b"".join(with_checksums(blocks))
+    return [b"".join(records), b"".join(grouped), records[1], checked, checked + blocks[0], _files()[0] + blocks[0]]
 
 
 _MAKERS = {

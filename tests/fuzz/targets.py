@@ -7,8 +7,12 @@ findings: they are what it says to a person.
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from errno import ENOMEM
 
 from headrace.commands.lookup import named_row
 from headrace.commands.table import Flag
@@ -18,13 +22,27 @@ from headrace.persistence.rdb.file import FileReader
 from headrace.protocol.reader import RequestReader
 from headrace.server.config import Config
 from headrace.server.configfile import ConfigError, load_text
+from headrace.store.database import Value
 from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
 from support.crash_world import FOLDER, SimulatedServer, new_config
+from support.digest import Digest, digest_of, stream_digest
 from support.inprocess import START_MS, Clock, Rig
 from support.simulated_disk import Inode, SimulatedDisk
 from support.stepping import SteppingExecutor
 
 Target = Callable[[bytes], None]
+
+KEY = b"k"
+QUESTIONS = (
+    [b"XRANGE", KEY, b"-", b"+"],
+    [b"XREVRANGE", KEY, b"+", b"-", b"COUNT", b"3"],
+    [b"XINFO", b"STREAM", KEY, b"FULL", b"COUNT", b"0"],
+    [b"XINFO", b"GROUPS", KEY],
+    [b"MEMORY", b"USAGE", KEY],
+    [b"COPY", KEY, b"copy"],
+)
+"""Of every stream that was read."""
 
 
 class Finding(AssertionError):
@@ -35,8 +53,19 @@ class _Alarm(logging.Handler):
     """An internal error that the server survived is a finding all the same."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.ERROR and record.exc_info:
-            raise Finding(record.getMessage()) from record.exc_info[1]
+        if record.levelno >= logging.ERROR:
+            raise Finding(record.getMessage()) from sys.exc_info()[1]
+
+
+@contextmanager
+def _alarmed() -> Iterator[None]:
+    logger = logging.getLogger("headrace.commands.calls")
+    alarm = _Alarm()
+    logger.addHandler(alarm)
+    try:
+        yield
+    finally:
+        logger.removeHandler(alarm)
 
 
 def resp(data: bytes) -> None:
@@ -54,47 +83,108 @@ def _read(pieces: list[bytes]) -> tuple[list[list[bytes]], bytes | None, bool]:
     return requests, None if reader.error is None else reader.error.wire_text, reader.dropped
 
 
+@dataclass
+class Tally:
+    """What became of the requests of `commands`, by the name of the row."""
+
+    executed: Counter[str] = field(default_factory=Counter)
+    """Given to the dispatcher."""
+    accepted: Counter[str] = field(default_factory=Counter)
+    """Answered by something other than an error, or made to wait."""
+    idle_inputs_count: int = 0
+    """Inputs of which nothing was executed."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.executed.total()} requests to {len(self.executed)} commands executed, {self.accepted.total()} to "
+            f"{len(self.accepted)} accepted; of {self.idle_inputs_count} inputs nothing was run"
+        )
+
+
+tally = Tally()
+
+
 def commands(data: bytes) -> None:
-    """Requests of any words: every one is answered or waits, no handler breaks, and the dataset stays sound."""
+    """Requests of any words: every one is answered or waits, no handler breaks, and the dataset stays sound.
+
+    Requests to commands with the flag `admin` are passed over: they end this process, write to its disk, open ports,
+    change its folder. Who may run them owns the server anyway.
+    """
     rig = Rig()
-    logger = logging.getLogger("headrace.commands.calls")
-    alarm = _Alarm()
-    logger.addHandler(alarm)
-    try:
+    is_idle = True
+    with _alarmed():
         caller = rig.connect()
         for request in RequestReader().feed(data):
             row = named_row(request) if request and request[0] else None
-            if row is None or row.flags & Flag.ADMIN or caller.client.blocked is not None:
+            if row is None or row.flags & Flag.ADMIN:
                 continue
+            if caller.client.blocked is not None or caller.client.close_after_reply:
+                caller = rig.connect()
             rig.dispatcher.execute(caller.session, [request], rig.clock())
-            caller.output()
-    finally:
-        logger.removeHandler(alarm)
+            reply = caller.output()
+            is_idle = False
+            tally.executed[row.name] += 1
+            if not reply.startswith((b"-", b"!")):
+                tally.accepted[row.name] += 1
+    tally.idle_inputs_count += is_idle
     for db in rig.server.store.databases:
         db.check()
 
 
 def rdb(data: bytes) -> None:
-    """A file is read, or refused with a reason."""
+    """A file is read, or refused with a reason; a value that is read is sound, and serves."""
     try:
-        for _ in FileReader((data,), StreamLimits(), now_ms=START_MS, drops_expired=False, skips_foreign=True):
-            pass
+        for key in FileReader((data,), StreamLimits(), now_ms=START_MS, drops_expired=False, skips_foreign=True):
+            _use(key.value)
     except RdbError:
         return
 
 
 def restore(data: bytes) -> None:
-    """A serialized value is read, or refused."""
+    """A serialized value is read, or refused; what is read is sound, and serves."""
     if len(data) < payload.FOOTER_SIZE + 1:
         return
     try:
-        payload.restore(data, StreamLimits(), now_ms=START_MS)
+        value = payload.restore(data, StreamLimits(), now_ms=START_MS)
     except RdbError:
         return
+    _use(value)
+
+
+def _use(value: Value) -> None:
+    """A stream that was read answers whatever may be asked, is what is dumped of it, and can be emptied."""
+    if not isinstance(value, Stream):
+        return
+    value.check()
+    again = payload.restore(payload.dump(value, now_ms=START_MS), value.limits, now_ms=START_MS)
+    assert isinstance(again, Stream)
+    again.check()
+    if stream_digest(again) != stream_digest(value):
+        raise Finding("what was read, dumped and read again is another stream")
+    requests = list(QUESTIONS)
+    for name in value.groups:
+        requests += (
+            [b"XPENDING", KEY, name, b"-", b"+", b"100"],
+            [b"XINFO", b"CONSUMERS", KEY, name],
+            [b"XREADGROUP", b"GROUP", name, b"c", b"STREAMS", KEY, b">"],
+            [b"XAUTOCLAIM", KEY, name, b"d", b"0", b"-"],
+            [b"XREADGROUP", b"GROUP", name, b"d", b"STREAMS", KEY, b"0"],
+        )
+    rig = Rig()
+    db = rig.server.store.databases[0]
+    db.put(KEY, value)
+    caller = rig.connect()
+    with _alarmed():
+        for request in (*requests, [b"XTRIM", KEY, b"MAXLEN", b"0"]):
+            rig.dispatcher.execute(caller.session, [request], rig.clock())
+            if not caller.output():
+                raise Finding(f"no answer to {request}")
+            db.check()
 
 
 def aof(data: bytes) -> None:
-    """A log is loaded, cut or refused; what was loaded is sound, and loads again to the same."""
+    """A log is loaded, cut or refused; what was loaded is sound, and loads again to the same. It may begin with an RDB
+    file, as a base does."""
     folder = f"{FOLDER}/appendonlydir"
     disk = SimulatedDisk(
         {
@@ -104,14 +194,25 @@ def aof(data: bytes) -> None:
             f"{folder}/appendonly.aof.1.incr.aof": Inode(data),
         }
     )
+    try:
+        found = _load(disk)
+    except (LogError, OSError) as error:
+        if isinstance(error, OSError) and error.errno == ENOMEM:
+            raise
+        return
+    if _load(disk.after_kill()) != found:
+        raise Finding("loaded twice, the log gives two states")
+
+
+def _load(disk: SimulatedDisk) -> Digest:
+    """What a server finds on this disk, which it may repair. Raises LogError, OSError."""
     executor = SteppingExecutor()
     try:
         server = SimulatedServer(new_config(b"no"), Clock(), disk, executor)
         server.load_now()
         for db in server.store.databases:
             db.check()
-    except (LogError, OSError):
-        return
+        return digest_of(server.store)
     finally:
         executor.shutdown(cancel_futures=True)
 
@@ -141,36 +242,11 @@ MEMORY_PER_BYTE_MAX = {"resp": 64, "commands": 512, "rdb": 512, "restore": 512, 
 size; where requests are run, each of them makes objects. See MEMORY_FIXED."""
 MEMORY_FIXED = {
     "resp": 1 << 16,
-    "commands": 1 << 19,
+    "commands": 1 << 21,
     "rdb": 1 << 16,
     "restore": 1 << 16,
     "aof": 1 << 19,
     "config": 1 << 16,
 }
 """What a target may take for an empty input, by target: where requests are run or a log is loaded, a server with all
-its databases."""
-
-
-def mutate(seeds: list[bytes], rnd: random.Random) -> bytes:
-    """Something that is nearly one of the seeds."""
-    data = bytearray(rnd.choice(seeds))
-    for _ in range(rnd.choice((1, 1, 2, 4, 8))):
-        place = rnd.randrange(len(data) + 1)
-        kind = rnd.randrange(7)
-        if kind == 0 and data:
-            data[place % len(data)] = rnd.randrange(256)
-        elif kind == 1 and data:
-            data[place % len(data)] ^= 1 << rnd.randrange(8)
-        elif kind == 2:
-            del data[place : place + rnd.choice((1, 1, 2, 8, 64))]
-        elif kind == 3:
-            data[place:place] = rnd.choice((b"\r\n", b"0", b"-1", b"$", b"*", b"\xff", b"9223372036854775808", b"\x00"))
-        elif kind == 4:
-            other = rnd.choice(seeds)
-            start = rnd.randrange(len(other) + 1)
-            data[place:place] = other[start : start + rnd.choice((4, 16, 64))]
-        elif kind == 5:
-            data[place:place] = data[place : place + rnd.choice((1, 8, 32))]
-        else:
-            del data[place:]
-    return bytes(data)
+its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made."""

@@ -8,23 +8,68 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from fuzz.fuzzer import STATUS, fuzz, measure, run
+from fuzz.fuzzer import can_be_guided, can_watch, fuzz, measure, report, run
+from fuzz.inputs import ROWS, new_input
 from fuzz.seeds import seeds_of
-from fuzz.targets import TARGETS, Finding, resp
+from fuzz.targets import TARGETS, Finding, Tally, resp
 from headrace.protocol.reader import RequestReader
 
 SECONDS = float(os.environ.get("HEADRACE_TEST_FUZZ_SECONDS", "2"))
 FRAMES_COUNT = int(os.environ.get("HEADRACE_TEST_FUZZ_FRAMES", "200000"))
 SEED = int(os.environ.get("HEADRACE_TEST_FUZZ_SEED", "1"))
+GUIDED_S_MIN = 10.0
+"""In less time, watching the branches is not worth what it takes to begin with it."""
+NOISE = ("#", "INFO:", "WARNING:")
+"""How lines begin that tell of each step of libFuzzer."""
+TESTS = Path(__file__).parents[1]
 PIPELINE_FRAMES = 500
+INPUTS_COUNT = 300
+COMMANDS_SHARE_MIN = 0.7
+"""Share of the commands that so many inputs have accepted at least once."""
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_input_is_a_finding(target: str) -> None:
-    print(f"\n{target}: {fuzz(target, SECONDS, SEED)} inputs, seed {SEED}")
+def test_no_input_is_a_finding(target: str, tmp_path: Path) -> None:
+    if SECONDS >= GUIDED_S_MIN and os.environ.get("HEADRACE_REQUIRE_ORACLE"):
+        assert can_be_guided(), "what may skip nothing has atheris: install the extra `fuzz`"
+    if can_be_guided() and SECONDS >= GUIDED_S_MIN:
+        print(f"\n{target}, guided by coverage, seed {SEED}: {fuzz_guided(target, tmp_path)}")
+    else:
+        print(f"\n{target}, mutated seeds, seed {SEED}: {fuzz(target, SECONDS, SEED)} inputs", report(target))
+
+
+def fuzz_guided(target: str, folder: Path) -> str:
+    """In a process of its own, whose modules are watched from their import on; how far it came."""
+    words = [sys.executable, "-m", "fuzz", target, "--seconds", str(SECONDS), "--seed", str(SEED)]
+    ended = subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    lines = (ended.stdout + ended.stderr).splitlines()
+    assert ended.returncode == 0, "\n".join([f"in {folder}:", *(line for line in lines if not line.startswith(NOISE))])
+    told = [line for line in lines if " requests to " in line][-1:]
+    return "; ".join([line for line in lines if "\tDONE " in line] + told)
+
+
+def test_most_inputs_of_commands_are_run_and_most_commands_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally()
+    monkeypatch.setattr("fuzz.targets.tally", tally)
+    rnd, seeds = random.Random(SEED), list(seeds_of("commands"))
+    for _ in range(INPUTS_COUNT):
+        run("commands", new_input("commands", seeds, rnd))
+    assert tally.idle_inputs_count < INPUTS_COUNT / 3, str(tally)
+    assert tally.accepted.total() > tally.executed.total() / 2, str(tally)
+    assert len(tally.accepted) > COMMANDS_SHARE_MIN * len(ROWS), str(tally)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -58,12 +103,25 @@ def test_announcement_reserves_nothing(data: bytes) -> None:
     measure("resp", data)
 
 
-@pytest.mark.skipif(not STATUS.exists(), reason="tells heights on Linux only")
-def test_memory_that_python_does_not_count_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reserved, and never touched: what an announced length might do in a parser written in C."""
-    monkeypatch.setitem(TARGETS, "resp", lambda data: mmap.mmap(-1, 1 << 30).close())
-    with pytest.raises(Finding, match="VmPeak"):
-        run("resp", b"*1\r\n")
+@pytest.mark.skipif(not can_watch(), reason="the kernel tells heights on Linux only")
+def test_memory_that_python_does_not_count_is_a_finding_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reserved and never touched, which an announced length might do in a parser written in C; and touched."""
+
+    def reserve(data: bytes) -> None:
+        mmap.mmap(-1, 1 << 30).close()
+
+    def touch(data: bytes) -> None:
+        with mmap.mmap(-1, 64 << 20) as memory:
+            for place in range(0, len(memory), mmap.PAGESIZE):
+                memory[place] = 1
+
+    for _ in range(2):
+        monkeypatch.setitem(TARGETS, "resp", reserve)
+        with pytest.raises(OSError, match="Cannot allocate"):
+            run("resp", b"*1\r\n")
+        monkeypatch.setitem(TARGETS, "resp", touch)
+        with pytest.raises(Finding, match="holds by"):
+            run("resp", b"*1\r\n")
 
 
 def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:

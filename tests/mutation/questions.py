@@ -13,8 +13,8 @@ import pytest
 from coverage import Coverage
 
 QUESTIONS_S: Final = 8.0
-"""Processor time that a mutant is shown to tests of other modules, the quickest first; measured with
-coverage, which makes them take three times as long."""
+"""Processor time for which a mutant is shown to tests of other modules at first, the quickest before the others;
+measured with coverage, which makes them take three times as long."""
 OF_OTHER_PROCESSES: Final = {"server", "start_server", "headrace", "headrace_process", "oracle", "oracle_process"}
 """Fixtures of tests that ask real servers: those run the code of the checkout, which nobody changes."""
 
@@ -38,17 +38,19 @@ class Questions:
             lines = data.contexts_by_lineno(file)
             self.by_line[Path(file).stem] = {line: set(names) for line, names in lines.items()}
 
-    def of(self, module: str, lines: range) -> list[str]:
-        """The tests that run any of these lines."""
+    def of(self, module: str, lines: range) -> tuple[list[str], list[str]]:
+        """The tests that run any of these lines: what is asked first, and what is if they see nothing."""
         ran = self.by_line.get(module, {})
         found = set().union(*(ran.get(line, set()) for line in lines))
         names = sorted(self.seconds if "" in found else found, key=self.seconds.__getitem__)
-        chosen, total_s = [], 0.0
+        own = f"/test_{module.removeprefix('plain_')}.py"
+        first: list[str] = []
+        last: list[str] = []
+        total_s = 0.0
         for name in names:
             total_s += self.seconds[name]
-            if total_s <= QUESTIONS_S or f"/test_{module}.py" in name:
-                chosen.append(name)
-        return chosen
+            (first if total_s <= QUESTIONS_S or own in name else last).append(name)
+        return first, last
 
 
 class _Stopwatch:

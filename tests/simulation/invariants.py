@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
+from headrace.store.database import Database
 from headrace.store.group import ENTRIES_READ_UNKNOWN, Group
 from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
@@ -23,6 +22,8 @@ def differences(model: Model, stream: Stream | None, *, is_restarted: bool = Fal
         wrong.append(f"entries {set(live) ^ set(model.entries)}")
     if stream.last_id != model.last_id:
         wrong.append(f"last ID {stream.last_id}, not {model.last_id}")
+    if stream.max_deleted_id != model.max_deleted:
+        wrong.append(f"highest deleted ID {stream.max_deleted_id}, not {model.max_deleted}")
     group = stream.groups[b"g"]
     if group.last_id != model.last_delivered:
         wrong.append(f"last delivered {group.last_id}, not {model.last_delivered}")
@@ -42,14 +43,25 @@ def differences(model: Model, stream: Stream | None, *, is_restarted: bool = Fal
     return wrong
 
 
-def check_stream(model: Model, stream: Stream | None) -> list[str]:
-    """All rules."""
+def string_differences(strings: dict[bytes, tuple[bytes, int]], db: Database, now_ms: int) -> list[str]:
+    """Where the database does not hold these strings, which end after their milliseconds."""
+    wrong = []
+    for key, (value, end_ms) in strings.items():
+        found = db.keys.get(key), db.expires.get(key)
+        if found != (value, end_ms) and (now_ms <= end_ms or found != (None, None)):
+            wrong.append(f"{key.decode()} is {found}, not {(value, end_ms)}")
+    return wrong
+
+
+def check_stream(model: Model, stream: Stream | None, *, is_whole: bool = False) -> list[str]:
+    """All rules; `is_whole`: the fate of every ID there has been, not of the last `RECENT_COUNT`."""
     wrong = differences(model, stream)
     if stream is None or wrong:
         return wrong
     stream.check()
     group = stream.groups[b"g"]
-    return _check_lists(group) + _check_fates(model) + _check_counters(model, stream, group)
+    ids = model.ever if is_whole else model.ever[-RECENT_COUNT:]
+    return _check_lists(group) + _check_fates(model, ids, stream, group) + _check_counters(model, stream, group)
 
 
 def _seen(delivery: Delivery) -> Pending:
@@ -68,38 +80,51 @@ def _check_lists(group: Group) -> list[str]:
     return []
 
 
-def _check_fates(model: Model) -> list[str]:
-    """Every ID is exactly one of: not yet delivered, pending, acknowledged, dropped, deleted before it was read."""
-    recent = model.ever[-RECENT_COUNT:]
-    if recent != sorted(set(recent)):
+def _check_fates(model: Model, ids: list[int], stream: Stream, group: Group) -> list[str]:
+    """Every ID is exactly one of: not yet delivered, pending, acknowledged, dropped, deleted before it was read.
+
+    The server, asked for this ID alone, says so too; of delivered ones that are not pending it keeps no account.
+    """
+    if ids != sorted(set(ids)):
         return ["IDs do not increase"]
     wrong = []
-    for entry_id in recent:
+    for entry_id in ids:
         is_delivered = entry_id <= model.last_delivered
-        fates = (
-            entry_id in model.pending,
-            entry_id in model.acknowledged,
-            entry_id in model.dropped,
-            not is_delivered and entry_id in model.entries,
-        )
-        is_deleted_unread = not any(fates) and entry_id in model.deleted
-        if sum(fates) + is_deleted_unread != 1:
-            wrong.append(f"{entry_id} is {fates}, deleted unread: {is_deleted_unread}")
+        fates = {
+            "pending": entry_id in model.pending,
+            "acknowledged": entry_id in model.acknowledged,
+            "dropped": entry_id in model.dropped,
+            "not yet delivered": not is_delivered and entry_id in model.entries,
+        }
+        fates["deleted unread"] = not any(fates.values()) and entry_id in model.deleted
+        found = [name for name, is_true in fates.items() if is_true]
+        seen = _fate(entry_id, stream, group)
+        is_seen = seen == ("done with" if is_delivered and found != ["pending"] else "".join(found))
+        if len(found) != 1 or not is_seen:
+            wrong.append(f"{entry_id} is {found}, and on the server {seen}")
+        if (entry_id in stream.log) == (entry_id in model.deleted):
+            wrong.append(f"{entry_id} is {'there' if entry_id in stream.log else 'not there'}")
     return wrong
 
 
+def _fate(entry_id: int, stream: Stream, group: Group) -> str:
+    """What the server holds of one ID."""
+    is_pending, is_live, is_delivered = entry_id in group.pending, entry_id in stream.log, entry_id <= group.last_id
+    if is_pending:
+        return "pending" if is_delivered else "pending, and not delivered"
+    if is_delivered:
+        return "done with"
+    return "not yet delivered" if is_live else "deleted unread"
+
+
 def _check_counters(model: Model, stream: Stream, group: Group) -> list[str]:
-    """Counters that are defined agree with counting."""
+    """Counters are what counting gives, and are told where Redis tells them, not more nor less often."""
     wrong = []
     if stream.entries_added != len(model.ever):
         wrong.append(f"entries-added {stream.entries_added}, not {len(model.ever)}")
-    unread = sum(entry_id > group.last_id for entry_id in model.entries)
-    lag = stream.lag(group)
-    if lag is not None and lag != unread:
-        wrong.append(f"lag {lag}, not {unread}")
-    # The group was made at 0-0 and moves by reading only: each entry up to its position was added before.
-    read = bisect_right(model.ever, group.last_id)
-    has_read_all = read > 0 and group.last_id == stream.last_id
-    if group.entries_read != read and (has_read_all or group.entries_read != ENTRIES_READ_UNKNOWN):
-        wrong.append(f"entries-read {group.entries_read}, not {read}")
+    if stream.lag(group) != model.lag():
+        wrong.append(f"lag {stream.lag(group)}, not {model.lag()}")
+    read = None if group.entries_read == ENTRIES_READ_UNKNOWN else group.entries_read
+    if read != model.entries_read():
+        wrong.append(f"entries-read {read}, not {model.entries_read()}")
     return wrong

@@ -6,6 +6,8 @@ client must get. The simulator plays the same on the real server and compares th
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -54,6 +56,11 @@ class Model:
     dropped: set[int] = field(default_factory=set)
     """Left the pending list otherwise: with their consumer, or because the entry was gone."""
     deleted: set[int] = field(default_factory=set)
+    """No entry any more, by XDEL or XTRIM."""
+    max_deleted: int = 0
+    """The highest ID that XDEL took; XTRIM leaves no holes."""
+    is_read_counted: bool = False
+    """Whether the group's entries-read is a number: see `_count_read`."""
     pairs: dict[bytes, int] = field(default_factory=dict)
     """ID by idempotent ID of the one producer, oldest first."""
     doubtful: dict[bytes, int] = field(default_factory=dict)
@@ -95,27 +102,29 @@ class Model:
         over_ms = ((known or lost or 0) >> SEQ_BITS) + IDMP_DURATION_MS
         return (known is None or over_ms <= now_ms) and now_ms <= max(over_ms, self.started_ms) + IDMP_SLACK_MS
 
-    def serve_waits(self, now_ms: int) -> list[tuple[Wait, list[Entry]]]:
-        """Whoever is blocked and gets something now, the longest wait first."""
-        served = []
+    def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
+        """Serve whoever is blocked and gets something now, one after the other, the longest wait first."""
         for wait in list(self.waits):
             entries = self.read(wait.consumer, wait.count, now_ms)
             if entries:
                 self.waits.remove(wait)
-                served.append((wait, entries))
-        return served
+                yield wait, entries
 
     def delete(self, entry_id: int) -> int:
         """XDEL."""
         if self.entries.pop(entry_id, None) is None:
             return 0
         self.deleted.add(entry_id)
+        self.max_deleted = max(self.max_deleted, entry_id)
         return 1
 
     def trim(self, entries_max: int) -> int:
         """XTRIM MAXLEN."""
         surplus = list(self.entries)[: max(len(self.entries) - entries_max, 0)]
-        return sum(map(self.delete, surplus))
+        for entry_id in surplus:
+            del self.entries[entry_id]
+        self.deleted.update(surplus)
+        return len(surplus)
 
     # -- consumers -------------------------------------------------------------------------------
 
@@ -124,6 +133,7 @@ class Model:
         fresh = [(entry_id, value) for entry_id, value in self.entries.items() if entry_id > self.last_delivered]
         for entry_id, _ in fresh[:count]:
             self.pending[entry_id] = Pending(consumer, now_ms, 1)
+            self.is_read_counted = self._count_read(entry_id)
             self.last_delivered = entry_id
         return fresh[:count]
 
@@ -192,6 +202,46 @@ class Model:
             self._drop(entry_id)
         return len(owned)
 
+    # -- counters --------------------------------------------------------------------------------
+
+    def entries_read(self) -> int | None:
+        """How many entries there ever were up to the group's position; None where Redis does not know."""
+        return bisect_right(self.ever, self.last_delivered) if self.is_read_counted else None
+
+    def lag(self) -> int | None:
+        """How many live entries the group has still to read; None where Redis does not know.
+
+        That is not worth a search to Redis: it knows where the group stands in front of all entries and holes, where it
+        has counted so far and no hole lies ahead, and in the places of `_is_place_known`.
+        """
+        if self.entries:
+            is_in_front = max(self.last_delivered, self.max_deleted) < self._first()
+            is_counting = self.is_read_counted and not self._is_hole_ahead()
+            if not (is_in_front or is_counting or self._is_place_known(self.last_delivered)):
+                return None
+        return sum(entry_id > self.last_delivered for entry_id in self.entries)
+
+    def _count_read(self, entry_id: int) -> bool:
+        """Whether entries-read is a number once this entry, the next one for the group, is delivered."""
+        is_within = self.last_delivered >= self._first()
+        return (self.is_read_counted and is_within and not self._is_hole_ahead()) or self._is_place_known(entry_id)
+
+    def _first(self) -> int:
+        return min(self.entries, default=0)
+
+    def _is_hole_ahead(self) -> bool:
+        """Whether XDEL took an entry at or behind the group's position. 0-0 was never one."""
+        return bool(self.entries) and 0 < self.max_deleted >= self.last_delivered
+
+    def _is_place_known(self, entry_id: int) -> bool:
+        """Whether Redis knows how many entries there ever were up to this ID without having counted them: up to the
+        last one, in an empty stream all of them; up to the first live one where nothing behind it was deleted."""
+        if not self.ever or not self.entries:
+            return True
+        if 0 < entry_id < self.max_deleted:
+            return False
+        return entry_id == self.last_id or (self.max_deleted < self._first() and entry_id <= self._first())
+
     # --------------------------------------------------------------------------------------------
 
     def _own(self, entry_id: int, consumer: bytes, now_ms: int) -> None:
@@ -207,3 +257,17 @@ class Model:
     def _drop(self, entry_id: int) -> None:
         self._leave(entry_id)
         self.dropped.add(entry_id)
+
+
+@dataclass
+class State:
+    """All there is on the server."""
+
+    models: dict[bytes, Model]
+    """By key."""
+    strings: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    """(value, Unix ms up to which it is there) by key."""
+
+    def copy(self) -> State:
+        """As it is now."""
+        return deepcopy(self)

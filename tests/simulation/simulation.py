@@ -17,8 +17,8 @@ from typing import Any
 from headrace.persistence.records import CHECKSUM_PREFIX
 from headrace.store.ids import format_id, parse_id
 from headrace.store.stream import Stream
-from simulation.invariants import check_stream, differences
-from simulation.model import IDMP_DURATION_MS, Entry, Model, Wait
+from simulation.invariants import check_stream, differences, string_differences
+from simulation.model import IDMP_DURATION_MS, Entry, Model, State, Wait
 from support.crash_world import CRON_INTERVAL_MS, FOLDER, Peer, SimulatedServer, new_config
 from support.inprocess import Clock
 from support.replies import frame_end, parse, plain
@@ -30,7 +30,11 @@ CONSUMERS_COUNT = 4
 ENTRIES_MAX = 60
 """Streams are trimmed to this from time to time."""
 CRASH_SHARE = 0.004
-"""Share of the steps that end in a crash."""
+"""Share of the steps that end in a crash, if nothing else is asked for."""
+CRASHES_OF_REWRITES = 10
+"""How many times as often it crashes while the log is rewritten, which is seldom."""
+CRASH_CALLS_MAX = 10
+"""Moments of the disk, within the step, that a crash lets pass at most: XADD and its fsync have five."""
 PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
 """How long nothing happens after a step."""
 IDLE_MS = (0, 50, 400, 2000)
@@ -44,21 +48,20 @@ class Violation(AssertionError):
 class Simulation:
     """One run, through several lives of its server."""
 
-    def __init__(self, seed: int, policy: bytes) -> None:
-        self.seed, self.policy = seed, policy
+    def __init__(self, seed: int, policy: bytes, *, crash_share: float = CRASH_SHARE) -> None:
+        self.seed, self.policy, self._crash_share = seed, policy, crash_share
         self.rnd = random.Random(seed)
         self.clock = Clock()
         self.disk = SimulatedDisk({FOLDER: None})
-        self.models = {key: Model() for key in KEYS}
-        self.strings: dict[bytes, tuple[bytes, int]] = {}
-        """(value, Unix ms up to which it is there) by key."""
-        self._unsure: set[bytes] = set()
-        """Strings whose SET a crash has cut short: it may have been kept."""
+        self.state = State({key: Model() for key in KEYS})
         self.counts: Counter[str] = Counter()
-        self._sent_count = 0
         self._crash_in: int | None = None
-        self._between: list[dict[bytes, Model]] = []
-        """What a crash in the middle of this step may leave, beside the state behind it."""
+        self._states: list[State] = []
+        """What a crash in this step may leave, in the order in which they come about; empty if none is to come."""
+        self._promised: dict[Peer, int] = {}
+        """By client that awaits a reply: the first of these states that this reply tells of."""
+        self._kept = 0
+        """The first of them that no reply has promised to be past."""
         self._start()
         with self.loop.running():
             for key in KEYS:
@@ -100,8 +103,21 @@ class Simulation:
                 self._crash_in = None
                 raise PowerLoss
 
-    def on_acknowledged(self) -> None:
-        """A reply leaves: what it tells of has been handed to the disk, and with `always` it is synced."""
+    @property
+    def models(self) -> dict[bytes, Model]:
+        """What the streams must be, by key."""
+        return self.state.models
+
+    def on_acknowledged(self, peer: Peer) -> None:
+        """A reply leaves: what it tells of has been handed to the disk, and with `always` it is synced. No crash may
+        take it back any more.
+        """
+        self.require_written()
+        self._kept = max(self._kept, self._promised.pop(peer, 0))
+        self.counts["replies"] += 1
+
+    def require_written(self) -> None:
+        """Nothing waits to be written or, with `always`, to be synced. Raises Violation."""
         log = self.server.log
         assert log is not None
         if any(not part.startswith(CHECKSUM_PREFIX) for part in log._buffer):
@@ -110,11 +126,17 @@ class Simulation:
             logs = [inode for path, inode in self.disk.names.items() if path.endswith(".incr.aof") and inode]
             if any(not _is_checksum_line(inode.changes) for inode in logs):
                 raise Violation(f"a reply left before its record was synced, {self._where()}")
-        self._sent_count += 1
 
-    def crash(self, candidates: list[dict[bytes, Model]]) -> None:
-        """The server is gone; the one that is started must be in one of these states."""
+    def _promise(self, peer: Peer) -> None:
+        """The model has come to what the next reply to this client tells of."""
+        if self._states:
+            self._promised[peer] = len(self._states)
+            self._states.append(self.state.copy())
+
+    def crash(self) -> None:
+        """The server is gone; the one that is started must be in a state that no reply has promised to be past."""
         self._crash_in = None
+        self.counts["crashes within a rewrite"] += self.server.snapshots.runner.job is not None
         for worker in (self.fsyncs, self.writer):
             worker.shutdown(cancel_futures=True)
         if self.policy == b"always":
@@ -123,21 +145,27 @@ class Simulation:
             self.disk = self.disk.after_kill()
         self._start()
         self.counts["crashes"] += 1
-        found = None
-        for models in candidates:
-            wrong = [line for key in KEYS for line in differences(models[key], self._stream(key), is_restarted=True)]
+        wrong: list[str] = []
+        for state in self._states[self._kept :]:
+            wrong = self._differences(state)
             if not wrong:
-                self.models = models
+                self.state = state
                 break
-            found = found or wrong
         else:
-            raise Violation(f"after a restart, {self._where()}: {found}")
+            raise Violation(f"after a restart, {self._where()}: {wrong}")
         for model in self.models.values():
             model.waits.clear()
             model.started_ms = self.clock()
             # Pairs whose entry is gone may be lost with the server.
             model.doubtful |= {iid: each for iid, each in model.pairs.items() if each not in model.entries}
             model.pairs = {iid: each for iid, each in model.pairs.items() if each in model.entries}
+
+    def _differences(self, state: State) -> list[str]:
+        """Where the restarted server is not in this state."""
+        wrong = string_differences(state.strings, self.server.store.databases[0], self.clock())
+        for key in KEYS:
+            wrong += differences(state.models[key], self._stream(key), is_restarted=True)
+        return wrong
 
     def _stream(self, key: bytes) -> Stream | None:
         value = self.server.store.databases[0].keys.get(key)
@@ -151,14 +179,18 @@ class Simulation:
         end_ms = self.clock() + int(minutes * 60_000)
         while self.clock() < end_ms:
             self.turn()
+        self.check(is_whole=True)
 
     def turn(self) -> None:
         """One action of one client, or a crash, and then some time."""
         rnd = self.rnd
-        before = {key: model.copy() for key, model in self.models.items()} if rnd.random() < CRASH_SHARE else None
-        self._between = [before] if before is not None else []
-        if before is not None:
-            self._crash_in = rnd.randrange(6)
+        is_rewriting = self.server.snapshots.runner.job is not None
+        is_crashing = rnd.random() < self._crash_share * (CRASHES_OF_REWRITES if is_rewriting else 1)
+        self._states = [self.state.copy()] if is_crashing else []
+        self._promised.clear()
+        self._kept = 0
+        if is_crashing:
+            self._crash_in = rnd.randrange(CRASH_CALLS_MAX)
         with self.loop.running():
             try:
                 rnd.choice(self._actions())()
@@ -170,11 +202,14 @@ class Simulation:
                         self._step(worker)
             except PowerLoss:
                 self.counts["crashes inside a step"] += 1
-                self.crash([*self._between, self.models])
+                self.counts["crashes behind a reply"] += self._kept > 0
+                self.crash()
             else:
-                if before is not None:
-                    self.crash([self.models])
-        self.check()
+                if is_crashing:
+                    self._states = [self.state]
+                    self._kept = 0
+                    self.crash()
+        self.check(is_whole=is_crashing)
 
     def _actions(self) -> list[Callable[[], None]]:
         ready = [name for name, peer in self.consumers.items() if name not in self.waiting]
@@ -221,7 +256,9 @@ class Simulation:
     # -- what clients do -------------------------------------------------------------------------
 
     def _call(self, peer: Peer, line: bytes) -> Any:
-        """The reply as plain values; it must have come."""
+        """The reply as plain values; it must have come. The model is already where it tells of."""
+        if peer not in self._promised:
+            self._promise(peer)
         peer.ask(line.decode())
         self.loop.run()
         replies = self._take(peer)
@@ -238,7 +275,6 @@ class Simulation:
         return replies
 
     def _expect(self, peer: Peer, line: bytes, expected: Any) -> None:
-        # From now on a crash may find the step done, or not.
         reply = self._call(peer, line)
         if reply != expected:
             raise Violation(f"{line!r} got {reply}, not {expected}, {self._where()}")
@@ -251,12 +287,16 @@ class Simulation:
         model = self.models[key]
         if idempotent_id is not None and model.is_in_doubt(idempotent_id, self.clock()):
             return
-        value = b"v%d" % len(model.ever)
+        known_count = len(model.ever)
+        value = b"v%d" % known_count
         option = b"IDMP p %b " % idempotent_id if idempotent_id else b""
         entry_id = model.add(value, self.clock(), idempotent_id)
-        if self._between:
-            self._between.append({each: self.models[each].copy() for each in KEYS})
-        served = model.serve_waits(self.clock())
+        self.counts["duplicates"] += len(model.ever) == known_count
+        self._promise(self.producer)
+        served = []
+        for wait, entries in model.serve_waits(self.clock()):
+            self._promise(self.consumers[wait.consumer])
+            served.append((wait, entries))
         self._expect(self.producer, b"XADD %b %b* v %b" % (key, option, value), format_id(entry_id))
         for wait, entries in served:
             replies = self._take(self.consumers[wait.consumer])
@@ -282,18 +322,13 @@ class Simulation:
     def _set_string(self) -> None:
         key, ttl_ms = b"e%d" % self.rnd.randrange(3), self.rnd.choice(EXPIRY_MS)
         value = b"v%d" % self.counts["steps"]
-        self._unsure.add(key)
+        self.state.strings[key] = value, self.clock() + ttl_ms
         self._expect(self.producer, b"SET %b %b PX %d" % (key, value, ttl_ms), b"OK")
-        self._unsure.discard(key)
-        self.strings[key] = value, self.clock() + ttl_ms
 
     def _get_string(self) -> None:
         key = b"e%d" % self.rnd.randrange(3)
-        value, end_ms = self.strings.get(key, (b"", -1))
-        if key in self._unsure:
-            self._call(self.producer, b"GET %b" % key)
-        else:
-            self._expect(self.producer, b"GET %b" % key, value if self.clock() <= end_ms else None)
+        value, end_ms = self.state.strings.get(key, (b"", -1))
+        self._expect(self.producer, b"GET %b" % key, value if self.clock() <= end_ms else None)
 
     def _rewrite(self) -> None:
         if self.rnd.random() < 0.1:
@@ -400,12 +435,15 @@ class Simulation:
 
     # -- invariants ------------------------------------------------------------------------------
 
-    def check(self) -> None:
+    def check(self, *, is_whole: bool = False) -> None:
         """What must hold after every step. Raises Violation."""
         for key in KEYS:
-            wrong = check_stream(self.models[key], self._stream(key))
+            wrong = check_stream(self.models[key], self._stream(key), is_whole=is_whole)
             if wrong:
                 raise Violation(f"{key.decode()}, {self._where()}: {wrong}")
+        wrong = string_differences(self.state.strings, self.server.store.databases[0], self.clock())
+        if wrong:
+            raise Violation(f"{self._where()}: {wrong}")
         if len(self.server.dispatcher.waiters) != len(self.waiting):
             raise Violation(f"{len(self.server.dispatcher.waiters)} waiters, {self._where()}: {self.waiting}")
 

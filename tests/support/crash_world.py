@@ -142,7 +142,7 @@ class Peer(Session):
         """The replies leave: from now on what they tell of must survive."""
         if self.out and not self.is_closed:
             self.received += b"".join(self.out)
-            self.world.on_acknowledged()
+            self.world.on_acknowledged(self)
         self.out.clear()
 
     def abort(self) -> None:
@@ -200,7 +200,7 @@ class World:
         self.server.load_now()
         assert self.server.log is not None
         with loading(self.shadow.context) as replay:
-            self.server.log.load(replay.apply, rdb_target=replay)
+            self.server.log.load(replay.apply, target=replay)
         assert self.history[0] == digest_of(self.shadow.server.store) == digest_of(self.server.store)
         self.server.log.on_unit = self._note_unit  # type: ignore[attr-defined]
         self.peers = [Peer(self, number) for number in range(1, 4)]
@@ -222,7 +222,7 @@ class World:
     def _note_unit(self, effects: list[Effect]) -> None:
         self.history.append(self.shadow.apply(effects))
 
-    def on_acknowledged(self) -> None:
+    def on_acknowledged(self, peer: Peer) -> None:
         """Replies leave; they may tell of all units so far."""
         self.acknowledged.append((self.units_count, self.clock()))
         assert self.server.log is not None

@@ -274,6 +274,9 @@ class Container:
             return -signal.SIGKILL
 
     def kill(self) -> None:
-        """End it at once."""
-        self.process.kill()
+        """End it at once. Taking on another user has freed process 1 of going with the one that started it."""
+        if self.process.poll() is None and (entry_pid := self.entry_pid):
+            os.kill(entry_pid, signal.SIGKILL)  # the starter ends when it has gone
+        else:
+            self.process.kill()
         self.process.wait()

@@ -1,20 +1,24 @@
 """The one list of reply parts that may differ between two servers doing the same thing: times, and what is internal.
 
 Each rule names the commands it holds for and rewrites the reply tree. What a rule hides is replaced by a mark, so
-that "there is a number here" is still compared.
+that "there is a number here" is still compared. A time becomes `<N ms>`: two of them agree if they are close.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from support.replies import LIST_KINDS, PAIR_KINDS, Node, pairs, parse, render
 
 MARK = b"<ms>"
-NEAR_NOW_MS = 86_400_000
+TIME = re.compile(rb"<(-?\d+) ms>")
+CLOSE_MS = 60_000
+"""Two servers reach the same step at most so long after each other."""
+NEAR_NOW_MS = 200_000_000
 """A number this close to the clock is a reading of the clock: no script uses such a number on purpose."""
 
 Rewrite = Callable[[Node, list[bytes]], Node]
@@ -29,30 +33,60 @@ class Rule:
     rewrite: Rewrite
 
 
-def normalise(raw: bytes, argv: list[bytes]) -> bytes:
-    """The reply to `argv` with everything that depends on the clock marked. Errors and states are left as they are."""
+def normalise(raw: bytes, argv: list[bytes], more: Sequence[Rule] = ()) -> bytes:
+    """The reply to `argv` with everything that depends on the clock marked, and what `more` rules say.
+
+    Errors and states are left as they are.
+    """
     node = parse(raw)
     if node.kind in b"-+":
         return raw
     words = [word.upper() for word in argv]
-    for rule in RULES:
+    for rule in (*RULES, *more):
         if rule.applies(words):
             node = rule.rewrite(node, words)
     return render(node)
 
 
-def _is(*names: bytes) -> Callable[[list[bytes]], bool]:
+def agree(ours: bytes, theirs: bytes) -> bool:
+    """Whether two normalised replies say the same, in times that are close."""
+    if ours == theirs:
+        return True
+    our_times, their_times = ([int(time_ms) for time_ms in TIME.findall(each)] for each in (ours, theirs))
+    return (
+        len(our_times) == len(their_times)
+        and TIME.sub(MARK, ours) == TIME.sub(MARK, theirs)
+        and all(abs(one - other) < CLOSE_MS for one, other in zip(our_times, their_times, strict=True))
+    )
+
+
+def words_are(*names: bytes) -> Callable[[list[bytes]], bool]:
+    """Whether a request begins with these words."""
     return lambda words: words[: len(names)] == list(names)
 
 
-def _mark_unless(node: Node, *fixed: bytes) -> Node:
+def mark_unless(node: Node, *fixed: bytes | None) -> Node:
     """Hide a number, but not the values that carry a meaning of their own (-1 = never, 0 = unowned)."""
     return node if node.value in fixed else Node(node.kind, MARK)
 
 
-def _replace(node: Node, index: int, *fixed: bytes) -> Node:
+def _duration(node: Node, *fixed: bytes | None, unit_ms: int = 1) -> Node:
+    """What the clock adds to or takes from: as written if it is one of `fixed`, or negative."""
+    if node.value in fixed or int(node.value) < 0:
+        return node
+    return Node(node.kind, b"<%d ms>" % (int(node.value) * unit_ms))
+
+
+def _moment(node: Node, *fixed: bytes | None, unit_ms: int = 1) -> Node:
+    """A point in time: as written if it is one of `fixed`, or not near the clock, and was written so by a request."""
+    if node.value in fixed or abs(int(node.value) * unit_ms - time.time() * 1000) >= NEAR_NOW_MS:
+        return node
+    return Node(node.kind, b"<%d ms>" % (int(node.value) * unit_ms))
+
+
+def _replace(node: Node, index: int, change: Callable[..., Node], *fixed: bytes) -> Node:
     children = list(node.value)
-    children[index] = _mark_unless(children[index], *fixed)
+    children[index] = change(children[index], *fixed)
     return Node(node.kind, children)
 
 
@@ -69,26 +103,26 @@ def _each(change: Callable[[Node], Node]) -> Callable[[Node], Node]:
 
 
 def _tracking(node: Node, _: list[bytes]) -> Node:
-    return _map_values(node, {b"redirect": lambda value: _mark_unless(value, b"-1", b"0")})
+    return _map_values(node, {b"redirect": lambda value: mark_unless(value, b"-1", b"0")})
 
 
 def _pending_rows(node: Node, _: list[bytes]) -> Node:
-    return _each(lambda row: _replace(row, 2, b"-1"))(node)
+    return _each(lambda row: _replace(row, 2, _duration, b"-1"))(node)
 
 
 def _consumers(node: Node, _: list[bytes]) -> Node:
-    times = {b"idle": _mark_unless, b"inactive": lambda value: _mark_unless(value, b"-1")}
+    times = {b"idle": _duration, b"inactive": lambda value: _duration(value, b"-1")}
     return _each(lambda consumer: _map_values(consumer, times))(node)
 
 
 def _stream(node: Node, _: list[bytes]) -> Node:
     consumer = {
-        b"seen-time": _mark_unless,
-        b"active-time": lambda value: _mark_unless(value, b"-1"),
-        b"pending": _each(lambda row: _replace(row, 1)),
+        b"seen-time": _moment,
+        b"active-time": lambda value: _moment(value, b"-1"),
+        b"pending": _each(lambda row: _replace(row, 1, _moment)),
     }
     group: dict[bytes, Callable[[Node], Node]] = {
-        b"pending": _each(lambda row: _replace(row, 2, b"0")),
+        b"pending": _each(lambda row: _replace(row, 2, _moment, b"0")),
         b"consumers": _each(lambda value: _map_values(value, consumer)),
     }
     stream: dict[bytes, Callable[[Node], Node]] = {
@@ -106,7 +140,7 @@ def _claimed_entries(node: Node, _: list[bytes]) -> Node:
         if value.value is None or len(value.value) != 4:
             return value
         is_new = value.value[2].value == b"0" and value.value[3].value == b"0"
-        return value if is_new else _replace(value, 2)
+        return value if is_new else _replace(value, 2, _duration)
 
     entries = _each(entry)
     if node.kind == b"%":
@@ -127,30 +161,22 @@ def _near_now(node: Node, _: list[bytes]) -> Node:
         if not is_clock:
             return value
         # How many entries share a millisecond depends on the clock as well.
-        return Node(value.kind, MARK + dash + (MARK if rest.isdigit() else rest))
+        return Node(value.kind, b"<%b ms>" % number + dash + (MARK if rest.isdigit() else rest))
 
     return hide(node)
 
 
-def _remaining(node: Node, _: list[bytes]) -> Node:
-    return _mark_unless(node, b"-1", b"-2")
+def _time_in(change: Callable[..., Node], unit_ms: int = 1) -> Rewrite:
+    return lambda node, _: change(node, b"-1", b"-2", None, unit_ms=unit_ms)
 
 
-def _near_now_seconds(node: Node, _: list[bytes]) -> Node:
-    is_near = node.value.isdigit() and abs(int(node.value) - time.time()) < NEAR_NOW_MS / 1000
-    return Node(node.kind, MARK) if is_near else node
-
-
-def _is_later_of_durations(words: list[bytes]) -> bool:
-    return words[0] in (b"EXPIRE", b"PEXPIRE") and (b"GT" in words[3:] or b"LT" in words[3:])
-
-
-def _mark_result(node: Node, _: list[bytes]) -> Node:
-    return _mark_unless(node)
+def mark_result(node: Node, _: list[bytes]) -> Node:
+    """Hide the whole reply, but not a null."""
+    return mark_unless(node, None)
 
 
 def _hello(node: Node, _: list[bytes]) -> Node:
-    return _map_values(node, {b"id": _mark_unless, b"modules": lambda value: Node(value.kind, [])})
+    return _map_values(node, {b"id": mark_unless, b"modules": lambda value: Node(value.kind, [])})
 
 
 def _any_order(node: Node, _: list[bytes]) -> Node:
@@ -191,24 +217,25 @@ def _sort_key(node: Node) -> Any:
 
 RULES = [
     Rule("idle time of a pending entry", lambda w: w[0] == b"XPENDING" and len(w) > 3, _pending_rows),
-    Rule("idle times of a consumer", _is(b"XINFO", b"CONSUMERS"), _consumers),
-    Rule("times of consumers and deliveries", _is(b"XINFO", b"STREAM"), _stream),
+    Rule("idle times of a consumer", words_are(b"XINFO", b"CONSUMERS"), _consumers),
+    Rule("times of consumers and deliveries", words_are(b"XINFO", b"STREAM"), _stream),
     Rule("idle time of a claimed entry", lambda w: w[0] == b"XREADGROUP" and b"CLAIM" in w, _claimed_entries),
-    Rule("a generated entry ID, an absolute time", lambda _: True, _near_now),
-    Rule("milliseconds left", _is(b"PTTL"), _remaining),
-    Rule("seconds left, cut to whole ones", _is(b"TTL"), _remaining),
-    Rule("Unix seconds of what was set in seconds from now", _is(b"EXPIRETIME"), _near_now_seconds),
-    Rule("whether a millisecond has passed since the same duration was set", _is_later_of_durations, _mark_result),
-    Rule("the connection's number, and the modules a build ships", _is(b"HELLO"), _hello),
-    Rule("the connection's number", _is(b"CLIENT", b"ID"), lambda node, _: _mark_unless(node)),
-    Rule("another's number", _is(b"CLIENT", b"GETREDIR"), lambda node, _: _mark_unless(node, b"-1", b"0")),
-    Rule("another's number", _is(b"CLIENT", b"TRACKINGINFO"), _tracking),
-    Rule("keys come in no order", _is(b"KEYS"), _any_order),
-    Rule("channels come in no order", _is(b"PUBSUB", b"CHANNELS"), _any_order),
-    Rule("channels come in no order", _is(b"PUBSUB", b"SHARDCHANNELS"), _any_order),
-    Rule("keys come in no order", _is(b"SCAN"), _scan),
-    Rule("directives come in no order", _is(b"CONFIG", b"GET"), _pairs_in_any_order),
-    Rule("commands come in no order", _is(b"COMMAND", b"LIST"), _any_order),
-    Rule("flags and subcommands come in no order", _is(b"COMMAND", b"INFO"), _commands),
-    Rule("users, channels and the like come in no order", _is(b"ACL", b"CAT"), _any_order),
+    Rule("milliseconds left", words_are(b"PTTL"), _time_in(_duration)),
+    Rule("seconds left, cut to whole ones", words_are(b"TTL"), _time_in(_duration, 1000)),
+    Rule("Unix seconds of what was set in seconds from now", words_are(b"EXPIRETIME"), _time_in(_moment, 1000)),
+    Rule("Unix milliseconds likewise", words_are(b"PEXPIRETIME"), _time_in(_moment)),
+    Rule("whole seconds since the last use", words_are(b"OBJECT", b"IDLETIME"), _time_in(_duration, 1000)),
+    Rule("the connection's number, and the modules a build ships", words_are(b"HELLO"), _hello),
+    Rule("the connection's number", words_are(b"CLIENT", b"ID"), lambda node, _: mark_unless(node)),
+    Rule("another's number", words_are(b"CLIENT", b"GETREDIR"), lambda node, _: mark_unless(node, b"-1", b"0")),
+    Rule("another's number", words_are(b"CLIENT", b"TRACKINGINFO"), _tracking),
+    Rule("keys come in no order", words_are(b"KEYS"), _any_order),
+    Rule("channels come in no order", words_are(b"PUBSUB", b"CHANNELS"), _any_order),
+    Rule("channels come in no order", words_are(b"PUBSUB", b"SHARDCHANNELS"), _any_order),
+    Rule("keys come in no order", words_are(b"SCAN"), _scan),
+    Rule("directives come in no order", words_are(b"CONFIG", b"GET"), _pairs_in_any_order),
+    Rule("commands come in no order", words_are(b"COMMAND", b"LIST"), _any_order),
+    Rule("flags and subcommands come in no order", words_are(b"COMMAND", b"INFO"), _commands),
+    Rule("users, channels and the like come in no order", words_are(b"ACL", b"CAT"), _any_order),
+    Rule("a generated entry ID, an absolute time: what no rule above has found", lambda _: True, _near_now),
 ]

@@ -55,3 +55,16 @@ def resident_bytes(pid: int) -> int:
 def _stat(pid: int) -> list[str]:
     # The command's name stands in parentheses and may itself hold blanks.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ProcessLookupError(pid)
+
+
+def descriptors_count(pid: int) -> int:
+    """Open file descriptors of a process."""
+    return len(os.listdir(f"/proc/{pid}/fd"))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from support.lines import expand, split
-from support.normalise import normalise
+from support.normalise import agree, normalise
 from support.servers import Server
 from support.wire import REPLY_TIMEOUT_S, Wire
 
@@ -55,6 +55,10 @@ class Observation:
     who: str
     command: str
     reply: bytes
+
+    def agrees_with(self, other: Observation) -> bool:
+        """Whether both are the same step, answered the same."""
+        return replace(self, reply=b"") == replace(other, reply=b"") and agree(self.reply, other.reply)
 
     @property
     def name(self) -> str:

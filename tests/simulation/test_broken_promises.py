@@ -1,0 +1,107 @@
+"""Servers that are broken on purpose: the simulator notices, by either of its two ways.
+
+One looks at the log whenever a reply leaves; the other looks, after a crash, for the write that a reply told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.server.logkeeper import LogKeeper
+from headrace.server.turns import Turns
+from headrace.store.group import Group
+from headrace.store.stream import Stream
+from simulation.simulation import Simulation, Violation
+
+MINUTES_MAX = 5.0
+CRASH_SHARE = 0.3
+
+
+class Credulous(Simulation):
+    """Looks at what crashes leave, and not into the log."""
+
+    def require_written(self) -> None:
+        """Whatever a reply tells of is taken on trust."""
+
+
+def reply_first(patch: pytest.MonkeyPatch) -> None:
+    """Replies leave in front of the write that they tell of, in the same turn of the loop."""
+
+    def flush(self: Turns) -> None:
+        self._is_flush_scheduled = False
+        self.send_outgoing()
+        if self.dispatcher.log_has_news:
+            self._write_log()
+
+    patch.setattr(Turns, "flush", flush)
+
+
+def reply_before_fsync(patch: pytest.MonkeyPatch) -> None:
+    """`always` writes, replies, and then syncs."""
+    flush = Turns.flush
+
+    def flush_and_sync(self: Turns) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(AppendOnlyLog, "needs_fsync_before_reply", False)
+            flush(self)
+        self._write_log()
+
+    patch.setattr(Turns, "flush", flush_and_sync)
+
+
+def write_with_cron(patch: pytest.MonkeyPatch) -> None:
+    """Records wait in memory until the server next looks around."""
+    patch.setattr(LogKeeper, "write", lambda self: True)
+
+
+BROKEN = [
+    (reply_first, b"always"), (reply_first, b"everysec"), (reply_first, b"no"), (reply_before_fsync, b"always"),
+    (write_with_cron, b"always"), (write_with_cron, b"no"),
+]  # fmt: skip
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize(("break_it", "policy"), BROKEN)
+def test_reply_ahead_of_its_record_is_seen_in_the_log(
+    break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(Violation, match=r"a reply left before its record was (written|synced)"):
+        Simulation(1, policy).run(MINUTES_MAX)
+
+
+@pytest.mark.parametrize(("break_it", "policy"), BROKEN)
+def test_write_that_a_reply_told_of_is_missed_after_a_crash(
+    break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation = Credulous(1, policy, crash_share=CRASH_SHARE)
+    break_it(monkeypatch)
+    with pytest.raises(Violation, match="after a restart"):
+        simulation.run(MINUTES_MAX)
+
+
+def lag_unknown(self: Stream, group: Group) -> int | None:
+    return None
+
+
+def forgetful(self: Stream, entry_id: int) -> bool:
+    """Deletes as XTRIM does: without remembering it."""
+    return self.remove(entry_id, keep_node=False)
+
+
+@pytest.mark.parametrize(("name", "broken"), [("lag", lag_unknown), ("delete", forgetful)])
+def test_counter_that_is_not_told_is_missed(name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(1, b"no")
+    monkeypatch.setattr(Stream, name, broken)
+    with pytest.raises(Violation, match=r"lag|deleted ID"):
+        simulation.run(MINUTES_MAX)
+
+
+@pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
+def test_crash_takes_nothing_back_from_a_server_that_is_whole(policy: bytes) -> None:
+    simulation = Credulous(1, policy, crash_share=CRASH_SHARE)
+    simulation.run(1)
+    assert simulation.counts["crashes inside a step"], simulation.counts
