@@ -24,7 +24,8 @@ from headrace.pipeline.decode import Decoder
 from headrace.pipeline.encode import Encoder
 from headrace.pipeline.options import Endpoint, WriteOptions, parse
 from headrace.pipeline.reading import read_span
-from headrace.pipeline.sink import Pipeline, prepare_stream, windows
+from headrace.pipeline.recognition import prepare_stream
+from headrace.pipeline.sink import Pipeline, windows
 from headrace.pipeline.spans import Span
 from headrace.pipeline.splits import plan_splits
 from headrace.store.ids import ID_MAX
