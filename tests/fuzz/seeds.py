@@ -68,6 +68,7 @@ def _filled() -> Rig:
     rig = Rig()
     caller = rig.connect()
     caller.call(*[line for line in LINES if not line.startswith(("SUB", "DEL", "HELLO", "MULTI", "EXEC"))])
+    caller.call("XGROUP CREATE empty g 0 MKSTREAM", "XADD bare 1-1 f v", "XDEL bare 1-1")  # the smallest there are
     return rig
 
 

@@ -243,8 +243,8 @@ size; where requests are run, each of them makes objects. See MEMORY_FIXED."""
 MEMORY_FIXED = {
     "resp": 1 << 16,
     "commands": 1 << 21,
-    "rdb": 1 << 16,
-    "restore": 1 << 16,
+    "rdb": 1 << 18,
+    "restore": 1 << 18,
     "aof": 1 << 19,
     "config": 1 << 16,
 }
