@@ -16,10 +16,17 @@ INT64_MAX: Final = (1 << 63) - 1
 INTEGER_TEXT_SIZE_MAX: Final = 20
 """Characters of the longest canonical integer, `-9223372036854775808`."""
 
+PLAIN_DIGITS_MAX: Final = 18
+"""As many digits always spell an integer of 64 bits: the usual case."""
+ZERO: Final = ord("0")
+
 
 def parse_integer(token: bytes) -> int | None:
     """The integer that `token` spells canonically, None if it spells none or one beyond 64 bits."""
-    if not 0 < len(token) <= INTEGER_TEXT_SIZE_MAX:
+    size = len(token)
+    if size <= PLAIN_DIGITS_MAX and token.isdigit():
+        return None if token[0] == ZERO and size > 1 else int(token)
+    if not 0 < size <= INTEGER_TEXT_SIZE_MAX:
         return None
     try:
         number = int(token)

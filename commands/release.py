@@ -9,7 +9,7 @@ from ..store.errors import GenericError, NoGroup, shown
 from ..store.ids import StreamID, parse_ids
 from ..store.pending import DELIVERY_COUNT_MAX, Delivery
 from .context import Context
-from .numbers import integer
+from .numbers import integer, parse_integer
 from .pending import GROUP_ARGUMENT, WRITE_KEY, with_group
 from .stream import IDS_ARGUMENT, KEY_ARGUMENT
 from .table import Argument, Flag, command
@@ -29,6 +29,8 @@ class NackRequest:
 
 
 def _parse_nack(argv: list[bytes]) -> NackRequest:
+    if argv[4] == b"IDS" and parse_integer(argv[5]) == len(argv) - 6:
+        return NackRequest(parse_ids(argv, 6), None, False)  # the usual form (benchmark row XNACK)
     tokens: list[bytes] | None = None
     retry_count: int | None = None
     force = False

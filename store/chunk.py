@@ -118,7 +118,7 @@ class Chunk:
     no books but the arrays.
     """
 
-    __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "removed")
+    __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "is_shared", "removed")
 
     def __init__(self, first_id: StreamID) -> None:
         self._open: Body | None = Body()
@@ -134,6 +134,8 @@ class Chunk:
         self.dead: set[int] | None = None
         self.removed = 0
         """Entries deleted or trimmed."""
+        self.is_shared = False
+        """Several logs have it: nothing may leave it any more, but leaves the copy that takes its place."""
 
     @property
     def count(self) -> int:

@@ -253,6 +253,7 @@ class EntryLog:
             return False
         is_sealed = chunk is not self._tail
         self._sealed_size -= chunk.memory_size if is_sealed else 0
+        chunk = self._own(index)
         chunk.kill(position)
         self.length -= 1
         if not chunk.live:
@@ -272,6 +273,7 @@ class EntryLog:
             if count < chunk.live:
                 if count:
                     size_before = chunk.memory_size
+                    chunk = self._own(dropped)
                     chunk.kill_head(count)
                     self._sealed_size += chunk.memory_size - size_before if is_sealed else 0
                 break
@@ -291,14 +293,17 @@ class EntryLog:
         return sum(high - low for _, low, high in self._spans(start, end))
 
     def copy(self) -> EntryLog:
-        """An independent log with the same entries."""
+        """An independent log with the same entries. Sealed chunks are shared until an entry leaves them (benchmark row
+        rewrite)."""
         twin = EntryLog()
-        twin._chunks = [chunk.copy() for chunk in self._chunks]
-        twin._first_ids = list(self._first_ids)
+        twin._chunks, twin._first_ids = self._chunks.copy(), self._first_ids.copy()
+        for chunk in self._chunks:
+            chunk.is_shared = True
+        if self._tail is not None:
+            self._tail.is_shared = False
+            twin._tail = twin._chunks[-1] = self._tail.copy()
         twin._has_gaps, twin.has_strays = self._has_gaps, self.has_strays
-        twin._tail = twin._chunks[-1] if self._tail is not None else None
-        # Counted anew: a copied set may be larger or smaller than one that grew.
-        twin._sealed_size = sum(chunk.memory_size for chunk in twin._chunks if chunk is not twin._tail)
+        twin._sealed_size = self._sealed_size
         twin.length, twin.first_id, twin.last_id = self.length, self.first_id, self.last_id
         return twin
 
@@ -366,6 +371,13 @@ class EntryLog:
                     yield chunk, span_low, span_high
             elif (low := max(low, chunk.head)) < high:
                 yield chunk, low, high
+
+    def _own(self, index: int) -> Chunk:
+        """A chunk that entries may leave: a copy takes the place of one that is shared."""
+        chunk = self._chunks[index]
+        if chunk.is_shared:
+            chunk = self._chunks[index] = chunk.copy()
+        return chunk
 
     def _drop(self, index: int) -> None:
         self._has_gaps = self._has_gaps or index > 0

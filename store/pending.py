@@ -95,8 +95,8 @@ class PendingEntries:
 
     @property
     def deliveries_count(self) -> int:
-        """Deliveries that have entries, the released ones among them."""
-        return self._table.owned_count + len(self._table.released)
+        """Deliveries that have entries, those of released ones among them."""
+        return self._table.deliveries_count
 
     @property
     def table_size(self) -> int:

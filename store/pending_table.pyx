@@ -48,7 +48,8 @@ cdef enum:
 NEVER = -1
 
 cdef struct Run:
-    # The slots of a delivery: those of the `length` from `first` on that say the number of this run.
+    # The slots of a delivery: those of the `length` from `first` on that say the number of this run. Of released
+    # entries, whose deliveries are shared by all of one count, they may be anywhere.
     PyObject *delivery  # NULL: this number is free, and `first` the next free one
     PyObject *owner  # the consumer, which the delivery holds; NULL once released
     u32 first
@@ -454,6 +455,8 @@ cdef class PendingTable(PendingSlots):
     """See `plain_pending_table.PendingTable`."""
 
     cdef readonly dict released
+    cdef dict released_of
+    # Their deliveries, by delivery count.
     cdef u32 *cells
     # The index: slot numbers, or NONE.
     cdef size_t cells_count
@@ -467,6 +470,7 @@ cdef class PendingTable(PendingSlots):
 
     def __init__(self):
         self.released = {}
+        self.released_of = {}
         self.free_run = NONE
 
     def __dealloc__(self):
@@ -483,6 +487,11 @@ cdef class PendingTable(PendingSlots):
         return self.total
 
     @property
+    def deliveries_count(self):
+        """Deliveries that have entries, those of released ones among them."""
+        return self.owned_count + len(self.released_of)
+
+    @property
     def memory_size(self):
         """Bytes, but for the consumers themselves."""
         return (
@@ -490,9 +499,10 @@ cdef class PendingTable(PendingSlots):
             + self.capacity * (sizeof(Place) + sizeof(u32))
             + (self.cells_count + self.views_capacity) * sizeof(u32)
             + self.runs_capacity * sizeof(Run)
-            + self.owned_count * DELIVERY_SIZE
+            + self.deliveries_count * DELIVERY_SIZE
             + getsizeof(self.released)
-            + len(self.released) * (DELIVERY_SIZE + ID_SIZE)
+            + getsizeof(self.released_of)
+            + len(self.released) * ID_SIZE
         )
 
     # -- finding ---------------------------------------------------------------------------------
@@ -615,6 +625,11 @@ cdef class PendingTable(PendingSlots):
         cdef Run *run = &self.runs[number]
         cdef PyObject *delivery = run.delivery
         self.owned_count -= run.owner != NULL
+        if run.owner == NULL:
+            try:
+                self.released_of.pop((<Delivery>delivery).count, None)
+            except MemoryError:
+                pass  # it stays there without entries, until others are released with its count
         run.delivery = run.owner = NULL
         run.first = <u32>self.free_run
         run.length = 0
@@ -630,7 +645,7 @@ cdef class PendingTable(PendingSlots):
         elif view.length > 2 * <size_t>consumer.pending_count + STALE_SLACK:
             self.settle(view, <PyObject *>consumer)
 
-    def deliver(self, list ids not None, Consumer consumer or None, i64 time_ms, i64 count):
+    def deliver(self, list ids not None, Consumer consumer not None, i64 time_ms, i64 count):
         """See `plain_pending_table.PendingTable`."""
         cdef size_t length = len(ids), index, base
         cdef Delivery delivery
@@ -651,8 +666,7 @@ cdef class PendingTable(PendingSlots):
         else:
             if self.is_ordered:
                 # Above all there are: no one has them yet, and they stand where they belong.
-                if consumer is not None:
-                    self.reserve_view(&consumer.view, length)
+                self.reserve_view(&consumer.view, length)
                 deliveries[0] = delivery = self.open_run(consumer, time_ms, count, base)
                 self.runs[delivery.number].length = <u32>length
                 delivery.remaining = <u32>length
@@ -661,10 +675,9 @@ cdef class PendingTable(PendingSlots):
                 for index in range(base, self.total):
                     self.run_of[index] = delivery.number
                     self.enter(<u32>index)
-                if consumer is not None:
-                    consumer.pending_count += <u32>length
-                    for index in range(base, self.total):
-                        self.add(&consumer.view, <u32>index)
+                consumer.pending_count += <u32>length
+                for index in range(base, self.total):
+                    self.add(&consumer.view, <u32>index)
                 return deliveries
         return self.deliver_each(ids, consumer, time_ms, count)
 
@@ -676,8 +689,7 @@ cdef class PendingTable(PendingSlots):
         cdef Consumer loser
         cdef Place place
         cdef u32 slot, old
-        if consumer is not None:
-            self.reserve_view(&consumer.view, length)
+        self.reserve_view(&consumer.view, length)
         for index in range(length):
             place = self.ids[base + index]
             slot = self.find(&place)
@@ -693,12 +705,7 @@ cdef class PendingTable(PendingSlots):
             if slot == self.total:
                 self.ids[slot] = place
                 self.run_of[slot] = delivery.number
-                self.enter(slot)
-                self.total += 1
-                self.tail = self.total
-                self.live += 1
-                if not self.is_ordered:
-                    self.add(&self.order, slot)
+                self.admit(slot)
                 loser = None
             else:
                 old = self.run_of[slot]
@@ -716,9 +723,8 @@ cdef class PendingTable(PendingSlots):
                 continue
             if loser is not None:
                 self.lose(loser)
-            if consumer is not None:
-                consumer.pending_count += 1
-                self.add(&consumer.view, slot)
+            consumer.pending_count += 1
+            self.add(&consumer.view, slot)
         return deliveries
 
     cdef int prepare_order(self, const Place *place) except -1:
@@ -736,15 +742,67 @@ cdef class PendingTable(PendingSlots):
         return self.reserve_view(&self.order, 1)
 
     def release(self, entry_id, i64 count):
-        """See `plain_pending_table.PendingTable`."""
+        """See `plain_pending_table.PendingTable`. Hot: see the benchmark row XNACK."""
         cdef Place place
-        (delivery,) = self.deliver([entry_id], None, 0, count)
+        cdef Delivery before = None, delivery
+        cdef u32 slot, old
+        read_place(entry_id, &place)
+        slot = self.find(&place)
+        if slot == NONE:
+            if not self.live and self.total:
+                self.compact()
+            self.reserve(1)
+            self.prepare_order(&place)
+        else:
+            before = <Delivery>self.runs[self.run_of[slot]].delivery
+        delivery = self.released_with(count)
+        if before is not None and before.consumer is None:
+            del self.released[entry_id]
         try:
             self.released[entry_id] = delivery
         except MemoryError:
-            read_place(entry_id, &place)
-            self.leave(self.find(&place))
+            if not delivery.remaining:
+                self.close_run(delivery.number)
+            if before is not None and before.consumer is None:
+                self.leave(slot)
             raise
+        if before is delivery:
+            return
+        delivery.remaining += 1
+        if before is None:
+            slot = <u32>self.total
+            self.ids[slot] = place
+            self.run_of[slot] = delivery.number
+            self.admit(slot)
+            return
+        old = self.run_of[slot]
+        self.run_of[slot] = delivery.number
+        before.remaining -= 1
+        if not before.remaining:
+            self.close_run(old)
+        if before.consumer is not None:
+            self.lose(before.consumer)
+
+    cdef Delivery released_with(self, i64 count):
+        """The delivery that all released entries of this delivery count are in; it may have none yet."""
+        cdef Delivery delivery = self.released_of.get(count)
+        if delivery is None or not delivery.remaining:
+            delivery = self.open_run(None, 0, count, 0)
+            try:
+                self.released_of[count] = delivery
+            except MemoryError:
+                self.close_run(delivery.number)
+                raise
+        return delivery
+
+    cdef inline void admit(self, u32 slot) noexcept:
+        """Count a new slot, the next one, for which there is room, and enter it where entries are looked for."""
+        self.enter(slot)
+        self.total += 1
+        self.tail = self.total
+        self.live += 1
+        if not self.is_ordered:
+            self.add(&self.order, slot)
 
     cdef inline Delivery leave(self, u32 slot):
         """Mark a slot as left; answers the delivery that it was in."""
@@ -1025,7 +1083,7 @@ cdef class PendingTable(PendingSlots):
             assert number < self.runs_total
             run = &self.runs[number]
             assert run.delivery != NULL
-            assert run.first <= slot < <size_t>run.first + run.length
+            assert run.owner == NULL or run.first <= slot < <size_t>run.first + run.length
             remaining[number] = remaining.get(number, 0) + 1
             assert self.find(&self.ids[slot]) == slot
             cell = self.home(&self.ids[slot])
@@ -1044,9 +1102,9 @@ cdef class PendingTable(PendingSlots):
             assert (<Delivery>delivery).number == number
             assert (<Delivery>delivery).remaining == remaining[number]
             assert run.owner == (<PyObject *>delivery.consumer if delivery.consumer is not None else NULL)
-            assert delivery.consumer is not None or delivery.remaining == 1
+            assert delivery.consumer is not None or self.released_of[(<Delivery>delivery).count] is delivery
             assert delivery.consumer is None or consumers[delivery.consumer.name] is delivery.consumer
-        assert runs_count == self.owned_count + len(self.released) == len(remaining)
+        assert runs_count == self.deliveries_count == len(remaining)
         for entry_id, delivery in self.released.items():
             assert delivery.consumer is None
             assert self.get(entry_id) is delivery

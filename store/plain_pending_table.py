@@ -23,8 +23,6 @@ ID_SIZE: Final = 48
 REFERENCE_SIZE: Final = 8
 DELIVERY_SIZE: Final = 96 + 32 + 88
 """A delivery: the object, its time, and its list without the references in it."""
-RELEASED_SIZE: Final = 96 + 48
-"""A released entry's delivery: the object, and its list without the reference in it."""
 CONSUMER_SIZE: Final = 304
 """A consumer without its name and its entries."""
 TABLE_SIZE: Final = 256
@@ -149,7 +147,7 @@ class Delivery:
 
     def __init__(self, consumer: Consumer | None, time_ms: int, count: int, ids: list[StreamID]) -> None:
         self.consumer = consumer
-        """None once XNACK has released the entry."""
+        """None for the one of all released entries of a count."""
         self.time_ms = time_ms
         """0 once released."""
         self.count = count
@@ -157,6 +155,7 @@ class Delivery:
         self.remaining = len(ids)
         """How many entries are still in this delivery."""
         self.ids = ids
+        """Not kept of released entries."""
         self.first = 0
         """`ids` before this index have left."""
         self.claimed_count = 0
@@ -194,11 +193,13 @@ class PendingTable:
     A delivery is a run of entries that were handed out together, or the part of such a run that is kept in one piece.
     """
 
-    __slots__ = ("_by_id", "_claimed_count", "_given_count", "_ids", "owned_count", "released")
+    __slots__ = ("_by_id", "_claimed_count", "_given_count", "_ids", "_released_of", "owned_count", "released")
 
     def __init__(self) -> None:
         self.released: dict[StreamID, Delivery] = {}
         """Entries without owner, in release order."""
+        self._released_of: dict[int, Delivery] = {}
+        """Their deliveries, by delivery count."""
         self.owned_count = 0
         """Deliveries that have entries, and an owner."""
         self._by_id: dict[StreamID, Delivery] = {}
@@ -220,6 +221,11 @@ class PendingTable:
         return len(self._ids)
 
     @property
+    def deliveries_count(self) -> int:
+        """Deliveries that have entries, those of released ones among them."""
+        return self.owned_count + len(self._released_of)
+
+    @property
     def memory_size(self) -> int:
         """Bytes, but for the consumers themselves."""
         listed_count = self.listed_count
@@ -230,13 +236,14 @@ class PendingTable:
             + getsizeof(self.released)
             + (max(listed_count, self._given_count - self._claimed_count) + self._claimed_count) * ID_SIZE
             + places_count * REFERENCE_SIZE
-            + self.owned_count * DELIVERY_SIZE
-            + len(self.released) * RELEASED_SIZE
+            + self.deliveries_count * DELIVERY_SIZE
+            + getsizeof(self._released_of)
+            + len(self.released) * ID_SIZE
         )
 
     # -- changing --------------------------------------------------------------------------------
 
-    def deliver(self, ids: list[StreamID], consumer: Consumer | None, time_ms: int, count: int) -> list[Delivery]:
+    def deliver(self, ids: list[StreamID], consumer: Consumer, time_ms: int, count: int) -> list[Delivery]:
         """Give distinct IDs to a consumer, whoever had them before. Answers the deliveries they are in now: the first
         has the first of them, and so on."""
         if not ids:
@@ -250,11 +257,10 @@ class PendingTable:
                 delivery.claimed_count = len(ids) - len(new)
                 self._claimed_count += delivery.claimed_count
         self._by_id.update(dict.fromkeys(ids, delivery))
-        if consumer is not None:
-            self.owned_count += 1
-            if gained:
-                consumer.pending_count += len(gained)
-                consumer.ids.add(gained)
+        self.owned_count += 1
+        if gained:
+            consumer.pending_count += len(gained)
+            consumer.ids.add(gained)
         if new:
             self._ids.add(new)
         self._given_count += len(ids)
@@ -262,7 +268,18 @@ class PendingTable:
 
     def release(self, entry_id: StreamID, count: int) -> None:
         """Take the entry from its owner and put it at the end of the released ones, whether it was pending or not."""
-        (self.released[entry_id],) = self.deliver([entry_id], None, 0, count)
+        before = self._by_id.get(entry_id)
+        if before is None:
+            self._ids.add([entry_id])
+        else:
+            self._leave(entry_id, before)
+        delivery = self._released_of.get(count)
+        if delivery is None:
+            delivery = self._released_of[count] = Delivery(None, 0, count, [])
+        delivery.remaining += 1
+        self._by_id[entry_id] = self.released[entry_id] = delivery
+        if before is not None and before.consumer is not None:
+            self._lose(before.consumer)
 
     def drop_all(self, ids: Iterable[StreamID]) -> int:
         """Remove entries and answer how many were pending."""
@@ -280,7 +297,7 @@ class PendingTable:
             self._ids.clean(self._by_id.__contains__)
         return dropped
 
-    def _detach(self, ids: list[StreamID], heir: Consumer | None) -> list[StreamID]:
+    def _detach(self, ids: list[StreamID], heir: Consumer) -> list[StreamID]:
         """Take those of the entries that are pending out of their deliveries; the caller puts them into one of `heir`.
         Answers those that the heir did not own: its own stay in its list."""
         gained: list[StreamID] = []
@@ -298,12 +315,14 @@ class PendingTable:
     def _leave(self, entry_id: StreamID, delivery: Delivery) -> None:
         """Take an entry out of its delivery."""
         delivery.remaining -= 1
-        if not delivery.remaining:
-            self.owned_count -= delivery.consumer is not None
-            self._given_count -= len(delivery.ids)
-            self._claimed_count -= delivery.claimed_count
         if delivery.consumer is None:
             del self.released[entry_id]
+            if not delivery.remaining:
+                del self._released_of[delivery.count]
+        elif not delivery.remaining:
+            self.owned_count -= 1
+            self._given_count -= len(delivery.ids)
+            self._claimed_count -= delivery.claimed_count
 
     def _lose(self, consumer: Consumer) -> None:
         """A consumer has one entry less; its list is cleaned if that was much."""
@@ -394,8 +413,9 @@ class PendingTable:
         assert owned + len(self.released) == len(by_id)
         assert all(self._by_id[entry_id] is delivery for entry_id, delivery in self.released.items())
         deliveries = set(self._by_id.values())
-        assert len(deliveries) == self.owned_count + len(self.released)
+        assert len(deliveries) == self.deliveries_count
+        assert set(self.released.values()) == set(self._released_of.values())
         assert self._given_count == sum(len(each.ids) for each in deliveries)
         assert self._claimed_count == sum(each.claimed_count for each in deliveries)
         for each in deliveries:
-            assert len(list(self.members(each))) == each.remaining
+            assert each.consumer is None or len(list(self.members(each))) == each.remaining

@@ -186,11 +186,20 @@ def test_what_is_not_pending_does_not_keep_others_from_being_dropped(form: Modul
 def test_deliveries_are_those_of_owners_and_those_released(form: ModuleType) -> None:
     pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     pending.deliver([1, 2, 3], consumer, time_ms=10, count=1)
-    pending.release(2, count=1)
-    pending.release(3, count=1)
-    assert pending.deliveries_count == 3
-    pending.drop(1)
-    assert pending.deliveries_count == 2
+    counts = []
+    for change in (
+        lambda: pending.release(2, count=1),
+        lambda: pending.release(3, count=1),  # shares the one of its count
+        lambda: pending.release(2, count=5),
+        lambda: pending.drop(1),
+        lambda: pending.release(2, count=1),
+        lambda: pending.drop_all([2, 3]),
+        lambda: pending.release(4, count=1),
+    ):
+        change()
+        pending.check({b"c": consumer})
+        counts.append(pending.deliveries_count)
+    assert counts == [2, 2, 3, 2, 1, 0, 1]
 
 
 @forms
