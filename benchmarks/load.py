@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import resource
 import select
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.row import Sample
@@ -75,14 +76,26 @@ def benchmark(
     words += ["--threads", str(threads)] if threads > 1 else []
     words += ["-P", str(pipeline), "--csv", *(["-r", str(random_below)] if random_below else []), *command]
 
+    client_s = 0.0
+
     def run() -> float:
+        nonlocal client_s
+        client_s = -_children_time()
         done = subprocess.run(words, capture_output=True, text=True, check=False)
+        client_s += _children_time()
         lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
         if done.returncode or not lines:
             raise Refused((done.stderr or done.stdout).strip() or f"redis-benchmark ended with {done.returncode}")
         return float(list(csv.DictReader(lines))[-1]["rps"])
 
-    return timed(server, requests, run)
+    sample = timed(server, requests, run)
+    return replace(sample, client_us=client_s * 1e6 / requests / threads)
+
+
+def _children_time() -> float:
+    """Seconds of processor time of all processes that this one has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Result:
     numbers: dict[str, list[float]] = field(default_factory=dict)
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
     """Processor time of the server for each request; empty where none was measured."""
+    client_us: dict[str, list[float]] = field(default_factory=dict)
+    """How long the client needs at least for each request, likewise."""
 
     @classmethod
     def of(cls, row: Row) -> Result:
@@ -43,6 +45,8 @@ class Result:
         self.numbers.setdefault(name, []).append(sample.number)
         if sample.cpu_us is not None:
             self.cpu_us.setdefault(name, []).append(sample.cpu_us)
+        if sample.client_us is not None:
+            self.client_us.setdefault(name, []).append(sample.client_us)
 
     def median(self, name: str) -> float:
         """The middle number of one server."""
@@ -51,6 +55,13 @@ class Result:
     def cpu_median(self, name: str) -> float | None:
         """The middle processor time of one server; None if none was measured."""
         return statistics.median(self.cpu_us[name]) if self.cpu_us.get(name) else None
+
+    def ceiling(self, peer: str) -> float | None:
+        """How many times better than `peer` a server would be that answers in no time, for the client takes some with
+        it; None where that was not measured."""
+        if not self.is_rate or not self.client_us.get(SUBJECT) or peer not in self.numbers:
+            return None
+        return 1e6 / self.median(peer) / statistics.median(self.client_us[SUBJECT])
 
     def ratios(self, peer: str) -> list[float]:
         """How many times better than `peer` Headrace was, pair by pair of runs; empty without both."""

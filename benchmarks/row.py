@@ -16,6 +16,9 @@ class Sample:
     """In the unit of its row."""
     cpu_us: float | None = None
     """Processor time of the server for each request, all its threads together; None where there are no requests."""
+    client_us: float | None = None
+    """How long the client needs at least for each request: its processor time by the threads it has. None where that
+    was not measured."""
 
 
 Measure = Callable[[PeerServer], Sample]

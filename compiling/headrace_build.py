@@ -53,13 +53,15 @@ MYPYC: Final = "mypy==2.4.1"
 HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
-        "chunk", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
+        "chunk", "clock", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
     ),
     "commands": (
-        "blocking", "calls", "claim", "claim_log", "client", "context", "durations", "group_read", "group_read_new",
-        "lookup", "numbers", "pending", "read_request", "release", "stream", "stream_add", "stream_read", "stream_trim",
+        "blocking", "calls", "claim", "claim_log", "client", "connection", "context", "durations", "group_read",
+        "group_read_new", "latency", "lookup", "numbers", "pending", "read_request", "release", "stream", "stream_add",
+        "stream_read", "stream_trim",
     ),
-    "server": ("connection", "dispatch", "pushes", "serving", "session", "stats", "turns", "waiters"),
+    "persistence": ("aof", "checksum", "syncing"),
+    "server": ("connection", "dispatch", "logkeeper", "pushes", "serving", "session", "stats", "turns", "waiters"),
 }  # fmt: skip
 """By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
 

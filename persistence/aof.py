@@ -25,6 +25,7 @@ from concurrent.futures import Executor
 from errno import ENOSPC
 from typing import Final
 
+from ..store.clock import wall_clock_ms
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
 from .errors import LogFailure
 from .files import DiskFiles, Files, LogFile
@@ -56,11 +57,6 @@ IDLE_BLOCK_MS: Final = 1000
 
 Effect = tuple[int, bytes]
 """(database index, RESP record)."""
-
-
-def wall_clock_ms() -> int:
-    """Unix time in ms."""
-    return time.time_ns() // 1_000_000
 
 
 class AppendOnlyLog:

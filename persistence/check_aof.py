@@ -60,9 +60,12 @@ class Request:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command; answers the exit code."""
+    words = sys.argv[1:] if words is None else words
+    if list(words) in (["--help"], ["-h"]):
+        print(USAGE)
+        return 0
     try:
-        request = Request.parse(sys.argv[1:] if words is None else words)
-        Check(request).run()
+        Check(Request.parse(words)).run()
     except Aborted as aborted:
         print(aborted)
         return 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +20,7 @@ from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogError, LogFailure
 from ..protocol.replies import Reply
 from ..store.chunk import let_go_of_unpacked
+from ..store.clock import wall_clock_ms
 from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
 from .client_limits import ClientLimits
@@ -50,11 +50,6 @@ logger = logging.getLogger(__name__)
 assert registry.FAMILIES, "importing the registry fills the command table"
 
 
-def wall_clock_ms() -> int:
-    """Unix time in ms."""
-    return time.time_ns() // 1_000_000
-
-
 class Server:
     """One server. `config` holds the directives; `clock` answers Unix ms."""
 
@@ -70,7 +65,7 @@ class Server:
         self.acl_log = AclLog()
         self.dispatcher = Dispatcher(self.context, self.stats)
         self.stopped = asyncio.Event()
-        """Set when the server has been asked to stop."""
+        """Set by `end`."""
         self._last_client_id = 0
         self.exit_code = 0
         self.doors = Doors(self)
@@ -80,7 +75,7 @@ class Server:
         self.expiry = self.periodic.expiry
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
-        self.turns = Turns(self.dispatcher, self.stopped, clock, self.log_keeper.write)
+        self.turns = Turns(self.dispatcher, clock, self.log_keeper.write)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         self.limits = ClientLimits(self)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
@@ -140,6 +135,11 @@ class Server:
         for connection in self.connections:
             connection.out.clear()
             connection.abort()
+        self.end()
+
+    def end(self) -> None:
+        """Run no more requests, and stop."""
+        self.turns.is_over = True
         self.stopped.set()
 
     @property
@@ -288,7 +288,7 @@ class Server:
         if not self.prepare_stop(save=save) and not force:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
         logger.warning("User requested shutdown...")
-        self.stopped.set()
+        self.end()
 
     def save(self) -> bool:
         """SAVE: False if it failed. Raises GenericError."""

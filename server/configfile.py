@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from .directive_kinds import BadValue, quote
@@ -229,7 +230,7 @@ class Loader:
         elif name == b"include" and len(words) == 2:
             self._include(words[1], depth)
         elif directive is None:
-            raise BadValue("Bad directive or wrong number of arguments")
+            raise BadValue(f"Bad directive or wrong number of arguments{_hint(name)}")
         else:
             self._assign(directive, words[1:])
             if not directive.has_effect and not directive.is_off(self._config.value(directive)):
@@ -341,3 +342,10 @@ def replace_file(path: bytes, text: bytes, *, sync: Callable[[int], None] = os.f
         sync(folder_descriptor)
     finally:
         os.close(folder_descriptor)
+
+
+def _hint(name: bytes) -> str:
+    """The directive that an unknown one is probably meant to be, if there is one like it."""
+    known = [os.fsdecode(each) for each in (*BY_NAME, *REFUSED)]
+    likely = get_close_matches(os.fsdecode(name), known, n=1, cutoff=0.8)
+    return f": did you mean {likely[0]}?" if likely else ""

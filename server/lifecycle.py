@@ -204,7 +204,7 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
             return
         logger.error("Exiting without what could not be saved.")
         server.exit_code = EXIT_FAILURE
-    server.stopped.set()
+    server.end()
 
 
 def insist(*_: object) -> None:

@@ -24,11 +24,10 @@ class Turns:
     says whether replies may leave.
     """
 
-    def __init__(
-        self, dispatcher: Dispatcher, stopped: asyncio.Event, clock: Callable[[], int], write_log: Callable[[], bool]
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], int], write_log: Callable[[], bool]) -> None:
         self.dispatcher = dispatcher
-        self.stopped = stopped
+        self.is_over = False
+        """The server has been asked to stop: no request is run any more."""
         self._clock = clock
         self._write_log = write_log
         self._is_flush_scheduled = False
@@ -38,7 +37,7 @@ class Turns:
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:
         """Run the requests of one read; what must wait goes to the session's backlog."""
-        if self.stopped.is_set():
+        if self.is_over:
             return
         now_ms = self._clock()
         client = session.client

@@ -4,7 +4,7 @@ Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, 
 `Delivery`, shared by all its entries until each leaves it (acknowledged, claimed, released, ...). Three views exist:
 
 - by ID and
-- by consumer, which a table keeps in C: an entry costs some 35 bytes there (`pending_table`, or `plain_pending_table`);
+- by consumer, which a table keeps in C: an entry costs some 32 bytes there (`pending_table`, or `plain_pending_table`);
 - by time: the deliveries, oldest first, behind the FIFO of released entries, which nobody owns.
 
 `PendingEntries` keeps them in step: `deliver`, `release` and `drop` are the only ways in and out.

@@ -13,7 +13,7 @@ are given out one after the other, and so
 
 An index, open addressing with linear probing, leads from an ID to its slot (6 to 9 bytes). An entry that leaves marks
 its slot and nothing else. When more than half of the slots are such, the others move together, and the index is made
-again. Some 35 bytes an entry, then.
+again. Some 32 bytes an entry, then.
 
 Memory is taken before anything is changed: where there is none, MemoryError is raised, and all views still agree; of a
 claim of scattered entries that is cut short so, what it has moved by then is missing from the order by time.

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence.folder import LogSettings
 from support.inprocess import Caller, Rig
 from support.servers import Server
 
 
-class SyncedLog:
-    """A log that says how far it is synced."""
-
-    def __init__(self) -> None:
-        self.mark = self.synced_mark = 0
-
-    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
-        self.mark += 1
-
-
 @pytest.fixture
 def rig() -> Rig:
+    """With a log that is not open: it counts what it gets, and is synced when a test says so."""
     rig = Rig()
-    log = SyncedLog()
-    rig.server.log_keeper.log = rig.dispatcher.log = log  # type: ignore[assignment]
+    settings = LogSettings("nowhere", "appendonly.aof")
+    rig.server.log_keeper.log = rig.dispatcher.log = AppendOnlyLog(settings, b"no")
     return rig
 
 

@@ -299,6 +299,11 @@ def test_wrong_use_is_told(words: tuple[str, ...], capsys: pytest.CaptureFixture
     assert run(capsys, *words) == (1, [USAGE])
 
 
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_whoever_asks_is_told_how_it_is_used(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, word) == (0, [USAGE])
+
+
 def test_file_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = run(capsys, tmp_path / "none")
     assert (code, lines) == (1, [f"Cannot open file {tmp_path}/none: No such file or directory"])

@@ -74,6 +74,7 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
             "argument couldn't be parsed into an integer",
         ),
         (b"nosuch 1", "at line 1\n>>> 'nosuch 1'\nBad directive or wrong number of arguments"),
+        (b"apendonly yes", "Bad directive or wrong number of arguments: did you mean appendonly?"),
         (b"port 1 2", "wrong number of arguments"),
         (b"port", "wrong number of arguments"),
         (b'port "1', "Unbalanced quotes in configuration line"),

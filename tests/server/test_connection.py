@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from headrace.persistence.files import LogFile
 from headrace.server import connection as connection_module
 from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
@@ -299,17 +300,8 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
     async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
         log = running.server.log
         assert log is not None
-        flush, fsync = log.flush, log.fsync
-
-        def watched_flush() -> bool:
-            events.append("write")
-            return flush()
-
-        def watched_fsync() -> bool:
-            events.append("fsync")
-            return fsync()
-
-        log.flush, log.fsync = watched_flush, watched_fsync  # type: ignore[method-assign]
+        assert log._file is not None
+        log._file = WatchedFile(log._file, events)
         peers = [await running.connect() for _ in range(3)]
         for peer in peers:
             peer.send("PING")
@@ -324,6 +316,25 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
         for index, peer in enumerate(peers):
             await peer.expect(b"$3\r\n%d-1\r\n" % (index + 1))
         assert events == ["write", "fsync", "reply", "reply", "reply"]
+
+
+class WatchedFile:
+    """A file of the log that tells when it is written and synced."""
+
+    def __init__(self, file: LogFile, events: list[str]) -> None:
+        self._file = file
+        self._events = events
+
+    def append(self, data: bytes | memoryview) -> int:
+        self._events.append("write")
+        return self._file.append(data)
+
+    def fsync(self) -> None:
+        self._events.append("fsync")
+        self._file.fsync()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 class WatchedTransport:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from copy import deepcopy
 import tracemalloc
+from copy import deepcopy
 from itertools import pairwise, product
 
 import pytest
