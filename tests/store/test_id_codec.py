@@ -17,7 +17,26 @@ except ImportError:
     id_codec = None  # type: ignore[assignment]
 
 FORMS = [plain_id_codec, *([id_codec] if id_codec is not None else [])]
-HALVES = [0, 1, 9, 10, 99, 2**31, 2**32, 1_700_000_000_000, 10**18, 10**19 - 1, 2**63, U64_MAX - 1, U64_MAX]
+HALVES = [
+    0,
+    1,
+    9,
+    10,
+    99,
+    2**18 - 1,
+    2**18,
+    2**31,
+    2**32,
+    1_700_000_000_000,
+    2**48 - 1,
+    2**48,
+    2**60,
+    10**18,
+    10**19 - 1,
+    2**63,
+    U64_MAX - 1,
+    U64_MAX,
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
