@@ -1,9 +1,10 @@
-# Headrace: `make serve`, `make test`, `make test-compiled`, `make test-clients`, `make test-pipeline`, `make lint`,
-# `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
+# Headrace: `make serve`, `make test`, `make test-compiled`, `make test-plain`, `make test-clients`, `make test-pipeline`,
+# `make lint`, `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
 # `make coverage`, `make mutate`, `make audit`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
 #   FORM    `compiled`: not these sources, but the wheel of them  make bench FORM=compiled
+#           `plain`: the wheel that is made without a compiler
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
 #   N       how many sequences `make differential` plays          make differential N=20000
 #   FIRST   the number of the first of them, or of the mutants    make differential SEED=2 FIRST=26 N=1
@@ -32,11 +33,14 @@ WORKERS ?= auto
 RUN    ?= run.json
 ARGS   ?=
 
-# Either form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
+# Each form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
 ifeq ($(FORM),compiled)
 VENV   := .venv-compiled
 export HEADRACE_COMPILE := 1
 export HEADRACE_REQUIRE_COMPILED := 1
+else ifeq ($(FORM),plain)
+VENV   := .venv-plain
+export HEADRACE_COMPILE := 0
 else
 VENV   := .venv
 endif
@@ -44,7 +48,7 @@ BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
-ifeq ($(FORM),compiled)
+ifneq ($(filter compiled plain,$(FORM)),)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
@@ -52,7 +56,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*.pxi)
 endif
 
-.PHONY: serve test test-compiled test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate fuzz soak
+.PHONY: serve test test-compiled test-plain test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -103,6 +107,11 @@ run-tests: $(VENV)/.installed-dev
 COMPILED := store protocol commands server persistence compat scenario differential
 test-compiled:
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
+
+# What has a form of its own in C, and what uses it most, on the form for machines without a compiler.
+PLAIN := store protocol commands persistence scenario
+test-plain:
+	$(MAKE) FORM=plain run-tests ARGS="$(PLAIN:%=tests/%) tests/test_compiled.py $(ARGS)"
 
 test-clients: $(VENV)/.installed-node
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
