@@ -104,12 +104,12 @@ run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
 # The tests of all that is compiled, or meets what is, on the compiled form; building it takes about a minute.
-COMPILED := store protocol commands server persistence compat scenario differential
+COMPILED := store protocol commands server persistence faults simulation compat scenario differential
 test-compiled:
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
-# What has a form of its own in C, and what uses it most, on the form for machines without a compiler.
-PLAIN := store protocol commands persistence scenario
+# What has a form of its own in C, on the form for machines without a compiler.
+PLAIN := store protocol
 test-plain:
 	$(MAKE) FORM=plain run-tests ARGS="$(PLAIN:%=tests/%) tests/test_compiled.py $(ARGS)"
 

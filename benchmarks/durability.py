@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from benchmarks.load import cpu_time
+from benchmarks.load import Refused, cpu_time
 from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.streams import deliver, fill, new_group
@@ -80,7 +80,9 @@ def worst_ping_during_rewrite(server: PeerServer) -> Sample:
             worst_s = max(worst_s, worst_ping(wire, PINGS_PER_LOOK))
             if b"aof_rewrite_in_progress:1" not in wire.ask("INFO", "persistence") or monotonic() > deadline_s:
                 break
-        asking.receive()
+        reply = asking.receive()
+    if reply.startswith(b"-") or monotonic() > deadline_s:
+        raise Refused(reply.decode().strip())
     return Sample(worst_s * 1000)
 
 

@@ -76,20 +76,16 @@ def benchmark(
     words += ["--threads", str(threads)] if threads > 1 else []
     words += ["-P", str(pipeline), "--csv", *(["-r", str(random_below)] if random_below else []), *command]
 
-    client_s = 0.0
-
     def run() -> float:
-        nonlocal client_s
-        client_s = -_children_time()
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        client_s += _children_time()
         lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
         if done.returncode or not lines:
             raise Refused((done.stderr or done.stdout).strip() or f"redis-benchmark ended with {done.returncode}")
         return float(list(csv.DictReader(lines))[-1]["rps"])
 
+    before_s = _children_time()
     sample = timed(server, requests, run)
-    return replace(sample, client_us=client_s * 1e6 / requests / threads)
+    return replace(sample, client_us=(_children_time() - before_s) * 1e6 / requests / threads)
 
 
 def _children_time() -> float:

@@ -140,6 +140,3 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
         context.db.signal_ready(key)
         context.log(*argv)
     return released
-
-
-# -- claiming --------------------------------------------------------------------------------------

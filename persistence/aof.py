@@ -109,6 +109,8 @@ class AppendOnlyLog:
         self._written_mark = 0
         self.on_synced: Callable[[], None] = lambda: None
         """Called, by any thread, when a background fsync has ended."""
+        self.on_append: Callable[[list[Effect], bool], None] | None = None
+        """Called with what was appended, and whether as a group, by whoever follows the log."""
         self.delayed_fsyncs_count = 0
         """Writes that had to go on beside an fsync that took too long (INFO aof_delayed_fsync)."""
         self.current_size = 0
@@ -353,6 +355,8 @@ class AppendOnlyLog:
             buffer.append(record)
         if is_group:
             buffer.append(EXEC)
+        if self.on_append is not None:
+            self.on_append(effects, grouped)
 
     def _append_timestamp(self) -> None:
         now_s = self._clock() // 1000

@@ -65,7 +65,7 @@ class Server:
         self.acl_log = AclLog()
         self.dispatcher = Dispatcher(self.context, self.stats)
         self.stopped = asyncio.Event()
-        """Set by `end`."""
+        """Set, by `end`, once the server has been asked to stop."""
         self._last_client_id = 0
         self.exit_code = 0
         self.doors = Doors(self)

@@ -346,6 +346,6 @@ def replace_file(path: bytes, text: bytes, *, sync: Callable[[int], None] = os.f
 
 def _hint(name: bytes) -> str:
     """The directive that an unknown one is probably meant to be, if there is one like it."""
-    known = [os.fsdecode(each) for each in (*BY_NAME, *REFUSED)]
+    known = [os.fsdecode(each) for each in (*BY_NAME, b"include", b"rename-command", b"user")]
     likely = get_close_matches(os.fsdecode(name), known, n=1, cutoff=0.8)
     return f": did you mean {likely[0]}?" if likely else ""

@@ -135,7 +135,7 @@ class Chunk:
         self.removed = 0
         """Entries deleted or trimmed."""
         self.is_shared = False
-        """Several logs have it: nothing may leave it any more, but leaves the copy that takes its place."""
+        """Other logs have it too, or had it: entries leave a copy that takes its place."""
 
     @property
     def count(self) -> int:
@@ -225,6 +225,17 @@ class Chunk:
         twin._count, twin._last_id, twin._packed = self._count, self._last_id, self._packed
         twin._open = None if self._open is None else self._open.copy()
         twin._body = None if self._packed else twin._open or self._body
+        return twin
+
+    def successor(self) -> Chunk:
+        """A copy that takes the place of a shared chunk; what is unpacked goes with it."""
+        global _unpacked_size
+        twin = self.copy()
+        body, size = self._body, _unpacked.pop(self, 0)
+        if body is not None and size:
+            _unpacked_size -= size
+            self._body = None
+            twin._keep_unpacked(body)
         return twin
 
     def find(self, entry_id: StreamID) -> int:

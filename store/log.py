@@ -252,8 +252,9 @@ class EntryLog:
         if position < 0:
             return False
         is_sealed = chunk is not self._tail
-        self._sealed_size -= chunk.memory_size if is_sealed else 0
+        size_before = chunk.memory_size if is_sealed else 0
         chunk = self._own(index)
+        self._sealed_size -= size_before
         chunk.kill(position)
         self.length -= 1
         if not chunk.live:
@@ -265,21 +266,23 @@ class EntryLog:
 
     def trim_head(self, count: int) -> None:
         """Delete the `count` smallest entries."""
-        count = min(count, self.length)
-        self.length -= count
+        left = count = min(count, self.length)
         dropped = 0
+        size_change = 0
         for chunk in self._chunks:
             is_sealed = chunk is not self._tail
-            if count < chunk.live:
-                if count:
+            if left < chunk.live:
+                if left:
                     size_before = chunk.memory_size
                     chunk = self._own(dropped)
-                    chunk.kill_head(count)
-                    self._sealed_size += chunk.memory_size - size_before if is_sealed else 0
+                    chunk.kill_head(left)
+                    size_change += chunk.memory_size - size_before if is_sealed else 0
                 break
-            self._sealed_size -= chunk.memory_size if is_sealed else 0
-            count -= chunk.live
+            size_change -= chunk.memory_size if is_sealed else 0
+            left -= chunk.live
             dropped += 1
+        self.length -= count
+        self._sealed_size += size_change
         if dropped:
             if dropped == len(self._chunks):
                 self._tail = None
@@ -376,7 +379,7 @@ class EntryLog:
         """A chunk that entries may leave: a copy takes the place of one that is shared."""
         chunk = self._chunks[index]
         if chunk.is_shared:
-            chunk = self._chunks[index] = chunk.copy()
+            chunk = self._chunks[index] = chunk.successor()
         return chunk
 
     def _drop(self, index: int) -> None:

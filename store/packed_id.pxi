@@ -29,7 +29,10 @@ cdef extern from *:
     }
 
     /* Numbers of 30 bits a digit are taken apart and put together here: many times a request, and the functions above
-       and below go byte by byte. */
+       and below go byte by byte. Digit by digit, the lowest first:
+
+           30 of seq | 30 of seq | 4 of seq, 8 that are empty, 18 of ms | 30 of ms | 16 of ms
+    */
     #if PYLONG_BITS_IN_DIGIT == 30 && PY_VERSION_HEX < 0x030E0000
     #define HEADRACE_DIGITS 5  /* Of 136 bits. */
 
@@ -39,13 +42,15 @@ cdef extern from *:
             return 0;
         }
     #if PY_VERSION_HEX >= 0x030C0000
-        Py_ssize_t size = (Py_ssize_t)(((PyLongObject *)number)->long_value.lv_tag >> 3);
+        /* The tag is the count of digits above three bits, of which two are the sign: 2 if negative. */
+        const uintptr_t tag = ((PyLongObject *)number)->long_value.lv_tag;
+        const Py_ssize_t size = (Py_ssize_t)(tag >> 3);
         const digit *digits = ((PyLongObject *)number)->long_value.ob_digit;
-        if ((((PyLongObject *)number)->long_value.lv_tag & 3) == 2) {
+        if ((tag & 3) == 2) {
             return 0;
         }
     #else
-        Py_ssize_t size = Py_SIZE(number);
+        const Py_ssize_t size = Py_SIZE(number);
         const digit *digits = ((PyLongObject *)number)->ob_digit;
     #endif
         if (size < 0 || size > HEADRACE_DIGITS) {

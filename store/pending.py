@@ -54,7 +54,7 @@ LATE_COUNT_MAX: Final = 256
 costs about as much as that of some hundreds, however many there are."""
 
 _time_of = attrgetter("time_ms")
-Part = dict[StreamID, Delivery] | list[Delivery] | PendingTable
+Part = dict[int, Delivery] | list[Delivery] | PendingTable
 
 
 class PendingEntries:
@@ -247,7 +247,7 @@ class PendingEntries:
         runs += self._late
         table.disown(consumers)
         self._table, self._runs, self._runs_head, self._late = type(table)(), [], 0, []
-        return [runs, table.released, table]
+        return [runs, table.released_of, table.released, table]
 
     def check(self, consumers: dict[bytes, Consumer]) -> None:
         """Assert that all views agree."""

@@ -44,6 +44,8 @@ cdef enum:
     # What is mostly stale is cleaned when it is longer than this.
     ID_SIZE = 48
     # Of an ID as a Python number, which released entries have.
+    COUNT_SIZE = 32
+    # Of a delivery count, likewise.
 
 NEVER = -1
 
@@ -143,7 +145,7 @@ cdef class Delivery:
     """Entries handed to one consumer at one time, with one delivery count. Times are Unix ms."""
 
     cdef readonly Consumer consumer
-    # None once XNACK has released the entry.
+    # None: these are released entries, all those of one count.
     cdef readonly i64 time_ms
     # 0 once released.
     cdef readonly i64 count
@@ -455,8 +457,9 @@ cdef class PendingTable(PendingSlots):
     """See `plain_pending_table.PendingTable`."""
 
     cdef readonly dict released
-    cdef dict released_of
+    cdef readonly dict released_of
     # Their deliveries, by delivery count.
+    cdef size_t released_runs_total
     cdef u32 *cells
     # The index: slot numbers, or NONE.
     cdef size_t cells_count
@@ -489,7 +492,7 @@ cdef class PendingTable(PendingSlots):
     @property
     def deliveries_count(self):
         """Deliveries that have entries, those of released ones among them."""
-        return self.owned_count + len(self.released_of)
+        return self.owned_count + self.released_runs_total
 
     @property
     def memory_size(self):
@@ -502,6 +505,7 @@ cdef class PendingTable(PendingSlots):
             + self.deliveries_count * DELIVERY_SIZE
             + getsizeof(self.released)
             + getsizeof(self.released_of)
+            + self.released_runs_total * COUNT_SIZE
             + len(self.released) * ID_SIZE
         )
 
@@ -618,6 +622,7 @@ cdef class PendingTable(PendingSlots):
         runs.first = <u32>first
         runs.length = 0
         self.owned_count += consumer is not None
+        self.released_runs_total += consumer is None
         return delivery
 
     cdef void close_run(self, u32 number) noexcept:
@@ -626,6 +631,7 @@ cdef class PendingTable(PendingSlots):
         cdef PyObject *delivery = run.delivery
         self.owned_count -= run.owner != NULL
         if run.owner == NULL:
+            self.released_runs_total -= 1
             try:
                 self.released_of.pop((<Delivery>delivery).count, None)
             except MemoryError:

@@ -23,6 +23,8 @@ ID_SIZE: Final = 48
 REFERENCE_SIZE: Final = 8
 DELIVERY_SIZE: Final = 96 + 32 + 88
 """A delivery: the object, its time, and its list without the references in it."""
+RELEASED_SIZE: Final = 96 + 56 + 32
+"""The delivery of all released entries of one count: the object, its empty list, and the count."""
 CONSUMER_SIZE: Final = 304
 """A consumer without its name and its entries."""
 TABLE_SIZE: Final = 256
@@ -147,7 +149,7 @@ class Delivery:
 
     def __init__(self, consumer: Consumer | None, time_ms: int, count: int, ids: list[StreamID]) -> None:
         self.consumer = consumer
-        """None for the one of all released entries of a count."""
+        """None: these are released entries, all those of one count."""
         self.time_ms = time_ms
         """0 once released."""
         self.count = count
@@ -159,7 +161,7 @@ class Delivery:
         self.first = 0
         """`ids` before this index have left."""
         self.claimed_count = 0
-        """Entries that were pending before: their IDs are numbers of its own."""
+        """Entries that were pending before: their IDs are numbers of its own. Of released ones that many at most."""
 
 
 class PendingSlots:
@@ -193,12 +195,21 @@ class PendingTable:
     A delivery is a run of entries that were handed out together, or the part of such a run that is kept in one piece.
     """
 
-    __slots__ = ("_by_id", "_claimed_count", "_given_count", "_ids", "_released_of", "owned_count", "released")
+    __slots__ = (
+        "_by_id",
+        "_claimed_count",
+        "_given_count",
+        "_ids",
+        "_released_claimed_count",
+        "owned_count",
+        "released",
+        "released_of",
+    )
 
     def __init__(self) -> None:
         self.released: dict[StreamID, Delivery] = {}
         """Entries without owner, in release order."""
-        self._released_of: dict[int, Delivery] = {}
+        self.released_of: dict[int, Delivery] = {}
         """Their deliveries, by delivery count."""
         self.owned_count = 0
         """Deliveries that have entries, and an owner."""
@@ -208,6 +219,8 @@ class PendingTable:
         """IDs in the lists of all deliveries that have entries, those that have left among them."""
         self._claimed_count = 0
         """Those of them that were pending before."""
+        self._released_claimed_count = 0
+        """Likewise of the released ones."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -223,7 +236,7 @@ class PendingTable:
     @property
     def deliveries_count(self) -> int:
         """Deliveries that have entries, those of released ones among them."""
-        return self.owned_count + len(self._released_of)
+        return self.owned_count + len(self.released_of)
 
     @property
     def memory_size(self) -> int:
@@ -237,9 +250,10 @@ class PendingTable:
             + getsizeof(self.released)
             + (max(listed_count, self._given_count - self._claimed_count) + self._claimed_count) * ID_SIZE
             + places_count * REFERENCE_SIZE
-            + self.deliveries_count * DELIVERY_SIZE
-            + getsizeof(self._released_of)
-            + len(self.released) * ID_SIZE
+            + self.owned_count * DELIVERY_SIZE
+            + getsizeof(self.released_of)
+            + len(self.released_of) * RELEASED_SIZE
+            + self._released_claimed_count * ID_SIZE
         )
 
     # -- changing --------------------------------------------------------------------------------
@@ -274,11 +288,14 @@ class PendingTable:
             self._ids.add([entry_id])
         else:
             self._leave(entry_id, before)
-        delivery = self._released_of.get(count)
+        delivery = self.released_of.get(count)
         if delivery is None:
-            delivery = self._released_of[count] = Delivery(None, 0, count, [])
+            delivery = self.released_of[count] = Delivery(None, 0, count, [])
         delivery.remaining += 1
         self._by_id[entry_id] = self.released[entry_id] = delivery
+        if before is not None:
+            delivery.claimed_count += 1
+            self._released_claimed_count += 1
         if before is not None and before.consumer is not None:
             self._lose(before.consumer)
 
@@ -318,8 +335,11 @@ class PendingTable:
         delivery.remaining -= 1
         if delivery.consumer is None:
             del self.released[entry_id]
+            if delivery.claimed_count > delivery.remaining:
+                delivery.claimed_count -= 1
+                self._released_claimed_count -= 1
             if not delivery.remaining:
-                del self._released_of[delivery.count]
+                del self.released_of[delivery.count]
         elif not delivery.remaining:
             self.owned_count -= 1
             self._given_count -= len(delivery.ids)
@@ -415,8 +435,9 @@ class PendingTable:
         assert all(self._by_id[entry_id] is delivery for entry_id, delivery in self.released.items())
         deliveries = set(self._by_id.values())
         assert len(deliveries) == self.deliveries_count
-        assert set(self.released.values()) == set(self._released_of.values())
+        assert set(self.released.values()) == set(self.released_of.values())
+        assert self._released_claimed_count == sum(each.claimed_count for each in self.released_of.values())
         assert self._given_count == sum(len(each.ids) for each in deliveries)
-        assert self._claimed_count == sum(each.claimed_count for each in deliveries)
+        assert self._claimed_count == sum(each.claimed_count for each in deliveries if each.consumer is not None)
         for each in deliveries:
             assert each.consumer is None or len(list(self.members(each))) == each.remaining

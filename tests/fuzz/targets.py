@@ -248,5 +248,5 @@ MEMORY_FIXED = {
     "aof": 1 << 19,
     "config": 1 << 16,
 }
-"""What a target may take for an empty input, by target: where requests are run or a log is loaded, a server with all
-its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made."""
+"""What a target may take for an empty input, by target: where requests are run, a log is loaded, or a value is read and
+then asked, a server with all its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made."""

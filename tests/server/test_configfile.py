@@ -75,6 +75,8 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         ),
         (b"nosuch 1", "at line 1\n>>> 'nosuch 1'\nBad directive or wrong number of arguments"),
         (b"apendonly yes", "Bad directive or wrong number of arguments: did you mean appendonly?"),
+        (b"inclde a", "Bad directive or wrong number of arguments: did you mean include?"),
+        (b"replica-of no one", ">>> 'replica-of no one'\nBad directive or wrong number of arguments"),
         (b"port 1 2", "wrong number of arguments"),
         (b"port", "wrong number of arguments"),
         (b'port "1', "Unbalanced quotes in configuration line"),

@@ -151,6 +151,23 @@ def fill_released_at_random(db: Database) -> None:
     db.put(b"key", stream)
 
 
+def fill_released_with_counts_of_their_own(db: Database) -> None:
+    stream = make_stream(10, 8)
+    group = pend(stream, 50_000, 100)
+    for number in shuffled(50_000):
+        group.pending.release(id_of(number), count=1_000 + number)
+    db.put(b"key", stream)
+
+
+def fill_made_as_released(db: Database) -> None:
+    """As FORCE does, or who loads them."""
+    stream = make_stream(10, 8)
+    group = stream.groups[b"group"] = Group(b"group", 0)
+    for number in range(50_000):
+        group.pending.release(id_of(number), count=number % 3)
+    db.put(b"key", stream)
+
+
 def fill_mostly_acknowledged(db: Database) -> None:
     stream = make_stream(10, 8)
     group = pend(stream, 50_000, 100)
@@ -190,6 +207,7 @@ def fill_expiring_streams(db: Database) -> None:
         fill_short, fill_long, fill_huge_entries, fill_unpacked, fill_every_second_deleted, fill_many_streams,
         fill_settled_nodes,
         fill_groups, fill_consumers, fill_runs, fill_single_deliveries, fill_claimed_at_random, fill_released_at_random,
+        fill_released_with_counts_of_their_own, fill_made_as_released,
         fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings, fill_producers,
         fill_expiring_streams,
     ],

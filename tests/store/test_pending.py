@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import plain_pending_table
-from headrace.store.pending import LATE_COUNT_MAX, Consumer, PendingEntries
+from headrace.store.pending import DELIVERY_COUNT_MAX, LATE_COUNT_MAX, Consumer, PendingEntries
 
 try:
     from headrace.store import pending_table
@@ -98,8 +98,9 @@ def test_all_views_agree_with_the_model_under_random_changes(seed: int, form: Mo
             pending.deliver(some, consumers[name], time_ms=time_ms, count=count)
             model.deliver(some, name, time_ms, count)
         elif action < 0.7:
-            pending.release(some[0], count=7)
-            model.release(some[0], 7)
+            count = rng.choice([0, 7, 7, 1000, DELIVERY_COUNT_MAX])
+            pending.release(some[0], count=count)
+            model.release(some[0], count)
         elif action < 0.97:
             for entry_id in some:
                 assert pending.drop(entry_id) == model.drop(entry_id)

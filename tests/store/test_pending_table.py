@@ -305,7 +305,7 @@ def test_a_walk_outlives_the_table_and_the_consumer_it_is_of(form: ModuleType) -
 
 
 @needs_both
-def test_an_entry_costs_some_35_bytes() -> None:
+def test_an_entry_costs_less_than_40_bytes() -> None:
     subject = Subject(pending_table)
     for start in range(0, 100_000, 100):
         subject.deliver(list(range(start, start + 100)), b"a", start, 1)

@@ -17,7 +17,7 @@ from typing import Any
 import hiredis
 
 from headrace.commands.client import Client
-from headrace.persistence.aof import AppendOnlyLog, Effect
+from headrace.persistence.aof import Effect
 from headrace.persistence.records import select_record
 from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
@@ -50,19 +50,6 @@ def new_config(policy: bytes, *, has_rdb_base: bool = False) -> Config:
     return config
 
 
-class WatchedLog(AppendOnlyLog):
-    """Tells of the units it takes."""
-
-    on_unit: Callable[[list[Effect]], None] = staticmethod(lambda effects: None)
-
-    def append(self, effects: list[Effect], grouped: bool) -> None:
-        """See `AppendOnlyLog`."""
-        units = [list(effects)] if grouped else [[effect] for effect in effects]
-        super().append(effects, grouped)
-        for unit in units:
-            self.on_unit(unit)
-
-
 class SimulatedServer(Server):
     """A server whose log is on a simulated disk."""
 
@@ -71,14 +58,6 @@ class SimulatedServer(Server):
         keeper = self.log_keeper
         keeper.files, keeper.executor = disk, executor
         keeper.lock.acquire = lambda: None  # type: ignore[method-assign]
-        new_log = keeper.new_log
-
-        def new_watched_log() -> AppendOnlyLog:
-            log = new_log()
-            log.__class__ = WatchedLog
-            return log
-
-        keeper.new_log = new_watched_log  # type: ignore[method-assign]
 
 
 class Shadow:
@@ -202,7 +181,7 @@ class World:
         with loading(self.shadow.context) as replay:
             self.server.log.load(replay.apply, target=replay)
         assert self.history[0] == digest_of(self.shadow.server.store) == digest_of(self.server.store)
-        self.server.log.on_unit = self._note_unit  # type: ignore[attr-defined]
+        self.server.log.on_append = self._note_append
         self.peers = [Peer(self, number) for number in range(1, 4)]
         for peer in self.peers:
             self.server.dispatcher.attach(peer)
@@ -219,8 +198,9 @@ class World:
         """Units whose replies have been sent."""
         return self.acknowledged[-1][0]
 
-    def _note_unit(self, effects: list[Effect]) -> None:
-        self.history.append(self.shadow.apply(effects))
+    def _note_append(self, effects: list[Effect], grouped: bool) -> None:
+        for unit in [list(effects)] if grouped else [[effect] for effect in effects]:
+            self.history.append(self.shadow.apply(unit))
 
     def on_acknowledged(self, peer: Peer) -> None:
         """Replies leave; they may tell of all units so far."""
