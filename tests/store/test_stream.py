@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from hiredis import pack_command
 
+from headrace.store.chunk import Body
 from headrace.store.errors import GenericError
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence, automatic_iid
-from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
+from headrace.store.ids import ID_MAX, U64_MAX, add_row, format_id, make_id, parse_id
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import ENTRIES_ADDED_MAX, References, Stream
 from headrace.store.trimming import Trim, trim
@@ -35,6 +36,27 @@ def read(stream: Stream, group: Group, count: int = -1) -> None:
 
 def delete(stream: Stream, text: str) -> None:
     assert stream.delete(parse_id(text.encode()))
+
+
+@pytest.mark.parametrize("added_before", [0, 1, ENTRIES_ADDED_MAX - 2])
+def test_a_run_is_added_as_its_entries_are_one_by_one(added_before: int) -> None:
+    """Goal: a log read in runs leaves the counters, the ends and the nodes that its records leave."""
+    one, other = five()[0], five()[0]
+    one.entries_added = other.entries_added = added_before
+    texts = [f"{ms}-{seq}" for ms in range(6, 700) for seq in range(2)]
+    add(one, *texts)
+    run = Body()
+    for text in texts:
+        entry_id = parse_id(text.encode())
+        run.data += b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command((b"f", b"v"))
+        add_row(run.ms, run.seq, run.ends, entry_id, len(run.data))
+    other.append_run(run)
+    for stream in (one, other):
+        stream.check()
+    assert (other.last_id, other.entries_added, len(other)) == (one.last_id, one.entries_added, len(one))
+    assert (other.log.first_id, other.log.last_id) == (one.log.first_id, one.log.last_id)
+    assert list(other.log.all_entries()) == list(one.log.all_entries())
+    assert trim(other, Trim(length_max=300, approximate=True)) == trim(one, Trim(length_max=300, approximate=True))
 
 
 def test_generated_ids_never_go_back_when_the_clock_does() -> None:
