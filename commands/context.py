@@ -36,6 +36,7 @@ class Context:
         "client",
         "db",
         "effects",
+        "gives_way",
         "image",
         "is_counting",
         "latency",
@@ -86,6 +87,8 @@ class Context:
         """Whether memory is so short that every write must be accounted for at once."""
         self.may_block = True
         """False inside MULTI/EXEC and in scripts."""
+        self.gives_way = False
+        """Before the client's next request others are to have their turn: set by a command, taken back by who runs it."""
         self.scripts = Scripts(self)
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()

@@ -32,10 +32,11 @@ def _require_flush_word(argv: list[bytes]) -> None:
 
 def _tell(context: Context, argv: list[bytes]) -> None:
     """Tracking clients hear of it. Redis frees memory in a thread, and replies when that has ended, unless told not to
-    wait (ASYNC): so the client hears of what it flushed before it gets its reply."""
+    wait (ASYNC): so the client hears of what it flushed before it gets its reply, and others go on before it does."""
     context.tracking.note_flush()
     if context.may_block and (len(argv) == 1 or argv[1].upper() == b"SYNC"):
         context.tracking.tell_before_reply()
+        context.gives_way = True
 
 
 @command(

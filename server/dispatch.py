@@ -158,9 +158,10 @@ class Dispatcher:
                     break
                 encode, db, image = ENCODERS[client.protocol], client.db, context.image
                 started_ns = read_clock()
-                if started_ns - began_ns > TURN_NS and uncounted:
+                if (context.gives_way or started_ns - began_ns > TURN_NS) and uncounted:
                     uncounted = 0
                     self._leave_for_later(session, iterator)
+                context.gives_way = False
                 continue
             handler, _, _, row, short_calls = found
             if image is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.inprocess import Rig
+from support.lines import split
+from support.servers import Server
+from support.wire import encode
 
 SAME = b"-ERR source and destination objects are the same\r\n"
 DB_RANGE = b"-ERR DB index is out of range\r\n"
@@ -14,6 +17,7 @@ NO_KEY = b"-ERR no such key\r\n"
 SYNTAX = b"-ERR syntax error\r\n"
 INVALID_CURSOR = b"-ERR invalid cursor\r\n"
 OK = b"+OK\r\n"
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
 SETUP = (
     "SET k v PX 10000",
@@ -299,3 +303,27 @@ def test_loaded_stream_is_idle_since_the_start() -> None:
     rig.server.store.databases[0].streams[b"s"].used_ms = 0
     rig.pass_time(IDLE_MS)
     assert caller.call("OBJECT IDLETIME s") == b":7\r\n"
+
+
+@pytest.mark.parametrize(
+    ("flush", "appended"),
+    [
+        ("FLUSHDB", WRONG_TYPE),
+        ("FLUSHALL SYNC", WRONG_TYPE),
+        ("FLUSHDB ASYNC", b":1\r\n"),
+        ("MULTI|FLUSHALL|EXEC", b":1\r\n"),
+    ],
+)
+def test_who_flushes_and_waits_goes_on_behind_those_it_woke(flush: str, appended: bytes, server: Server) -> None:
+    """Redis leaves the work to a thread meanwhile; what the woken client has sent makes a stream of the key."""
+    lines = [*flush.split("|"), "APPEND s 1", "ECHO end"]
+    with server.connect() as flusher, server.connect() as blocked:
+        flusher.call("XGROUP", "CREATE", "t", "g", "0", "MKSTREAM")
+        blocked.send_bytes(encode(split("XREADGROUP GROUP g c BLOCK 0 STREAMS t >")) + encode(split("XADD s 1-1 f v")))
+        while b"blocked_clients:1\r\n" not in flusher.ask("INFO", "clients"):
+            continue
+        flusher.send_bytes(b"".join(encode(split(line)) for line in lines))
+        received = b""
+        while not received.endswith(b"end\r\n"):
+            received += flusher.receive()
+        assert received.endswith(appended + b"$3\r\nend\r\n")
