@@ -88,7 +88,7 @@ class Context:
         self.may_block = True
         """False inside MULTI/EXEC and in scripts."""
         self.gives_way = False
-        """Before the client's next request others are to have their turn: set by a command, taken back by who runs it."""
+        """Others have their turn before the client's next request. Set by a command, taken back by who runs it."""
         self.scripts = Scripts(self)
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()

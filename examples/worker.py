@@ -17,8 +17,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 
 import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
 
 STREAM = "orders"
 DEAD_STREAM = "orders:dead"
@@ -31,6 +34,8 @@ BLOCK_MS = 2_000
 CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))
 """After this time a delivered order is taken for abandoned: longer than packing ever takes."""
 DELIVERIES_MAX = 5
+PATIENCE = Retry(ExponentialBackoff(cap=5, base=0.1), retries=20)
+"""With a server that is away: it may be started again meanwhile, for a minute or so."""
 
 stopping = False
 
@@ -71,7 +76,7 @@ def handle(client: redis.Redis, entry_id: str, fields: dict[str, str], deliverie
 def main() -> None:
     """Work until SIGTERM or SIGINT."""
     client = redis.Redis.from_url(
-        os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), protocol=2, decode_responses=True
+        os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), protocol=2, decode_responses=True, retry=PATIENCE
     )
     try:
         client.xgroup_create(STREAM, GROUP, "0", mkstream=True)
@@ -99,4 +104,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (redis.RedisError, ValueError) as error:
+        sys.exit(f"{CONSUMER} ends: {error}")

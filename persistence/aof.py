@@ -174,6 +174,15 @@ class AppendOnlyLog:
         self.current_size, self.base_size = result.size, result.base_size
         return result
 
+    def size_on_disk(self) -> int:
+        """Bytes that a start with this log would read. Raises LoadError, OSError."""
+        return sum(map(self._folder.size, self._folder.read().readable))
+
+    @property
+    def manifest_path(self) -> str:
+        """The list of its files."""
+        return self._folder.manifest_path
+
     def open(self) -> None:
         """Begin to keep records at the end of the log that is there, or in a new one. Raises LogError, OSError."""
         folder = self._folder

@@ -53,6 +53,11 @@ class LogFolder:
         return os.path.join(self._settings.folder, os.fsdecode(part.name))
 
     @property
+    def manifest_path(self) -> str:
+        """Where the list of the files is."""
+        return self._settings.manifest_path
+
+    @property
     def temporary_path(self) -> str:
         """Where the records of a log are kept whose base is not complete yet."""
         return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
@@ -95,7 +100,8 @@ class LogFolder:
         """
         if self.size(part):
             raise LogError(
-                f"{self.path(part)} exists but {self._settings.manifest_path} does not name it: move it away first"
+                f"{self.path(part)} exists but {self._settings.manifest_path} does not name it: take that list from a "
+                "backup, or move the file away to begin without it"
             )
 
     # -- loading ---------------------------------------------------------------------------------

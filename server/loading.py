@@ -5,6 +5,7 @@ At the start the work is cut into steps: between them the server answers clients
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -77,6 +78,7 @@ class Loading:
         if server.config.appendonly:
             yield from self._log_steps(server.log_keeper.new_log(), replay)
             return
+        self._note_unread_log()
         size = server.log_keeper.files.size(server.dump_path)
         if size is not None:
             self.total_size = size
@@ -95,9 +97,20 @@ class Loading:
         if not result.records_count + result.keys_count and self._server.log_keeper.files.size(dump) is not None:
             logger.warning(
                 "%s was not read: with appendonly yes the dataset is in the log, which is empty. To take it over, "
-                "start with appendonly no, and then ask for CONFIG SET appendonly yes",
+                "start with appendonly no, then ask for CONFIG SET appendonly yes and CONFIG REWRITE",
                 dump,
             )
+
+    def _note_unread_log(self) -> None:
+        """Somebody who forgets `appendonly yes` shall not take the log for lost, and then lose it."""
+        log = self._server.log_keeper.new_log()
+        with contextlib.suppress(LogError, OSError):
+            if log.size_on_disk():
+                logger.warning(
+                    "%s was not read: with appendonly no the dataset is in dump.rdb. To serve the log, stop, and start "
+                    "with appendonly yes; CONFIG SET appendonly yes would replace it by what is served now",
+                    log.manifest_path,
+                )
 
     def _dump_steps(self, path: str, replay: Replay) -> Iterator[None]:
         reader = replay.open_rdb(self._blocks(path), drops_expired=True)

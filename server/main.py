@@ -33,7 +33,7 @@ Usage: headrace [/path/to/headrace.conf] [options] [-]
 
 Every directive of the configuration file is also an environment variable, which wins over the file, and an option,
 which wins over both:
-       headrace (all defaults: port 6379, nothing kept on disk)
+       headrace (all defaults: port 6379, dump.rdb in this folder, no log)
        headrace /etc/headrace.conf
        headrace --port 7000 --appendonly yes --dir /var/lib/headrace
        headrace /etc/headrace.conf --loglevel verbose

@@ -328,7 +328,7 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
 def test_log_without_its_manifest_is_not_appended_to() -> None:
     bench = Bench()
     bench.disk.content[INCREMENT] = bytearray(SET_A)
-    with pytest.raises(LogError, match="move it away"):
+    with pytest.raises(LogError, match="move the file away"):
         bench.log.open()
     assert bench.written == SET_A
 

@@ -87,6 +87,12 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"replicaof 127.0.0.1 7000", "no replication"),
         (b"cluster-enabled YES", "no cluster"),
         (b"user", "Bad directive or wrong number of arguments"),
+        (b"requirepass two words", "at line 1\n>>> 'requirepass ...'\nwrong number of arguments"),
+        (b'requirepass "sesame', "at line 1\n>>> 'requirepass ...'\nUnbalanced quotes in configuration line"),
+        (
+            b"user bob on >sesame ~*\nuser bob on '>open sesame' nothing",
+            ">>> 'user bob on '>...'\nError in user declaration 'bob'",
+        ),
         (
             b"user alice on\nuser alice off",
             "at line 2\n>>> 'user alice off'\nError in user declaration 'alice': Duplicate "

@@ -172,6 +172,22 @@ def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path)
     assert pending == [(5, b"d", 5, 1), (3, b"c", 6, 9)]
 
 
+def test_a_log_that_is_not_wanted_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: nobody takes it for lost, asks for CONFIG SET appendonly yes, and so loses it."""
+    config = Config()
+    config.dir, config.appendonly = os.fsencode(tmp_path), True
+    server = Server(config, clock=Clock())
+    server.load_now()
+    assert server.log is not None
+    server.log.append([(0, encode(("SET", "k", "v")))], False)
+    assert server.log.close()
+    server.log_keeper.lock.release()
+    assert "was not read" not in caplog.text
+    config.appendonly = False
+    Server(config, clock=Clock()).load_now()
+    assert "appendonly.aof.manifest was not read: with appendonly no the dataset is in dump.rdb" in caplog.text
+
+
 def test_a_dump_that_an_empty_log_stands_before_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "dump.rdb").write_bytes(b"REDIS")
     config = Config()
