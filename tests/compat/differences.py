@@ -3,6 +3,20 @@
 A test that compares the two asks here before it fails, and the differential machine (`tests/differential`) before it
 sends anything. Nothing else may be different, and nothing else is left out. What depends on the clock alone, and is
 compared in all other respects, is in `tests/support/normalise.py`.
+
+The differential machine has rules of its own where a list does not do. Those that hide something:
+
+- `SENT_ALONE` (below): `Duel.step` does not send these while the client has a transaction open or waits for a reply, as
+  Redis may leave the client without any.
+- `_by_pattern` (duel.py): one message that fits several patterns of a client comes once for each, in Redis in the order
+  of a hash table; such copies are compared in sorted order.
+- `Duel._without_shapes` and `_may_have_removed` (duel.py): how many nodes the tree has, once entries have gone in this
+  sequence (`TREE_SHAPE`, below).
+- `_without_short_times` (grammar.py): in a bent request that has a duration, small numbers become large ones; else two
+  servers would have to agree on a millisecond.
+- `ClientId` (values.py): each server gives IDs of its own, and an error would repeat them. So a bent request has 0 in
+  its place, and none that names one is shortened where a failure is made smaller.
+- `agree` and the points in time near the clock (tests/support/normalise.py): equal within a minute.
 """
 
 from __future__ import annotations
@@ -110,6 +124,55 @@ DOCUMENTED_OTHERWISE = {
     b"xread": "has a complexity, which Redis leaves out",
 }
 """Commands whose COMMAND DOCS differ in more than their wording."""
+
+# -- INFO ---------------------------------------------------------------------------------------
+
+ABSENT_INFO_FIELDS = {
+    "there are no C atomics": ("atomicvar_api",),
+    "clients are not counted over a stretch of time": ("active_clients",),
+    "each payload is checked while it is read": ("dump_payload_sanitizations",),
+    "the event loop is not ours": (
+        "eventloop_cycles", "eventloop_duration_sum", "eventloop_duration_cmd_sum",
+        "instantaneous_eventloop_cycles_per_sec", "instantaneous_eventloop_duration_usec",
+        "eventloop_cycles_with_clients_processing", "total_client_processing_events",
+    ),
+    "there are no modules": ("module",),
+    "sizes of keys would take a walk over all of them": ("db0_distrib_strings_sizes",),
+}  # fmt: skip
+"""Fields of Redis' INFO that are not there, by reason."""
+
+OWN_INFO_FIELDS = {"server_name", "headrace_version", "python_version"}
+"""Fields that only Headrace has: they say what it is."""
+
+# -- random words --------------------------------------------------------------------------------
+
+NOT_COMPARABLE = {
+    "tells of the server itself, or of its clock": (
+        b"client|id", b"client|info", b"client|list", b"config|get", b"info", b"lastsave", b"time", b"module|list",
+        b"memory|stats", b"memory|usage", b"object|idletime", b"latency|histogram", b"slowlog|get", b"slowlog|len",
+        b"acl|log",
+    ),
+    "Redis has more commands": (
+        b"command", b"command|count", b"command|docs", b"command|info", b"command|list",
+    ),
+    "its words are our own": (
+        b"client|help", b"command|help", b"config|help", b"latency|help", b"memory|help", b"module|help",
+        b"object|help", b"pubsub|help", b"slowlog|help", b"latency|doctor", b"memory|doctor", b"lolwut", b"debug",
+    ),
+    "random": (b"acl|genpass", b"randomkey"),
+    "changes the server beneath the test": (
+        b"config|resetstat", b"config|rewrite", b"config|set", b"replicaof", b"slaveof",
+    ),
+    "writes to the disk, and goes on beside the test": (b"bgrewriteaof", b"bgsave", b"save"),
+    "ends, silences or changes the connection, or the server": (
+        b"client|kill", b"client|pause", b"client|reply", b"hello", b"monitor", b"quit", b"reset", b"shutdown",
+    ),
+    "answers with several messages": (
+        b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe",
+    ),
+    "starts or ends a transaction": (b"multi", b"exec"),
+}  # fmt: skip
+"""Commands that get no random words, by reason: they are in scripts and dialogues instead."""
 
 # -- random sequences ----------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from itertools import groupby, zip_longest
 
 from compat.differences import REMOVALS, SENT_ALONE, TREE_SHAPE, is_known_difference
 from differential.attribution import Argv, Attribution, comparable
-from differential.grammar import Request
+from differential.openings import Request, Step
 from differential.reach import Reach
-from differential.side import CLOSED, Frames, Side
+from differential.side import CLOSED, RESP3_CLIENTS, SET_UP, Frames, Side
 from differential.values import CLIENTS
 from support.comparison import first_difference
 from support.lines import quote
@@ -29,7 +29,6 @@ PATIENCE_S = 5.0
 IMPATIENCE_S = 0.1
 """The same while a failure is made smaller, which takes hundreds of attempts."""
 
-Step = tuple[str, Request]
 PATTERN_MESSAGE = re.compile(rb"[*>]4\r\n\$8\r\npmessage\r\n")
 ENDS_OF_TRANSACTIONS = (b"EXEC", b"DISCARD", b"RESET")
 
@@ -54,7 +53,8 @@ class Duel:
             side.begin(self._waiting)
         self._waiting = set(CLIENTS)
         self._attributions = {name: Attribution() for name in CLIENTS}
-        self._sent: list[tuple[str, Argv]] = []
+        self._sent: list[tuple[str, list[Argv]]] = []
+        """The batches, with their clients."""
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
         self._queuing: set[str] = set()
@@ -98,7 +98,7 @@ class Duel:
         batch, self._batch = self._batch, []
         for side in (self.headrace, self.redis):
             sent = side.send(self._speaker, batch)
-        self._sent += [(self._speaker, argv) for argv in sent]
+        self._sent.append((self._speaker, sent))
         self._attributions[self._speaker].sent(sent)
         ours, theirs = self.headrace.settle(), self.redis.settle()
         deadline = time.monotonic() + self.patience_s
@@ -111,12 +111,16 @@ class Duel:
     def _compare(self, client: str, ours: list[bytes], theirs: list[bytes]) -> None:
         attribution = self._attributions[client]
         ours, theirs = _by_pattern(ours), _by_pattern(theirs)
+        is_served = client != self._speaker
         for our_frame, their_frame in zip_longest(ours, theirs, fillvalue=b"(nothing)\r\n"):
             known = their_frame if their_frame != b"(nothing)\r\n" else our_frame
             argv, ran = attribution.arrived(known) if known != CLOSED else ([], [])
             if known != CLOSED:
                 self.reach.answered(argv, ran, known)
-                self._has_removed = self._has_removed or (known[:1] != b"-" and _may_remove([argv, *ran]))
+                if is_served and argv:
+                    self.reach.served(argv, known)
+                    is_served = False  # what follows was behind the request that waited
+                self._has_removed = self._has_removed or _may_have_removed([argv, *ran], known)
             if our_frame == their_frame:
                 continue
             try:
@@ -134,6 +138,7 @@ class Duel:
         ):
             if ours_asked != theirs_asked:
                 self._fail("keys at the end", quote(ours_asked).encode(), quote(theirs_asked).encode())
+            self.reach.left(theirs_asked, theirs)
             if ours != theirs:
                 seen = self._without_shapes([normalise(frame, ours_asked) for frame in (ours, theirs)])
                 if not agree(*seen):
@@ -149,14 +154,15 @@ class Duel:
         raise Mismatch(f"{where}\n{first_difference(ours, theirs)}\n\n{self._as_script()}")
 
     def _as_script(self) -> str:
-        """For redis-cli: one paste per block, each block into the terminal of its client."""
-        lines: list[str] = []
-        speaker = ""
-        for client, argv in self._sent:
-            if client != speaker:
-                lines.append(f"-- redis-cli, client {client}{' (begins with HELLO 3)' if client == 'b' else ''}:")
-                speaker = client
-            lines.append(quote(argv))
+        """For redis-cli: one paste per block, each block into the terminal of its client.
+
+        Lines that begin with a colon are for the reader: redis-cli sends them nowhere.
+        """
+        lines = [":client control", *map(quote, SET_UP)]
+        lines += [line for name in RESP3_CLIENTS for line in (f":client {name}", "HELLO 3")]
+        for client, batch in self._sent:
+            pipelined = f", {len(batch)} requests in one pipeline" if len(batch) > 1 else ""
+            lines += [f":client {client}{pipelined}", *map(quote, batch)]
         return "\n".join(lines)
 
 
@@ -177,8 +183,9 @@ def _message_of(frame: bytes) -> bytes:
     return render(channel) + render(message)
 
 
-def _may_remove(requests: list[Argv]) -> bool:
-    return any(word.upper() in REMOVALS for argv in requests for word in argv)
+def _may_have_removed(requests: list[Argv], reply: bytes) -> bool:
+    is_in_vain = reply[:1] == b"-" or reply == b":0\r\n"
+    return not is_in_vain and any(word.upper() in REMOVALS for argv in requests for word in argv)
 
 
 def _counts(frames: Frames) -> dict[str, int]:

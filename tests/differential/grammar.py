@@ -9,7 +9,9 @@ from __future__ import annotations
 from random import Random
 
 from compat.differences import ADMIN_SENT, LEFT_OUT
+from differential.openings import Request
 from differential.values import (
+    BY_COMMAND,
     BY_NAME,
     BY_TYPE,
     DURATIONS,
@@ -17,14 +19,13 @@ from differential.values import (
     ONE_IN_ODD,
     STRAY_TOKENS,
     ClientId,
+    Pools,
     Token,
 )
 from headrace.commands import registry
 from headrace.commands.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
-
-Request = tuple[Token, ...]
 
 WEIGHTS = {"stream": 8, "string": 3, "generic": 2, "transactions": 4}
 """How often a command of a group is drawn, beside 1 for the others."""
@@ -49,7 +50,7 @@ ROWS = [row for row in all_rows() if row.handler is not None and not is_left_out
 _WEIGHTS = [WEIGHTS.get(row.group, 1) for row in ROWS]
 
 
-def draw_request(rnd: Random, row: Row | None = None) -> Request:
+def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) -> Request:
     """One request to this command of the table, or to any that is sent."""
     if row is None:
         (row,) = rnd.choices(ROWS, _WEIGHTS)
@@ -58,8 +59,8 @@ def draw_request(rnd: Random, row: Row | None = None) -> Request:
         words += draw_request(rnd)
     else:
         for argument in row.arguments:
-            words += _argument(rnd, argument)
-    if rnd.randrange(ONE_IN_BENT) == 0:
+            words += _argument(rnd, argument, BY_COMMAND.get(row.name, {}))
+    if may_bend and rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.
         words = [b"0" if isinstance(word, ClientId) else word for word in _bend(rnd, words)]
         if _has_duration(row.arguments):
@@ -67,8 +68,8 @@ def draw_request(rnd: Random, row: Row | None = None) -> Request:
     return tuple(words)
 
 
-def _argument(rnd: Random, argument: Argument, *, repeats: int | None = None) -> list[Token]:
-    """The words of one argument, none if it is optional and left out."""
+def _argument(rnd: Random, argument: Argument, own: Pools, *, repeats: int | None = None) -> list[Token]:
+    """The words of one argument, with the values of its command's `own`; none if it is optional and left out."""
     if argument.optional and rnd.random() < 0.5:
         return []
     count = (_repeats(rnd) if repeats is None else repeats) if argument.multiple else 1
@@ -76,22 +77,22 @@ def _argument(rnd: Random, argument: Argument, *, repeats: int | None = None) ->
     for index in range(count):
         if argument.token is not None and (index == 0 or argument.multiple_token):
             words.append(argument.token.encode())
-        words += _value(rnd, argument)
+        words += _value(rnd, argument, own)
     return words
 
 
-def _value(rnd: Random, argument: Argument) -> list[Token]:
+def _value(rnd: Random, argument: Argument, own: Pools) -> list[Token]:
     if argument.type == "pure-token":
         return []
     if argument.type == "oneof":
-        return _argument(rnd, rnd.choice(argument.arguments))
+        return _argument(rnd, rnd.choice(argument.arguments), own)
     if argument.type == "block":
-        return _block(rnd, argument)
-    usual, odd = _pools(argument)
+        return _block(rnd, argument, own)
+    usual, odd = own.get(argument.name) or _pools(argument)
     return [rnd.choice(odd if rnd.randrange(ONE_IN_ODD) == 0 else usual)]
 
 
-def _block(rnd: Random, block: Argument) -> list[Token]:
+def _block(rnd: Random, block: Argument, own: Pools) -> list[Token]:
     """The parts in order. Repeated parts come equally often (keys and IDs), and a number of IDs counts them."""
     repeats = _repeats(rnd) if any(part.multiple for part in block.arguments) else None
     words: list[Token] = []
@@ -99,7 +100,7 @@ def _block(rnd: Random, block: Argument) -> list[Token]:
         if part.name == "numids" and repeats is not None and rnd.randrange(ONE_IN_ODD):
             words.append(b"%d" % repeats)
         else:
-            words += _argument(rnd, part, repeats=repeats)
+            words += _argument(rnd, part, own, repeats=repeats)
     return words
 
 

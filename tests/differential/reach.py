@@ -1,10 +1,12 @@
-"""What of the command table the machine has reached: commands and options that were once taken, not refused.
+"""What the machine has reached: commands and options that were once taken, not refused, and states.
 
-A command whose every request is refused is sent, and still not tested.
+A command whose every request is refused is sent, and still not tested; one that meets only small and simple states is
+hardly tested.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from compat.differences import UNREACHED
@@ -16,9 +18,23 @@ from support.replies import Node, parse
 Option = tuple[str, str]
 """(name of the row, its token); an empty token for the command itself."""
 
+EXEC_RAN: Option = ("EXEC", "that ran something")
+EXEC_NIL: Option = ("EXEC", "nil by WATCH")
+SERVED: dict[bytes, Option] = {
+    b"XREAD": ("XREAD", "blocked, and served by another client"),
+    b"XREADGROUP": ("XREADGROUP", "blocked, and served by another client"),
+}
+NODES: Option = ("XINFO|STREAM", "more than one node")
+PENDING: Option = ("XPENDING", "more than ten pending entries")
+STATES = {EXEC_RAN, EXEC_NIL, *SERVED.values(), NODES, PENDING}
+"""What must be met besides. They come by the openings (openings.py)."""
+PENDING_COUNT = 10
+NODES_TOLD = re.compile(rb"radix-tree-keys\r\n:(\d+)\r\n")
+PENDING_TOLD = re.compile(rb"\*4\r\n:(\d+)\r\n")
+
 
 class Reach:
-    """Options that were taken."""
+    """Options that were taken, and states that were met."""
 
     def __init__(self) -> None:
         self.taken: set[Option] = set()
@@ -36,6 +52,23 @@ class Reach:
             for each, child in zip(ran, node.value, strict=False):
                 self._took(each, child)
         self._took(argv, node)
+        if argv and argv[0].upper() == b"EXEC" and isinstance(node.value, list) and ran:
+            self.taken.add(EXEC_RAN)
+        elif argv and argv[0].upper() == b"EXEC" and node.value is None:
+            self.taken.add(EXEC_NIL)
+
+    def served(self, argv: list[bytes], frame: bytes) -> None:
+        """Note a reply to a client that had been waiting, brought about by another one."""
+        word = argv[0].upper() if argv else b""
+        if word in SERVED and b"BLOCK" in argv and frame[:1] in b"*%" and frame[1:2] not in b"-0":
+            self.taken.add(SERVED[word])
+
+    def left(self, argv: list[bytes], frame: bytes) -> None:
+        """Note what a key is like at the end of a sequence."""
+        if (nodes := NODES_TOLD.search(frame)) and int(nodes[1]) > 1:
+            self.taken.add(NODES)
+        elif argv[0] == b"XPENDING" and (pending := PENDING_TOLD.match(frame)) and int(pending[1]) > PENDING_COUNT:
+            self.taken.add(PENDING)
 
     def _took(self, argv: list[bytes], node: Node) -> None:
         row = named_row(argv) if argv and argv[0] and node.kind not in (b"-", b"!") else None
@@ -45,8 +78,8 @@ class Reach:
             self.taken.update((row.name, token) for token in _tokens(row.arguments) if token.encode() in words)
 
     def missing(self) -> set[Option]:
-        """Options of what is sent that were never taken, and are not known to be refused always."""
-        return set(_options()) - self.taken - UNREACHED.keys()
+        """States never met, and options that were never taken, though they are sent and not always refused."""
+        return (STATES | set(_options())) - self.taken - UNREACHED.keys()
 
 
 def _options() -> Iterator[Option]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from differential.duel import IMPATIENCE_S, Duel, Mismatch, Step
+from differential.duel import IMPATIENCE_S, Duel, Mismatch
+from differential.openings import Step
 from differential.values import ClientId
 
 

@@ -22,6 +22,17 @@ SYNC = b"--sync--"
 DATABASES = (0, 1, 2, 15)
 """Those that requests name: their keys are compared at the end."""
 GROUPS = (b"g", b"h")
+SET_UP = [
+    [b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"],  # else DBSIZE depends on how long ago a key has ended
+    [b"ACL", b"DELUSER", b"alice", *(word for word in WORDS if isinstance(word, bytes))],
+    [b"FLUSHALL"],
+    [b"SCRIPT", b"FLUSH"],
+    [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
+    [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
+    [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
+    [b"SCRIPT", b"LOAD", LOADED_SCRIPT],  # else few sequences run a script by its digest
+]
+"""What every sequence begins with, on a connection of its own."""
 
 Frames = dict[str, list[bytes]]
 """What has arrived, by client."""
@@ -83,8 +94,6 @@ class Side:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.control = server.connect()
-        # Else DBSIZE depends on how long ago a key has ended.
-        assert self.control.call("DEBUG", "SET-ACTIVE-EXPIRE", "0") == b"+OK\r\n"
         self.clients: dict[str, Connection] = {}
         self.payloads: list[bytes] = []
         self._durations_count = 0
@@ -105,19 +114,9 @@ class Side:
                 self._disconnect(name)
             if name not in self.clients:
                 self._connect(name)
-        users = [b"alice", *(word for word in WORDS if isinstance(word, bytes))]
-        self.control.call("ACL", "DELUSER", *users)
-        for request in (
-            [b"FLUSHALL"],
-            [b"SCRIPT", b"FLUSH"],
-            [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
-            [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
-            [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
-        ):
+        for request in SET_UP:
             reply = self.control.call(*request)
-            assert reply == b"+OK\r\n", (request, reply)
-        # Else few sequences run a script by its digest.
-        self.control.call("SCRIPT", "LOAD", LOADED_SCRIPT)
+            assert reply[:1] != b"-", (request, reply)
 
     def _connect(self, name: str) -> None:
         connection = self.clients[name] = Connection(self.server, name)

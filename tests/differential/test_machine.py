@@ -10,18 +10,22 @@ A failure is shrunk and printed as a script for redis-cli.
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from compat.differences import ADMIN_SENT, LEFT_OUT
 from differential.attribution import Attribution, comparable
-from differential.duel import Duel, Mismatch, Step
-from differential.grammar import ROWS, Request
-from differential.machine import LONG_IDLE, draw_sequence
+from differential.duel import Duel, Mismatch
+from differential.grammar import ROWS
+from differential.machine import draw_sequence
+from differential.openings import LONG_IDLE, Request, Step
 from differential.shrinking import failure_of, shrink
-from differential.side import Frames, Side
+from differential.side import SET_UP, Frames, Side
 from headrace.commands.table import all_rows
+from support.lines import quote
 from support.replies import parse
 from support.servers import Server
 
@@ -72,6 +76,23 @@ def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
     assert not missing or SEQUENCES_COUNT < REACHING_COUNT, f"never taken: {sorted(missing)}"
 
 
+def bend_last_reply(duel: Duel, steps_count: int, old: bytes, new: bytes) -> list[bytes]:
+    """Change the last reply alone on its way to the machine. Answers all that comes."""
+    settle = duel.headrace.settle
+    seen: list[bytes] = []
+
+    def bent() -> Frames:
+        frames = settle()
+        for name, each in frames.items():
+            seen.extend(each)
+            if len(seen) == steps_count:
+                frames[name] = [*each[:-1], each[-1].replace(old, new, 1)]
+        return frames
+
+    duel.headrace.settle = bent  # type: ignore[method-assign]
+    return seen
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("request_", "old", "new"),
@@ -89,24 +110,37 @@ def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
     ],
 )
 def test_a_reply_that_is_not_quite_the_same_is_found(duel: Duel, request_: Request, old: bytes, new: bytes) -> None:
-    steps: list[Step] = [("a", request) for request in LONG_IDLE]
-    steps += [("a", (b"SET", b"far", b"x", b"PXAT", b"4102444800000")), ("a", request_)]
+    steps: list[Step] = [*LONG_IDLE, ("a", (b"SET", b"far", b"x", b"PXAT", b"4102444800000")), ("a", request_)]
     duel.play(steps)
-    settle = duel.headrace.settle
-    seen: list[bytes] = []
-
-    def bent() -> Frames:
-        frames = settle()
-        for name, each in frames.items():
-            seen.extend(each)
-            if len(seen) == len(steps):  # the last reply alone
-                frames[name] = [*each[:-1], each[-1].replace(old, new, 1)]
-        return frames
-
-    duel.headrace.settle = bent  # type: ignore[method-assign]
+    seen = bend_last_reply(duel, len(steps), old, new)
     with pytest.raises(Mismatch):
         duel.play(steps)
     assert old in seen[-1]
+
+
+@pytest.mark.oracle
+def test_script_of_a_failure_is_one_for_redis_cli(duel: Duel, oracle: Server, cli: Path) -> None:
+    steps: list[Step] = [
+        ("a", (b"SET", b"str", b'a "b"\xff')),
+        ("a", (b"MULTI",)),
+        ("a", (b"STRLEN", b"str")),
+        ("a", (b"EXEC",)),
+        ("b", (b"APPEND", b"str", b"")),
+    ]
+    bend_last_reply(duel, len(steps), b":6", b":7")
+    with pytest.raises(Mismatch) as failure:
+        duel.play(steps)
+    script = str(failure.value).split("\n\n")[-1]
+    assert script.splitlines() == [
+        ":client control", *map(quote, SET_UP), ":client b", "HELLO 3",
+        ":client a, 4 requests in one pipeline", 'SET str "a \\x22b\\x22\\xff"', "MULTI", "STRLEN str", "EXEC",
+        ":client b", 'APPEND str ""',
+    ]  # fmt: skip
+    done = subprocess.run([cli, "-p", str(oracle.port)], input=script.encode(), capture_output=True, check=True)
+    told = [line for line in done.stdout.splitlines() if b"redis-cli internal command" not in line]
+    assert told[:2] == [b"OK", b"0"]
+    assert told[-5:] == [b"OK", b"OK", b"QUEUED", b"6", b"6"]
+    assert not any(line.startswith((b"ERR", b"Invalid")) for line in told)
 
 
 def test_what_may_differ_is_found_beside_the_replies_of_subscriptions() -> None:

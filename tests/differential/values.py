@@ -54,6 +54,8 @@ class Duration:
 
 
 Token = bytes | ClientId | Dump | Payload | Duration
+Pools = dict[str, tuple[list[Token], list[Token]]]
+"""By the argument's name in the command table: (values that are mostly valid, the others)."""
 
 INT64_MAX = b"9223372036854775807"
 INT64_OVERFLOW = b"9223372036854775808"
@@ -112,7 +114,7 @@ ODD_SCRIPTS: list[Token] = [
     b"return redis.call('NOSUCH')", b"return redis.call('XADD')", b"return {1, nil, 2.9, false, {ok='x'}, {err='E y'}}",
 ]  # fmt: skip
 
-BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
+BY_NAME: Pools = {
     "client-id": ([ClientId(client) for client in CLIENTS], [b"0", b"-1", b"x", INT64_MAX]),
     "clientname": ([b"ann", b"bob"], WORDS),
     "command-name": ([b"XADD", b"get", b"xinfo", b"XINFO|STREAM", b"client|id"], [b"nosuch", b"xinfo|nosuch", b""]),
@@ -176,9 +178,14 @@ BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
     "username": ([b"default", b"alice"], WORDS),
     "value": (NUMERIC_STRINGS, WORDS),
 }
-"""By the argument's name in the command table: (values that are mostly valid, the others)."""
 
-INTEGERS_BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
+BY_COMMAND: dict[str, Pools] = {
+    "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},
+    "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
+}
+"""Values of a single command, before those of BY_NAME."""
+
+INTEGERS_BY_NAME: Pools = {
     "start": ([b"0", b"1", b"3", b"-1", b"-3"], ODD_INTEGERS),
     "end": ([b"-1", b"0", b"2", b"5", b"-2"], ODD_INTEGERS),
 }
@@ -187,7 +194,7 @@ INTEGERS_BY_NAME: dict[str, tuple[list[Token], list[Token]]] = {
 DURATIONS = {"idmp-duration", "milliseconds", "min-idle-time", "ms", "seconds", "timeout", "ttl"}
 """Names of arguments that say how long something takes."""
 
-BY_TYPE: dict[str, tuple[list[Token], list[Token]]] = {
+BY_TYPE: Pools = {
     "key": (KEYS, [b"", b"STREAMS", b"\xff\x01"]),
     "integer": (COUNTS, ODD_INTEGERS),
     "double": ([b"1.5", b"-2", b"0.1", b"3e2"], [b"nan", b"inf", b"x", b"", b" 1"]),

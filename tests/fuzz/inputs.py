@@ -8,7 +8,7 @@ from typing import Final
 
 from compat.differences import is_unfair
 from differential.grammar import draw_request
-from differential.machine import POPULATED
+from differential.openings import POPULATED
 from differential.values import ClientId, Dump, Duration, Token
 from fuzz.seeds import seeds_of
 from headrace.commands.table import Flag, all_rows
@@ -36,7 +36,7 @@ def new_input(target: str, seeds: list[bytes], rnd: random.Random) -> bytes:
 
 def draw_pipeline(rnd: random.Random) -> bytes:
     """Requests as the differential machine sends them, mostly with something to hit."""
-    requests = list(POPULATED) if rnd.random() < 0.75 else []
+    requests = [request for _, request in POPULATED] if rnd.random() < 0.75 else []
     for _ in range(rnd.randint(1, REQUESTS_COUNT_MAX)):
         request = draw_request(rnd, None if rnd.randrange(ONE_IN_ANY) else rnd.choice(ROWS))
         if not is_unfair(request):

@@ -44,6 +44,7 @@ def seeds_of(target: str) -> tuple[bytes, ...]:
 def _frames() -> list[bytes]:
     frames = [encode(split(line)) for line in LINES]
     frames += [
+        encode(split("XADD t MAXLEN ~ 100 * f v g w")),
         b"PING\r\n",
         b"SET k 'a b'\r\n",
         b"*0\r\n",

@@ -19,6 +19,8 @@ from headrace.commands.table import Flag
 from headrace.persistence.errors import LogError, RdbError
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import FileReader
+from headrace.protocol import packing, plain_frames
+from headrace.protocol.plain_frames import ADDITION, Request
 from headrace.protocol.reader import RequestReader
 from headrace.server.config import Config
 from headrace.server.configfile import ConfigError, load_text
@@ -30,6 +32,7 @@ from support.digest import Digest, digest_of, stream_digest
 from support.inprocess import START_MS, Clock, Rig
 from support.simulated_disk import Inode, SimulatedDisk
 from support.stepping import SteppingExecutor
+from support.wire import encode
 
 Target = Callable[[bytes], None]
 
@@ -68,19 +71,57 @@ def _alarmed() -> Iterator[None]:
         logger.removeHandler(alarm)
 
 
+Outcome = tuple[list[Request], bytes | None, bool, int]
+"""Requests, the error, whether the connection must close, and how many bytes of a request are waited for."""
+
+
 def resp(data: bytes) -> None:
-    """Requests read whole, byte by byte and in two halves are the same, and so is the error."""
-    whole = _read([data])
+    """Requests read whole, byte by byte and in two halves are the same, and so is the error: of a stranger and of a
+    client that is known, with additions kept as they were sent and without, in the compiled form and in the plain one.
+    What a stranger may not send yet is read once it may."""
     middle = len(data) // 2
-    for pieces in ([data[:middle], data[middle:]], [data[index : index + 1] for index in range(len(data))]):
-        if _read(pieces) != whole:
-            raise Finding(f"read whole {whole}, in pieces {_read(pieces)}")
+    cuts = [[data], [data[:middle], data[middle:]], [data[index : index + 1] for index in range(len(data))]]
+    expected = {}
+    for authenticated in (True, False):
+        expected[authenticated] = whole = _read([data], RequestReader(), authenticated)
+        for keeps_additions in (False, True):
+            for pieces in cuts:
+                reader = RequestReader(keeps_additions=keeps_additions)
+                _compare(whole, _read(pieces, reader, authenticated), "cut or kept")
+    for pieces in cuts[:2]:  # byte by byte, and of a stranger's bytes, nothing is read the fast way
+        reader = RequestReader()
+        reader._split = plain_frames.splitter()
+        _compare(expected[True], _read(pieces, reader, True), "in the plain form")
+    _compare(expected[True], _read([data], RequestReader(keeps_additions=True), False, is_let_in=True), "let in")
 
 
-def _read(pieces: list[bytes]) -> tuple[list[list[bytes]], bytes | None, bool]:
-    reader = RequestReader()
-    requests = [list(request) for piece in pieces for request in reader.feed(piece)]
-    return requests, None if reader.error is None else reader.error.wire_text, reader.dropped
+def _compare(expected: Outcome, found: Outcome, how: str) -> None:
+    if found != expected:
+        raise Finding(f"read whole {expected}, {how} {found}")
+
+
+def _read(pieces: list[bytes], reader: RequestReader, authenticated: bool, *, is_let_in: bool = False) -> Outcome:
+    reader.authenticated = authenticated
+    found = [request for piece in pieces for request in reader.feed(piece)]
+    if is_let_in:
+        found += reader.authenticate()
+    requests = [words_sent(request) for request in found]
+    if reader.error is not None:
+        reader.error.__traceback__ = None  # a reader that it leads to would only go when cycles are looked for
+        return requests, reader.error.wire_text, reader.dropped, 0
+    return requests, None, reader.dropped, 0 if reader.dropped else reader.buffered_size
+
+
+def words_sent(request: Request) -> Request:
+    """The words of a request. Of one that was kept as it was sent, both forms must say the same, and all of it hold."""
+    if request[0] is not ADDITION:
+        return request
+    words = packing.words_of(request)
+    if not words or request[1:] != [words[1], encode(tuple(words)), words[4] if words[2] != b"*" else b""]:
+        raise Finding(f"{words} was kept as {request}")
+    if plain_frames.words_of(request) != words:
+        raise Finding(f"the plain form has other words than {words} of {request}")
+    return words
 
 
 @dataclass
@@ -114,7 +155,7 @@ def commands(data: bytes) -> None:
     is_idle = True
     with _alarmed():
         caller = rig.connect()
-        for request in RequestReader().feed(data):
+        for request in RequestReader(keeps_additions=True).feed(data):  # as a connection reads
             row = named_row(request) if request and request[0] else None
             if row is None or row.flags & Flag.ADMIN:
                 continue
