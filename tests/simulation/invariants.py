@@ -1,14 +1,16 @@
-"""What must be true of a stream and its group, whatever has happened; each broken rule is a line."""
+"""What must be true of a stream and its groups, whatever has happened; each broken rule is a line."""
 
 from __future__ import annotations
+
+from traceback import extract_tb
 
 from headrace.store.database import Database
 from headrace.store.group import ENTRIES_READ_UNKNOWN, Group
 from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
-from simulation.model import Model, Pending
+from simulation.model import GroupModel, Model, Pending
 
-RECENT_COUNT = 300
+RECENT_COUNT = 120
 """IDs whose fate is looked up one by one after each step."""
 
 
@@ -24,22 +26,33 @@ def differences(model: Model, stream: Stream | None, *, is_restarted: bool = Fal
         wrong.append(f"last ID {stream.last_id}, not {model.last_id}")
     if stream.max_deleted_id != model.max_deleted:
         wrong.append(f"highest deleted ID {stream.max_deleted_id}, not {model.max_deleted}")
-    group = stream.groups[b"g"]
+    if stream.groups.keys() != model.groups.keys():
+        return [*wrong, f"groups {sorted(stream.groups)}"]
+    for name, group in model.groups.items():
+        found = _group_differences(group, stream.groups[name], is_restarted=is_restarted)
+        wrong += [f"group {name.decode()}: {each}" for each in found]
+    return wrong
+
+
+def _group_differences(model: GroupModel, group: Group, *, is_restarted: bool) -> list[str]:
+    wrong = []
     if group.last_id != model.last_delivered:
         wrong.append(f"last delivered {group.last_id}, not {model.last_delivered}")
+    if group.consumers.keys() != model.consumers:
+        wrong.append(f"consumers {sorted(group.consumers)}, not {sorted(model.consumers)}")
     pending = {entry_id: _seen(delivery) for entry_id, delivery in group.pending.walk()}
     # A rewritten log leaves out pending entries that are gone.
     expected = {
         entry_id: delivery
         for entry_id, delivery in model.pending.items()
-        if not is_restarted or entry_id in model.entries or entry_id in pending
+        if not is_restarted or entry_id in model.stream.entries or entry_id in pending
     }
     if pending != expected:
         different = {each for each in pending.keys() | expected.keys() if pending.get(each) != expected.get(each)}
         wrong.append(f"pending: {[(each, pending.get(each), expected.get(each)) for each in sorted(different)]}")
     elif is_restarted:
         for lost in model.pending.keys() - pending.keys():
-            model._drop(lost)
+            model.drop(lost)
     return wrong
 
 
@@ -58,10 +71,24 @@ def check_stream(model: Model, stream: Stream | None, *, is_whole: bool = False)
     wrong = differences(model, stream)
     if stream is None or wrong:
         return wrong
-    stream.check()
-    group = stream.groups[b"g"]
+    try:
+        stream.check()
+    except AssertionError as error:
+        place = extract_tb(error.__traceback__)[-1]
+        return [f"its views do not agree, {place.filename}:{place.lineno}: {place.line} {error}"]
+    if stream.entries_added != len(model.ever):
+        wrong.append(f"entries-added {stream.entries_added}, not {len(model.ever)}")
     ids = model.ever if is_whole else model.ever[-RECENT_COUNT:]
-    return _check_lists(group) + _check_fates(model, ids, stream, group) + _check_counters(model, stream, group)
+    if ids != sorted(set(ids)):
+        wrong.append("IDs do not increase")
+    live = {entry_id: entry_id in stream.log for entry_id in ids}
+    mistaken = [each for each in ids if live[each] == (each in model.deleted)]
+    wrong += [f"{each} is {'there' if live[each] else 'not there'}" for each in mistaken]
+    for name, of_model in model.groups.items():
+        group = stream.groups[name]
+        found = _check_lists(group) + _check_fates(of_model, live, group)
+        wrong += [f"group {name.decode()}: {each}" for each in found + _check_counters(of_model, stream, group)]
+    return wrong
 
 
 def _seen(delivery: Delivery) -> Pending:
@@ -80,36 +107,33 @@ def _check_lists(group: Group) -> list[str]:
     return []
 
 
-def _check_fates(model: Model, ids: list[int], stream: Stream, group: Group) -> list[str]:
+def _check_fates(model: GroupModel, live: dict[int, bool], group: Group) -> list[str]:
     """Every ID is exactly one of: not yet delivered, pending, acknowledged, dropped, deleted before it was read.
 
     The server, asked for this ID alone, says so too; of delivered ones that are not pending it keeps no account.
     """
-    if ids != sorted(set(ids)):
-        return ["IDs do not increase"]
     wrong = []
-    for entry_id in ids:
+    entries, deleted = model.stream.entries, model.stream.deleted
+    for entry_id, is_live in live.items():
         is_delivered = entry_id <= model.last_delivered
         fates = {
             "pending": entry_id in model.pending,
             "acknowledged": entry_id in model.acknowledged,
             "dropped": entry_id in model.dropped,
-            "not yet delivered": not is_delivered and entry_id in model.entries,
+            "not yet delivered": not is_delivered and entry_id in entries,
         }
-        fates["deleted unread"] = not any(fates.values()) and entry_id in model.deleted
+        fates["deleted unread"] = not any(fates.values()) and entry_id in deleted
         found = [name for name, is_true in fates.items() if is_true]
-        seen = _fate(entry_id, stream, group)
+        seen = _fate(entry_id, is_live, group)
         is_seen = seen == ("done with" if is_delivered and found != ["pending"] else "".join(found))
         if len(found) != 1 or not is_seen:
             wrong.append(f"{entry_id} is {found}, and on the server {seen}")
-        if (entry_id in stream.log) == (entry_id in model.deleted):
-            wrong.append(f"{entry_id} is {'there' if entry_id in stream.log else 'not there'}")
     return wrong
 
 
-def _fate(entry_id: int, stream: Stream, group: Group) -> str:
+def _fate(entry_id: int, is_live: bool, group: Group) -> str:
     """What the server holds of one ID."""
-    is_pending, is_live, is_delivered = entry_id in group.pending, entry_id in stream.log, entry_id <= group.last_id
+    is_pending, is_delivered = entry_id in group.pending, entry_id <= group.last_id
     if is_pending:
         return "pending" if is_delivered else "pending, and not delivered"
     if is_delivered:
@@ -117,11 +141,9 @@ def _fate(entry_id: int, stream: Stream, group: Group) -> str:
     return "not yet delivered" if is_live else "deleted unread"
 
 
-def _check_counters(model: Model, stream: Stream, group: Group) -> list[str]:
+def _check_counters(model: GroupModel, stream: Stream, group: Group) -> list[str]:
     """Counters are what counting gives, and are told where Redis tells them, not more nor less often."""
     wrong = []
-    if stream.entries_added != len(model.ever):
-        wrong.append(f"entries-added {stream.entries_added}, not {len(model.ever)}")
     if stream.lag(group) != model.lag():
         wrong.append(f"lag {stream.lag(group)}, not {model.lag()}")
     read = None if group.entries_read == ENTRIES_READ_UNKNOWN else group.entries_read

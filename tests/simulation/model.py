@@ -1,4 +1,4 @@
-"""What a stream with one group must do, said as plainly as can be: a dict of entries and a dict of what is pending.
+"""What a stream with groups must do, said as plainly as can be: a dict of entries, and a dict of what is pending.
 
 No node, no index, no clock of its own. Every method is told the time, changes the model, and returns the reply that a
 client must get. The simulator plays the same on the real server and compares the two after every step.
@@ -16,6 +16,10 @@ from headrace.store.ids import SEQ_BITS, id_after, make_id
 IDMP_DURATION_MS = 5_000
 IDMP_PAIRS_MAX = 100
 IDMP_SLACK_MS = 1_500
+COUNT_MAX = 2**63 - 1
+"""Deliveries are not counted any further; XNACK FATAL sets this."""
+GROUPS = (b"g", b"h")
+"""Of every stream."""
 
 Entry = tuple[int, bytes]
 """(ID as one number, value of its only field)."""
@@ -34,6 +38,7 @@ class Pending:
 class Wait:
     """A blocked XREADGROUP."""
 
+    group: bytes
     consumer: bytes
     count: int
     deadline_ms: int
@@ -41,26 +46,17 @@ class Wait:
 
 @dataclass
 class Model:
-    """One stream and its group `g`."""
+    """One stream and its groups."""
 
     entries: dict[int, bytes] = field(default_factory=dict)
     """The live entries, in order of their IDs."""
     ever: list[int] = field(default_factory=list)
     """Every ID there has been."""
     last_id: int = 0
-    last_delivered: int = 0
-    pending: dict[int, Pending] = field(default_factory=dict)
-    released: list[int] = field(default_factory=list)
-    """Pending IDs without a consumer, in the order of their release."""
-    acknowledged: set[int] = field(default_factory=set)
-    dropped: set[int] = field(default_factory=set)
-    """Left the pending list otherwise: with their consumer, or because the entry was gone."""
     deleted: set[int] = field(default_factory=set)
-    """No entry any more, by XDEL or XTRIM."""
+    """No entry any more: deleted or trimmed."""
     max_deleted: int = 0
-    """The highest ID that XDEL took; XTRIM leaves no holes."""
-    is_read_counted: bool = False
-    """Whether the group's entries-read is a number: see `_count_read`."""
+    """The highest ID that was deleted; XTRIM leaves no holes."""
     pairs: dict[bytes, int] = field(default_factory=dict)
     """ID by idempotent ID of the one producer, oldest first."""
     doubtful: dict[bytes, int] = field(default_factory=dict)
@@ -69,10 +65,10 @@ class Model:
     """When the server came back: a replay brings back pairs whose window is over."""
     waits: list[Wait] = field(default_factory=list)
     """Longest first."""
+    groups: dict[bytes, GroupModel] = field(default_factory=dict)
 
-    def copy(self) -> Model:
-        """As it is now."""
-        return deepcopy(self)
+    def __post_init__(self) -> None:
+        self.groups = {name: GroupModel(self) for name in GROUPS}
 
     # -- producers -------------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ class Model:
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
         """Serve whoever is blocked and gets something now, one after the other, the longest wait first."""
         for wait in list(self.waits):
-            entries = self.read(wait.consumer, wait.count, now_ms)
+            entries = self.groups[wait.group].read(wait.consumer, wait.count, now_ms)
             if entries:
                 self.waits.remove(wait)
                 yield wait, entries
@@ -118,24 +114,91 @@ class Model:
         self.max_deleted = max(self.max_deleted, entry_id)
         return 1
 
-    def trim(self, entries_max: int) -> int:
-        """XTRIM MAXLEN."""
+    def delete_all(self, entry_ids: list[int], references: bytes) -> list[int]:
+        """XDELEX. By ID: 1 for a deleted entry, 2 for one that a group still needs, -1 where there is none."""
+        results = []
+        for entry_id in entry_ids:
+            if references == b"DELREF":
+                self.drop_references(entry_id)
+            is_kept = references == b"ACKED" and self.is_referenced(entry_id)
+            results.append(2 if is_kept else self.delete(entry_id) or -1)
+        return results
+
+    def trim(self, entries_max: int, references: bytes) -> int:
+        """XTRIM MAXLEN, with KEEPREF or DELREF."""
         surplus = list(self.entries)[: max(len(self.entries) - entries_max, 0)]
         for entry_id in surplus:
             del self.entries[entry_id]
+            if references == b"DELREF":
+                self.drop_references(entry_id)
         self.deleted.update(surplus)
         return len(surplus)
+
+    def is_referenced(self, entry_id: int) -> bool:
+        """Whether a group has it pending or has still to read it, be there such an entry or not."""
+        return any(entry_id in group.pending or entry_id > group.last_delivered for group in self.groups.values())
+
+    def drop_references(self, entry_id: int) -> None:
+        """It is pending nowhere any more."""
+        for group in self.groups.values():
+            if entry_id in group.pending:
+                group.drop(entry_id)
+
+    # -- counters --------------------------------------------------------------------------------
+
+    def first(self) -> int:
+        """ID of the first live entry, 0 if there is none."""
+        return min(self.entries, default=0)
+
+    def is_place_known(self, entry_id: int) -> bool:
+        """Whether Redis knows how many entries there ever were up to this ID without having counted them: up to the
+        last one, in an empty stream all of them; up to the first live one where nothing behind it was deleted."""
+        if not self.ever or not self.entries:
+            return True
+        if 0 < entry_id < self.max_deleted:
+            return False
+        return entry_id == self.last_id or (self.max_deleted < self.first() and entry_id <= self.first())
+
+
+@dataclass
+class GroupModel:
+    """One group of a stream."""
+
+    stream: Model = field(repr=False)
+    last_delivered: int = 0
+    consumers: set[bytes] = field(default_factory=set)
+    """Whoever read or claimed, be it in vain, and was not deleted since."""
+    pending: dict[int, Pending] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
+    """Pending IDs without a consumer, in the order of their release."""
+    acknowledged: set[int] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
+    """Left the pending list otherwise: with their consumer, with a reference, or because the entry was gone."""
+    is_read_counted: bool = False
+    """Whether the group's entries-read is a number: see `_count_read`."""
 
     # -- consumers -------------------------------------------------------------------------------
 
     def read(self, consumer: bytes, count: int, now_ms: int) -> list[Entry]:
         """XREADGROUP ... STREAMS key >."""
-        fresh = [(entry_id, value) for entry_id, value in self.entries.items() if entry_id > self.last_delivered]
+        self.consumers.add(consumer)
+        fresh = [(entry_id, value) for entry_id, value in self.stream.entries.items() if entry_id > self.last_delivered]
         for entry_id, _ in fresh[:count]:
             self.pending[entry_id] = Pending(consumer, now_ms, 1)
             self.is_read_counted = self._count_read(entry_id)
             self.last_delivered = entry_id
         return fresh[:count]
+
+    def read_history(self, consumer: bytes, now_ms: int) -> list[tuple[int, bytes | None]]:
+        """XREADGROUP ... STREAMS key 0: all that is pending for the consumer, None for the value of what is gone. What
+        is live has been delivered once more, and now.
+        """
+        self.consumers.add(consumer)
+        owned = sorted(entry_id for entry_id, delivery in self.pending.items() if delivery.consumer == consumer)
+        for entry_id in owned:
+            if entry_id in self.stream.entries:
+                self._own(entry_id, consumer, now_ms)
+        return [(entry_id, self.stream.entries.get(entry_id)) for entry_id in owned]
 
     def is_idle(self, entry_id: int, idle_ms_min: int, now_ms: int) -> bool:
         """Whether a pending entry may be claimed; a released one always may."""
@@ -144,22 +207,23 @@ class Model:
 
     def claim(self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int) -> list[Entry]:
         """XCLAIM: entries that are gone leave the pending list silently."""
+        self.consumers.add(consumer)
         claimed = []
         for entry_id in wanted:
             if entry_id not in self.pending:
                 continue
-            if entry_id not in self.entries:
-                self._drop(entry_id)
+            if entry_id not in self.stream.entries:
+                self.drop(entry_id)
             elif self.is_idle(entry_id, idle_ms_min, now_ms):
                 self._own(entry_id, consumer, now_ms)
-                claimed.append((entry_id, self.entries[entry_id]))
+                claimed.append((entry_id, self.stream.entries[entry_id]))
         return claimed
 
     def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
         """XAUTOCLAIM from the beginning, of all there are: (entries, IDs of those that are gone)."""
-        gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.entries]
+        gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.stream.entries]
         for entry_id in gone:
-            self._drop(entry_id)
+            self.drop(entry_id)
         return self.claim(consumer, idle_ms_min, sorted(self.pending), now_ms), gone
 
     def read_idle(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> list[tuple[int, bytes, int, int]]:
@@ -171,8 +235,8 @@ class Model:
         found = []
         for entry_id in [*self.released, *by_time]:
             delivery = self.pending[entry_id]
-            if entry_id in self.entries and self.is_idle(entry_id, idle_ms_min, now_ms):
-                found.append((entry_id, self.entries[entry_id], now_ms - delivery.time_ms, delivery.count))
+            if entry_id in self.stream.entries and self.is_idle(entry_id, idle_ms_min, now_ms):
+                found.append((entry_id, self.stream.entries[entry_id], now_ms - delivery.time_ms, delivery.count))
         for entry_id, *_ in found:
             self._own(entry_id, consumer, now_ms)
         return found + [(entry_id, value, 0, 0) for entry_id, value in self.read(consumer, 10**6, now_ms)]
@@ -185,76 +249,84 @@ class Model:
         self.acknowledged |= known
         return len(known)
 
-    def release(self, entry_ids: list[int]) -> int:
-        """XNACK ... FAIL."""
+    def acknowledge_and_delete(self, entry_ids: list[int], references: bytes) -> list[int]:
+        """XACKDEL. By ID: 1 for one that is done with, 2 for one whose entry others still need, -1 if not pending."""
+        results = []
+        for entry_id in entry_ids:
+            if not self.acknowledge([entry_id]):
+                results.append(-1)
+                continue
+            if references == b"DELREF":
+                self.stream.drop_references(entry_id)
+            is_kept = references == b"ACKED" and self.stream.is_referenced(entry_id)
+            if not is_kept:
+                self.stream.delete(entry_id)
+            results.append(2 if is_kept else 1)
+        return results
+
+    def release(self, entry_ids: list[int], mode: bytes) -> int:
+        """XNACK: SILENT takes the delivery back, FAIL counts it, FATAL gives the entry up."""
         known = [entry_id for entry_id in entry_ids if entry_id in self.pending]
         for entry_id in known:
             if entry_id in self.released:
                 self.released.remove(entry_id)
-            self.pending[entry_id] = Pending(None, 0, self.pending[entry_id].count)
+            count = self.pending[entry_id].count
+            counts = {b"SILENT": max(count - 1, 0), b"FAIL": count, b"FATAL": COUNT_MAX}
+            self.pending[entry_id] = Pending(None, 0, counts[mode])
             self.released.append(entry_id)
         return len(known)
 
     def drop_consumer(self, consumer: bytes) -> int:
         """XGROUP DELCONSUMER."""
+        self.consumers.discard(consumer)
         owned = [entry_id for entry_id, delivery in self.pending.items() if delivery.consumer == consumer]
         for entry_id in owned:
-            self._drop(entry_id)
+            self.drop(entry_id)
         return len(owned)
 
     # -- counters --------------------------------------------------------------------------------
 
     def entries_read(self) -> int | None:
         """How many entries there ever were up to the group's position; None where Redis does not know."""
-        return bisect_right(self.ever, self.last_delivered) if self.is_read_counted else None
+        return bisect_right(self.stream.ever, self.last_delivered) if self.is_read_counted else None
 
     def lag(self) -> int | None:
         """How many live entries the group has still to read; None where Redis does not know.
 
         That is not worth a search to Redis: it knows where the group stands in front of all entries and holes, where it
-        has counted so far and no hole lies ahead, and in the places of `_is_place_known`.
+        has counted so far and no hole lies ahead, and in the places of `Model.is_place_known`.
         """
-        if self.entries:
-            is_in_front = max(self.last_delivered, self.max_deleted) < self._first()
+        if self.stream.entries:
+            is_in_front = max(self.last_delivered, self.stream.max_deleted) < self.stream.first()
             is_counting = self.is_read_counted and not self._is_hole_ahead()
-            if not (is_in_front or is_counting or self._is_place_known(self.last_delivered)):
+            if not (is_in_front or is_counting or self.stream.is_place_known(self.last_delivered)):
                 return None
-        return sum(entry_id > self.last_delivered for entry_id in self.entries)
+        return sum(entry_id > self.last_delivered for entry_id in self.stream.entries)
 
     def _count_read(self, entry_id: int) -> bool:
         """Whether entries-read is a number once this entry, the next one for the group, is delivered."""
-        is_within = self.last_delivered >= self._first()
-        return (self.is_read_counted and is_within and not self._is_hole_ahead()) or self._is_place_known(entry_id)
-
-    def _first(self) -> int:
-        return min(self.entries, default=0)
+        is_within = self.last_delivered >= self.stream.first()
+        is_counting = self.is_read_counted and is_within and not self._is_hole_ahead()
+        return is_counting or self.stream.is_place_known(entry_id)
 
     def _is_hole_ahead(self) -> bool:
         """Whether XDEL took an entry at or behind the group's position. 0-0 was never one."""
-        return bool(self.entries) and 0 < self.max_deleted >= self.last_delivered
-
-    def _is_place_known(self, entry_id: int) -> bool:
-        """Whether Redis knows how many entries there ever were up to this ID without having counted them: up to the
-        last one, in an empty stream all of them; up to the first live one where nothing behind it was deleted."""
-        if not self.ever or not self.entries:
-            return True
-        if 0 < entry_id < self.max_deleted:
-            return False
-        return entry_id == self.last_id or (self.max_deleted < self._first() and entry_id <= self._first())
+        return bool(self.stream.entries) and 0 < self.stream.max_deleted >= self.last_delivered
 
     # --------------------------------------------------------------------------------------------
 
     def _own(self, entry_id: int, consumer: bytes, now_ms: int) -> None:
         if entry_id in self.released:
             self.released.remove(entry_id)
-        self.pending[entry_id] = Pending(consumer, now_ms, self.pending[entry_id].count + 1)
+        self.pending[entry_id] = Pending(consumer, now_ms, min(self.pending[entry_id].count + 1, COUNT_MAX))
 
     def _leave(self, entry_id: int) -> None:
         del self.pending[entry_id]
         if entry_id in self.released:
             self.released.remove(entry_id)
 
-    def _drop(self, entry_id: int) -> None:
+    def drop(self, entry_id: int) -> None:
+        """It is not pending any more, and was not acknowledged."""
         self._leave(entry_id)
         self.dropped.add(entry_id)
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 from headrace.persistence.records import CHECKSUM_PREFIX
 from headrace.store.ids import format_id, parse_id
 from headrace.store.stream import Stream
 from simulation.invariants import check_stream, differences, string_differences
-from simulation.model import IDMP_DURATION_MS, Entry, Model, State, Wait
+from simulation.model import GROUPS, IDMP_DURATION_MS, Entry, GroupModel, Model, State, Wait
 from support.crash_world import CRON_INTERVAL_MS, FOLDER, Peer, SimulatedServer, new_config
 from support.inprocess import Clock
 from support.replies import frame_end, parse, plain
@@ -26,7 +27,9 @@ from support.simulated_disk import Call, PowerLoss, SimulatedDisk
 from support.stepping import SteppingExecutor, SteppingLoop
 
 KEYS = (b"q0", b"q1")
-CONSUMERS_COUNT = 4
+GROUP_BY_CONSUMER = {b"c0": b"g", b"c1": b"g", b"c2": b"g", b"c3": b"g", b"d0": b"h", b"d1": b"h"}
+VISITORS_COUNT = 20
+ACKNOWLEDGED_MAX = 8
 ENTRIES_MAX = 60
 """Streams are trimmed to this from time to time."""
 CRASH_SHARE = 0.004
@@ -38,6 +41,8 @@ CRASH_CALLS_MAX = 10
 PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
 """How long nothing happens after a step."""
 IDLE_MS = (0, 50, 400, 2000)
+REFERENCES = (b"KEEPREF", b"DELREF", b"ACKED")
+RELEASES = (b"SILENT", b"FAIL", b"FAIL", b"FATAL")
 EXPIRY_MS = (1, 100, 700)
 
 
@@ -64,8 +69,8 @@ class Simulation:
         """The first of them that no reply has promised to be past."""
         self._start()
         with self.loop.running():
-            for key in KEYS:
-                assert self._call(self.producer, b"XGROUP CREATE %b g 0 MKSTREAM" % key) == b"OK"
+            for key, group in product(KEYS, GROUPS):
+                assert self._call(self.producer, b"XGROUP CREATE %b %b 0 MKSTREAM" % (key, group)) == b"OK"
 
     # -- lives of the server ---------------------------------------------------------------------
 
@@ -83,9 +88,11 @@ class Simulation:
         self._cron_ms = self.clock()
         self._numbers = 0
         self.producer = self._connect()
-        self.consumers = {b"c%d" % number: self._connect() for number in range(CONSUMERS_COUNT)}
+        self.consumers = {name: self._connect() for name in GROUP_BY_CONSUMER}
         self.waiting: dict[bytes, tuple[bytes, Wait]] = {}
         """(key, wait) by blocked consumer."""
+        self.returned = set(self.consumers)
+        """Consumers that have connected anew, and first look at what they had not done."""
         self.counts["starts"] += 1
 
     def _connect(self) -> Peer:
@@ -131,6 +138,11 @@ class Simulation:
         """The model has come to what the next reply to this client tells of."""
         if self._states:
             self._promised[peer] = len(self._states)
+            self._come_about()
+
+    def _come_about(self) -> None:
+        """A crash may leave what the model is now."""
+        if self._states:
             self._states.append(self.state.copy())
 
     def crash(self) -> None:
@@ -214,13 +226,16 @@ class Simulation:
     def _actions(self) -> list[Callable[[], None]]:
         ready = [name for name, peer in self.consumers.items() if name not in self.waiting]
         actions: list[Callable[[], None]] = [self._add] * 6 + [self._add_idempotent, self._delete, self._trim]
-        actions += [self._set_string, self._get_string, self._rewrite]
+        actions += [self._delete_all, self._set_string, self._get_string, self._rewrite]
         if ready:
             consumer = self.rnd.choice(ready)
             of_consumers: list[Callable[[bytes], None]] = [
-                self._read, self._read, self._wait, self._acknowledge, self._acknowledge, self._acknowledge,
+                self._read, self._read, self._read, self._wait, self._wait,
+                self._acknowledge, self._acknowledge, self._acknowledge, self._acknowledge_and_delete,
                 self._claim, self._claim_all, self._read_idle, self._release,
             ]  # fmt: skip
+            if consumer in self.returned:
+                of_consumers = [self._read_history] * len(of_consumers)
             actions += [lambda act=act: act(consumer) for act in of_consumers]  # type: ignore[misc]
             if self.rnd.random() < 0.1:
                 actions.append(lambda: self._drop_consumer(consumer))
@@ -315,9 +330,19 @@ class Simulation:
             entry_id = self.rnd.choice(model.ever[-80:])
             self._expect(self.producer, b"XDEL %b %b" % (key, format_id(entry_id)), model.delete(entry_id))
 
+    def _delete_all(self) -> None:
+        key, references = self.rnd.choice(KEYS), self.rnd.choice(REFERENCES)
+        model = self.models[key]
+        recent = model.ever[-80:]
+        wanted = self.rnd.sample(recent, min(len(recent), 2))
+        if wanted:
+            line = b"XDELEX %b %b IDS %d %b" % (key, references, len(wanted), _ids(wanted))
+            self._expect(self.producer, line, model.delete_all(wanted, references))
+
     def _trim(self) -> None:
-        key = self.rnd.choice(KEYS)
-        self._expect(self.producer, b"XTRIM %b MAXLEN %d" % (key, ENTRIES_MAX), self.models[key].trim(ENTRIES_MAX))
+        key, references = self.rnd.choice(KEYS), self.rnd.choice((b"KEEPREF", b"DELREF"))
+        trimmed = self.models[key].trim(ENTRIES_MAX, references)
+        self._expect(self.producer, b"XTRIM %b MAXLEN %d %b" % (key, ENTRIES_MAX, references), trimmed)
 
     def _set_string(self) -> None:
         key, ttl_ms = b"e%d" % self.rnd.randrange(3), self.rnd.choice(EXPIRY_MS)
@@ -334,22 +359,29 @@ class Simulation:
         if self.rnd.random() < 0.1:
             self._call(self.producer, b"BGREWRITEAOF")
 
+    def _some_group(self, consumer: bytes) -> tuple[bytes, bytes, GroupModel]:
+        """(key, name, model) of the consumer's group, of either stream."""
+        key, name = self.rnd.choice(KEYS), GROUP_BY_CONSUMER[consumer]
+        return key, name, self.models[key].groups[name]
+
     def _read(self, consumer: bytes) -> None:
-        key, count = self.rnd.choice(KEYS), self.rnd.randrange(1, 6)
-        entries = self.models[key].read(consumer, count, self.clock())
-        line = b"XREADGROUP GROUP g %b COUNT %d STREAMS %b >" % (consumer, count, key)
+        key, name, group = self._some_group(consumer)
+        count = self.rnd.randrange(1, 6)
+        entries = group.read(consumer, count, self.clock())
+        line = b"XREADGROUP GROUP %b %b COUNT %d STREAMS %b >" % (name, consumer, count, key)
         self._expect(self.consumers[consumer], line, [[key, _entries(entries)]] if entries else None)
 
     def _wait(self, consumer: bytes) -> None:
-        key, block_ms = self.rnd.choice(KEYS), self.rnd.choice((1, 50, 700, 5000))
-        model = self.models[key]
-        entries = model.read(consumer, 2, self.clock())
-        line = b"XREADGROUP GROUP g %b COUNT 2 BLOCK %d STREAMS %b >" % (consumer, block_ms, key)
+        key, name, group = self._some_group(consumer)
+        block_ms = self.rnd.choice((1, 50, 700, 5000))
+        entries = group.read(consumer, 2, self.clock())
+        line = b"XREADGROUP GROUP %b %b COUNT 2 BLOCK %d STREAMS %b >" % (name, consumer, block_ms, key)
         if entries:
             self._expect(self.consumers[consumer], line, [[key, _entries(entries)]])
             return
-        wait = Wait(consumer, 2, self.clock() + block_ms)
-        model.waits.append(wait)
+        wait = Wait(name, consumer, 2, self.clock() + block_ms)
+        self.models[key].waits.append(wait)
+        self._come_about()
         self.waiting[consumer] = key, wait
         self.consumers[consumer].ask(line.decode())
 
@@ -366,38 +398,75 @@ class Simulation:
                 del self.waiting[consumer]
                 self.counts["waits timed out"] += 1
 
-    def _some_pending(self, model: Model) -> list[int]:
+    def _some_pending(self, group: GroupModel, count_max: int = 3) -> list[int]:
         """Pending IDs, and now and then others."""
-        known = list(model.pending) or model.ever[-5:]
-        return self.rnd.sample(known, min(len(known), self.rnd.randrange(1, 4)))
+        known = list(group.pending) or group.stream.ever[-5:]
+        return self.rnd.sample(known, min(len(known), self.rnd.randint(1, count_max)))
 
     def _acknowledge(self, consumer: bytes) -> None:
-        key = self.rnd.choice(KEYS)
-        wanted = self._some_pending(self.models[key])
+        key, name, group = self._some_group(consumer)
+        wanted = self._some_pending(group, ACKNOWLEDGED_MAX)
         if wanted:
-            line = b"XACK %b g %b" % (key, _ids(wanted))
-            self._expect(self.consumers[consumer], line, self.models[key].acknowledge(wanted))
+            line = b"XACK %b %b %b" % (key, name, _ids(wanted))
+            self._expect(self.consumers[consumer], line, group.acknowledge(wanted))
+
+    def _acknowledge_and_delete(self, consumer: bytes) -> None:
+        key, name, group = self._some_group(consumer)
+        references = self.rnd.choice(REFERENCES)
+        wanted = self._some_pending(group)
+        if wanted:
+            line = b"XACKDEL %b %b %b IDS %d %b" % (key, name, references, len(wanted), _ids(wanted))
+            self._expect(self.consumers[consumer], line, group.acknowledge_and_delete(wanted, references))
+
+    def _read_history(self, consumer: bytes) -> None:
+        self.returned.discard(consumer)
+        name = GROUP_BY_CONSUMER[consumer]
+        for key in KEYS:
+            owned = self.models[key].groups[name].read_history(consumer, self.clock())
+            rows = [[format_id(entry_id), None if value is None else [b"v", value]] for entry_id, value in owned]
+            line = b"XREADGROUP GROUP %b %b STREAMS %b 0" % (name, consumer, key)
+            self._expect(self.consumers[consumer], line, [[key, rows]])
+            self.counts["read again"] += len(rows)
+            self.counts["read again, but gone"] += sum(value is None for _, value in owned)
+
+    def _idle_ms(self, group: GroupModel, wanted: Iterable[int]) -> int:
+        """What a claim asks for: half of the time what one of these has been idle for by now, or one more."""
+        owned = [group.pending[each] for each in wanted if each in group.pending]
+        times_ms = [delivery.time_ms for delivery in owned if delivery.consumer is not None]
+        if not times_ms or self.rnd.random() < 0.5:
+            return self.rnd.choice(IDLE_MS)
+        return self.clock() - self.rnd.choice(times_ms) + self.rnd.randrange(2)
+
+    def _claimant(self, consumer: bytes) -> bytes:
+        """The consumer, or now and then one that does nothing else: only this claim brings it into being."""
+        return b"x%d" % self.rnd.randrange(VISITORS_COUNT) if self.rnd.random() < 0.1 else consumer
 
     def _claim(self, consumer: bytes) -> None:
-        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
-        wanted = self._some_pending(self.models[key])
+        key, name, group = self._some_group(consumer)
+        wanted = self._some_pending(group)
+        idle_ms = self._idle_ms(group, wanted)
         if wanted:
-            claimed = self.models[key].claim(consumer, idle_ms, wanted, self.clock())
-            line = b"XCLAIM %b g %b %d %b" % (key, consumer, idle_ms, _ids(wanted))
+            claimant = self._claimant(consumer)
+            claimed = group.claim(claimant, idle_ms, wanted, self.clock())
+            line = b"XCLAIM %b %b %b %d %b" % (key, name, claimant, idle_ms, _ids(wanted))
             self._expect(self.consumers[consumer], line, _entries(claimed))
             self.counts["claims"] += len(claimed)
 
     def _claim_all(self, consumer: bytes) -> None:
-        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
-        claimed, gone = self.models[key].claim_all(consumer, idle_ms, self.clock())
-        line = b"XAUTOCLAIM %b g %b %d 0 COUNT 10000" % (key, consumer, idle_ms)
+        key, name, group = self._some_group(consumer)
+        idle_ms = self._idle_ms(group, group.pending)
+        claimant = self._claimant(consumer)
+        claimed, gone = group.claim_all(claimant, idle_ms, self.clock())
+        line = b"XAUTOCLAIM %b %b %b %d 0 COUNT 10000" % (key, name, claimant, idle_ms)
         expected = [b"0-0", _entries(claimed), [format_id(entry_id) for entry_id in gone]]
         self._expect(self.consumers[consumer], line, expected)
+        self.counts["claims"] += len(claimed)
 
     def _read_idle(self, consumer: bytes) -> None:
-        key, idle_ms = self.rnd.choice(KEYS), self.rnd.choice(IDLE_MS)
-        found = self.models[key].read_idle(consumer, idle_ms, self.clock())
-        line = b"XREADGROUP GROUP g %b CLAIM %d STREAMS %b >" % (consumer, idle_ms, key)
+        key, name, group = self._some_group(consumer)
+        idle_ms = self._idle_ms(group, group.pending)
+        found = group.read_idle(consumer, idle_ms, self.clock())
+        line = b"XREADGROUP GROUP %b %b CLAIM %d STREAMS %b >" % (name, consumer, idle_ms, key)
         reply = self._call(self.consumers[consumer], line)
         rows = reply[0][1] if reply else []
         expected = [[format_id(entry_id), [b"v", value], idle, count] for entry_id, value, idle, count in found]
@@ -410,16 +479,16 @@ class Simulation:
         self.counts["claims"] += sum(row[3] > 0 for row in rows)
 
     def _release(self, consumer: bytes) -> None:
-        key = self.rnd.choice(KEYS)
-        wanted = self._some_pending(self.models[key])
+        key, name, group = self._some_group(consumer)
+        mode, wanted = self.rnd.choice(RELEASES), self._some_pending(group)
         if wanted:
-            line = b"XNACK %b g FAIL IDS %d %b" % (key, len(wanted), _ids(wanted))
-            self._expect(self.consumers[consumer], line, self.models[key].release(wanted))
+            line = b"XNACK %b %b %b IDS %d %b" % (key, name, mode, len(wanted), _ids(wanted))
+            self._expect(self.consumers[consumer], line, group.release(wanted, mode))
 
     def _drop_consumer(self, consumer: bytes) -> None:
-        key = self.rnd.choice(KEYS)
-        dropped = self.models[key].drop_consumer(consumer)
-        self._expect(self.producer, b"XGROUP DELCONSUMER %b g %b" % (key, consumer), dropped)
+        key, name, group = self._some_group(consumer)
+        line = b"XGROUP DELCONSUMER %b %b %b" % (key, name, consumer)
+        self._expect(self.producer, line, group.drop_consumer(consumer))
 
     def _disconnect(self) -> None:
         """A consumer's connection breaks; a new one takes its place."""
@@ -428,6 +497,7 @@ class Simulation:
         consumer = self.rnd.choice(sorted(self.consumers))
         self.consumers[consumer].abort()
         self.consumers[consumer] = self._connect()
+        self.returned.add(consumer)
         if consumer in self.waiting:
             key, wait = self.waiting.pop(consumer)
             self.models[key].waits.remove(wait)

@@ -10,10 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from headrace import is_compiled
+from headrace.commands import claim, group_read, release
+from headrace.commands.context import Context
+from headrace.commands.release import NackRequest
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.server.logkeeper import LogKeeper
 from headrace.server.turns import Turns
 from headrace.store.group import Group
+from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.simulation import Simulation, Violation
 
@@ -99,6 +103,47 @@ def test_counter_that_is_not_told_is_missed(name: str, broken: object, monkeypat
     simulation = Simulation(1, b"no")
     monkeypatch.setattr(Stream, name, broken)
     with pytest.raises(Violation, match=r"lag|deleted ID"):
+        simulation.run(MINUTES_MAX)
+
+
+def late_by_a_millisecond(delivery: Delivery, min_idle_ms: int, now_ms: int) -> bool:
+    return not min_idle_ms or delivery.consumer is None or now_ms - delivery.time_ms > min_idle_ms
+
+
+def counted(mode: bytes, request: NackRequest, delivery: Delivery | None) -> int:
+    """Whatever the mode, the delivery counts."""
+    return delivery.count if delivery is not None else 0
+
+
+def unlogged(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:
+    """Nobody hears of the consumer."""
+
+
+def keep_references(self: Stream, entry_id: int) -> None:
+    """All stays pending."""
+
+
+def unsound(self: Stream) -> None:
+    raise AssertionError("unsound")
+
+
+BROKEN_COMMANDS = [
+    (claim, "_is_idle_enough", late_by_a_millisecond, "XCLAIM|XAUTOCLAIM"),
+    (release, "_released_count", counted, "pending"),
+    (claim, "log_consumer", unlogged, "after a restart.*consumers"),
+    (group_read, "log_consumer", unlogged, "after a restart.*consumers"),
+    (Stream, "drop_references", keep_references, "pending"),
+    (Stream, "check", unsound, "seed 1, .* unsound"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "broken", "message"), BROKEN_COMMANDS)
+def test_command_that_is_broken_is_missed(
+    owner: object, name: str, broken: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation = Simulation(1, b"no", crash_share=0.03)
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(Violation, match=message):
         simulation.run(MINUTES_MAX)
 
 
