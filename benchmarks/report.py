@@ -72,9 +72,11 @@ Shares are of the server's processor time, by `perf record`, in the compiled for
   10 %: 4 % and 2 % where all goes to one key. The code is the same, but what it touches is in no cache: a stream is a
   dozen objects (stream, log, chunk, three columns and their buffers, ..), each far from the others in memory. One block
   of memory for a stream of one chunk would lift it.
-- *XADD of 1 KiB*: a value is copied on its way from the socket into the request, the entry, the chunk, the record and
-  the file. Copying and making room for it takes 18 % (6 % with small values), CPython 25 %, and packing every 64th
-  chunk 7 %. Entries written straight into the chunk would lift it.
+- *XADD of 1 KiB* is near its aim, and not above it on every day: copying a value from the socket into the request, the
+  entry, the chunk, the record and the file, and making room for it, takes 18 % (6 % with small values), and packing
+  every 64th chunk 7 %. Entries written straight into the chunk would lift it.
+- *100 blocked readers*: the client, in Python, takes the larger part of the time until the last of them has its reply;
+  what the server adds for a reader is a call into uvloop and the objects of a reply.
 - *Worst PING during a rewrite*: a rewrite works in slices of less than a millisecond, the first, for which nothing is
   copied but pending entries, and the last included, which sync and rename; two to three with the file that is opened
   and the manifest. The row *worst PING in two seconds of nothing else* is what this machine and a client in Python make
