@@ -9,6 +9,7 @@
 #   N       how many sequences `make differential` plays          make differential N=20000
 #   FIRST   the number of the first of them, or of the mutants    make differential SEED=2 FIRST=26 N=1
 #   MINUTES how long `make simulate` and `make soak` go on        make soak MINUTES=30
+#   PRODUCERS, CONSUMERS  how many work in `make soak`            make soak PRODUCERS=10 CONSUMERS=20
 #   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
 #   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
 #   MUTANTS how many `make mutate` tries; 0 for all               make mutate MUTANTS=0
@@ -26,6 +27,8 @@ KILLS  ?= 20
 N      ?= 2000
 FIRST  ?= 0
 SEED   ?=
+PRODUCERS ?= 3
+CONSUMERS ?= 5
 SECONDS ?= 60
 FRAMES ?= 10000000
 MUTANTS ?= 250
@@ -161,7 +164,8 @@ fuzz: $(VENV)/.installed-dev
 
 soak: MINUTES ?= 1
 soak: $(VENV)/.installed-dev
-	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) HEADRACE_TEST_SOAK_SEED=$(SEED) $(BIN)/pytest -s tests/soak $(ARGS)
+	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) HEADRACE_TEST_SOAK_SEED=$(SEED) HEADRACE_TEST_SOAK_PRODUCERS=$(PRODUCERS) \
+	  HEADRACE_TEST_SOAK_CONSUMERS=$(CONSUMERS) $(BIN)/pytest -s tests/soak $(ARGS)
 
 # Lines and branches of the four packages without I/O of their own, and the tests that are about them; servers that
 # tests start are measured as well.

@@ -87,6 +87,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
     server.periodic.start()
     pid_path = write_pid_file(server)
     logger.info("%s", banner(server.config, addresses))
+    warn_of_folder(server.config)
     logger.info("Ready to accept connections")
     await server.stopped.wait()
     metrics.stop()
@@ -95,6 +96,15 @@ async def _run(server: Server, addresses: list[str]) -> int:
         pid_path.unlink(missing_ok=True)
     logger.info("Server is now ready to exit, bye bye...")
     return code
+
+
+def warn_of_folder(config: Config) -> None:
+    """Whoever starts in a folder that takes no snapshot learns it now, and not when the server is to stop."""
+    if config.save and not config.appendonly and not os.access(config.dir or b".", os.W_OK):
+        logger.warning(
+            "Snapshots cannot be written to %s: choose another folder (--dir), or keep nothing (--save '')",
+            os.fsdecode(config.dir),
+        )
 
 
 def limit_clients(config: Config) -> None:

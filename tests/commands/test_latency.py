@@ -96,7 +96,7 @@ def test_commands_are_kept_by_their_kind(server: Server) -> None:
     with server.connect() as wire:
         wire.call("LATENCY", "RESET")
         wire.call("CONFIG", "SET", "latency-monitor-threshold", "200")
-        wire.call("DEBUG", "SLEEP", "0.3")
+        wire.call("DEBUG", "SLEEP", "0.3")  # what is measured is how long a command takes
         ((event, time_s, last_ms, longest_ms),) = wire.ask("LATENCY", "LATEST")
         assert (event, last_ms) == (b"command", longest_ms)
         assert 300 <= longest_ms < 5000

@@ -375,3 +375,27 @@ async def test_unix_socket_serves_with_its_permissions(tmp_path: Path) -> None:
         await reader.readline()
         assert b" flags=U " in await reader.readline()
         await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("save", "appendonly", "is_writable", "is_told"),
+    [
+        (b"3600 1", False, False, True),
+        (b"3600 1", False, True, False),
+        (b"", False, False, False),
+        (b"3600 1", True, False, False),
+    ],
+)
+def test_folder_that_takes_no_snapshot_is_told_of_at_the_start(
+    save: bytes,
+    appendonly: bool,
+    is_writable: bool,
+    is_told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: is_writable)
+    config = Config()
+    config.save, config.appendonly, config.dir = save, appendonly, b"/data"
+    lifecycle.warn_of_folder(config)
+    assert ("Snapshots cannot be written to /data: choose another folder (--dir)" in caplog.text) is is_told

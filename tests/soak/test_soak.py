@@ -21,8 +21,8 @@ from support.processes import descriptors_count
 from support.servers import Server
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_SOAK_MINUTES", "0.25"))
-PRODUCERS_COUNT = 3
-CONSUMERS_COUNT = 5
+PRODUCERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_PRODUCERS", "3"))
+CONSUMERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_CONSUMERS", "5"))
 DRAIN_DEADLINE_S = 60.0
 DESCRIPTORS_COUNT_MAX = 40
 WATCHES = ((120.0, 60.0, 1.0), (15.0, 20.0, 10.0))
