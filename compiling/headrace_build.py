@@ -88,6 +88,8 @@ def get_requires_for_build_editable(config_settings: Settings = None) -> list[st
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Build the wheel into `wheel_directory`; its name."""
+    for folder in ROOT.glob("build/lib*"):
+        shutil.rmtree(folder)  # what is there of another time would go into the wheel
     return build(lambda: [*codecs(), *hot_modules()], build_meta.build_wheel, wheel_directory, config_settings)
 
 
