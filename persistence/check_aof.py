@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from typing import Final
 
+from ..store.clock import wall_clock_ms
 from ..store.nodes import StreamLimits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
 from .errors import LoadError, RdbError
@@ -181,7 +181,7 @@ def check_rdb(data: mmap | bytes, name: str) -> int:
     reader = FileReader(
         _pieces(data),
         StreamLimits(),
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=wall_clock_ms(),
         drops_expired=False,
         skips_foreign=True,
         databases_count=DATABASES_COUNT_MAX,

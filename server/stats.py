@@ -7,11 +7,11 @@ table.
 from __future__ import annotations
 
 import secrets
-import time
 from collections import deque
 from typing import Final
 
 from ..commands.table import all_rows
+from ..store.clock import wall_clock_ms
 
 RATE_SAMPLE_COUNT: Final = 16
 """A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis."""
@@ -101,7 +101,7 @@ class Stats:
     acl_denied_certificate: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
-        self.started_ms = time.time_ns() // 1_000_000 if started_ms is None else started_ms
+        self.started_ms = wall_clock_ms() if started_ms is None else started_ms
         """Unix ms; CONFIG RESETSTAT leaves it."""
         self.run_id = secrets.token_hex(20)
         """Tells this run of the server from every other one."""
