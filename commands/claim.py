@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..protocol.packing import read_claimed
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, shown, syntax_error
 from ..store.events import XGROUP_CREATECONSUMER
 from ..store.group import Group
-from ..store.ids import StreamID, bulk_ids, format_id, parse_id, parse_range_start
+from ..store.ids import StreamID, bulk_ids, format_id, parse_id, parse_ids, parse_range_start
 from ..store.log import Piece
 from ..store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
 from ..store.stream import Stream
@@ -258,6 +259,31 @@ def _claim_as_logged(
         consumer.active_ms = context.now_ms
         pending.deliver(ids, consumer, time_ms=request.time_ms, count=request.retry_count or 0)
     return None
+
+
+def claim_run(context: Context, run: list[bytes]) -> bool:
+    """Apply the claims of `[CLAIMS, key, sent, count]` while a log is loaded. False if one of them is not plain, or of
+    an entry that is gone: nothing has been done then."""
+    stream = context.db.keys.get(run[1])
+    group_name, consumer_name, tokens, records = read_claimed(run)
+    group = stream.groups.get(group_name) if isinstance(stream, Stream) else None
+    if group is None or not isinstance(stream, Stream):
+        return False
+    try:
+        ids = parse_ids(tokens)
+    except GenericError:
+        return False
+    if len(set(ids)) < len(ids) or not stream.log.has_all(ids):
+        return False
+    now_ms, pending, start = context.now_ms, group.pending, 0
+    stream.used_ms = now_ms
+    consumer, _ = _seen_consumer(context, run[1], group, consumer_name)
+    consumer.active_ms = now_ms
+    for ids_count, time_ms, count in records:
+        claimed = ids[start : start + ids_count]
+        pending.deliver(claimed, consumer, time_ms=min(time_ms, now_ms), count=count)
+        start += ids_count
+    return True
 
 
 def _claim_one(

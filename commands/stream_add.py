@@ -122,8 +122,8 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
 
 
 def add_run(context: Context, run: list[bytes]) -> bool:
-    """Add the entries of `[RUN, key, sent, count]` while a log is loaded, when nobody watches or waits. False if they
-    cannot go in all at once: nothing has been done then."""
+    """Add the entries of `[ADDITIONS, key, sent, count]` while a log is loaded, when nobody watches or waits. False if
+    they cannot go in all at once: nothing has been done then."""
     key, db = run[1], context.db
     value = db.keys.get(key)
     if value is not None and not isinstance(value, Stream):
@@ -132,8 +132,7 @@ def add_run(context: Context, run: list[bytes]) -> bool:
     if len(data) > ENTRY_SIZE_MAX:
         return False
     stream = _new_stream(context) if value is None else value
-    added = Body()
-    added.data, added.ms, added.seq, added.ends = data, ms, seq, ends
+    added = Body.of_columns(data, ms, seq, ends)
     if added.id_at(0) <= stream.last_id:
         return False
     stream.append_run(added)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final, Protocol
 
 from ..protocol.packing import splitter
-from ..protocol.plain_frames import RUN
+from ..protocol.plain_frames import is_run
 from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .manifest import Manifest
@@ -40,7 +40,7 @@ RECORDS_PER_STEP: Final = 64
 
 
 class Target(Protocol):
-    """Takes what is no single record: the keys of an RDB base, and runs of records that add to one stream."""
+    """Takes what is no single record: the keys of an RDB base, and runs of records that are alike."""
 
     def open_rdb(self, blocks: Iterable[bytes]) -> FileReader:
         """A reader with the dataset's limits."""
@@ -50,8 +50,8 @@ class Target(Protocol):
         """Store one key."""
         ...
 
-    def add_run(self, run: list[bytes]) -> bool:
-        """Add all entries of a `RUN`; False if they are to be added one by one."""
+    def take_run(self, run: list[bytes]) -> bool:
+        """Apply `ADDITIONS` or `CLAIMS`; False if their records are to be applied one by one."""
         ...
 
 
@@ -228,8 +228,8 @@ class Loader:
             self._apply_one(name, offset, record)
 
     def _apply_one(self, name: str, offset: int, record: list[bytes]) -> None:
-        if record[0] is RUN:
-            if self._target is None or not self._target.add_run(record):
+        if is_run(record):
+            if self._target is None or not self._target.take_run(record):
                 for each in self._split(record[2], len(record[2]))[0]:
                     self._apply_one(name, offset, each)
                 return
@@ -265,7 +265,7 @@ class Loader:
 
 
 def _count_of(record: list[bytes]) -> int:
-    return int(record[3]) if record[0] is RUN else 1
+    return int(record[3]) if is_run(record) else 1
 
 
 def _damaged(name: str, offset: int, reason: str, cure: str) -> LoadError:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..protocol.packing import pack_command, record_splitter, splitter
-from ..protocol.plain_frames import RUN, SLICE_SIZE
+from ..protocol.plain_frames import SLICE_SIZE, is_run
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
 
 MULTI: Final = pack_command((b"MULTI",))
@@ -78,7 +78,7 @@ class RecordReader:
 
     `offset` is the end of the last record or line given out; inside of a verified block it stays where that begins, up
     to the last record. At the end of the file everything from there on is torn. `start` is where in the file the first
-    piece begins. With `gathers_runs` neighbours that add to one stream come as `RUN` says.
+    piece begins. With `gathers_runs` neighbours that are alike come as `ADDITIONS` and `CLAIMS` say.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class RecordReader:
         window, start = self._window, self._position
         records, _ = self._split(bytes(window[start : start + SLICE_SIZE]), SLICE_SIZE)
         for record in records:
-            packed = record[2] if record[0] is RUN else pack_command(record)
+            packed = record[2] if is_run(record) else pack_command(record)
             if not window.startswith(packed, self._position):
                 break
             self._position += len(packed)

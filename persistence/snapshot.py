@@ -48,7 +48,7 @@ def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     """One stream, groups and producers included."""
     if len(stream):
         for body, spans in stream.log.all_bodies():
-            yield b"".join([pack_adds(key, body.data, body.ends, low, high) for low, high in spans])
+            yield b"".join([pack_adds(key, body.slice(low, high), body.ends(low, high)) for low, high in spans])
     else:
         # The only way to an empty stream: an entry that trims itself away.
         yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))

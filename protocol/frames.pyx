@@ -12,7 +12,7 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.string cimport memcmp, memcpy
 
-from headrace.protocol.plain_frames import ADDITION, RUN
+from headrace.protocol.plain_frames import ADDITION, ADDITIONS, CLAIMS
 
 ctypedef unsigned long long u64
 
@@ -37,6 +37,10 @@ cdef enum:
     ENTRIESREAD_SIZE = 18
     CLAIM_COUNT = 13
     # Words of a claim beside its IDs.
+    CLAIM_BARE_COUNT = 11
+    # The same where nothing is said of the group's position.
+    JUSTID_FORCE_SIZE = 23
+    NOT_IDLE_SIZE = 7
     CLAIM_SIZE_MAX = 160
     # Bytes of them, with numbers of any size, without the words it is given.
     POSITION_SIZE = SETID_SIZE + ENTRIESREAD_SIZE
@@ -60,6 +64,9 @@ cdef const char *XCLAIM = b"$6\r\nXCLAIM\r\n"
 cdef const char *TIME = b"$4\r\nTIME\r\n"
 cdef const char *RETRYCOUNT = b"$10\r\nRETRYCOUNT\r\n"
 cdef const char *FORCE_JUSTID_LASTID = b"$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n"
+cdef const char *JUSTID_FORCE = b"$6\r\nJUSTID\r\n$5\r\nFORCE\r\n"
+cdef const char *FORCE_JUSTID = b"$5\r\nFORCE\r\n$6\r\nJUSTID\r\n"
+cdef const char *NOT_IDLE = b"$1\r\n0\r\n"
 cdef const char *SETID = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n"
 cdef const char *ENTRIESREAD = b"$11\r\nENTRIESREAD\r\n"
 cdef const char *EXACTLY = b"$1\r\n=\r\n"
@@ -227,8 +234,8 @@ cdef inline bint read_id(const char **place, const char *end, EntryId *both) noe
     return True
 
 
-cdef list read_run(const char **place, const char *end, Py_ssize_t size_max):
-    """What is kept of the records at `place`, which is moved behind them: see `RUN`. None if there are not two."""
+cdef list read_additions(const char **place, const char *end, Py_ssize_t size_max):
+    """What is kept of the records at `place`, which is moved behind them: see `ADDITIONS`. None if there are not two."""
     cdef const char *start = place[0]
     cdef const char *at
     cdef const char *word
@@ -262,17 +269,143 @@ cdef list read_run(const char **place, const char *end, Py_ssize_t size_max):
         place[0] = start
         return None
     return [
-        RUN,
+        ADDITIONS,
         PyBytes_FromStringAndSize(key, key_size),
         PyBytes_FromStringAndSize(start, place[0] - start),
         b"%d" % taken,
     ]
 
 
+cdef struct Claim:
+    # Where its parts stand: `XCLAIM <key> <group> <consumer> 0 <ids ..> TIME <time_ms> RETRYCOUNT <count> JUSTID FORCE`
+    const char *key
+    Py_ssize_t owner_size
+    # Of key, group and consumer as bulk strings.
+    const char *ids
+    Py_ssize_t ids_count
+    u64 time_ms
+    u64 count
+
+
+cdef inline bint read_bulk_number(const char **place, const char *end, u64 *number) noexcept:
+    """The canonical decimal that is the bulk string at `place`, which is moved behind it."""
+    cdef const char *at = place[0]
+    cdef Py_ssize_t size = read_bulk(&at, end, SIZE_DIGITS_MAX)
+    cdef const char *limit = at + size
+    if size < 0 or not read_half(&at, limit, number) or at != limit:
+        return False
+    place[0] = at + 2
+    return True
+
+
+cdef bint read_claim(const char **place, const char *end, Py_ssize_t size_max, Claim *claim) noexcept:
+    """The claim at `place`, which is moved behind it; False if it is not whole, or of another form."""
+    cdef const char *at = place[0]
+    cdef Py_ssize_t count, index, size
+    if at == end or at[0] != c'*':
+        return False
+    at += 1
+    count = read_size(&at, end)
+    if count <= CLAIM_BARE_COUNT or end - at < XCLAIM_SIZE or memcmp(at, XCLAIM, XCLAIM_SIZE):
+        return False
+    at += XCLAIM_SIZE
+    claim.key = at
+    if not skip_bulks(&at, end, 3, size_max):
+        return False
+    claim.owner_size = at - claim.key
+    if end - at < NOT_IDLE_SIZE or memcmp(at, NOT_IDLE, NOT_IDLE_SIZE):
+        return False
+    at += NOT_IDLE_SIZE
+    claim.ids, claim.ids_count = at, count - CLAIM_BARE_COUNT
+    for index in range(claim.ids_count):
+        size = read_bulk(&at, end, size_max)
+        if size < 1 or not c'0' <= at[0] <= c'9':
+            return False
+        at += size + 2
+    if end - at < TIME_SIZE or memcmp(at, TIME, TIME_SIZE):
+        return False
+    at += TIME_SIZE
+    if not read_bulk_number(&at, end, &claim.time_ms):
+        return False
+    if end - at < RETRYCOUNT_SIZE or memcmp(at, RETRYCOUNT, RETRYCOUNT_SIZE):
+        return False
+    at += RETRYCOUNT_SIZE
+    if not read_bulk_number(&at, end, &claim.count) or not is_one_of(at, end, JUSTID_FORCE, FORCE_JUSTID, JUSTID_FORCE_SIZE):
+        return False
+    place[0] = at + JUSTID_FORCE_SIZE
+    return True
+
+
+cdef list read_claims(const char **place, const char *end, Py_ssize_t size_max):
+    """What is kept of the records at `place`, which is moved behind them: see `CLAIMS`. None if there are not two."""
+    cdef const char *start = place[0]
+    cdef const char *at = start
+    cdef Claim first, claim
+    cdef Py_ssize_t taken = 0, key_size
+    while taken < RUN_COUNT_MAX and read_claim(&at, end, size_max, &claim):
+        if not taken:
+            first = claim
+        elif claim.owner_size != first.owner_size or memcmp(claim.key, first.key, first.owner_size):
+            break
+        place[0] = at
+        taken += 1
+    if taken < 2:
+        place[0] = start
+        return None
+    at = first.key
+    key_size = read_bulk(&at, end, size_max)
+    return [
+        CLAIMS,
+        PyBytes_FromStringAndSize(at, key_size),
+        PyBytes_FromStringAndSize(start, place[0] - start),
+        b"%d" % taken,
+    ]
+
+
+cdef bytes take_bulk(const char **place, const char *end):
+    """The bulk string at `place`, which is moved behind it, and is known to be there."""
+    cdef Py_ssize_t size = read_bulk(place, end, end - place[0])
+    cdef bytes word = PyBytes_FromStringAndSize(place[0], size)
+    place[0] += size + 2
+    return word
+
+
+def read_claimed(list run not None):
+    """What the records of a run say. Raises ValueError if `run` is no such thing."""
+    if len(run) != KEPT_COUNT or run[0] is not CLAIMS:
+        raise ValueError("no run of records")
+    cdef bytes key = run[1], sent = run[2], group, consumer
+    cdef const char *at = PyBytes_AS_STRING(sent)
+    cdef const char *end = at + PyBytes_GET_SIZE(sent)
+    cdef const char *ids_at
+    cdef Claim first, claim
+    cdef Py_ssize_t index, id_index
+    cdef list ids = [], records = []
+    for index in range(int(run[3])):
+        if not read_claim(&at, end, end - at, &claim):
+            raise ValueError("no run of records")
+        if not index:
+            first = claim
+        elif claim.owner_size != first.owner_size or memcmp(claim.key, first.key, first.owner_size):
+            raise ValueError("no run of records")
+        ids_at = claim.ids
+        for id_index in range(claim.ids_count):
+            ids.append(take_bulk(&ids_at, end))
+        records.append((claim.ids_count, claim.time_ms, claim.count))
+    if not records:
+        raise ValueError("no run of records")
+    at = first.key
+    if take_bulk(&at, end) != key:
+        raise ValueError("no run of records")
+    group = take_bulk(&at, end)
+    consumer = take_bulk(&at, end)
+    return group, consumer, ids, records
+
+
 def read_added(list run not None):
     """What the records of a run lead to: their entries in the reply form, end to end, the halves of their IDs,
     and where each entry ends. Raises ValueError if `run` is no such thing."""
-    if len(run) != KEPT_COUNT or run[0] is not RUN:
+    if len(run) != KEPT_COUNT or run[0] is not ADDITIONS:
         raise ValueError("no run of records")
     cdef bytes key = run[1], sent = run[2]
     cdef Py_ssize_t count = max(int(run[3]), 0), index, size
@@ -333,19 +466,21 @@ def split_keeping_additions(bytes data not None, Py_ssize_t bulk_size_max):
 
 
 def record_splitter():
-    """The same for a log: neighbours that add to one stream come as `RUN` says."""
+    """The same for a log: neighbours that add to one stream come as `ADDITIONS` says, and claims as `CLAIMS` does."""
     return split_gathering_runs
 
 
 def split_gathering_runs(bytes data not None, Py_ssize_t bulk_size_max):
-    """Like `split`, with what `RUN` says for neighbours that are `XADD key id field value ...`."""
+    """Like `split`, with what `ADDITIONS` and `CLAIMS` say for neighbours of these forms."""
     cdef const char *start = PyBytes_AS_STRING(data)
     cdef const char *end = start + PyBytes_GET_SIZE(data)
     cdef const char *at = start
     cdef list record
     cdef list records = []
     while True:
-        record = read_run(&at, end, bulk_size_max)
+        record = read_additions(&at, end, bulk_size_max)
+        if record is None:
+            record = read_claims(&at, end, bulk_size_max)
         if record is None:
             record = read_request(&at, end, bulk_size_max)
             if record is None:
@@ -601,29 +736,28 @@ def pack_position(bytes key not None, bytes group not None, bytes last_id not No
     return packed
 
 
-def pack_adds(
-    bytes key not None, const unsigned char[::1] data, const unsigned long long[::1] ends, Py_ssize_t low, Py_ssize_t high
-):
-    """The records `XADD key id field value ...` of the entries `low` to `high` (excluded) of a chunk.
+def pack_adds(bytes key not None, bytes data not None, array.array ends not None):
+    """The records `XADD key id field value ...` of entries that stand end to end.
 
-    `data` holds entries in their reply form, of which `ends` has the ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
+    `data` holds them in their reply form, and `ends` says where each ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
     `*7 XADD <key> <id> <f> <v> <f> <v>`.
     """
-    if not 0 <= low < high <= ends.shape[0] or ends[high - 1] > <unsigned long long>data.shape[0]:
+    cdef Py_ssize_t entries_count = len(ends)
+    if not entries_count or ends.data.as_ulonglongs[entries_count - 1] > <u64>PyBytes_GET_SIZE(data):
         raise ValueError("no such entries")
     cdef bytes start = pack_command((b"XADD", key))[4:]
     cdef Py_ssize_t start_size = PyBytes_GET_SIZE(start)
-    cdef const char *first = <const char *>&data[0]
-    cdef const char *entry = first + (ends[low - 1] if low else 0)
-    cdef const char *end = first + ends[high - 1]
+    cdef const char *first = PyBytes_AS_STRING(data)
+    cdef const char *entry = first
+    cdef const char *end = first + ends.data.as_ulonglongs[entries_count - 1]
     cdef const char *at_pairs
     cdef Py_ssize_t size, position, count
     # A record has a word more than its entry's reply has arrays, and its count may have a digit more.
-    cdef bytes packed = PyBytes_FromStringAndSize(NULL, (end - entry) + (high - low) * start_size)
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, (end - entry) + entries_count * start_size)
     cdef char *out = PyBytes_AS_STRING(packed)
     cdef char *at = out
-    for position in range(low, high):
-        end = first + ends[position]
+    for position in range(entries_count):
+        end = first + ends.data.as_ulonglongs[position]
         entry += 4  # *2
         at_pairs = entry + 1
         size = read_size(&at_pairs, end)

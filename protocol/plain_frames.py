@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain, product
 from operator import itemgetter
 from typing import Final, TypeAlias
@@ -17,6 +17,8 @@ import hiredis
 Request = list[bytes]
 Added: TypeAlias = "tuple[bytes, array[int], array[int], array[int]]"
 """Entries, the halves of their IDs, and where each entry ends."""
+Claimed: TypeAlias = "tuple[bytes, bytes, list[bytes], list[tuple[int, int, int]]]"
+"""Group, consumer, all IDs, and for each record how many of them it has, the time in Unix ms, and the count."""
 Split = Callable[[bytes, int], tuple[list[Request], int]]
 """`(data, bulk_size_max)` -> the whole and plain requests `data` begins with, and how many bytes those take."""
 
@@ -39,9 +41,13 @@ ADDITION: Final = _Mark(b"XADD")
 field value ...`, with `sent` all its bytes and `cap` empty if there is none. What is stored and what is logged are
 copies of them then (benchmark rows XADD)."""
 
-RUN: Final = _Mark(b"XADD")
-"""Stands first in records of a log that were kept as they are: `[RUN, key, sent, count]` is `count` times `XADD key id
-field value ...`, with ascending IDs, and `sent` all their bytes (benchmark row reload)."""
+ADDITIONS: Final = _Mark(b"XADD")
+"""Stands first in records of a log that were kept as they are: `[ADDITIONS, key, sent, count]` is `count` times `XADD
+key id field value ...`, with ascending IDs, and `sent` all their bytes (benchmark row reload)."""
+
+CLAIMS: Final = _Mark(b"XCLAIM")
+"""The same for `count` times `XCLAIM key group consumer 0 id ... TIME ms RETRYCOUNT count JUSTID FORCE`, what a rewrite
+says of the pending entries of one consumer."""
 
 CROSS_PROTOCOL: Final = frozenset(
     bytes(letters) for word in (b"POST", b"HOST:") for letters in product(*({letter, letter | 0x20} for letter in word))
@@ -52,6 +58,8 @@ SLICE_SIZE: Final = 16 * 1024
 
 CLAIM_COUNT: Final = 13
 """Words of a claim's record beside its IDs."""
+CLAIM_BARE_COUNT: Final = 11
+"""The same where nothing is said of the group's position."""
 
 _CARRIAGE_RETURN: Final = 0x0D
 _LAST_REQUEST: Final = re.compile(rb".*\r\n(?=\*[0-9])", re.DOTALL)
@@ -149,20 +157,22 @@ def pack_position(key: bytes, group: bytes, last_id: bytes, entries_read: bytes)
     return pack_command((b"XGROUP", b"SETID", key, group, last_id, b"ENTRIESREAD", entries_read))
 
 
-def pack_adds(key: bytes, data: bytes | bytearray, ends: Sequence[int], low: int, high: int) -> bytes:
-    """The records `XADD key id field value ...` of the entries `low` to `high` (excluded) of a chunk.
+def pack_adds(key: bytes, data: bytes, ends: array[int]) -> bytes:
+    """The records `XADD key id field value ...` of entries that stand end to end.
 
-    `data` holds entries in their reply form, of which `ends` has the ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
+    `data` holds them in their reply form, and `ends` says where each ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
     `*7 XADD <key> <id> <f> <v> <f> <v>`.
     """
     start = pack_command((b"XADD", key))[len(b"*2\r\n") :]
-    pieces: list[bytes | bytearray] = []
-    for position in range(low, high):
-        id_at = (ends[position - 1] if position else 0) + len(b"*2\r\n")
+    pieces: list[bytes] = []
+    at = 0
+    for end in ends:
+        id_at = at + len(b"*2\r\n")
         count_at = data.index(b"\r\n*", id_at) + len(b"\r\n*")
         pairs_at = data.index(b"\r\n", count_at) + len(b"\r\n")
         count = int(data[count_at:pairs_at])
-        pieces += (b"*%d\r\n" % (count + 3), start, data[id_at : count_at - 1], data[pairs_at : ends[position]])
+        pieces += (b"*%d\r\n" % (count + 3), start, data[id_at : count_at - 1], data[pairs_at:end])
+        at = end
     return b"".join(pieces)
 
 
@@ -176,10 +186,15 @@ def record_splitter() -> Split:
     return _Splitter().split
 
 
+def is_run(record: Request) -> bool:
+    """Whether these are many records that were kept as they are: `ADDITIONS` or `CLAIMS`."""
+    return type(record[0]) is _Mark
+
+
 def read_added(run: Request) -> Added:
     """What the records of a run lead to: their entries in the reply form, end to end, the halves of their IDs,
     and where each entry ends. Raises ValueError if `run` is no such thing."""
-    if run[:1] != [RUN]:
+    if run[:1] != [ADDITIONS]:
         raise ValueError("no run of records")
     columns = array("Q"), array("Q"), array("Q")
     entries: list[bytes] = []
@@ -195,6 +210,28 @@ def read_added(run: Request) -> Added:
         for column, number in zip(columns, (*map(int, words[2].split(b"-")), size), strict=True):
             column.append(number)
     return b"".join(entries), *columns
+
+
+def read_claimed(run: Request) -> Claimed:
+    """What the records of a run say. Raises ValueError if `run` is no such thing."""
+    if run[:1] != [CLAIMS]:
+        raise ValueError("no run of records")
+    owners: set[tuple[bytes, ...]] = set()
+    ids: list[bytes] = []
+    records: list[tuple[int, int, int]] = []
+    reader = hiredis.Reader()
+    reader.feed(run[2])
+    for _ in range(int(run[3])):
+        words = reader.gets()
+        if not words or words[1] != run[1] or len(words) <= CLAIM_BARE_COUNT:
+            raise ValueError("no run of records")
+        owners.add(tuple(words[2:4]))
+        ids += words[5:-6]
+        records.append((len(words) - CLAIM_BARE_COUNT, int(words[-5]), int(words[-3])))
+    if len(owners) != 1:
+        raise ValueError("no run of records")
+    ((group, consumer),) = owners
+    return group, consumer, ids, records
 
 
 class _Splitter:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from ..commands.claim import claim_run
 from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
@@ -13,6 +14,7 @@ from ..commands.stream_add import add_run
 from ..commands.table import DECLARED
 from ..persistence.errors import LoadError, RdbError, UnknownRecord
 from ..persistence.rdb.file import FileKey, FileReader
+from ..protocol.plain_frames import ADDITIONS
 from ..store.errors import ReplyError
 from ..store.stream import Stream
 
@@ -54,9 +56,9 @@ class Replay:
                 row.name.lower(),
             )
 
-    def add_run(self, run: list[bytes]) -> bool:
-        """See `commands.stream_add.add_run`."""
-        return add_run(self._context, run)
+    def take_run(self, run: list[bytes]) -> bool:
+        """See `commands.stream_add.add_run` and `commands.claim.claim_run`."""
+        return (add_run if run[0] is ADDITIONS else claim_run)(self._context, run)
 
     def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
         """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""

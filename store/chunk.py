@@ -1,22 +1,33 @@
 """A chunk: consecutive entries of a stream, stored as they are sent.
 
-Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk.
-Beside the bytes stand the two halves of the IDs and the end offset of each entry, as C arrays. The chunk at the tail
-grows; once full it is sealed: packed with zstd (unless told otherwise) and unpacked again when somebody reads it. A few
-unpacked ones are kept at hand, since readers follow each other.
+Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk's body.
+The chunk at the tail grows; once full it is sealed: packed with zstd (unless told otherwise) and unpacked again when
+somebody reads it. A few unpacked ones are kept at hand, since readers follow each other.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from sys import getsizeof
 from typing import Final
 
 import zstandard
 
-from .ids import SEQ_BITS, StreamID, add_row, differences, ids_between, position_of, running_sums
+from .ids import StreamID
+
+try:
+    from .body import Body
+except ImportError:  # no C compiler was at hand when this was installed
+    from .plain_body import Body  # type: ignore[assignment]
+
+__all__ = [
+    "CHUNK_SIZE",
+    "Body",
+    "Chunk",
+    "let_go_of_unpacked",
+    "pack_sealed",
+    "unpacked_size",
+]
 
 CHUNK_SIZE_MAX: Final = 64 * 1024
 """Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
@@ -26,82 +37,12 @@ UNPACKED_CHUNKS_MAX = 1024
 UNPACKED_SIZE_MAX: Final = 8 << 20
 """Bytes of them all: chunks with huge entries make room for fewer, down to the one that was read last."""
 
-BODY_SIZE: Final = 64
-"""Bytes of a body without what it holds."""
 CHUNK_SIZE: Final = 288
 """Bytes of a chunk without what it holds: the object, the numbers of its slots, and its places in lists."""
 POSITION_SIZE: Final = 32
 """Bytes of a position among the dead ones, its place in the set not counted."""
 
 
-class Body:
-    """What a chunk holds, ready to be read: RESP bytes, ID halves, and end offsets."""
-
-    __slots__ = ("data", "ends", "ms", "seq")
-
-    def __init__(self) -> None:
-        self.data: bytes | bytearray = bytearray()
-        """A bytearray while the chunk is open."""
-        self.ms = array("Q")
-        self.seq = array("Q")
-        self.ends = array("Q")
-
-    def copy(self) -> Body:
-        """An independent body that may grow."""
-        twin = Body()
-        twin.data, twin.ms, twin.seq, twin.ends = bytearray(self.data), self.ms[:], self.seq[:], self.ends[:]
-        return twin
-
-    def position(self, entry_id: StreamID) -> int:
-        """Index of the first entry whose ID is not below `entry_id`."""
-        return position_of(self.ms, self.seq, entry_id)
-
-    def id_at(self, position: int) -> StreamID:
-        """ID of the entry at `position`."""
-        return self.ms[position] << SEQ_BITS | self.seq[position]
-
-    def ids(self, low: int, high: int) -> list[StreamID]:
-        """IDs of the entries `low` to `high` (excluded)."""
-        return ids_between(self.ms, self.seq, low, high)
-
-    def slice(self, low: int, high: int) -> bytes:
-        """The RESP bytes of the entries `low` to `high` (excluded)."""
-        return bytes(self.data[self.ends[low - 1] if low else 0 : self.ends[high - 1]])
-
-    def slice_back(self, low: int, high: int) -> bytes:
-        """The same, last entry first."""
-        return b"".join([self.slice(position, position + 1) for position in range(high - 1, low - 1, -1)])
-
-    @property
-    def memory_size(self) -> int:
-        """Bytes held."""
-        return BODY_SIZE + getsizeof(self.data) + getsizeof(self.ms) + getsizeof(self.seq) + getsizeof(self.ends)
-
-    def pack(self) -> bytes:
-        """Everything as one compressed block: count, differences (they compress to almost nothing), then bytes."""
-        count = len(self.ends)
-        ms, seq, ends = self.ms, self.seq, self.ends
-        head = array("Q", (count,)) + differences(ms) + seq + differences(ends)
-        packed = _COMPRESSOR.compress(head.tobytes() + self.data)
-        # A copy, since what the compressor returns keeps the room it had for incompressible data.
-        return bytes(memoryview(packed))
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Body:
-        """The inverse of `pack`."""
-        block = _DECOMPRESSOR.decompress(packed)
-        count = int.from_bytes(block[:8], _BYTE_ORDER)
-        numbers = array("Q")
-        numbers.frombytes(block[: 8 * (1 + 3 * count)])
-        body = cls()
-        body.ms = running_sums(numbers[1 : count + 1])
-        body.seq = numbers[count + 1 : 2 * count + 1]
-        body.ends = running_sums(numbers[2 * count + 1 :])
-        body.data = block[8 * (1 + 3 * count) :]
-        return body
-
-
-_BYTE_ORDER: Final = "little" if array("H", (1,)).tobytes()[0] else "big"
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
 _DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
 _packs_sealed = True
@@ -121,7 +62,7 @@ class Chunk:
     __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "is_shared", "removed")
 
     def __init__(self, first_id: StreamID) -> None:
-        self._open: Body | None = Body()
+        self._open: Body | None = Body(CHUNK_SIZE_MAX, CHUNK_ENTRIES_MAX)
         """The growing body; None once the chunk is sealed."""
         self._body: Body | None = self._open
         """The same, or that of a sealed chunk while it is at hand."""
@@ -140,7 +81,7 @@ class Chunk:
     @property
     def count(self) -> int:
         """Entries ever added."""
-        return self._count if self._open is None else len(self._open.ends)
+        return self._count if self._open is None else self._open.count
 
     @property
     def live(self) -> int:
@@ -150,38 +91,26 @@ class Chunk:
     @property
     def last_id(self) -> StreamID:
         """ID of the last entry ever added."""
-        return self._last_id if self._open is None else self._open.id_at(-1)
+        return self._last_id if self._open is None else self._open.last_id
 
     def append(self, entry_id: StreamID, entry: bytes) -> bool:
         """Add an entry whose ID is above all others; True once the chunk is full. Hot: see the benchmark row XADD."""
         body = self._open
         assert body is not None
-        data, ends = body.data, body.ends
-        data += entry
-        size = len(data)
-        add_row(body.ms, body.seq, ends, entry_id, size)
-        return size >= CHUNK_SIZE_MAX or len(ends) >= CHUNK_ENTRIES_MAX
+        return body.append(entry_id, entry)
 
     def extend(self, added: Body, low: int) -> int:
         """Add entries of a body from `low` on, as many as `append` would before the chunk is full; where they end."""
         body = self._open
         assert body is not None
-        start = added.ends[low - 1] if low else 0
-        shift = len(body.data) - start
-        high = min(low + CHUNK_ENTRIES_MAX - len(body.ends), len(added.ends))
-        high = min(bisect_left(added.ends, CHUNK_SIZE_MAX - shift, low, high) + 1, high)
-        body.data += added.data[start : added.ends[high - 1]]
-        body.ms += added.ms[low:high]
-        body.seq += added.seq[low:high]
-        body.ends += array("Q", map(shift.__add__, added.ends[low:high])) if shift else added.ends[low:high]
-        return high
+        return body.extend(added, low)
 
     @property
     def is_full(self) -> bool:
         """Whether an open chunk takes no more entries."""
         body = self._open
         assert body is not None
-        return len(body.data) >= CHUNK_SIZE_MAX or len(body.ends) >= CHUNK_ENTRIES_MAX
+        return body.is_full
 
     def seal(self) -> None:
         """From now on entries only leave. They are packed, unless `pack_sealed` says otherwise."""
@@ -190,8 +119,8 @@ class Chunk:
         self._count, self._last_id = self.count, self.last_id
         self._open = None
         if _packs_sealed:
-            self._packed = body.pack()
-        body.data = bytes(body.data)
+            self._packed = _pack(body)
+        body.fit()
         if self._packed:
             self._keep_unpacked(body)
 
@@ -199,13 +128,13 @@ class Chunk:
         """The entries, unpacked if need be."""
         body = self._body
         if body is None:
-            body = Body.unpack(self._packed)
+            body = _unpack(self._packed)
             self._keep_unpacked(body)
         return body
 
     def read_once(self) -> Body:
         """The entries for somebody who reads the whole stream: the unpacked form is not kept at hand."""
-        return self._body if self._body is not None else Body.unpack(self._packed)
+        return self._body if self._body is not None else _unpack(self._packed)
 
     def _keep_unpacked(self, body: Body) -> None:
         global _unpacked_size
@@ -305,6 +234,16 @@ class Chunk:
         """Bytes held for the entries at rest, an unpacked copy at hand not counted."""
         size = getsizeof(self._packed) if self._packed else self.body().memory_size
         return size if self.dead is None else size + getsizeof(self.dead) + len(self.dead) * POSITION_SIZE
+
+
+def _pack(body: Body) -> bytes:
+    """A body as one compressed block."""
+    # A copy, since what the compressor returns keeps the room it had for incompressible data.
+    return bytes(memoryview(_COMPRESSOR.compress(body.block())))
+
+
+def _unpack(packed: bytes) -> Body:
+    return Body.of_block(_DECOMPRESSOR.decompress(packed))
 
 
 def pack_sealed(wanted: bool) -> None:

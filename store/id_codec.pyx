@@ -1,13 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Entry IDs to and from text and columns, for machines with a C compiler: `plain_id_codec` in C.
+"""Entry IDs to and from text, for machines with a C compiler: `plain_id_codec` in C.
 
 Both modules do the same, and the same tests hold for both; `ids` takes this one where it was built.
 """
 
-from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.ref cimport Py_INCREF
-from cpython.list cimport PyList_New, PyList_SET_ITEM
 from libc.string cimport memcpy
 
 include "packed_id.pxi"
@@ -119,76 +116,3 @@ def bulk_ids(list ids not None):
         at[1] = c'\n'
         at += 2
     return packed[: at - out]
-
-
-def ids_between(array.array ms not None, array.array seq not None, Py_ssize_t low, Py_ssize_t high):
-    """The IDs whose halves stand in two columns at `low` to `high` (excluded). Raises IndexError."""
-    if not 0 <= low <= high <= len(ms) or high > len(seq):
-        raise IndexError("no such entries")
-    cdef list ids = PyList_New(high - low)
-    cdef Py_ssize_t index
-    cdef object entry_id
-    cdef Place both
-    for index in range(low, high):
-        both.ms, both.seq = ms.data.as_ulonglongs[index], seq.data.as_ulonglongs[index]
-        entry_id = make_id(&both)
-        Py_INCREF(entry_id)
-        PyList_SET_ITEM(ids, index - low, entry_id)
-    return ids
-
-
-def position_of(array.array ms not None, array.array seq not None, entry_id):
-    """Index of the first ID in ascending columns that is not below `entry_id`."""
-    cdef Place wanted
-    try:
-        read_place(entry_id, &wanted)
-    except OverflowError:
-        return len(ms)
-    cdef Py_ssize_t low = 0, high = min(len(ms), len(seq)), middle
-    cdef u64 here
-    while low < high:
-        middle = (low + high) // 2
-        here = ms.data.as_ulonglongs[middle]
-        if here < wanted.ms or (here == wanted.ms and seq.data.as_ulonglongs[middle] < wanted.seq):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef inline int push(array.array column, u64 number) except -1:
-    cdef Py_ssize_t size = len(column)
-    array.resize_smart(column, size + 1)
-    column.data.as_ulonglongs[size] = number
-    return 0
-
-
-def add_row(array.array ms not None, array.array seq not None, array.array ends not None, entry_id, u64 end):
-    """Add an ID and an end offset to the columns."""
-    cdef Place both
-    read_place(entry_id, &both)
-    push(ms, both.ms)
-    push(seq, both.seq)
-    push(ends, end)
-
-
-def differences(array.array column not None):
-    """The first number, and what each that follows adds to the one before it; the column ascends."""
-    cdef Py_ssize_t count = len(column), index
-    cdef array.array steps = array.clone(column, count, False)
-    cdef u64 before = 0
-    for index in range(count):
-        steps.data.as_ulonglongs[index] = column.data.as_ulonglongs[index] - before
-        before = column.data.as_ulonglongs[index]
-    return steps
-
-
-def running_sums(array.array steps not None):
-    """The inverse of `differences`."""
-    cdef Py_ssize_t count = len(steps), index
-    cdef array.array column = array.clone(steps, count, False)
-    cdef u64 total = 0
-    for index in range(count):
-        total += steps.data.as_ulonglongs[index]
-        column.data.as_ulonglongs[index] = total
-    return column

@@ -17,29 +17,9 @@ from .errors import GenericError
 from .plain_id_codec import SEQ_BITS, SEQ_MASK
 
 try:
-    from .id_codec import (
-        add_row,
-        bulk_ids,
-        differences,
-        format_id,
-        ids_between,
-        position_of,
-        read_id,
-        read_ids,
-        running_sums,
-    )  # fmt: skip
+    from .id_codec import bulk_ids, format_id, read_id, read_ids
 except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_id_codec import (
-        add_row,
-        bulk_ids,
-        differences,
-        format_id,
-        ids_between,
-        position_of,
-        read_id,
-        read_ids,
-        running_sums,
-    )  # fmt: skip
+    from .plain_id_codec import bulk_ids, format_id, read_id, read_ids
 
 __all__ = [
     "ID_MAX",
@@ -48,21 +28,16 @@ __all__ = [
     "SEQ_MASK",
     "U64_MAX",
     "StreamID",
-    "add_row",
     "bulk_ids",
-    "differences",
     "format_id",
     "id_after",
     "id_before",
-    "ids_between",
     "make_id",
     "parse_edge",
     "parse_id",
     "parse_ids",
     "parse_range_end",
     "parse_range_start",
-    "position_of",
-    "running_sums",
 ]
 
 StreamID = int

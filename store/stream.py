@@ -107,10 +107,10 @@ class Stream:
     def append_run(self, run: Body) -> None:
         """Add entries one after the other; `require_new_id` holds for the first, and they ascend."""
         is_full = self.log.append_run(run)
-        self.last_id = run.id_at(-1)
+        self.last_id = run.last_id
         if is_full and IS_COMPILED:
             self.nodes.settle(self.log, self.limits)
-        self.entries_added = min(self.entries_added + len(run.ends), ENTRIES_ADDED_MAX)
+        self.entries_added = min(self.entries_added + run.count, ENTRIES_ADDED_MAX)
 
     def set_last_id(self, last_id: StreamID) -> None:
         """XSETID: the next entry comes after this ID, which may be lower than before but not below a live entry."""

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from headrace.protocol import plain_frames
-from headrace.protocol.plain_frames import RUN, pack_added, pack_command
+from headrace.protocol.plain_frames import ADDITIONS, CLAIMS, is_run, pack_added, pack_command
 
 try:
     from headrace.protocol import frames
@@ -27,6 +27,13 @@ needs_frames = pytest.mark.skipif(frames is None, reason="the compiled form is n
 
 def add(entry_id: bytes, key: bytes = b"s", pairs: tuple[bytes, ...] = PAIRS[0], name: bytes = b"XADD") -> bytes:
     return pack_command((name, key, entry_id, *pairs))
+
+
+def claim(
+    *ids: bytes, key: bytes = b"s", group: bytes = b"g", consumer: bytes = b"c", idle: bytes = b"0", time: bytes = b"7",
+    count: bytes = b"1", end: tuple[bytes, ...] = (b"JUSTID", b"FORCE"), name: bytes = b"XCLAIM",
+) -> bytes:  # fmt: skip
+    return pack_command((name, key, group, consumer, idle, *ids, b"TIME", time, b"RETRYCOUNT", count, *end))
 
 
 def split(data: bytes) -> list[list[bytes]]:
@@ -48,7 +55,7 @@ def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
         b"9999999999999999999-9999999999999999999",
     ]
     records = [add(entry_id, pairs=PAIRS[index % 3], name=b"xadd") for index, entry_id in enumerate(ids)]
-    assert split(b"".join(records)) == [[RUN, b"s", b"".join(records), b"7"]]
+    assert split(b"".join(records)) == [[ADDITIONS, b"s", b"".join(records), b"7"]]
 
 
 @needs_frames
@@ -64,8 +71,8 @@ def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
 def test_anything_else_ends_a_run_and_comes_as_it_always_did(other: bytes) -> None:
     run = add(b"1-0") + add(b"2-0")
     (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
-    assert split(run + other) == [[RUN, b"s", run, b"2"], words]
-    assert split(other + run) == [words, [RUN, b"s", run, b"2"]]
+    assert split(run + other) == [[ADDITIONS, b"s", run, b"2"], words]
+    assert split(other + run) == [words, [ADDITIONS, b"s", run, b"2"]]
     assert split(other) == [words]
 
 
@@ -75,9 +82,9 @@ def test_a_run_ends_before_a_record_that_is_not_all_there_or_not_plain() -> None
     behind = add(b"3-0")
     splitter = frames.record_splitter()
     for size in range(len(behind)):
-        assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[RUN, b"s", whole, b"2"]], len(whole))
+        assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[ADDITIONS, b"s", whole, b"2"]], len(whole))
     for wrong in (behind.replace(b"$1\r\nv", b"$01\r\nv"), behind[:-1] + b"\r", b"#TS:1\r\n" + behind):
-        assert splitter(whole + wrong, BULK_SIZE_MAX) == ([[RUN, b"s", whole, b"2"]], len(whole))
+        assert splitter(whole + wrong, BULK_SIZE_MAX) == ([[ADDITIONS, b"s", whole, b"2"]], len(whole))
     assert splitter(whole + add(b"3-0", pairs=(b"f", b"v" * 1001)), BULK_SIZE_MAX)[1] == len(whole)
 
 
@@ -91,7 +98,7 @@ def test_entries_and_their_places_are_those_of_the_records_one_by_one(form: Modu
     sent = b"".join(map(pack_command, words))
     entries = [pack_added(each, 2, 3, *half)[1] for each, half in zip(words, halves, strict=True)]
     ends = [sum(map(len, entries[: index + 1])) for index in range(len(entries))]
-    data, ms, seq, found_ends = form.read_added([RUN, b"key", sent, b"%d" % len(words)])
+    data, ms, seq, found_ends = form.read_added([ADDITIONS, b"key", sent, b"%d" % len(words)])
     assert data == b"".join(entries), f"seed {seed}"
     assert (ms, seq) == (array("Q", [half[0] for half in halves]), array("Q", [half[1] for half in halves]))
     assert found_ends == array("Q", ends)
@@ -101,11 +108,72 @@ def test_entries_and_their_places_are_those_of_the_records_one_by_one(form: Modu
 def test_what_is_no_run_is_refused(form: ModuleType) -> None:
     sent = add(b"1-0")
     for run in (
-        [RUN, b"t", sent, b"1"],
-        [RUN, b"s", sent, b"2"],
-        [RUN, b"s", b"", b"1"],
+        [ADDITIONS, b"t", sent, b"1"],
+        [ADDITIONS, b"s", sent, b"2"],
+        [ADDITIONS, b"s", b"", b"1"],
         [b"XADD", b"s", sent, b"1"],
         [],
     ):
         with pytest.raises(ValueError, match="no run of records"):
             form.read_added(run)
+
+
+@needs_frames
+def test_neighbours_that_claim_for_one_consumer_are_one_run() -> None:
+    records = [
+        claim(b"1-0"),
+        claim(b"1-0", b"2-0", time=b"0", count=b"0"),
+        claim(b"5", time=b"9" * 18, count=b"9" * 18, end=(b"FORCE", b"JUSTID")),
+    ]
+    assert split(b"".join(records)) == [[CLAIMS, b"s", b"".join(records), b"3"]]
+
+
+@needs_frames
+@pytest.mark.parametrize(
+    "other",
+    [
+        claim(b"3-0", key=b"t"), claim(b"3-0", group=b"h"), claim(b"3-0", consumer=b"d"), claim(b"3-0", idle=b"1"),
+        claim(b"3-0", time=b"07"), claim(b"3-0", time=b"-7"), claim(b"3-0", time=b"9" * 19), claim(b"3-0", count=b"x"),
+        claim(b"3-0", end=(b"JUSTID", b"LASTID")), claim(b"3-0", end=(b"FORCE", b"JUSTID", b"LASTID", b"1-1")),
+        claim(b"3-0", name=b"xclaim"), claim(), claim(b"3-0", b"IDLE"), claim(b"-"), claim(b""), add(b"3-0"),
+        claim(b"3-0").replace(b"TIME", b"IDLE"), claim(b"3-0").replace(b"$10\r\nRETRYCOUNT", b"$4\r\nTIME"),
+    ],
+)  # fmt: skip
+def test_anything_else_ends_a_run_of_claims(other: bytes) -> None:
+    run = claim(b"1-0") + claim(b"2-0")
+    (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
+    assert split(run + other) == [[CLAIMS, b"s", run, b"2"], words]
+    assert split(other + run) == [words, [CLAIMS, b"s", run, b"2"]]
+    assert split(other) == [words]
+
+
+@needs_frames
+def test_a_run_of_claims_ends_before_one_that_is_not_all_there() -> None:
+    whole, behind = claim(b"1-0") + claim(b"2-0"), claim(b"3-0")
+    splitter = frames.record_splitter()
+    for size in range(len(behind)):
+        assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[CLAIMS, b"s", whole, b"2"]], len(whole))
+    records, size = splitter(whole * 600, BULK_SIZE_MAX)
+    assert [record[3] for record in records] == [b"1000", b"200"]
+    assert size == len(whole) * 600
+    assert all(map(is_run, records))
+    assert not is_run([b"XCLAIM", b"s"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_claims_are_what_their_records_say_one_by_one(form: ModuleType) -> None:
+    sent = claim(b"1-0") + claim(b"1-0", b"2-0", b"3", time=b"0", count=b"5", end=(b"FORCE", b"JUSTID"))
+    records = [(1, 7, 1), (3, 0, 5)]
+    assert form.read_claimed([CLAIMS, b"s", sent, b"2"]) == (b"g", b"c", [b"1-0", b"1-0", b"2-0", b"3"], records)
+    for run in (
+        [CLAIMS, b"t", sent, b"2"],
+        [CLAIMS, b"s", sent, b"3"],
+        [CLAIMS, b"s", b"", b"1"],
+        [CLAIMS, b"s", sent, b"0"],
+        [CLAIMS, b"s", sent + claim(b"5", consumer=b"d"), b"3"],
+        [CLAIMS, b"s", claim(), b"1"],
+        [ADDITIONS, b"s", sent, b"2"],
+        [],
+    ):
+        with pytest.raises(ValueError, match="no run of records"):
+            form.read_claimed(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +120,36 @@ def test_damage_stops_the_start_before_the_log_is_opened(tmp_path: Path) -> None
     server.close()
 
 
+def load_both_ways(folder: Path, log: bytes, count: int) -> Server:
+    """Load a log of `count` records with runs and without, which must lead to the same; the server of the second."""
+    digests = []
+    for has_target in (True, False):
+        config = Config()
+        config.dir, config.appendonly = os.fsencode(folder), True
+        server = Server(config, clock=Clock())
+        files = folder / "appendonlydir"
+        files.mkdir(exist_ok=True)
+        (files / "appendonly.aof.1.incr.aof").write_bytes(log)
+        (files / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+        reader = server.log_keeper.new_log()
+        server.context.now_ms = server.clock()
+        with replaying(server.context) as replay:
+            result = reader.load(replay.apply, target=replay if has_target else None)
+        assert result.records_count == count
+        db = server.store.databases[0]
+        db.check()
+        streams = {key: value for key, value in db.keys.items() if isinstance(value, Stream)}
+        used = {key: stream.used_ms for key, stream in streams.items()}
+        seen = {
+            (key, name): [(each.name, each.seen_ms, each.active_ms) for each in group.consumers.values()]
+            for key, stream in streams.items()
+            for name, group in stream.groups.items()
+        }
+        digests.append((digest_of(server.store), used, seen))
+    assert digests[0] == digests[1]
+    return server
+
+
 def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path) -> None:
     """Runs that go in at once, and runs that cannot: errors are told and passed over record by record."""
     rig = Rig()
@@ -142,26 +173,8 @@ def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path)
     lines += ["XCLAIM s g d 0 4-1 5-1 5-1 3-1 TIME 5 RETRYCOUNT 1 FORCE JUSTID", "XCLAIM s g d 0 9-1 JUSTID"]
     lines += ["XCLAIM s g e 0 401-1 4-1 TIME 7 RETRYCOUNT 3 FORCE JUSTID"]
     lines += ["XCLAIM s g c 0 3-1 TIME 6 RETRYCOUNT 9 JUSTID FORCE"]
-    digests = []
-    for has_target in (True, False):
-        config = Config()
-        config.dir, config.appendonly = os.fsencode(tmp_path), True
-        server = Server(config, clock=Clock())
-        folder = tmp_path / "appendonlydir"
-        folder.mkdir(exist_ok=True)
-        (folder / "appendonly.aof.1.incr.aof").write_bytes(restored + b"".join(encode(split(line)) for line in lines))
-        (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
-        log = server.log_keeper.new_log()
-        server.context.now_ms = server.clock()
-        with replaying(server.context) as replay:
-            result = log.load(replay.apply, target=replay if has_target else None)
-        assert result.records_count == 1 + len(lines)
-        server.store.databases[0].check()
-        used = {
-            key: value.used_ms for key, value in server.store.databases[0].keys.items() if isinstance(value, Stream)
-        }
-        digests.append((digest_of(server.store), used))
-    assert digests[0] == digests[1]
+    log = restored + b"".join(encode(split(line)) for line in lines)
+    server = load_both_ways(tmp_path, log, 1 + len(lines))
     stream = server.store.databases[0].keys[b"s"]
     assert isinstance(stream, Stream)
     assert (len(stream), stream.entries_added) == (300, 302)
@@ -170,6 +183,40 @@ def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path)
         for entry_id, delivery in stream.groups[b"g"].pending.walk_by_time()
     ]
     assert pending == [(5, b"d", 5, 1), (3, b"c", 6, 9)]
+
+
+@pytest.mark.parametrize("strange_part", [0.0, 0.02, 0.3])
+def test_a_log_means_the_same_however_its_claims_are_gathered(tmp_path: Path, strange_part: float) -> None:
+    """Runs that are taken at once, and runs that cannot be: of entries that are gone, or named twice, by nobody."""
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    lines = [f"XADD {key} {number}-0 f {number}" for key in "st" for number in range(1, 3000)]
+    lines += [f"XGROUP CREATE {key} {group} 2000" for key in "st" for group in "gh"] + ["SET k v"]
+    lines += [f"XDEL s {number}-0" for number in range(700, 720)]
+    owner = "s g c0"
+    now_ms = Clock()()
+    for _ in range(2000):
+        if rng.random() < 0.05:
+            owner = rng.choice(["s g c0", "s g c1", "s h c0", "t g c0"])
+        is_strange = rng.random() < strange_part
+        ids = [f"{number}-0" for number in rng.sample(range(1, 700), rng.choice([1, 1, 3]))]
+        time_ms, count = rng.choice([5, rng.randrange(now_ms), now_ms + 10]), rng.choice([1, rng.randrange(9)])
+        form = rng.choice(["JUSTID FORCE", "FORCE JUSTID"])
+        if is_strange:
+            strange = ["705-0", "9999-0", "5-1", ids[0], "18446744073709551616-0", "7", "0-0", "5-0x"]
+            ids.insert(rng.randrange(len(ids) + 1), rng.choice(strange))
+            form = rng.choice([form, form, "JUSTID", f"FORCE JUSTID LASTID {ids[0]}"])
+            also = [], [f"XDEL s {ids[0]}"], [f"XACK s g {ids[0]}"], [f"XTRIM t MINID {ids[0]}"]
+            lines += rng.choice(also)
+            words = rng.choice([owner, owner, "k g c", "missing g c", "s missing c"])
+            lines.append(f"XCLAIM {words} 0 {' '.join(ids)} TIME {time_ms} RETRYCOUNT {count} {form}")
+        else:
+            lines.append(f"XCLAIM {owner} 0 {' '.join(ids)} TIME {time_ms} RETRYCOUNT {count} {form}")
+    server = load_both_ways(tmp_path, b"".join(encode(split(line)) for line in lines), len(lines))
+    stream = server.store.databases[0].keys[b"s"]
+    assert isinstance(stream, Stream)
+    assert len(stream.groups[b"g"].pending) > 100
 
 
 def test_a_log_that_is_not_wanted_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from headrace.store.chunk import Body
 from headrace.store.errors import GenericError
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence, automatic_iid
-from headrace.store.ids import ID_MAX, U64_MAX, add_row, format_id, make_id, parse_id
+from headrace.store.ids import ID_MAX, U64_MAX, format_id, make_id, parse_id
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import ENTRIES_ADDED_MAX, References, Stream
 from headrace.store.trimming import Trim, trim
@@ -45,11 +45,10 @@ def test_a_run_is_added_as_its_entries_are_one_by_one(added_before: int) -> None
     one.entries_added = other.entries_added = added_before
     texts = [f"{ms}-{seq}" for ms in range(6, 700) for seq in range(2)]
     add(one, *texts)
-    run = Body()
+    run = Body(2**30, 2**30)
     for text in texts:
         entry_id = parse_id(text.encode())
-        run.data += b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command((b"f", b"v"))
-        add_row(run.ms, run.seq, run.ends, entry_id, len(run.data))
+        run.append(entry_id, b"*2\r\n" + pack_command((format_id(entry_id),))[4:] + pack_command((b"f", b"v")))
     other.append_run(run)
     for stream in (one, other):
         stream.check()

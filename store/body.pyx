@@ -1,0 +1,331 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""What a chunk holds, for machines with a C compiler: `plain_body` in C.
+
+Both modules do the same, and the same tests hold for both; `chunk` takes this one where it was built. A body is a small
+object with two blocks of memory, the bytes and the rows, so that adding to one of ten thousand streams touches little
+of what no cache has (benchmark row XADD over 10,000 keys).
+"""
+
+from array import array as new_array
+
+from cpython cimport array
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.ref cimport Py_INCREF
+from libc.string cimport memcpy
+
+include "packed_id.pxi"
+
+cdef enum:
+    NUMBER_BYTES = 8
+    BODY_SIZE = 80
+    # Bytes of a body without what it holds.
+    ROWS_SPARE = 4
+    BYTES_SPARE = 32
+    # Room that is kept for more, beside a fourth of what there is.
+
+cdef struct Row:
+    Place id
+    u64 end
+
+cdef array.array COLUMN = new_array("Q")
+
+
+cdef class Body:
+    """Entries in their reply form, end to end, and for each of them the halves of its ID and where it ends.
+
+    It is full, for those who add, from `size_max` bytes or `entries_max` entries on.
+    """
+
+    cdef char *data
+    cdef Row *rows
+    cdef readonly Py_ssize_t count
+    # Of entries.
+    cdef Py_ssize_t size, data_room, rows_room, size_max, entries_max
+
+    def __init__(self, Py_ssize_t size_max, Py_ssize_t entries_max):
+        self.size_max, self.entries_max = size_max, entries_max
+
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+        PyMem_Free(self.rows)
+
+    @staticmethod
+    def of_columns(bytes data not None, array.array ms not None, array.array seq not None, array.array ends not None):
+        """One that is made of its parts, and full. Raises ValueError if they do not fit together."""
+        cdef Py_ssize_t count = len(ends), index
+        cdef Body body = new_body(count, PyBytes_GET_SIZE(data))
+        if len(ms) != count or len(seq) != count:
+            raise ValueError("columns of different bodies")
+        for index in range(count):
+            body.rows[index].id.ms = ms.data.as_ulonglongs[index]
+            body.rows[index].id.seq = seq.data.as_ulonglongs[index]
+            body.rows[index].end = ends.data.as_ulonglongs[index]
+        check_ends(body)
+        memcpy(body.data, PyBytes_AS_STRING(data), body.size)
+        return body
+
+    def copy(self):
+        """An independent body that may grow."""
+        cdef Body twin = new_body(self.count, self.size)
+        twin.size_max, twin.entries_max = self.size_max, self.entries_max
+        memcpy(twin.data, self.data, self.size)
+        memcpy(twin.rows, self.rows, self.count * sizeof(Row))
+        return twin
+
+    @property
+    def is_full(self):
+        """Whether no more should be added."""
+        return self.size >= self.size_max or self.count >= self.entries_max
+
+    @property
+    def last_id(self):
+        """ID of the last entry. Raises IndexError if there is none."""
+        return self.id_at(self.count - 1)
+
+    @property
+    def memory_size(self):
+        """Bytes held."""
+        return BODY_SIZE + self.data_room + self.rows_room * <Py_ssize_t>sizeof(Row)
+
+    def append(self, entry_id, bytes entry not None):
+        """Add an entry whose ID is above all others; True if the body is full now."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(entry)
+        cdef Place both
+        cdef Row *row
+        read_place(entry_id, &both)
+        make_room(self, 1, size)
+        memcpy(self.data + self.size, PyBytes_AS_STRING(entry), size)
+        self.size += size
+        row = self.rows + self.count
+        row.id, row.end = both, self.size
+        self.count += 1
+        return self.size >= self.size_max or self.count >= self.entries_max
+
+    def extend(self, Body added not None, Py_ssize_t low):
+        """Add the entries of another body from position `low` on, until this one is full; the position behind the last
+        that was taken. Raises IndexError if there is none at `low`."""
+        check_run(added, low, low + 1)
+        cdef Py_ssize_t start = start_of(added, low), high = low, index
+        cdef u64 shift = self.size - start
+        while high < added.count:
+            high += 1
+            if self.count + high - low >= self.entries_max or <Py_ssize_t>(added.rows[high - 1].end + shift) >= self.size_max:
+                break
+        cdef Py_ssize_t size = start_of(added, high) - start
+        make_room(self, high - low, size)
+        memcpy(self.data + self.size, added.data + start, size)
+        memcpy(self.rows + self.count, added.rows + low, (high - low) * sizeof(Row))
+        for index in range(self.count, self.count + high - low):
+            self.rows[index].end += shift
+        self.size += size
+        self.count += high - low
+        return high
+
+    def fit(self):
+        """Give back the room that was kept for more entries."""
+        take_room(self, self.count, self.size)
+
+    def id_at(self, Py_ssize_t position):
+        """ID of the entry at `position`. Raises IndexError."""
+        check_run(self, position, position + 1)
+        return make_id(&self.rows[position].id)
+
+    def position(self, entry_id):
+        """Position of the first entry whose ID is not below `entry_id`."""
+        cdef Place wanted
+        try:
+            read_place(entry_id, &wanted)
+        except OverflowError:
+            return self.count
+        return position_of(self, &wanted)
+
+    def count_found(self, list ids not None, Py_ssize_t start):
+        """How many of `ids[start:]` are here, up to the first that is not."""
+        cdef Py_ssize_t index, at
+        cdef Place wanted
+        for index in range(max(start, 0), len(ids)):
+            read_place(ids[index], &wanted)
+            at = position_of(self, &wanted)
+            if at == self.count or self.rows[at].id.ms != wanted.ms or self.rows[at].id.seq != wanted.seq:
+                return index - start
+        return len(ids) - start
+
+    def ids(self, Py_ssize_t low, Py_ssize_t high):
+        """IDs of the entries `low` to `high` (excluded). Here and below: raises IndexError if not all are there."""
+        check_run(self, low, high)
+        cdef list ids = PyList_New(high - low)
+        cdef Py_ssize_t index
+        cdef object entry_id
+        for index in range(low, high):
+            entry_id = make_id(&self.rows[index].id)
+            Py_INCREF(entry_id)
+            PyList_SET_ITEM(ids, index - low, entry_id)
+        return ids
+
+    def columns(self, Py_ssize_t low, Py_ssize_t high):
+        """The same as their halves."""
+        check_run(self, low, high)
+        cdef array.array ms = array.clone(COLUMN, high - low, False)
+        cdef array.array seq = array.clone(COLUMN, high - low, False)
+        cdef Py_ssize_t index
+        for index in range(high - low):
+            ms.data.as_ulonglongs[index] = self.rows[low + index].id.ms
+            seq.data.as_ulonglongs[index] = self.rows[low + index].id.seq
+        return ms, seq
+
+    def ends(self, Py_ssize_t low, Py_ssize_t high):
+        """Where each of the entries `low` to `high` (excluded) ends in what `slice` gives of them."""
+        check_run(self, low, high)
+        cdef array.array ends = array.clone(COLUMN, high - low, False)
+        cdef u64 start = start_of(self, low)
+        cdef Py_ssize_t index
+        for index in range(high - low):
+            ends.data.as_ulonglongs[index] = self.rows[low + index].end - start
+        return ends
+
+    def slice(self, Py_ssize_t low, Py_ssize_t high):
+        """The bytes of the entries `low` to `high` (excluded)."""
+        check_run(self, low, high)
+        cdef Py_ssize_t start = start_of(self, low)
+        return PyBytes_FromStringAndSize(self.data + start, start_of(self, high) - start)
+
+    def slice_back(self, Py_ssize_t low, Py_ssize_t high):
+        """The same, last entry first."""
+        check_run(self, low, high)
+        cdef Py_ssize_t start = start_of(self, low), size, position
+        cdef bytes turned = PyBytes_FromStringAndSize(NULL, start_of(self, high) - start)
+        cdef char *at = PyBytes_AS_STRING(turned)
+        for position in range(high - 1, low - 1, -1):
+            start = start_of(self, position)
+            size = self.rows[position].end - start
+            memcpy(at, self.data + start, size)
+            at += size
+        return turned
+
+    def block(self):
+        """Everything in one piece: count, columns, then bytes. What ascends is there as differences, which compress to
+        almost nothing."""
+        cdef Py_ssize_t count = self.count, index
+        cdef bytes block = PyBytes_FromStringAndSize(NULL, NUMBER_BYTES * (1 + 3 * count) + self.size)
+        cdef char *at = PyBytes_AS_STRING(block)
+        cdef u64 ms = 0, end = 0
+        cdef Row *row
+        put(at, 0, count)
+        at += NUMBER_BYTES
+        for index in range(count):
+            row = self.rows + index
+            put(at, index, row.id.ms - ms)
+            put(at, count + index, row.id.seq)
+            put(at, 2 * count + index, row.end - end)
+            ms, end = row.id.ms, row.end
+        memcpy(at + NUMBER_BYTES * 3 * count, self.data, self.size)
+        return block
+
+    @staticmethod
+    def of_block(bytes block not None):
+        """The inverse; what comes of it is full. Raises ValueError for what is no block."""
+        cdef const char *at = PyBytes_AS_STRING(block)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(block) - NUMBER_BYTES, index
+        cdef u64 announced, ms = 0, end = 0
+        if size < 0:
+            raise ValueError("a block that is cut off")
+        announced = get(at, 0)
+        if announced > <u64>(size // (3 * NUMBER_BYTES)):
+            raise ValueError("a block that is cut off")
+        cdef Py_ssize_t count = announced
+        cdef Body body = new_body(count, size - 3 * NUMBER_BYTES * count)
+        at += NUMBER_BYTES
+        for index in range(count):
+            ms += get(at, index)
+            end += get(at, 2 * count + index)
+            body.rows[index].id.ms, body.rows[index].end = ms, end
+            body.rows[index].id.seq = get(at, count + index)
+        check_ends(body)
+        memcpy(body.data, at + 3 * NUMBER_BYTES * count, body.size)
+        return body
+
+
+cdef Body new_body(Py_ssize_t count, Py_ssize_t size):
+    """A full one, with just the room for so many entries and bytes, to be filled."""
+    cdef Body body = Body(0, 0)
+    take_room(body, count, size)
+    body.count, body.size = count, size
+    return body
+
+
+cdef inline int make_room(Body body, Py_ssize_t count, Py_ssize_t size) except -1:
+    """For so many more entries, and bytes."""
+    cdef Py_ssize_t rows_room = body.rows_room, data_room = body.data_room
+    count += body.count
+    size += body.size
+    if count > rows_room:
+        rows_room = count + count // 4 + ROWS_SPARE
+    if size > data_room:
+        data_room = size + size // 4 + BYTES_SPARE
+    if rows_room != body.rows_room or data_room != body.data_room:
+        take_room(body, rows_room, data_room)
+    return 0
+
+
+cdef int take_room(Body body, Py_ssize_t rows_room, Py_ssize_t data_room) except -1:
+    cdef void *moved
+    if rows_room != body.rows_room:
+        moved = PyMem_Realloc(body.rows, rows_room * sizeof(Row))
+        if moved == NULL:
+            raise MemoryError
+        body.rows, body.rows_room = <Row *>moved, rows_room
+    if data_room != body.data_room:
+        moved = PyMem_Realloc(body.data, data_room)
+        if moved == NULL:
+            raise MemoryError
+        body.data, body.data_room = <char *>moved, data_room
+    return 0
+
+
+cdef inline int check_run(Body body, Py_ssize_t low, Py_ssize_t high) except -1:
+    if not 0 <= low <= high <= body.count:
+        raise IndexError("no such entries")
+    return 0
+
+
+cdef int check_ends(Body body) except -1:
+    """Raises ValueError unless the rows end one behind the other, and the last with the bytes."""
+    cdef u64 end = 0
+    cdef Py_ssize_t index
+    for index in range(body.count):
+        if body.rows[index].end < end:
+            raise ValueError("an entry that ends before it begins")
+        end = body.rows[index].end
+    if end != <u64>body.size:
+        raise ValueError("columns of different bodies")
+    return 0
+
+
+cdef inline Py_ssize_t position_of(Body body, const Place *wanted) noexcept:
+    cdef Py_ssize_t low = 0, high = body.count, middle
+    cdef const Place *here
+    while low < high:
+        middle = (low + high) // 2
+        here = &body.rows[middle].id
+        if here.ms < wanted.ms or (here.ms == wanted.ms and here.seq < wanted.seq):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline Py_ssize_t start_of(Body body, Py_ssize_t position) noexcept:
+    """Where the entry at `position` begins; of the one behind the last, where that ends."""
+    return body.rows[position - 1].end if position else 0
+
+
+cdef inline void put(char *column, Py_ssize_t index, u64 number) noexcept:
+    memcpy(column + NUMBER_BYTES * index, &number, NUMBER_BYTES)
+
+
+cdef inline u64 get(const char *column, Py_ssize_t index) noexcept:
+    cdef u64 number
+    memcpy(&number, column + NUMBER_BYTES * index, NUMBER_BYTES)
+    return number
