@@ -23,7 +23,10 @@ cdef enum:
     # Bytes of a body without what it holds.
     ROWS_SPARE = 4
     BYTES_SPARE = 32
-    # Room that is kept for more, beside a fourth of what there is.
+    # Room that is kept for more, beside a share of what there is.
+    ROWS_AHEAD_MAX = 64
+    BYTES_AHEAD_MAX = 4096
+    # That is half of it, up to so much, and a fourth of what is large.
 
 cdef struct Row:
     Place id
@@ -261,9 +264,9 @@ cdef inline int make_room(Body body, Py_ssize_t count, Py_ssize_t size) except -
     count += body.count
     size += body.size
     if count > rows_room:
-        rows_room = count + count // 4 + ROWS_SPARE
+        rows_room = count + max(count // 4, min(count // 2, ROWS_AHEAD_MAX)) + ROWS_SPARE
     if size > data_room:
-        data_room = size + size // 4 + BYTES_SPARE
+        data_room = size + max(size // 4, min(size // 2, BYTES_AHEAD_MAX)) + BYTES_SPARE
     if rows_room != body.rows_room or data_room != body.data_room:
         take_room(body, rows_room, data_room)
     return 0

@@ -55,8 +55,7 @@ _unpacked_size = 0
 class Chunk:
     """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front.
 
-    While the chunk is open, how many entries it has and which is the last are read off its body: adding an entry keeps
-    no books but the arrays.
+    While the chunk is open, entries are added to its body, and how many they are and which is the last are read off it.
     """
 
     __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "is_shared", "removed")
@@ -79,6 +78,11 @@ class Chunk:
         """Other logs have it too, or had it: entries leave a copy that takes its place."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether it may still grow."""
+        return self._open is not None
+
+    @property
     def count(self) -> int:
         """Entries ever added."""
         return self._count if self._open is None else self._open.count
@@ -92,25 +96,6 @@ class Chunk:
     def last_id(self) -> StreamID:
         """ID of the last entry ever added."""
         return self._last_id if self._open is None else self._open.last_id
-
-    def append(self, entry_id: StreamID, entry: bytes) -> bool:
-        """Add an entry whose ID is above all others; True once the chunk is full. Hot: see the benchmark row XADD."""
-        body = self._open
-        assert body is not None
-        return body.append(entry_id, entry)
-
-    def extend(self, added: Body, low: int) -> int:
-        """Add entries of a body from `low` on, as many as `append` would before the chunk is full; where they end."""
-        body = self._open
-        assert body is not None
-        return body.extend(added, low)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether an open chunk takes no more entries."""
-        body = self._open
-        assert body is not None
-        return body.is_full
 
     def seal(self) -> None:
         """From now on entries only leave. They are packed, unless `pack_sealed` says otherwise."""

@@ -31,8 +31,8 @@ class EntryLog:
         "_chunks",
         "_first_ids",
         "_has_gaps",
+        "_open",
         "_sealed_size",
-        "_tail",
         "first_id",
         "has_strays",
         "last_id",
@@ -40,33 +40,32 @@ class EntryLog:
     )
 
     def __init__(self) -> None:
+        # What each new entry touches stands together (benchmark row XADD over 10,000 keys).
+        self._open: Body | None = None
+        """What the chunk that grows, always the last one, holds; None when the next entry opens a new chunk."""
+        self.length = 0
+        self.last_id: StreamID = ID_MIN
+        self.first_id: StreamID = ID_MIN
         self._chunks: list[Chunk] = []
         self._first_ids: list[StreamID] = []
         self._sealed_size = 0
         """Bytes held by the chunks that do not grow any more."""
-        self._tail: Chunk | None = None
-        """The chunk that grows, always the last one; None when the next entry opens a new chunk."""
         self._has_gaps = False
         """A chunk between others, or behind them, has gone with its last entry."""
         self.has_strays = False
         """Pending IDs are known to whoever fills this log that may lie in a chunk and never were in it."""
-        self.length = 0
-        self.first_id: StreamID = ID_MIN
-        self.last_id: StreamID = ID_MIN
 
     def append(self, entry_id: StreamID, entry: bytes) -> bool:
         """Add an entry above all others. `entry` is its reply form. True if that filled a chunk, which is then sealed.
 
         Hot: see the benchmark row XADD.
         """
-        tail = self._tail
-        if tail is None:
-            tail = self._tail = Chunk(entry_id)
-            self._chunks.append(tail)
-            self._first_ids.append(entry_id)
-        is_full = tail.append(entry_id, entry)
+        body = self._open
+        if body is None:
+            body = self._open_chunk(entry_id)
+        is_full = body.append(entry_id, entry)
         if is_full:
-            self._seal(tail)
+            self._seal()
         if not self.length:
             self.first_id = entry_id
         self.length += 1
@@ -81,15 +80,12 @@ class EntryLog:
         if not self.length:
             self.first_id = run.id_at(0)
         while done < count:
-            tail = self._tail
-            if tail is None:
-                first_id = run.id_at(done)
-                tail = self._tail = Chunk(first_id)
-                self._chunks.append(tail)
-                self._first_ids.append(first_id)
-            done = tail.extend(run, done)
-            if tail.is_full:
-                self._seal(tail)
+            body = self._open
+            if body is None:
+                body = self._open_chunk(run.id_at(done))
+            done = body.extend(run, done)
+            if body.is_full:
+                self._seal()
                 has_filled = True
         self.length += count
         self.last_id = run.last_id
@@ -99,13 +95,21 @@ class EntryLog:
         """The next ID is only known to be above this one, which is lower than the last: it may be below those of
         deleted entries of the open chunk, and must then go into a new one."""
         self.has_strays = True
-        if self._tail is not None and last_id < self._tail.last_id:
-            self._seal(self._tail)
+        if self._open is not None and last_id < self._open.last_id:
+            self._seal()
 
-    def _seal(self, tail: Chunk) -> None:
+    def _open_chunk(self, first_id: StreamID) -> Body:
+        chunk = Chunk(first_id)
+        self._chunks.append(chunk)
+        self._first_ids.append(first_id)
+        body = self._open = chunk.body()
+        return body
+
+    def _seal(self) -> None:
+        tail = self._chunks[-1]
         tail.seal()
         self._sealed_size += tail.memory_size
-        self._tail = None
+        self._open = None
 
     def __contains__(self, entry_id: StreamID) -> bool:
         if not self.first_id <= entry_id <= self.last_id or not self.length:
@@ -264,7 +268,7 @@ class EntryLog:
         position = chunk.find(entry_id)
         if position < 0:
             return False
-        is_sealed = chunk is not self._tail
+        is_sealed = not chunk.is_open
         size_before = chunk.memory_size if is_sealed else 0
         chunk = self._own(index)
         self._sealed_size -= size_before
@@ -283,7 +287,7 @@ class EntryLog:
         dropped = 0
         size_change = 0
         for chunk in self._chunks:
-            is_sealed = chunk is not self._tail
+            is_sealed = not chunk.is_open
             if left < chunk.live:
                 if left:
                     size_before = chunk.memory_size
@@ -298,7 +302,7 @@ class EntryLog:
         self._sealed_size += size_change
         if dropped:
             if dropped == len(self._chunks):
-                self._tail = None
+                self._open = None
             del self._chunks[:dropped], self._first_ids[:dropped]
         self.first_id = self._chunks[0].first_live_id() if self.length else ID_MIN
         if not self.length:
@@ -315,9 +319,10 @@ class EntryLog:
         twin._chunks, twin._first_ids = self._chunks.copy(), self._first_ids.copy()
         for chunk in self._chunks:
             chunk.is_shared = True
-        if self._tail is not None:
-            self._tail.is_shared = False
-            twin._tail = twin._chunks[-1] = self._tail.copy()
+        if self._open is not None:
+            self._chunks[-1].is_shared = False
+            twin._chunks[-1] = self._chunks[-1].copy()
+            twin._open = twin._chunks[-1].body()
         twin._has_gaps, twin.has_strays = self._has_gaps, self.has_strays
         twin._sealed_size = self._sealed_size
         twin.length, twin.first_id, twin.last_id = self.length, self.first_id, self.last_id
@@ -326,7 +331,7 @@ class EntryLog:
     @property
     def memory_size(self) -> int:
         """Bytes held for the entries. O(1)."""
-        open_size = 0 if self._tail is None else self._tail.memory_size
+        open_size = 0 if self._open is None else self._chunks[-1].memory_size
         return self._sealed_size + open_size + len(self._chunks) * CHUNK_SIZE
 
     def check(self) -> None:
@@ -337,7 +342,9 @@ class EntryLog:
         assert (self.first_id, self.last_id) == ((ids[0], ids[-1]) if ids else (ID_MIN, ID_MIN))
         assert all(chunk.live > 0 for chunk in self._chunks)
         assert [chunk.first_id for chunk in self._chunks] == self._first_ids
-        assert self._sealed_size == sum(chunk.memory_size for chunk in self._chunks if chunk is not self._tail)
+        assert self._sealed_size == sum(chunk.memory_size for chunk in self._chunks if not chunk.is_open)
+        assert [chunk for chunk in self._chunks if chunk.is_open] == ([] if self._open is None else self._chunks[-1:])
+        assert self._open is None or self._open is self._chunks[-1].body()
 
     def _chunk_index(self, entry_id: StreamID) -> int:
         """Index of the chunk that would hold the ID; 0 for IDs below all."""
@@ -397,8 +404,8 @@ class EntryLog:
 
     def _drop(self, index: int) -> None:
         self._has_gaps = self._has_gaps or index > 0
-        if self._chunks.pop(index) is self._tail:
-            self._tail = None
+        if self._chunks.pop(index).is_open:
+            self._open = None
         del self._first_ids[index]
 
     def _refresh_edges(self, deleted_id: StreamID) -> None:
