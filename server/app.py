@@ -75,7 +75,7 @@ class Server:
         self.expiry = self.periodic.expiry
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
-        self.turns = Turns(self.dispatcher, clock, self.log_keeper.write)
+        self.turns = Turns(self.dispatcher, clock, self.log_keeper.write, self.log_keeper.write_early)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         self.limits = ClientLimits(self)
         self.memory = Memory(self, self.dispatcher.refresh_clients)

@@ -9,7 +9,7 @@ Redis' order, and recomputes the flags afterwards where they may have changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from operator import length_hint
 from time import perf_counter_ns
@@ -104,6 +104,8 @@ class Dispatcher:
         self.admission = Admission(context)
         self.pause = Pause(context.store)
         self.pushes = Pushes(context, self.sessions, self.outgoing)
+        self.let_go: Callable[[], None] = lambda: None
+        """Has replies leave while others are still made; set by whoever drives this."""
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
 

@@ -151,6 +151,11 @@ class LogKeeper:
         self._note_error()
         return True
 
+    def write_early(self) -> bool:
+        """The same in the middle of a turn; False, with nothing done, if replies wait for an fsync: a turn has one."""
+        assert self.log is not None
+        return not self.log.needs_fsync_before_reply and self.write()
+
     def _timed(self, event: str, work: Callable[[], bool]) -> None:
         server = self._server
         server.context.latency.run(event, work, server.clock)

@@ -30,6 +30,11 @@ SERVING_ROUNDS_MAX: Final = 1000
 round, so reaching this means that a re-run signals its own key for ever."""
 
 
+SERVED_AT_ONCE: Final = 8
+"""Waiters of a key that are served before their replies leave: the clients are at work while the others are served, and
+each time costs a write to the log if these make records."""
+
+
 class Unblocked(ReplyError):
     """CLIENT UNBLOCK id ERROR."""
 
@@ -68,9 +73,11 @@ class Serving:
                 return
             for db_index, key in lines:
                 is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
-                for waiter in self.waiters.in_line(db_index, key):
+                for number, waiter in enumerate(self.waiters.in_line(db_index, key), 1):
                     if waiter.lines:
                         self._run_again(waiter, is_stream=is_stream)
+                    if not number % SERVED_AT_ONCE:
+                        self._dispatcher.let_go()
         logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _take_ready_lines(self) -> list[LineKey]:

@@ -21,15 +21,23 @@ than a pipeline needs to run at full speed."""
 
 class Turns:
     """Drives a dispatcher. `clock` answers Unix ms and is read once per read; `write_log` gives the log to the disk and
-    says whether replies may leave.
+    says whether replies may leave, and so does `write_log_early` within a turn.
     """
 
-    def __init__(self, dispatcher: Dispatcher, clock: Callable[[], int], write_log: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        clock: Callable[[], int],
+        write_log: Callable[[], bool],
+        write_log_early: Callable[[], bool],
+    ) -> None:
         self.dispatcher = dispatcher
+        dispatcher.let_go = self.let_go
         self.is_over = False
         """The server has been asked to stop: no request is run any more."""
         self._clock = clock
         self._write_log = write_log
+        self._write_log_early = write_log_early
         self._is_flush_scheduled = False
         self.timer: asyncio.TimerHandle | None = None
         """Set while somebody waits for a time to come."""
@@ -94,6 +102,16 @@ class Turns:
             outgoing.clear()
             for session in sessions:
                 session.send()
+
+    def let_go(self) -> None:
+        """Send what is ready while the turn goes on, unless that takes an fsync."""
+        dispatcher = self.dispatcher
+        if not dispatcher.outgoing or (dispatcher.log_has_news and not self._write_log_early()):
+            return
+        sessions = list(dispatcher.outgoing)
+        dispatcher.outgoing.clear()
+        for session in sessions:
+            session.send_at_once()
 
     def _resume_waiting(self) -> None:
         """Whoever was served goes on with its later requests, after those of the client that is running now."""

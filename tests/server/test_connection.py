@@ -15,6 +15,7 @@ from headrace.persistence.files import LogFile
 from headrace.server import connection as connection_module
 from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
+from headrace.server.serving import SERVED_AT_ONCE
 from support.inprocess import Clock, Peer, Running, running_server
 from support.wire import encode
 
@@ -316,6 +317,58 @@ async def test_log_lets_replies_go_only_after_it_was_written(tmp_path: object) -
         for index, peer in enumerate(peers):
             await peer.expect(b"$3\r\n%d-1\r\n" % (index + 1))
         assert events == ["write", "fsync", "reply", "reply", "reply"]
+
+
+@pytest.mark.parametrize("policy", [b"always", b"everysec"])
+async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp_path: object, policy: bytes) -> None:
+    """Goal: the clients' work and the server's overlap; with `always` nothing leaves before the one fsync."""
+    events: list[str] = []
+    async with running_server(appendonly=True, appendfsync=policy, dir=str(tmp_path).encode()) as running:
+        log = running.server.log
+        assert log is not None
+        assert log._file is not None
+        log._file = WatchedFile(log._file, events)
+        producer = await running.connect()
+        readers = [await running.connect() for _ in range(2 * SERVED_AT_ONCE + 3)]
+        for peer in readers:
+            peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters) == len(readers), running)
+        for peer in (producer, *readers):
+            connection = _connection_of(running, peer)
+            connection.transport = WatchedTransport(connection.transport, events)
+        producer.send("XADD", "s", "1-1", "f", "v")
+        added = b"$3\r\n1-1\r\n"
+        await producer.expect(added)
+        reply = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n" + added + b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+        for peer in readers:
+            await peer.expect(reply)
+        stats = running.server.stats
+        assert stats.writes_processed == len(readers) + 1
+        assert stats.output_size == len(readers) * len(reply) + len(added)
+        if policy == b"always":
+            assert events == ["write", "fsync", *["reply"] * (len(readers) + 1)]
+        else:  # the others have gone to their sockets
+            assert [event for event in events if event != "fsync"] == ["write", *["reply"] * 4]
+
+
+async def test_readers_get_all_of_what_their_sockets_do_not_take_at_once() -> None:
+    value = bytes(range(256)) * 20_000
+    async with running_server() as running:
+        producer = await running.connect()
+        readers = [await running.connect() for _ in range(2 * SERVED_AT_ONCE)]
+        for peer in readers:
+            peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters) == len(readers), running)
+        gone = readers.pop(3)
+        gone.writer.transport.abort()
+        producer.send("XADD", "s", "1-1", "f", value)
+        await producer.expect(b"$3\r\n1-1\r\n")
+        head = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$%d\r\n" % len(value)
+        for peer in readers:
+            await peer.expect(head + value + b"\r\n")
+            peer.send("PING")
+            await peer.expect(b"+PONG\r\n")
+        await until(lambda: len(running.server.clients) == len(readers) + 1, running)
 
 
 class WatchedFile:

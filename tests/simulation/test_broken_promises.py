@@ -14,6 +14,7 @@ from headrace.commands import claim, group_read, release
 from headrace.commands.context import Context
 from headrace.commands.release import NackRequest
 from headrace.persistence.aof import AppendOnlyLog
+from headrace.server import serving
 from headrace.server.logkeeper import LogKeeper
 from headrace.server.turns import Turns
 from headrace.store.group import Group
@@ -63,14 +64,21 @@ def write_with_cron(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogKeeper, "write", lambda self: True)
 
 
+def reply_before_early_write(patch: pytest.MonkeyPatch) -> None:
+    """What leaves while others are still served leaves in front of the write that it tells of."""
+    patch.setattr(serving, "SERVED_AT_ONCE", 1)
+    patch.setattr(LogKeeper, "write_early", lambda self: True)
+
+
 BROKEN = [
     (reply_first, b"always"), (reply_first, b"everysec"), (reply_first, b"no"), (reply_before_fsync, b"always"),
     (write_with_cron, b"always"), (write_with_cron, b"no"),
 ]  # fmt: skip
+BROKEN_EARLY = [(reply_before_early_write, b"always"), (reply_before_early_write, b"no")]
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.parametrize(("break_it", "policy"), BROKEN)
+@pytest.mark.parametrize(("break_it", "policy"), [*BROKEN, *BROKEN_EARLY])
 def test_reply_ahead_of_its_record_is_seen_in_the_log(
     break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +95,12 @@ def test_write_that_a_reply_told_of_is_missed_after_a_crash(
     break_it(monkeypatch)
     with pytest.raises(Violation, match="after a restart"):
         simulation.run(MINUTES_MAX)
+
+
+@pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
+def test_replies_that_leave_while_others_are_served_are_written(policy: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SERVED_AT_ONCE", 1)
+    Simulation(1, policy, crash_share=CRASH_SHARE).run(MINUTES_MAX)
 
 
 def lag_unknown(self: Stream, group: Group) -> int | None:
