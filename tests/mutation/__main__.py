@@ -6,11 +6,11 @@
 All mutants are put into the order of the seed, whichever modules are asked for: FIRST goes on where a run has stopped.
 
 cosmic-ray makes the mutants, in a copy of the checkout that has nothing compiled. Each is shown to the tests of the
-store and of the commands that run the changed lines, the quickest first, in a process of its own, forked from one that
-has pytest and what else is not Headrace in memory already. One that the tests let live is printed as a diff: either a
-test is missing, or the change is one that nobody can see; docs/testing.md says what is known of those. So is one that
-timed out: mostly a loop without end, which is noticed too, but by nothing that the tests say. Ctrl-C ends the run, and
-counts what has been tried.
+store and of the commands that run the changed lines, those of its module before others, the quickest first, in
+processes forked from one that has pytest and what else is not Headrace in memory already. One that the tests let live
+is printed as a diff: either a test is missing, or the change is one that nobody can see; docs/testing.md says what is
+known of those. So is one that timed out: mostly a loop without end, which is noticed too, but by nothing that the tests
+say. Ctrl-C ends the run, and counts what has been tried.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ from mutation.questions import Questions, lines_of_statement
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = ("tests/store", "tests/commands")
-TIMEOUT_S: Final = 40
-"""A mutant that takes longer has timed out: its tests take less than half of it otherwise."""
-LAST_TIMEOUT_S: Final = 300
-"""Of those that are asked last: some measure the memory of a hundred thousand entries."""
+TIMEOUTS_S: Final = (40, 40, 300)
+"""A mutant that takes longer has timed out: the tests of a stage take less than half of it otherwise. Of the last some
+measure the memory of a hundred thousand entries."""
 REPORT_COUNT: Final = 100
 """Mutants between two lines that tell how far the run is."""
 FORK: Final = get_context("fork")
@@ -142,18 +141,19 @@ def try_all(mutants: list[MutationSpec], questions: Questions, outcomes: dict[st
         before = path.read_text("utf-8")
         after = mutate_code(before, get_operator(mutant.operator_name)(), mutant.occurrence)
         lines = lines_of_statement(ast.parse(before), mutant.start_pos[0])
-        first, last = questions.of(path.stem, lines)
+        stages = questions.of(path.stem, lines)
         path.write_text(after, "utf-8")
         try:
-            outcome = _outcome(first, TIMEOUT_S)
-            if outcome == "lived" and last:
-                outcome = _outcome(last, LAST_TIMEOUT_S)
+            outcome = "lived"
+            for tests, timeout_s in zip(stages, TIMEOUTS_S, strict=True):
+                if outcome == "lived":
+                    outcome = _outcome(tests, timeout_s)
         finally:
             path.write_text(before, "utf-8")
         outcomes.setdefault(path.stem, Counter())[outcome] += 1
         if outcome != "killed":
             diff = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="", n=2)
-            count = len(first) + len(last)
+            count = sum(map(len, stages))
             print(f"\n{outcome}, shown to {count} tests: {mutant.operator_name}", *diff, sep="\n", flush=True)
 
 

@@ -38,19 +38,19 @@ class Questions:
             lines = data.contexts_by_lineno(file)
             self.by_line[Path(file).stem] = {line: set(names) for line, names in lines.items()}
 
-    def of(self, module: str, lines: range) -> tuple[list[str], list[str]]:
-        """The tests that run any of these lines: what is asked first, and what is if they see nothing."""
+    def of(self, module: str, lines: range) -> tuple[list[str], list[str], list[str]]:
+        """The tests that run any of these lines: those of the module itself, which see most and are quickly found;
+        quick ones of others; and the rest."""
         ran = self.by_line.get(module, {})
         found = set().union(*(ran.get(line, set()) for line in lines))
         names = sorted(self.seconds if "" in found else found, key=self.seconds.__getitem__)
         own = f"/test_{module.removeprefix('plain_')}.py"
-        first: list[str] = []
-        last: list[str] = []
+        stages: tuple[list[str], list[str], list[str]] = [], [], []
         total_s = 0.0
         for name in names:
             total_s += self.seconds[name]
-            (first if total_s <= QUESTIONS_S or own in name else last).append(name)
-        return first, last
+            stages[0 if own in name else 1 if total_s <= QUESTIONS_S else 2].append(name)
+        return stages
 
 
 class _Stopwatch:

@@ -12,7 +12,7 @@ from hiredis import pack_command
 
 from headrace.store import chunk as chunk_module
 from headrace.store import log as log_module
-from headrace.store.ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id
+from headrace.store.ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, id_after, make_id
 from headrace.store.log import EntryLog, Piece
 
 
@@ -71,6 +71,12 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         assert all(ms for ms, _, _ in runs)
         assert [make_id(*halves) for ms, seq, _ in runs for halves in zip(ms, seq, strict=True)] == ids
         assert b"".join(data for _, _, data in runs) == model.bytes_of(ids)
+        assert log.has_all(ids)
+        shuffled = rng.sample(ids, len(ids))
+        assert log.has_all(shuffled)
+        gone = rng.choice([start, end, id_after(start), ID_MAX])
+        shuffled.insert(rng.randrange(len(ids) + 1), gone)
+        assert log.has_all(shuffled) == (gone in model.entries)
         assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
 
 
