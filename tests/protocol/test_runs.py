@@ -158,6 +158,9 @@ def test_a_run_of_claims_ends_before_one_that_is_not_all_there() -> None:
     assert size == len(whole) * 600
     assert all(map(is_run, records))
     assert not is_run([b"XCLAIM", b"s"])
+    many = claim(*(b"%d-0" % number for number in range(1, 701)))
+    records, _ = splitter(many * 5, BULK_SIZE_MAX)
+    assert list(map(is_run, records)) == [True, True, False]
 
 
 @pytest.mark.parametrize("form", FORMS)
