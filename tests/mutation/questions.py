@@ -40,7 +40,7 @@ class Questions:
 
     def of(self, module: str, lines: range) -> tuple[list[str], list[str], list[str]]:
         """The tests that run any of these lines: those of the module itself, which see most and are quickly found;
-        quick ones of others; and the rest."""
+        quick ones of others; and the rest, unless these are all tests that there are, as with a constant."""
         ran = self.by_line.get(module, {})
         found = set().union(*(ran.get(line, set()) for line in lines))
         names = sorted(self.seconds if "" in found else found, key=self.seconds.__getitem__)
@@ -50,6 +50,8 @@ class Questions:
         for name in names:
             total_s += self.seconds[name]
             stages[0 if own in name else 1 if total_s <= QUESTIONS_S else 2].append(name)
+        if "" in found:
+            stages[2].clear()
         return stages
 
 
