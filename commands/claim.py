@@ -265,17 +265,18 @@ def claim_run(context: Context, run: list[bytes]) -> bool:
     """Apply the claims of `[CLAIMS, key, sent, count]` while a log is loaded. False if one of them is not plain, or of
     an entry that is gone: nothing has been done then."""
     stream = context.db.keys.get(run[1])
-    group_name, consumer_name, tokens, records = read_claimed(run)
-    group = stream.groups.get(group_name) if isinstance(stream, Stream) else None
-    if group is None or not isinstance(stream, Stream):
+    if not isinstance(stream, Stream):
         return False
+    group_name, consumer_name, tokens, records = read_claimed(run)
+    group = stream.groups.get(group_name)
     try:
         ids = parse_ids(tokens)
     except GenericError:
         return False
-    if len(set(ids)) < len(ids) or not stream.log.has_all(ids):
+    if group is None or len(set(ids)) < len(ids) or not stream.log.has_all(ids):
         return False
     now_ms, pending, start = context.now_ms, group.pending, 0
+    context.db.hits += len(records)  # as many as one by one
     stream.used_ms = now_ms
     consumer, _ = _seen_consumer(context, run[1], group, consumer_name)
     consumer.active_ms = now_ms

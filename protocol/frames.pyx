@@ -744,7 +744,9 @@ def pack_adds(bytes key not None, bytes data not None, array.array ends not None
     `*7 XADD <key> <id> <f> <v> <f> <v>`.
     """
     cdef Py_ssize_t entries_count = len(ends)
-    if not entries_count or ends.data.as_ulonglongs[entries_count - 1] > <u64>PyBytes_GET_SIZE(data):
+    if not entries_count or ends.ob_descr.typecode != c'Q':
+        raise ValueError("no such entries")
+    if ends.data.as_ulonglongs[entries_count - 1] > <u64>PyBytes_GET_SIZE(data):
         raise ValueError("no such entries")
     cdef bytes start = pack_command((b"XADD", key))[4:]
     cdef Py_ssize_t start_size = PyBytes_GET_SIZE(start)

@@ -188,7 +188,7 @@ def record_splitter() -> Split:
 
 def is_run(record: Request) -> bool:
     """Whether these are many records that were kept as they are: `ADDITIONS` or `CLAIMS`."""
-    return type(record[0]) is _Mark
+    return record[0] is ADDITIONS or record[0] is CLAIMS
 
 
 def read_added(run: Request) -> Added:

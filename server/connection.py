@@ -7,7 +7,6 @@ in the session's backlog, and past `BACKLOG_COUNT_MAX` of them the socket is not
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from itertools import takewhile
 from time import perf_counter_ns
@@ -269,28 +268,6 @@ class Connection(Session):
         out.clear()
         if self.is_write_paused or self._is_ending or self.client.close_after_reply:
             self._after_send()
-
-    def send_at_once(self) -> None:
-        """The same in the middle of a turn, at the end of which the transport would write (benchmark row wake-up)."""
-        if self.out and not self.is_closed:
-            self._write_through()
-        self.send()
-
-    def _write_through(self) -> None:
-        """Give the socket what it takes, if nothing is ahead of it; the rest, and any trouble, is the transport's."""
-        transport, out = self.transport, self.out
-        # A transport that closes may have let go of the descriptor, which is somebody else's then.
-        if self.is_tls or transport.is_closing() or transport.get_write_buffer_size():
-            return
-        try:
-            data = b"".join(out)
-            size = os.write(self.client.descriptor, data)
-        except (TypeError, OSError):
-            return
-        self.client.sent_size += size
-        self.server.stats.output_size += size
-        self.server.stats.writes_processed += 1
-        out[:] = (data[size:],) if size < len(data) else ()
 
     def _after_send(self) -> None:
         """What only a few have to look at: whether the peer reads too slowly, and whether it is done."""

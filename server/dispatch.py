@@ -104,7 +104,7 @@ class Dispatcher:
         self.admission = Admission(context)
         self.pause = Pause(context.store)
         self.pushes = Pushes(context, self.sessions, self.outgoing)
-        self.let_go: Callable[[], None] = lambda: None
+        self.let_go: Callable[[list[Session]], None] = lambda sessions: None
         """Has replies leave while others are still made; set by whoever drives this."""
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()

@@ -1,6 +1,7 @@
 """The append-only log beside the clients: which one is in force, what it must have before replies leave, its faults.
 
-write()   before replies leave: one write for all of this turn, and with `appendfsync always` one fsync
+write()   before replies leave: one write for all of this turn, but for `write_early`, and with `appendfsync always`
+          one fsync
 turn()    CONFIG SET appendonly
 cron()    ten times a second: retry what failed, sync what an idle server has left
 """

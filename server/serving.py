@@ -31,8 +31,8 @@ round, so reaching this means that a re-run signals its own key for ever."""
 
 
 SERVED_AT_ONCE: Final = 8
-"""Waiters of a key that are served before their replies leave: the clients are at work while the others are served, and
-each time costs a write to the log if these make records."""
+"""Waiters that are served before their replies leave: these clients are at work then while the others are served, and
+each time costs a write to the log if serving makes records (benchmark row wake-up)."""
 
 
 class Unblocked(ReplyError):
@@ -67,17 +67,19 @@ class Serving:
 
     def serve_ready(self) -> None:
         """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first."""
+        served: list[Session] = []
         for _ in range(SERVING_ROUNDS_MAX):
             lines = self._take_ready_lines()
             if not lines:
                 return
             for db_index, key in lines:
                 is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
-                for number, waiter in enumerate(self.waiters.in_line(db_index, key), 1):
-                    if waiter.lines:
-                        self._run_again(waiter, is_stream=is_stream)
-                    if not number % SERVED_AT_ONCE:
-                        self._dispatcher.let_go()
+                for waiter in self.waiters.in_line(db_index, key):
+                    if waiter.lines and self._run_again(waiter, is_stream=is_stream):
+                        served.append(self._dispatcher.sessions[waiter.client.id])
+                        if len(served) == SERVED_AT_ONCE:
+                            self._dispatcher.let_go(served)
+                            served = []
         logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _take_ready_lines(self) -> list[LineKey]:
@@ -89,29 +91,30 @@ class Serving:
                 ready.clear()
         return lines
 
-    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> None:
-        """Run a blocked command once more; it is answered, or waits on with the deadline it had.
+    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> bool:
+        """Run a blocked command once more; it is answered (True), or waits on with the deadline it had.
 
         A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
         XREAD waits for a stream to come.
         """
         if self._would_wait_on(waiter):
             self.waiters.requeue(waiter, waiter.blocked.wake_ms)
-            return
+            return False
         client, context = waiter.client, self._context
         row = find_row(waiter.blocked.argv, DECLARED)
         if not is_stream and not row.is_write:
-            return
+            return False
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
             self._end_wait(waiter, self._dispatcher.rejected(client, waiter.blocked.argv, refusal))
-            return
+            return True
         reply = self._dispatcher.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:
             self.waiters.requeue(waiter, reply.wake_ms)
         else:
             self._end_wait(waiter, reply)
         self._dispatcher.pushes.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+        return type(reply) is not Blocked
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
         """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""

@@ -38,10 +38,6 @@ class Session:
         """Hand over the output made so far."""
         raise NotImplementedError
 
-    def send_at_once(self) -> None:
-        """The same in the middle of a turn: the peer has it while others are still served."""
-        self.send()
-
     def resume_soon(self) -> None:
         """Go on with the backlog when the others have had their turn."""
         raise NotImplementedError

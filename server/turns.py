@@ -103,15 +103,13 @@ class Turns:
             for session in sessions:
                 session.send()
 
-    def let_go(self) -> None:
-        """Send what is ready while the turn goes on, unless that takes an fsync."""
-        dispatcher = self.dispatcher
-        if not dispatcher.outgoing or (dispatcher.log_has_news and not self._write_log_early()):
+    def let_go(self, sessions: list[Session]) -> None:
+        """Send these their replies while the turn goes on, unless that takes an fsync. None of them is being run."""
+        if self.dispatcher.log_has_news and not self._write_log_early():
             return
-        sessions = list(dispatcher.outgoing)
-        dispatcher.outgoing.clear()
         for session in sessions:
-            session.send_at_once()
+            self.dispatcher.outgoing.pop(session, None)
+            session.send()
 
     def _resume_waiting(self) -> None:
         """Whoever was served goes on with its later requests, after those of the client that is running now."""

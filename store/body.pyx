@@ -23,10 +23,10 @@ cdef enum:
     # Bytes of a body without what it holds.
     ROWS_SPARE = 4
     BYTES_SPARE = 32
-    # Room that is kept for more, beside a share of what there is.
+    # Room that is always kept for more.
     ROWS_AHEAD_MAX = 64
     BYTES_AHEAD_MAX = 4096
-    # That is half of it, up to so much, and a fourth of what is large.
+    # And beside it: half of what there is up to this, or a fourth if that is more.
 
 cdef struct Row:
     Place id
@@ -56,25 +56,26 @@ cdef class Body:
 
     @staticmethod
     def of_columns(bytes data not None, array.array ms not None, array.array seq not None, array.array ends not None):
-        """One that is made of its parts, and full. Raises ValueError if they do not fit together."""
+        """One that is made of its parts, `Q` arrays that it may keep, and full. Raises ValueError if they do not fit
+        together."""
         cdef Py_ssize_t count = len(ends), index
         cdef Body body = new_body(count, PyBytes_GET_SIZE(data))
-        if len(ms) != count or len(seq) != count:
+        if len(ms) != count or len(seq) != count or not are_columns(ms, seq, ends):
             raise ValueError("columns of different bodies")
         for index in range(count):
             body.rows[index].id.ms = ms.data.as_ulonglongs[index]
             body.rows[index].id.seq = seq.data.as_ulonglongs[index]
             body.rows[index].end = ends.data.as_ulonglongs[index]
         check_ends(body)
-        memcpy(body.data, PyBytes_AS_STRING(data), body.size)
+        copy_bytes(body.data, PyBytes_AS_STRING(data), body.size)
         return body
 
     def copy(self):
         """An independent body that may grow."""
         cdef Body twin = new_body(self.count, self.size)
         twin.size_max, twin.entries_max = self.size_max, self.entries_max
-        memcpy(twin.data, self.data, self.size)
-        memcpy(twin.rows, self.rows, self.count * sizeof(Row))
+        copy_bytes(twin.data, self.data, self.size)
+        copy_bytes(twin.rows, self.rows, self.count * sizeof(Row))
         return twin
 
     @property
@@ -99,7 +100,7 @@ cdef class Body:
         cdef Row *row
         read_place(entry_id, &both)
         make_room(self, 1, size)
-        memcpy(self.data + self.size, PyBytes_AS_STRING(entry), size)
+        copy_bytes(self.data + self.size, PyBytes_AS_STRING(entry), size)
         self.size += size
         row = self.rows + self.count
         row.id, row.end = both, self.size
@@ -118,7 +119,7 @@ cdef class Body:
                 break
         cdef Py_ssize_t size = start_of(added, high) - start
         make_room(self, high - low, size)
-        memcpy(self.data + self.size, added.data + start, size)
+        copy_bytes(self.data + self.size, added.data + start, size)
         memcpy(self.rows + self.count, added.rows + low, (high - low) * sizeof(Row))
         for index in range(self.count, self.count + high - low):
             self.rows[index].end += shift
@@ -203,7 +204,7 @@ cdef class Body:
         for position in range(high - 1, low - 1, -1):
             start = start_of(self, position)
             size = self.rows[position].end - start
-            memcpy(at, self.data + start, size)
+            copy_bytes(at, self.data + start, size)
             at += size
         return turned
 
@@ -223,7 +224,7 @@ cdef class Body:
             put(at, count + index, row.id.seq)
             put(at, 2 * count + index, row.end - end)
             ms, end = row.id.ms, row.end
-        memcpy(at + NUMBER_BYTES * 3 * count, self.data, self.size)
+        copy_bytes(at + NUMBER_BYTES * 3 * count, self.data, self.size)
         return block
 
     @staticmethod
@@ -246,7 +247,7 @@ cdef class Body:
             body.rows[index].id.ms, body.rows[index].end = ms, end
             body.rows[index].id.seq = get(at, count + index)
         check_ends(body)
-        memcpy(body.data, at + 3 * NUMBER_BYTES * count, body.size)
+        copy_bytes(body.data, at + 3 * NUMBER_BYTES * count, body.size)
         return body
 
 
@@ -291,6 +292,16 @@ cdef inline int check_run(Body body, Py_ssize_t low, Py_ssize_t high) except -1:
     if not 0 <= low <= high <= body.count:
         raise IndexError("no such entries")
     return 0
+
+
+cdef inline void copy_bytes(void *to, const void *source, size_t size) noexcept:
+    """What is empty may be nowhere."""
+    if size:
+        memcpy(to, source, size)
+
+
+cdef inline bint are_columns(array.array ms, array.array seq, array.array ends) noexcept:
+    return ms.ob_descr.typecode == c'Q' and seq.ob_descr.typecode == c'Q' and ends.ob_descr.typecode == c'Q'
 
 
 cdef int check_ends(Body body) except -1:

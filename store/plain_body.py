@@ -28,16 +28,18 @@ class Body:
     def __init__(self, size_max: int, entries_max: int) -> None:
         self._size_max = size_max
         self._entries_max = entries_max
-        self._data = bytearray()
+        self._data: bytes | bytearray = bytearray()
+        """A bytearray while entries come."""
         self._ms = array("Q")
         self._seq = array("Q")
         self._ends = array("Q")
 
     @staticmethod
     def of_columns(data: bytes, ms: array[int], seq: array[int], ends: array[int]) -> Body:
-        """One that is made of its parts, and full. Raises ValueError if they do not fit together."""
+        """One that is made of its parts, `Q` arrays that it may keep, and full. Raises ValueError if they do not fit
+        together."""
         body = Body(0, 0)
-        body._data, body._ms, body._seq, body._ends = bytearray(data), ms[:], seq[:], ends[:]
+        body._data, body._ms, body._seq, body._ends = data, ms, seq, ends
         if not len(ms) == len(seq) == len(ends) or len(data) != (ends[-1] if ends else 0):
             raise ValueError("columns of different bodies")
         if any(map(int.__lt__, ends[1:], ends)):
@@ -47,7 +49,7 @@ class Body:
     def copy(self) -> Body:
         """An independent body that may grow."""
         twin = Body(self._size_max, self._entries_max)
-        twin._data, twin._ms, twin._seq, twin._ends = self._data[:], self._ms[:], self._seq[:], self._ends[:]
+        twin._data, twin._ms, twin._seq, twin._ends = bytearray(self._data), self._ms[:], self._seq[:], self._ends[:]
         return twin
 
     @property
@@ -72,12 +74,11 @@ class Body:
 
     def append(self, entry_id: int, entry: bytes) -> bool:
         """Add an entry whose ID is above all others; True if the body is full now."""
-        data, ends = self._data, self._ends
         self._ms.append(entry_id >> SEQ_BITS)
         self._seq.append(entry_id & SEQ_MASK)
-        data += entry
-        ends.append(len(data))
-        return len(data) >= self._size_max or len(ends) >= self._entries_max
+        self._data += entry
+        self._ends.append(len(self._data))
+        return self.is_full
 
     def extend(self, added: Body, low: int) -> int:
         """Add the entries of another body from position `low` on, until this one is full; the position behind the last
@@ -96,7 +97,7 @@ class Body:
 
     def fit(self) -> None:
         """Give back the room that was kept for more entries."""
-        self._data, self._ms, self._seq, self._ends = self._data[:], self._ms[:], self._seq[:], self._ends[:]
+        self._data, self._ms, self._seq, self._ends = bytes(self._data), self._ms[:], self._seq[:], self._ends[:]
 
     def id_at(self, position: int) -> int:
         """ID of the entry at `position`. Raises IndexError."""

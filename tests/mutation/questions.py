@@ -48,7 +48,7 @@ class Questions:
         stages: tuple[list[str], list[str], list[str]] = [], [], []
         total_s = 0.0
         for name in names:
-            total_s += self.seconds[name]
+            total_s += 0.0 if own in name else self.seconds[name]
             stages[0 if own in name else 1 if total_s <= QUESTIONS_S else 2].append(name)
         if "" in found:
             stages[2].clear()

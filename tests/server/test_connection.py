@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -333,9 +334,11 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
         for peer in readers:
             peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         await until(lambda: len(running.server.dispatcher.waiters) == len(readers), running)
+        waiters = running.server.dispatcher.waiters
+        told: list[int] = []
         for peer in (producer, *readers):
             connection = _connection_of(running, peer)
-            connection.transport = WatchedTransport(connection.transport, events)
+            connection.transport = WatchedTransport(connection.transport, events, lambda: told.append(len(waiters)))
         producer.send("XADD", "s", "1-1", "f", "v")
         added = b"$3\r\n1-1\r\n"
         await producer.expect(added)
@@ -345,10 +348,34 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
         stats = running.server.stats
         assert stats.writes_processed == len(readers) + 1
         assert stats.output_size == len(readers) * len(reply) + len(added)
+        replies = ["reply"] * (len(readers) + 1)
+        assert events[0] == "write"
+        assert [event for event in events if event != "fsync"] == ["write", *replies]
         if policy == b"always":
-            assert events == ["write", "fsync", *["reply"] * (len(readers) + 1)]
-        else:  # the others have gone to their sockets
-            assert [event for event in events if event != "fsync"] == ["write", *["reply"] * 4]
+            assert events == ["write", "fsync", *replies]
+            assert told[0] == 0
+        else:  # the first have theirs while others still wait
+            assert told[0] == len(readers) - SERVED_AT_ONCE
+
+
+async def test_who_wakes_readers_and_hears_of_it_is_served_to_the_end() -> None:
+    """Replies of the readers leave in the middle of its batch, its own do not: it has nothing more to send, and would
+    be closed as if all were done."""
+    async with running_server() as running:
+        readers = [await running.connect() for _ in range(SERVED_AT_ONCE)]
+        for peer in readers:
+            peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        await until(lambda: len(running.server.dispatcher.waiters) == len(readers), running)
+        peer = await running.connect()
+        lines = ["HELLO 3", "CONFIG SET notify-keyspace-events KEA", "PSUBSCRIBE __key*", "XADD s 1-1 f v", "ECHO last"]
+        peer.writer.write(b"".join(encode(line.split()) for line in lines))
+        peer.writer.write_eof()
+        async with asyncio.timeout(10):
+            answered = await peer.reader.read()
+        assert answered.endswith(b"$4\r\nlast\r\n")
+        assert answered.count(b"pmessage") == 2
+        for reader in readers:
+            assert (await reader.line()) == b"*1\r\n"
 
 
 async def test_readers_get_all_of_what_their_sockets_do_not_take_at_once() -> None:
@@ -393,11 +420,12 @@ class WatchedFile:
 class WatchedTransport:
     """Notes what is written to a transport."""
 
-    def __init__(self, transport: Any, events: list[str]) -> None:
-        self._transport, self._events = transport, events
+    def __init__(self, transport: Any, events: list[str], on_write: Callable[[], None] = lambda: None) -> None:
+        self._transport, self._events, self._on_write = transport, events, on_write
 
     def write(self, data: bytes) -> None:
         self._events.append("reply")
+        self._on_write()
         self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:

@@ -145,7 +145,8 @@ def load_both_ways(folder: Path, log: bytes, count: int) -> Server:
             for key, stream in streams.items()
             for name, group in stream.groups.items()
         }
-        digests.append((digest_of(server.store), used, seen))
+        hits = [each.hits for each in server.store.databases]
+        digests.append((digest_of(server.store), used, seen, hits))
     assert digests[0] == digests[1]
     return server
 
@@ -217,6 +218,27 @@ def test_a_log_means_the_same_however_its_claims_are_gathered(tmp_path: Path, st
     stream = server.store.databases[0].keys[b"s"]
     assert isinstance(stream, Stream)
     assert len(stream.groups[b"g"].pending) > 100
+
+
+def test_claims_are_gathered_within_transactions_and_databases_of_their_own(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    lines = []
+    for index, count in ((1, 300), (0, 200)):
+        lines += [f"SELECT {index}", *(f"XADD s {number}-0 f v" for number in range(1, count)), "XGROUP CREATE s g 0"]
+    lines.append("PEXPIREAT s 1")
+    for _ in range(40):
+        claims = [
+            f"XCLAIM s g c 0 {rng.randrange(1, 320)}-0 TIME {rng.randrange(99)} RETRYCOUNT 2 JUSTID FORCE"
+            for _ in range(6)
+        ]
+        lines.append(f"SELECT {rng.randrange(2)}")
+        if rng.random() < 0.5:
+            claims = ["MULTI", *claims[:3], f"XDEL s {rng.randrange(1, 300)}-0", *claims[3:], "EXEC"]
+        lines += claims
+    count = len(lines) - lines.count("MULTI") - lines.count("EXEC")
+    load_both_ways(tmp_path, b"".join(encode(split(line)) for line in lines), count)
 
 
 def test_a_log_that_is_not_wanted_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -94,7 +94,7 @@ class Rig:
         self.dispatcher = self.server.dispatcher
         self.log = RecordingLog()
         self.dispatcher.log = self.log
-        self.dispatcher.let_go = lambda: None  # callers take their output themselves
+        self.dispatcher.let_go = lambda sessions: None  # callers take their output themselves
         self.server.context.logging = True
         self._ids = count(1)
 
