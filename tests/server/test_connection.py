@@ -17,6 +17,7 @@ from headrace.server import connection as connection_module
 from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from headrace.server.serving import SERVED_AT_ONCE
+from headrace.server.turns import SLICE_COUNT
 from support.inprocess import Clock, Peer, Running, running_server
 from support.wire import encode
 
@@ -367,7 +368,8 @@ async def test_who_wakes_readers_and_hears_of_it_is_served_to_the_end() -> None:
             peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         await until(lambda: len(running.server.dispatcher.waiters) == len(readers), running)
         peer = await running.connect()
-        lines = ["HELLO 3", "CONFIG SET notify-keyspace-events KEA", "PSUBSCRIBE __key*", "XADD s 1-1 f v", "ECHO last"]
+        lines = ["HELLO 3", "CONFIG SET notify-keyspace-events KEA", "PSUBSCRIBE __key*"]
+        lines += [*["ECHO x"] * (4 * SLICE_COUNT), "XADD s 1-1 f v", "ECHO last"]  # run when its end is known
         peer.writer.write(b"".join(encode(line.split()) for line in lines))
         peer.writer.write_eof()
         async with asyncio.timeout(10):
