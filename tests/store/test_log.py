@@ -74,7 +74,7 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         assert log.has_all(ids)
         shuffled = rng.sample(ids, len(ids))
         assert log.has_all(shuffled)
-        gone = rng.choice([start, end, id_after(start), ID_MAX])
+        gone = rng.choice([start, id_after(start), ID_MAX, *list(model.added)[:20]])
         shuffled.insert(rng.randrange(len(ids) + 1), gone)
         assert log.has_all(shuffled) == (gone in model.entries)
         assert (start in log, log.get(start)) == (start in model.entries, model.entries.get(start))
@@ -255,7 +255,14 @@ def test_the_chunks_read_last_stay_at_hand_unpacked(monkeypatch: pytest.MonkeyPa
         assert make_id(1, seq) in log
         sizes.append(chunk_module.unpacked_size())
     assert [size // sizes[0] for size in sizes] == [1, 2, *[3] * 8]
+    twin = log.copy()
+    assert twin.delete(make_id(1, 99))
+    assert chunk_module.unpacked_size() == sizes[-1]  # the copy that an entry has left has what was unpacked
+    assert twin.delete(make_id(1, 98))
+    assert make_id(1, 97) in twin
+    assert chunk_module.unpacked_size() == sizes[-1]
     chunk_module.let_go_of_unpacked()
+    assert chunk_module.unpacked_size() == 0
 
 
 def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

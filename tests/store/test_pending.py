@@ -146,6 +146,18 @@ def test_tables_are_cleaned_of_what_came_out_of_order_too(form: ModuleType) -> N
 
 
 @forms
+def test_deliveries_of_earlier_times_are_forgotten_with_their_entries(form: ModuleType) -> None:
+    pending, consumer = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
+    pending.deliver([0], consumer, time_ms=7, count=1)
+    size = pending.runs_size
+    for entry_id in range(1, 20_000):
+        pending.deliver([entry_id], consumer, time_ms=5, count=1)
+        assert pending.drop(entry_id)
+    assert pending.runs_size < size + 2_000
+    assert [entry_id for entry_id, _ in pending.walk_by_time()] == [0]
+
+
+@forms
 @pytest.mark.parametrize("late_count", [1, LATE_COUNT_MAX, LATE_COUNT_MAX + 1])
 def test_late_deliveries_stand_behind_those_of_equal_time(form: ModuleType, late_count: int) -> None:
     pending, owner = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
