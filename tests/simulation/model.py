@@ -161,6 +161,17 @@ class Model:
 
 
 @dataclass
+class ClaimOptions:
+    """What XCLAIM may be told beside whom, how long idle, and which."""
+
+    time_ms: int | None = None
+    """The delivery time, by IDLE or by TIME; one to come means now."""
+    retry_count: int | None = None
+    is_forced: bool = False
+    just_ids: bool = False
+
+
+@dataclass
 class GroupModel:
     """One group of a stream."""
 
@@ -179,12 +190,15 @@ class GroupModel:
 
     # -- consumers -------------------------------------------------------------------------------
 
-    def read(self, consumer: bytes, count: int, now_ms: int) -> list[Entry]:
-        """XREADGROUP ... STREAMS key >."""
+    def read(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool = False) -> list[Entry]:
+        """XREADGROUP ... STREAMS key >. With NOACK it is acknowledged by being read."""
         self.consumers.add(consumer)
         fresh = [(entry_id, value) for entry_id, value in self.stream.entries.items() if entry_id > self.last_delivered]
         for entry_id, _ in fresh[:count]:
-            self.pending[entry_id] = Pending(consumer, now_ms, 1)
+            if no_ack:
+                self.acknowledged.add(entry_id)
+            else:
+                self.pending[entry_id] = Pending(consumer, now_ms, 1)
             self.is_read_counted = self._count_read(entry_id)
             self.last_delivered = entry_id
         return fresh[:count]
@@ -205,18 +219,26 @@ class GroupModel:
         delivery = self.pending[entry_id]
         return delivery.consumer is None or now_ms - delivery.time_ms >= idle_ms_min
 
-    def claim(self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int) -> list[Entry]:
-        """XCLAIM: entries that are gone leave the pending list silently."""
+    def claim(
+        self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int, options: ClaimOptions | None = None
+    ) -> list[Entry]:
+        """XCLAIM: entries that are gone leave the pending list silently. FORCE takes delivered ones, pending or not."""
         self.consumers.add(consumer)
+        options = options or ClaimOptions()
+        time_ms = now_ms if options.time_ms is None else min(options.time_ms, now_ms)
         claimed = []
         for entry_id in wanted:
             if entry_id not in self.pending:
-                continue
-            if entry_id not in self.stream.entries:
+                if not options.is_forced or entry_id not in self.stream.entries:
+                    continue
+                self._make_pending(entry_id, 1)
+            elif entry_id not in self.stream.entries:
                 self.drop(entry_id)
-            elif self.is_idle(entry_id, idle_ms_min, now_ms):
-                self._own(entry_id, consumer, now_ms)
-                claimed.append((entry_id, self.stream.entries[entry_id]))
+                continue
+            elif not self.is_idle(entry_id, idle_ms_min, now_ms):
+                continue
+            self._own(entry_id, consumer, time_ms, more=not options.just_ids, count=options.retry_count)
+            claimed.append((entry_id, self.stream.entries[entry_id]))
         return claimed
 
     def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
@@ -264,15 +286,21 @@ class GroupModel:
             results.append(2 if is_kept else 1)
         return results
 
-    def release(self, entry_ids: list[int], mode: bytes) -> int:
-        """XNACK: SILENT takes the delivery back, FAIL counts it, FATAL gives the entry up."""
+    def release(
+        self, entry_ids: list[int], mode: bytes, *, retry_count: int | None = None, is_forced: bool = False
+    ) -> int:
+        """XNACK: SILENT takes the delivery back, FAIL counts it, FATAL gives the entry up; RETRYCOUNT says it. FORCE
+        takes delivered entries, pending or not."""
+        for entry_id in entry_ids:
+            if is_forced and entry_id not in self.pending and entry_id in self.stream.entries:
+                self._make_pending(entry_id, 0)
         known = [entry_id for entry_id in entry_ids if entry_id in self.pending]
         for entry_id in known:
             if entry_id in self.released:
                 self.released.remove(entry_id)
             count = self.pending[entry_id].count
             counts = {b"SILENT": max(count - 1, 0), b"FAIL": count, b"FATAL": COUNT_MAX}
-            self.pending[entry_id] = Pending(None, 0, counts[mode])
+            self.pending[entry_id] = Pending(None, 0, counts[mode] if retry_count is None else retry_count)
             self.released.append(entry_id)
         return len(known)
 
@@ -315,10 +343,19 @@ class GroupModel:
 
     # --------------------------------------------------------------------------------------------
 
-    def _own(self, entry_id: int, consumer: bytes, now_ms: int) -> None:
+    def _own(
+        self, entry_id: int, consumer: bytes, time_ms: int, *, more: bool = True, count: int | None = None
+    ) -> None:
         if entry_id in self.released:
             self.released.remove(entry_id)
-        self.pending[entry_id] = Pending(consumer, now_ms, min(self.pending[entry_id].count + 1, COUNT_MAX))
+        counted = min(self.pending[entry_id].count + more, COUNT_MAX)
+        self.pending[entry_id] = Pending(consumer, time_ms, counted if count is None else count)
+
+    def _make_pending(self, entry_id: int, count: int) -> None:
+        """It was delivered, and is done with no more."""
+        self.pending[entry_id] = Pending(None, 0, count)
+        self.acknowledged.discard(entry_id)
+        self.dropped.discard(entry_id)
 
     def _leave(self, entry_id: int) -> None:
         del self.pending[entry_id]

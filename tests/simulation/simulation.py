@@ -19,7 +19,7 @@ from headrace.persistence.records import CHECKSUM_PREFIX
 from headrace.store.ids import format_id, parse_id
 from headrace.store.stream import Stream
 from simulation.invariants import check_stream, differences, string_differences
-from simulation.model import GROUPS, IDMP_DURATION_MS, Entry, GroupModel, Model, State, Wait
+from simulation.model import GROUPS, IDMP_DURATION_MS, ClaimOptions, Entry, GroupModel, Model, State, Wait
 from support.crash_world import CRON_INTERVAL_MS, FOLDER, Peer, SimulatedServer, new_config
 from support.inprocess import Clock
 from support.replies import frame_end, parse, plain
@@ -232,7 +232,7 @@ class Simulation:
             of_consumers: list[Callable[[bytes], None]] = [
                 self._read, self._read, self._read, self._wait, self._wait,
                 self._acknowledge, self._acknowledge, self._acknowledge, self._acknowledge_and_delete,
-                self._claim, self._claim_all, self._read_idle, self._release,
+                self._claim, self._claim_as_told, self._claim_all, self._read_idle, self._release,
             ]  # fmt: skip
             if consumer in self.returned:
                 of_consumers = [self._read_history] * len(of_consumers)
@@ -366,9 +366,10 @@ class Simulation:
 
     def _read(self, consumer: bytes) -> None:
         key, name, group = self._some_group(consumer)
-        count = self.rnd.randrange(1, 6)
-        entries = group.read(consumer, count, self.clock())
-        line = b"XREADGROUP GROUP %b %b COUNT %d STREAMS %b >" % (name, consumer, count, key)
+        count, no_ack = self.rnd.randrange(1, 6), self.rnd.random() < 0.1
+        entries = group.read(consumer, count, self.clock(), no_ack=no_ack)
+        option = b"NOACK " if no_ack else b""
+        line = b"XREADGROUP GROUP %b %b COUNT %d %bSTREAMS %b >" % (name, consumer, count, option, key)
         self._expect(self.consumers[consumer], line, [[key, _entries(entries)]] if entries else None)
 
     def _wait(self, consumer: bytes) -> None:
@@ -452,6 +453,33 @@ class Simulation:
             self._expect(self.consumers[consumer], line, _entries(claimed))
             self.counts["claims"] += len(claimed)
 
+    def _claim_as_told(self, consumer: bytes) -> None:
+        """With time, count and all else that XCLAIM can be told."""
+        key, name, group = self._some_group(consumer)
+        options, words = ClaimOptions(), b""
+        if self.rnd.random() < 0.6:
+            ago_ms = self.rnd.choice((-5, 0, 7, 300))
+            options.time_ms = self.clock() - ago_ms
+            words += b" TIME %d" % options.time_ms if self.rnd.random() < 0.5 else b" IDLE %d" % ago_ms
+        if self.rnd.random() < 0.5:
+            options.retry_count = self.rnd.randrange(9)
+            words += b" RETRYCOUNT %d" % options.retry_count
+        options.is_forced, options.just_ids = self.rnd.random() < 0.5, self.rnd.random() < 0.5
+        wanted = self._some_delivered(group) if options.is_forced else self._some_pending(group)
+        if wanted:
+            words += b" FORCE" * options.is_forced + b" JUSTID" * options.just_ids
+            idle_ms = self._idle_ms(group, wanted)
+            claimed = group.claim(consumer, idle_ms, wanted, self.clock(), options)
+            line = b"XCLAIM %b %b %b %d %b%b" % (key, name, consumer, idle_ms, _ids(wanted), words)
+            expected = [format_id(entry_id) for entry_id, _ in claimed] if options.just_ids else _entries(claimed)
+            self._expect(self.consumers[consumer], line, expected)
+            self.counts["claims as told"] += len(claimed)
+
+    def _some_delivered(self, group: GroupModel) -> list[int]:
+        """IDs that the group has been given, whatever has become of them."""
+        known = [entry_id for entry_id in group.stream.ever[-40:] if entry_id <= group.last_delivered]
+        return self.rnd.sample(known, min(len(known), self.rnd.randint(1, 3)))
+
     def _claim_all(self, consumer: bytes) -> None:
         key, name, group = self._some_group(consumer)
         idle_ms = self._idle_ms(group, group.pending)
@@ -480,10 +508,14 @@ class Simulation:
 
     def _release(self, consumer: bytes) -> None:
         key, name, group = self._some_group(consumer)
-        mode, wanted = self.rnd.choice(RELEASES), self._some_pending(group)
+        mode, is_forced = self.rnd.choice(RELEASES), self.rnd.random() < 0.2
+        count = self.rnd.randrange(9) if self.rnd.random() < 0.2 else None
+        wanted = self._some_delivered(group) if is_forced else self._some_pending(group)
         if wanted:
-            line = b"XNACK %b %b %b IDS %d %b" % (key, name, mode, len(wanted), _ids(wanted))
-            self._expect(self.consumers[consumer], line, group.release(wanted, mode))
+            words = (b"" if count is None else b" RETRYCOUNT %d" % count) + b" FORCE" * is_forced
+            line = b"XNACK %b %b %b IDS %d %b%b" % (key, name, mode, len(wanted), _ids(wanted), words)
+            released_count = group.release(wanted, mode, retry_count=count, is_forced=is_forced)
+            self._expect(self.consumers[consumer], line, released_count)
 
     def _drop_consumer(self, consumer: bytes) -> None:
         key, name, group = self._some_group(consumer)

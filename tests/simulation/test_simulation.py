@@ -40,7 +40,7 @@ def test_load_was_of_every_kind(counts: Counter[str]) -> None:
     if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
         pytest.skip("runs behind a load of some minutes")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
-    wanted += ["read again"]
+    wanted += ["read again", "claims as told"]
     if MINUTES >= 10 * RUNS_COUNT:  # these are too few for a short load to have one for sure
         wanted += ["duplicates", "crashes within a rewrite"]
     assert all(counts[name] for name in wanted), counts
