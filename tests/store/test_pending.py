@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import plain_pending_table
-from headrace.store.pending import DELIVERY_COUNT_MAX, LATE_COUNT_MAX, Consumer, PendingEntries
+from headrace.store.pending import DELIVERY_COUNT_MAX, DELIVERY_SIZE, LATE_COUNT_MAX, Consumer, PendingEntries
 
 try:
     from headrace.store import pending_table
@@ -154,6 +154,13 @@ def test_deliveries_of_earlier_times_are_forgotten_with_their_entries(form: Modu
         pending.deliver([entry_id], consumer, time_ms=5, count=1)
         assert pending.drop(entry_id)
     assert pending.runs_size < size + 2_000
+    few, other = PendingEntries(form.PendingTable()), form.Consumer(b"d", 0)
+    size = few.runs_size
+    few.deliver([0], other, time_ms=7, count=1)
+    for entry_id in range(1, 11):  # too few to be worth a cleaning: they are still there, and counted
+        few.deliver([entry_id], other, time_ms=8, count=1)
+        assert few.drop(entry_id)
+    assert few.runs_size >= size + 10 * DELIVERY_SIZE
     assert [entry_id for entry_id, _ in pending.walk_by_time()] == [0]
 
 
