@@ -268,6 +268,8 @@ cdef inline int make_room(Body body, Py_ssize_t count, Py_ssize_t size) except -
         rows_room = count + max(count // 4, min(count // 2, ROWS_AHEAD_MAX)) + ROWS_SPARE
     if size > data_room:
         data_room = size + max(size // 4, min(size // 2, BYTES_AHEAD_MAX)) + BYTES_SPARE
+        if data_room > body.size_max:  # it will be full: blocks of one size take each other's places in memory
+            data_room = max(size, body.size_max) + BYTES_SPARE
     if rows_room != body.rows_room or data_room != body.data_room:
         take_room(body, rows_room, data_room)
     return 0
