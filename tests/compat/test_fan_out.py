@@ -1,0 +1,71 @@
+"""Many who wait for one key: each gets what it asked for, and is counted, as with Redis."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from support.servers import Server
+from support.wire import REPLY_TIMEOUT_S, Wire
+
+READERS = (
+    *[(2, "XREAD BLOCK 0 STREAMS s $")] * 3,
+    (3, "XREAD BLOCK 0 STREAMS s $"),
+    (2, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"),
+    *[(3, "XREAD BLOCK 0 STREAMS s $")] * 2,
+    *[(2, "XREAD COUNT 1 BLOCK 0 STREAMS s $")] * 2,
+    *[(2, "xread BLOCK 0 STREAMS s 3-1")] * 2,
+    (2, "XREAD BLOCK 0 STREAMS s 5-1"),
+    *[(2, "XREAD BLOCK 0 STREAMS s t $ $")] * 2,
+    *[(2, "XREAD MAXSIZE 40 BLOCK 0 STREAMS s $")] * 2,
+)
+"""Protocol and request of each reader."""
+ROUNDS = (
+    ("MULTI", "XADD s 5-1 f v", "XADD s 5-2 f w", "EXEC"),
+    ("XADD s 6-1 f v",),
+    ("MULTI", "XADD s 7-1 f v", "XDEL s 7-1", "XADD s 7-2 f v", "EXEC"),
+    ("MULTI", "XADD t 8-1 f v", "XADD s 8-1 f v", "EXEC"),
+)
+
+
+def counts_of(wire: Wire) -> dict[bytes, bytes]:
+    """Hits, misses, and how many reads there were."""
+    lines = (wire.ask("INFO", "stats") + wire.ask("INFO", "commandstats")).split(b"\r\n")
+    fields = dict(line.split(b":", 1) for line in lines if b":" in line)
+    found = {name: fields[name] for name in (b"keyspace_hits", b"keyspace_misses")}
+    return found | {name: value.split(b",")[0] for name, value in fields.items() if name.startswith(b"cmdstat_xread")}
+
+
+def wait_for_blocked(wire: Wire, count: int) -> None:
+    """Until so many clients wait, at least."""
+    deadline_s = time.monotonic() + REPLY_TIMEOUT_S
+    while sum(b"flags=b" in line for line in wire.ask("CLIENT", "LIST").split(b"\n")) < count:
+        assert time.monotonic() < deadline_s
+
+
+def served(server: Server) -> list[object]:
+    """What the readers get, round by round, and what is counted. Those that name an ID need not wait in each round."""
+    seen: list[object] = []
+    waiting_count = sum("$" in line or ">" in line for _, line in READERS)
+    with ExitStack() as stack:
+        writer = stack.enter_context(server.connect())
+        readers = [(stack.enter_context(server.connect(protocol)), line) for protocol, line in READERS]
+        for line in ("XADD s 3-1 f v", "XGROUP CREATE s g $", "CONFIG RESETSTAT"):
+            writer.call(*line.split())
+        for lines in ROUNDS:
+            for reader, line in readers:
+                reader.send(*line.split())
+            wait_for_blocked(writer, waiting_count)
+            for line in lines:
+                writer.call(*line.split())
+            seen += [[reader.receive() for reader, _ in readers], counts_of(writer)]
+        writer.call("XADD", "s", "9-1", "f", "v")
+        seen += [reader.call(*line.split()) for reader, line in readers if "-" in line]
+    return seen
+
+
+@pytest.mark.oracle
+def test_readers_of_one_key_get_what_redis_gives_them(headrace: Server, oracle: Server) -> None:
+    assert served(headrace) == served(oracle)
