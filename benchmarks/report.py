@@ -68,15 +68,13 @@ Shares are of the server's processor time, by `perf record`, in the compiled for
 - *XREAD COUNT 100, XRANGE COUNT 1000, XAUTOCLAIM COUNT 100*: the client again, which parses every element of a reply,
   with two threads in the first two. What is the most that it could show stands in the column *at most*. By processor
   time the server is several times better.
-- *XADD over 10,000 keys*: here it is slower. What adds to the chunk and the stream takes 21 %, and looking the key up
-  10 %: 4 % and 2 % where all goes to one key. The code is the same, but what it touches is in no cache: a stream is a
-  dozen objects (stream, log, chunk, three columns and their buffers, ..), each far from the others in memory. One block
-  of memory for a stream of one chunk would lift it.
-- *XADD of 1 KiB* is near its aim, and not above it on every day: copying a value from the socket into the request, the
-  entry, the chunk, the record and the file, and making room for it, takes 18 % (6 % with small values), and packing
-  every 64th chunk 7 %. Entries written straight into the chunk would lift it.
-- *100 blocked readers*: of the time until the last of them has its reply the client, in Python, is at work for nearly
-  four fifths, with either server. The servers take 0.85 to 1.04 ms of processor time (Redis: 0.79 to 0.90) for all.
+- *XADD over 10,000 keys* costs half as much again as to one key, with either server: what it touches is in no cache. A
+  stream's entries stand in two blocks of memory for that, and what an `XADD` changes of it side by side; a quarter of
+  the difference is looking up the key.
+- *XADD of 1 KiB*: copying a value from the socket into the request, the entry, the chunk, the record and the file, and
+  making room for it, takes 18 % (6 % with small values), and packing every 64th chunk 7 %.
+- *100 blocked readers* who asked for the same get the same bytes, made once, and the first have theirs while the others
+  are served. What is left is a `write` for each, and the client, in Python, which is at work for most of the time.
 - *Worst PING during a rewrite*: it works in slices of a millisecond (0.9 ms where Python is not compiled), between
   which clients have their turn. For the first nothing is copied but pending entries (0.3 ms); to switch to a new file
   at the start takes 1.4 ms, and to put the base in its place at the end 1.7 ms, which sync and rename. The row *worst
@@ -84,11 +82,11 @@ Shares are of the server's processor time, by `perf record`, in the compiled for
   time, and no less can be seen. Redis' own worst is its fork.
 - *10,000 connections*: each request comes alone, so that what a turn of the loop costs is paid for each: a call into
   uvloop and back, and two objects for the bytes, where Redis reads into a buffer it has.
-- *Reload*: 0.14 s of it is the start of the process, before a record is read, 0.2 s the 500,000 entries, which go into
-  chunks as bytes, and 0.4 s the 100,000 claims, one by one. CPython has half of it all. Redis puts each claim into its
-  place by time, which costs three times as much on a machine with slower caches: there Headrace was 13 times as fast.
-- *Growth*: XADD costs the same at 10 M entries as at 10 k. XREADGROUP and XACK cost some 40 % more at the largest size,
-  and as much more with Redis: what they touch is in no cache any more.
+- *Reload*: 0.14 s of it is the start of the process, before a record is read, 0.18 s the 500,000 entries, which go into
+  chunks as bytes, and 0.15 s the 100,000 claims, of which neighbours for one consumer are read in one go. Redis puts
+  each claim into its place by time, which costs three times as much on a machine with slower caches.
+- *Growth*: XADD costs the same at 10 M entries as at 10 k, XREADGROUP a tenth more. XACK costs a third more with a
+  million pending entries than with a thousand, and three quarters more with Redis: what it touches is in no cache.
 """
 
 YOURS = """\
