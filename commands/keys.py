@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from .numbers import parse_integer
+from .numbers import INT64_MAX, INT64_MIN, parse_integer
 from .table import NOT_KEY, KeySpec, Row
 
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
@@ -15,6 +16,9 @@ ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
 VARIABLE: Final = "variable_flags"
 """The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition."""
+
+LEADING_INTEGER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]{1,20})")
+"""Sign and digits; more of these than fit 64 bits say no more than twenty do."""
 
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 """Options of SET and DELEX that compare the value there is."""
@@ -35,11 +39,19 @@ def _positions(spec: KeySpec, argv: list[bytes]) -> range:
     if spec.keyword is not None:
         return _positions_after(spec.keyword, argv)
     if spec.count_at is not None:
-        count = parse_integer(argv[spec.count_at]) or 0
+        token = argv[spec.count_at]
+        count = _leading_integer(token) if spec.is_loose else parse_integer(token) or 0
         end = spec.first + count * spec.step
         return range(spec.first, end, spec.step) if count > 0 and end <= len(argv) else range(0)
     last = spec.last if spec.last >= 0 else len(argv) + spec.last
     return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
+
+
+def _leading_integer(token: bytes) -> int:
+    """What C's atoi makes of a word: the digits in front, in 64 bits, of which 32 are kept; 0 if there are none."""
+    match = LEADING_INTEGER.match(token)
+    number = 0 if match is None else max(min(int(match[1] + match[2]), INT64_MAX), INT64_MIN)
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _positions_after(keyword: bytes, argv: list[bytes]) -> range:
@@ -67,6 +79,8 @@ def access_names(spec: KeySpec) -> list[str]:
 
 def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
     """What this very request does with the keys of a spec."""
+    if spec.is_loose and spec.count_at is not None and parse_integer(argv[spec.count_at]) is None:
+        return []  # Redis has two ways to the keys of a script, of which the one that takes `01` says no more
     names = [name for name in access_names(spec) if name != "incomplete"]
     if VARIABLE not in names:
         return names

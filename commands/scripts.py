@@ -22,8 +22,8 @@ SCRIPTING: Final = ("scripting",)
 RUNS: Final = (
     Flag.NOSCRIPT | Flag.STALE | Flag.SKIP_MONITOR | Flag.NO_MANDATORY_KEYS | Flag.MOVABLEKEYS | Flag.SCRIPT_RUNNER
 )
-ANY_ACCESS: Final = (KeySpec(3, 0, 1, ("RW", "access", "update"), count_at=2),)
-READ_ACCESS: Final = (KeySpec(3, 0, 1, ("RO", "ACCESS"), count_at=2),)
+ANY_ACCESS: Final = (KeySpec(3, 0, 1, ("RW", "access", "update"), count_at=2, is_loose=True),)
+READ_ACCESS: Final = (KeySpec(3, 0, 1, ("RO", "ACCESS"), count_at=2, is_loose=True),)
 ALL_SHARDS: Final = "request_policy:all_shards"
 ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
 

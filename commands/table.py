@@ -66,7 +66,8 @@ class KeySpec:
 
     With `keyword` set (XREAD, XREADGROUP) the keys are the first half of what follows that word, searched
     from argument `start` on; first, last and step are then 0. With `count_at` set (MSETEX) the argument there tells how
-    many keys there are, from `first` on. `access` holds the key-spec flags COMMAND INFO prints.
+    many keys there are, from `first` on; with `is_loose` (EVAL) by the digits it begins with. `access` holds the
+    key-spec flags COMMAND INFO prints.
     """
 
     first: int
@@ -76,6 +77,7 @@ class KeySpec:
     keyword: bytes | None = None
     start: int = 0
     count_at: int | None = None
+    is_loose: bool = False
 
     @property
     def is_first_argument(self) -> bool:
