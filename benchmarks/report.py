@@ -68,9 +68,9 @@ Shares are of the server's processor time, by `perf record`, in the compiled for
 - *XREAD COUNT 100, XRANGE COUNT 1000, XAUTOCLAIM COUNT 100*: the client again, which parses every element of a reply,
   with two threads in the first two. What is the most that it could show stands in the column *at most*. By processor
   time the server is several times better.
-- *XADD over 10,000 keys* costs half as much again as to one key, with either server: what it touches is in no cache. A
-  stream's entries stand in two blocks of memory for that, and what an `XADD` changes of it side by side; a quarter of
-  the difference is looking up the key.
+- *XADD over 10,000 keys* costs a third to a half more than to one key, with either server: what it touches is in no
+  cache. A stream's entries stand in two blocks of memory for that, and what an `XADD` changes of it side by side; a
+  quarter of the difference is looking up the key.
 - *XADD of 1 KiB*: copying a value from the socket into the request, the entry, the chunk, the record and the file, and
   making room for it, takes 18 % (6 % with small values), and packing every 64th chunk 7 %.
 - *100 blocked readers* who asked for the same get the same bytes, made once, and the first have theirs while the others

@@ -79,8 +79,8 @@ class Context:
         self.unlogged_count = 0
         """Effects that were not recorded."""
         self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
-        """While waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask for the
-        same get the same bytes."""
+        """While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask
+        for the same get the same bytes."""
         self.loading = False
         """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
         self.stream_limits = StreamLimits()

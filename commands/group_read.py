@@ -16,9 +16,10 @@ from ..store.stream import Stream
 from .blocking import Blocked
 from .claim_log import ClaimLog, log_consumer, log_position
 from .context import Context
-from .group_read_new import HITS_OF_A_RUN, read_new
+from .group_read_new import read_new
 from .read_request import (
     BLOCK_ARGUMENT,
+    HITS_OF_A_READ,
     LIMIT_ARGUMENTS,
     LIMITS_ADDED,
     STREAMS_ARGUMENT,
@@ -126,7 +127,7 @@ class _Wait:
             idle.append((stream, consumer))
         for stream, consumer in idle:
             stream.used_ms = consumer.seen_ms = now_ms
-        db.hits += HITS_OF_A_RUN * len(idle)
+        db.hits += HITS_OF_A_READ * len(idle)
         return True
 
 

@@ -11,9 +11,8 @@ from typing import Final
 from ..store.ids import ID_MAX, id_after
 from .claim_log import log_delivery, log_position
 from .context import Context
+from .read_request import HITS_OF_A_READ
 
-HITS_OF_A_RUN: Final = 2
-"""Redis looks each key up twice: for its group, and to read."""
 DIGITS_MAX: Final = 10
 """Of a number that is taken as it is: far below every bound."""
 
@@ -42,7 +41,7 @@ def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
     ids, pieces = stream.log.read_with_ids(id_after(last_id), ID_MAX, count)
     if not ids:
         return None
-    db.hits += HITS_OF_A_RUN
+    db.hits += HITS_OF_A_READ
     stream.used_ms = now_ms
     stream.advance(group, ids)
     group.deliveries_count += len(ids)

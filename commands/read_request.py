@@ -12,6 +12,9 @@ from ..store.log import Piece
 from .numbers import INT64_MAX, integer, integer_or
 from .table import Argument
 
+HITS_OF_A_READ: Final = 2
+"""Of a key with something to read: Redis looks it up for its group or its last ID, and to read."""
+
 
 class ReadRequest:
     """The arguments of XREAD and XREADGROUP. Counts are -1 for "all"; times in ms."""

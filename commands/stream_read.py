@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
 
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, PairList, Reply
@@ -12,12 +11,17 @@ from ..store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ..store.stream import Stream
 from .blocking import Blocked
 from .context import Context
-from .read_request import BLOCK_ARGUMENT, LIMIT_ARGUMENTS, LIMITS_ADDED, STREAMS_ARGUMENT, ReplyBudget, parse_read
+from .read_request import (
+    BLOCK_ARGUMENT,
+    HITS_OF_A_READ,
+    LIMIT_ARGUMENTS,
+    LIMITS_ADDED,
+    STREAMS_ARGUMENT,
+    ReplyBudget,
+    parse_read,
+)
 from .stream import COUNT_ARGUMENT
 from .table import Flag, KeySpec, command
-
-HITS_OF_A_READ: Final = 2
-"""Redis looks a key up twice, if there is something to read."""
 
 
 @command(
@@ -57,7 +61,9 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
             budget.open_stream(key)
             _read_stream(stream, key, after, budget, 1 if only_last else budget.stream_count())
     if budget.streams:
-        return budget.streams if context.shared_reads is None else _share(context, argv, request.keys, budget.streams)
+        if context.shared_reads is None or len(request.keys) > 1:
+            return budget.streams
+        return _share(context, argv, request.keys[0], budget.streams)
     if request.block_ms is None or not context.may_block:
         return NULL_ARRAY
     again = list(argv)
@@ -67,17 +73,17 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     return Blocked(request.keys, again, request.deadline_ms(context.now_ms), sent=argv)
 
 
-def _share(context: Context, argv: list[bytes], keys: list[bytes], streams: PairList) -> Reply:
-    """Keep what may well be asked for again at once, by another who waited for it (benchmark row wake-up): the reply
-    about a single key, unless it is so long that it is made while it is sent."""
+def _share(context: Context, argv: list[bytes], key: bytes, streams: PairList) -> Reply:
+    """Keep what may well be asked for again at once, by another who waited for it (benchmark row wake-up), unless it is
+    so long that it is made while it is sent."""
     assert context.shared_reads is not None
     pieces: list[bytes] = []
     protocol = context.client.protocol
     ENCODERS[protocol](streams, pieces)
-    if len(keys) > 1 or not all(type(piece) is bytes for piece in pieces):
+    if not all(type(piece) is bytes for piece in pieces):
         return tuple(pieces)
     reply = (b"".join(pieces),)
-    context.shared_reads[protocol, tuple(argv)] = keys[0], reply
+    context.shared_reads[protocol, tuple(argv)] = key, reply
     return reply
 
 

@@ -73,22 +73,23 @@ class Serving:
             if not lines:
                 return
             for db_index, key in lines:
-                self._context.shared_reads = {}
-                try:
-                    self._serve_line(db_index, key, served)
-                finally:
-                    self._context.shared_reads = None
+                self._serve_line(db_index, key, served)
         logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
         """Run again who waits for a key. `served` are those whose replies have not been let go yet."""
         is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
-        for waiter in self.waiters.in_line(db_index, key):
-            if waiter.lines and self._run_again(waiter, is_stream=is_stream):
-                served.append(self._dispatcher.sessions[waiter.client.id])
-                if len(served) == SERVED_AT_ONCE:
-                    self._dispatcher.let_go(served)
-                    served.clear()
+        waiting = self.waiters.in_line(db_index, key)
+        self._context.shared_reads = {} if len(waiting) > 1 else None
+        try:
+            for waiter in waiting:
+                if waiter.lines and self._run_again(waiter, is_stream=is_stream):
+                    served.append(self._dispatcher.sessions[waiter.client.id])
+                    if len(served) == SERVED_AT_ONCE:
+                        self._dispatcher.let_go(served)
+                        served.clear()
+        finally:
+            self._context.shared_reads = None
 
     def _take_ready_lines(self) -> list[LineKey]:
         lines: list[LineKey] = []

@@ -1,6 +1,7 @@
 """One turn of the loop: requests are run, and their replies leave once the log has what they promise.
 
 run(session, requests)      one read's requests, through the dispatcher
+  -> let_go(sessions)       some leave sooner, while the dispatcher still serves others
   -> finish()               replies leave, after the log has what they promise
   -> arm_timer()            one loop timer for the earliest of all waits
 """

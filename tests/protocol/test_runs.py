@@ -59,24 +59,6 @@ def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
 
 
 @needs_frames
-@pytest.mark.parametrize(
-    "other",
-    [
-        add(b"3-0", key=b"t"), add(b"2-0"), add(b"1-9"), add(b"0-0"), add(b"*"), add(b"3-*"), add(b"3"), add(b"03-1"),
-        add(b"3-01"), add(b"3-"), add(b"-3"), add(b"3-1-1"), add(b"18446744073709551615-0"), add(b"3-0", name=b"Xadd"),
-        add(b"3-0", pairs=(b"NOMKSTREAM", b"*", b"f", b"v", b"w")), add(b"MAXLEN", pairs=(b"=", b"5", b"3-0", b"f")),
-        add(b"3-0", pairs=()), add(b"3-0", pairs=(b"f",)), pack_command((b"SET", b"s", b"3-0", b"f", b"v")),
-    ],
-)  # fmt: skip
-def test_anything_else_ends_a_run_and_comes_as_it_always_did(other: bytes) -> None:
-    run = add(b"1-0") + add(b"2-0")
-    (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
-    assert split(run + other) == [[ADDITIONS, b"s", run, b"2"], words]
-    assert split(other + run) == [words, [ADDITIONS, b"s", run, b"2"]]
-    assert split(other) == [words]
-
-
-@needs_frames
 def test_a_run_ends_before_a_record_that_is_not_all_there_or_not_plain() -> None:
     whole = add(b"1-0") + add(b"2-0")
     behind = add(b"3-0")
@@ -128,22 +110,33 @@ def test_neighbours_that_claim_for_one_consumer_are_one_run() -> None:
     assert split(b"".join(records)) == [[CLAIMS, b"s", b"".join(records), b"3"]]
 
 
+NO_ADDITION = [
+    add(b"3-0", key=b"t"), add(b"2-0"), add(b"1-9"), add(b"0-0"), add(b"*"), add(b"3-*"), add(b"3"), add(b"03-1"),
+    add(b"3-01"), add(b"3-"), add(b"-3"), add(b"3-1-1"), add(b"18446744073709551615-0"), add(b"3-0", name=b"Xadd"),
+    add(b"3-0", pairs=(b"NOMKSTREAM", b"*", b"f", b"v", b"w")), add(b"MAXLEN", pairs=(b"=", b"5", b"3-0", b"f")),
+    add(b"3-0", pairs=()), add(b"3-0", pairs=(b"f",)), pack_command((b"SET", b"s", b"3-0", b"f", b"v")),
+]  # fmt: skip
+NO_CLAIM = [
+    claim(b"3-0", key=b"t"), claim(b"3-0", group=b"h"), claim(b"3-0", consumer=b"d"), claim(b"3-0", idle=b"1"),
+    claim(b"3-0", time=b"07"), claim(b"3-0", time=b"-7"), claim(b"3-0", time=b"9" * 19), claim(b"3-0", count=b"x"),
+    claim(b"3-0", end=(b"JUSTID", b"LASTID")), claim(b"3-0", end=(b"FORCE", b"JUSTID", b"LASTID", b"1-1")),
+    claim(b"3-0", name=b"xclaim"), claim(), claim(b"3-0", b"IDLE"), claim(b"-"), claim(b""), add(b"3-0"),
+    claim(b"3-0").replace(b"TIME", b"IDLE"), claim(b"3-0").replace(b"$10\r\nRETRYCOUNT", b"$4\r\nTIME"),
+]  # fmt: skip
+
+
 @needs_frames
 @pytest.mark.parametrize(
-    "other",
+    ("mark", "run", "other"),
     [
-        claim(b"3-0", key=b"t"), claim(b"3-0", group=b"h"), claim(b"3-0", consumer=b"d"), claim(b"3-0", idle=b"1"),
-        claim(b"3-0", time=b"07"), claim(b"3-0", time=b"-7"), claim(b"3-0", time=b"9" * 19), claim(b"3-0", count=b"x"),
-        claim(b"3-0", end=(b"JUSTID", b"LASTID")), claim(b"3-0", end=(b"FORCE", b"JUSTID", b"LASTID", b"1-1")),
-        claim(b"3-0", name=b"xclaim"), claim(), claim(b"3-0", b"IDLE"), claim(b"-"), claim(b""), add(b"3-0"),
-        claim(b"3-0").replace(b"TIME", b"IDLE"), claim(b"3-0").replace(b"$10\r\nRETRYCOUNT", b"$4\r\nTIME"),
+        *((ADDITIONS, add(b"1-0") + add(b"2-0"), other) for other in NO_ADDITION),
+        *((CLAIMS, claim(b"1-0") + claim(b"2-0"), other) for other in NO_CLAIM),
     ],
-)  # fmt: skip
-def test_anything_else_ends_a_run_of_claims(other: bytes) -> None:
-    run = claim(b"1-0") + claim(b"2-0")
+)
+def test_anything_else_ends_a_run_and_comes_as_it_always_did(mark: bytes, run: bytes, other: bytes) -> None:
     (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
-    assert split(run + other) == [[CLAIMS, b"s", run, b"2"], words]
-    assert split(other + run) == [words, [CLAIMS, b"s", run, b"2"]]
+    assert split(run + other) == [[mark, b"s", run, b"2"], words]
+    assert split(other + run) == [words, [mark, b"s", run, b"2"]]
     assert split(other) == [words]
 
 
