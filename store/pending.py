@@ -21,11 +21,12 @@ from typing import Final
 from .ids import StreamID
 
 try:
-    from .pending_table import CONSUMER_SIZE, DELIVERY_SIZE, Consumer, Delivery, PendingSlots, PendingTable
+    from .pending_table import CONSUMER_SIZE, DELIVERY_SIZE, NEVER, Consumer, Delivery, PendingSlots, PendingTable
 except ImportError:  # no C compiler was at hand when this was installed
     from .plain_pending_table import (  # type: ignore[assignment]
         CONSUMER_SIZE,
         DELIVERY_SIZE,
+        NEVER,
         Consumer,
         Delivery,
         PendingSlots,
@@ -46,7 +47,6 @@ __all__ = [
 
 DELIVERY_COUNT_MAX: Final = 2**63 - 1
 """What XNACK FATAL sets; counts saturate here."""
-NEVER: Final = -1
 STALE_SLACK: Final = 64
 """The deliveries are cleaned up when more than half of them have no entries, and they are more than this."""
 LATE_COUNT_MAX: Final = 256

@@ -5,6 +5,7 @@ from .ids import StreamID
 
 CONSUMER_SIZE: int
 DELIVERY_SIZE: int
+NEVER: int
 
 @final
 class Consumer:

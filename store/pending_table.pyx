@@ -47,7 +47,7 @@ cdef enum:
     COUNT_SIZE = 32
     # Of a delivery count, likewise.
 
-NEVER = -1
+NEVER = -1  # active: a consumer that has got nothing yet
 
 cdef struct Run:
     # The slots of a delivery: those of the `length` from `first` on that say the number of this run. Of released

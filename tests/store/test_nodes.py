@@ -202,6 +202,14 @@ def test_neighbouring_nodes_keep_the_names_of_their_fields_once() -> None:
     assert (first.field_names, last.field_names) == ([b"f"], [b"other"])
 
 
+def test_a_node_has_the_field_names_of_its_first_entry_though_values_read_like_those_of_the_node_before() -> None:
+    stream = hundred(StreamLimits(node_entries_max=1))
+    add(stream, b"101-1", b"one", b"v", b"two", b"v")
+    add(stream, b"102-1", b"one", b"v", b"other", b"two")
+    stream.settle_nodes()
+    assert stream.nodes.nodes[-1].field_names == [b"one", b"other"]
+
+
 def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives() -> None:
     stream = hundred(StreamLimits(node_entries_max=10))
     stream.delete(make_id(1, 1))
