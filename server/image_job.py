@@ -50,6 +50,8 @@ class JobRunner:
     def __init__(self, server: Server, call_later: CallLater) -> None:
         self._server = server
         self.call_later = call_later
+        self.read_clock_s: Callable[[], float] = perf_counter
+        """How long a slice took."""
         self.executor: Executor | None = None
         """Made when it is needed."""
         self.job: Job | None = None
@@ -75,7 +77,7 @@ class JobRunner:
         """One slice of the job, and the date of the next."""
         job = self.job
         assert job is not None
-        started_s = perf_counter()
+        started_s = self.read_clock_s()
         try:
             is_complete = job.file.step()
             if is_complete:
@@ -94,7 +96,7 @@ class JobRunner:
         if is_complete:
             self._end()
             return
-        self._schedule(max(REST_S_MIN, REST_RATIO * (perf_counter() - started_s)))
+        self._schedule(max(REST_S_MIN, REST_RATIO * (self.read_clock_s() - started_s)))
 
     def _end(self) -> None:
         assert self.job is not None

@@ -21,7 +21,7 @@ EXPIRY_BUDGET_NS: Final = 25_000_000
 """Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile."""
 
 STREAM_COUNT_PER_TURN: Final = 1000
-"""Keys looked at in one turn for old idempotency pairs; they are hidden by their age anyway, this frees memory."""
+"""Keys looked at in one turn for old idempotency pairs. Until then a pair counts, however old, as in Redis."""
 
 BUSY_COMMANDS_COUNT: Final = 1000
 """Commands between two turns at which there is no time for what can wait."""

@@ -75,10 +75,10 @@ class Model:
     def add(self, value: bytes, now_ms: int, idempotent_id: bytes | None = None) -> int:
         """XADD key [IDMP p iid] * v value. The ID; an old one for a duplicate."""
         if idempotent_id is not None:
-            known = self.pairs.get(idempotent_id)
-            if known is not None and now_ms - (known >> SEQ_BITS) <= IDMP_DURATION_MS:
+            known = self.pairs.pop(idempotent_id, None)
+            if known is not None and now_ms <= self._doubted_until_ms(known):
+                self.pairs[idempotent_id] = known
                 return known
-            self.pairs.pop(idempotent_id, None)
         new_id = max(make_id(now_ms, 0), id_after(self.last_id))
         self.entries[new_id] = value
         self.ever.append(new_id)
@@ -90,13 +90,24 @@ class Model:
         return new_id
 
     def is_in_doubt(self, idempotent_id: bytes, now_ms: int) -> bool:
-        """Whether the window of this pair is over, and the server, which looks once a second, may not have noticed."""
+        """Whether the window of this pair is over, and the server, which looks once a second, may not have noticed; or
+        a restart may have lost it. Then it must be settled before `add`."""
         known = self.pairs.get(idempotent_id)
-        lost = self.doubtful.get(idempotent_id)
-        if known is None and lost is None:
-            return False
-        over_ms = ((known or lost or 0) >> SEQ_BITS) + IDMP_DURATION_MS
-        return (known is None or over_ms <= now_ms) and now_ms <= max(over_ms, self.started_ms) + IDMP_SLACK_MS
+        if known is None:
+            known = self.doubtful.get(idempotent_id)
+            return known is not None and now_ms <= self._doubted_until_ms(known)
+        return (known >> SEQ_BITS) + IDMP_DURATION_MS <= now_ms <= self._doubted_until_ms(known)
+
+    def _doubted_until_ms(self, entry_id: int) -> int:
+        return max((entry_id >> SEQ_BITS) + IDMP_DURATION_MS, self.started_ms) + IDMP_SLACK_MS
+
+    def settle(self, idempotent_id: bytes, entry_id: int | None) -> bool:
+        """The entry with which the server remembers a pair that is in doubt, None if it does not. Whether it may."""
+        known = self.pairs.pop(idempotent_id, None) or self.doubtful.get(idempotent_id)
+        self.doubtful.pop(idempotent_id, None)
+        if entry_id is not None:
+            self.pairs[idempotent_id] = entry_id
+        return entry_id in (None, known)
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
         """Serve whoever is blocked and gets something now, one after the other, the longest wait first."""

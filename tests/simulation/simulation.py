@@ -81,9 +81,7 @@ class Simulation:
         config.stream_idmp_duration = IDMP_DURATION_MS // 1000
         self.disk.on_boundary = self._pass_boundary
         self.server = server = SimulatedServer(config, self.clock, self.disk, self.fsyncs)
-        server._loop = self.loop  # type: ignore[assignment]
-        server.snapshots.runner.executor = self.writer  # type: ignore[assignment]
-        server.snapshots.runner.call_later = self.loop.call_later  # type: ignore[assignment]
+        server.move_with(self.loop, self.writer)
         server.load_now()
         self._cron_ms = self.clock()
         self._numbers = 0
@@ -301,7 +299,12 @@ class Simulation:
         key = self.rnd.choice(KEYS)
         model = self.models[key]
         if idempotent_id is not None and model.is_in_doubt(idempotent_id, self.clock()):
-            return
+            stream = self._stream(key)
+            assert stream is not None
+            known = stream.idempotence.find(b"p", idempotent_id)
+            if not model.settle(idempotent_id, known):
+                raise Violation(f"{idempotent_id!r} is remembered with {known}, {self._where()}")
+            self.counts["duplicates in doubt" if known else "forgotten in doubt"] += 1
         known_count = len(model.ever)
         value = b"v%d" % known_count
         option = b"IDMP p %b " % idempotent_id if idempotent_id else b""

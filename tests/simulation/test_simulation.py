@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -36,11 +37,24 @@ def test_every_entry_is_accounted_for_through_crashes(seed: int, counts: Counter
     counts.update(simulation.counts)
 
 
+def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = []
+    for step_s in (1e-7, 0.02):
+        monkeypatch.setattr("headrace.server.image_job.perf_counter", count(step=step_s).__next__)
+        for module in ("key_walks", "snapshots"):
+            monkeypatch.setattr(f"headrace.server.{module}.perf_counter_ns", count(step=int(step_s * 1e9)).__next__)
+        simulation = Simulation(1, b"everysec")
+        simulation.run(2)
+        assert simulation.counts["crashes within a rewrite"]
+        ends.append((simulation.counts, simulation.clock(), simulation.rnd.getstate()))
+    assert ends[0] == ends[1]
+
+
 def test_load_was_of_every_kind(counts: Counter[str]) -> None:
     if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
         pytest.skip("runs behind a load of some minutes")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
     wanted += ["read again", "claims as told"]
     if MINUTES >= 10 * RUNS_COUNT:  # these are too few for a short load to have one for sure
-        wanted += ["duplicates", "crashes within a rewrite"]
+        wanted += ["duplicates", "duplicates in doubt", "forgotten in doubt", "crashes within a rewrite"]
     assert all(counts[name] for name in wanted), counts

@@ -59,6 +59,13 @@ class SimulatedServer(Server):
         keeper.files, keeper.executor = disk, executor
         keeper.lock.acquire = lambda: None  # type: ignore[method-assign]
 
+    def move_with(self, loop: SteppingLoop, writer: SteppingExecutor) -> None:
+        """Nothing moves by itself, snapshots neither, and no slice of them takes any time."""
+        self._loop = loop  # type: ignore[assignment]
+        runner = self.snapshots.runner
+        runner.executor, runner.call_later = writer, loop.call_later  # type: ignore[assignment]
+        runner.read_clock_s = lambda: 0.0
+
 
 class Shadow:
     """A store that follows by replaying records."""
@@ -173,9 +180,7 @@ class World:
         self.server = SimulatedServer(
             new_config(self.policy, has_rdb_base=bool(self.seed % 2)), self.clock, self.disk, self.fsyncs
         )
-        self.server._loop = self.loop  # type: ignore[assignment]
-        self.server.snapshots.runner.executor = self.writer  # type: ignore[assignment]
-        self.server.snapshots.runner.call_later = self.loop.call_later  # type: ignore[assignment]
+        self.server.move_with(self.loop, self.writer)
         self.server.load_now()
         assert self.server.log is not None
         with loading(self.shadow.context) as replay:
