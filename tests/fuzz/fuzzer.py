@@ -16,6 +16,7 @@ import os
 import random
 import re
 import resource
+import signal
 import sys
 import time
 import tracemalloc
@@ -24,6 +25,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from fuzz import targets
@@ -40,6 +42,10 @@ RESERVED_FIXED = 16 << 20
 """Bytes that it may reserve and not touch, likewise."""
 REFUSED_FIXED = 512 << 20
 """What it asks for beyond so many bytes, likewise, it is not given: the machine has others to serve."""
+TIME_S_MAX = 5.0
+"""Processor time that one input may take. Some ask for much by few bytes, and watching branches makes it more."""
+HANG_S = 60
+"""After which libFuzzer ends what does not return to Python, where the time is looked at."""
 REPORT_INTERVAL_S = 5.0
 PROCESS = Path("/proc/self")
 LIBC = ctypes.CDLL(None)
@@ -102,10 +108,27 @@ def _give_back() -> None:
 
 def _run_noted(target: str, data: bytes) -> None:
     try:
-        TARGETS[target](data)
+        with _taking_at_most(TIME_S_MAX):
+            TARGETS[target](data)
     except BaseException as error:
         error.add_note(f"{target} on {data!r}")
         raise
+
+
+@contextmanager
+def _taking_at_most(seconds: float) -> Iterator[None]:
+    """More processor time than this is a finding, raised where it runs out."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Finding(f"took more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class Memory(NamedTuple):
@@ -201,6 +224,7 @@ def _fuzz_guided(target: str, seconds: float, seed: int) -> None:
         f"-max_total_time={int(seconds)}",
         f"-seed={seed}",
         f"-max_len={INPUT_SIZE_MAX}",
+        f"-timeout={HANG_S}",
         f"-artifact_prefix=fuzz-{target}-",
         "-print_final_stats=1",
     ]

@@ -216,6 +216,19 @@ def test_memory_taken_once_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     assert taken
 
 
+def spin(data: bytes) -> None:
+    while data:
+        data += data[:1]
+        data = data[1:]
+
+
+def test_input_that_never_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.fuzzer.TIME_S_MAX", 0.1)
+    monkeypatch.setitem(TARGETS, "resp", spin)
+    with pytest.raises(Finding, match=r"took more than 0\.1 s"):
+        run("resp", b"*1\r\n")
+
+
 def say_another_key(kept: Request) -> Request:
     return [kept[0], kept[1] + b"x", *kept[2:]]
 
