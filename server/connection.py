@@ -166,7 +166,9 @@ class Connection(Session):
     def _check_limits(self) -> None:
         """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
         reader = self.reader
-        if reader.dropped or self.client.transaction.queue_size > reader.query_buffer_size_max:
+        if reader.speaks_http:
+            self.server.limits.close_browser(self)
+        elif reader.dropped or self.client.transaction.queue_size > reader.query_buffer_size_max:
             self.server.stats.query_buffer_limit_disconnections += 1
             self.abort()
         elif reader.error is not None:

@@ -80,11 +80,22 @@ async def test_broken_frame_behind_a_blocked_read_waits_for_its_reply() -> None:
         assert rest.endswith(b"-ERR Protocol error: invalid multibulk length\r\n")
 
 
-async def test_cross_protocol_request_is_dropped_silently() -> None:
-    async with running_server() as running:
+async def test_cross_protocol_requests_are_dropped_silently_and_warned_of_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    async with running_server(clock=clock) as running:
+        for _ in range(3):
+            peer = await running.connect()
+            peer.writer.write(b"POST / HTTP/1.1\r\n")
+            await peer.expect_end()
+        assert running.server.stats.query_buffer_limit_disconnections == 0
+        assert caplog.text.count("Possible SECURITY ATTACK detected: 127.0.0.1:") == 1
+        clock.advance(60_000)
         peer = await running.connect()
-        peer.writer.write(b"POST / HTTP/1.1\r\n")
+        peer.writer.write(b"Host: localhost\r\n")
         await peer.expect_end()
+        assert caplog.text.count("Possible SECURITY ATTACK detected") == 2
 
 
 async def test_half_closed_peer_still_gets_its_replies() -> None:
