@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,16 @@ STOPPED_S = 0.3
 """How long SIGSTOP holds the server."""
 WATCHED_S = 40.0
 """From its last start on, so that its memory can be told to be flat: test_soak.WATCHES asks for 35 at least."""
+KINDS = ("kill -9", "SIGSTOP", "rewrites", "slow readers", "disconnects of all", "half requests")
+LONG_KEY = "long"
+LONG_COUNT = 20
+LONG_VALUE_SIZE = 512 * 1024
+"""The kernel takes some 4 MiB for a client that does not read: this is more by far than that and WAITING_SIZE_MIN."""
+RECEIVE_BUFFER_SIZE = 16 * 1024
+WAITING_SIZE_MIN = 1024 * 1024
+"""A slow reader is one for which the server itself keeps more output than this."""
+LOOKS_COUNT_MAX = 50
+LOOK_S = 0.1
 
 
 class Chaos:
@@ -28,34 +39,35 @@ class Chaos:
         self.server = server
         self._rnd = random.Random(seed)
         self._stopping = stopping
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter(dict.fromkeys(KINDS, 0))
+        """How often each kind of harm was done."""
         self.resident: list[tuple[float, float]] = []
         """(seconds since the last start, resident MiB), as long as the server is not killed any more."""
         self._started = time.monotonic()
-        self._slow: list[Wire] = []
+        self._long_reply = b""
 
     def run(self, seconds: float) -> None:
-        """Harm for so long. For the first third of it the server is killed as well; then its memory is watched."""
-        harms = [self.stop_and_continue, self.rewrite, self.read_slowly, self.kill_clients, self.send_half, self.kill]
-        weights = [3, 3, 3, 2, 3, 2]
+        """Harm for so long, in rounds: each kind once. Rounds that begin in the first third of it kill the server as
+        well; then its memory is watched."""
+        harms = [self.stop_and_continue, self.rewrite, self.read_slowly, self.kill_clients, self.send_half]
+        self._add_long_stream()
         start = time.monotonic()
-        self.kill()
         while (spent_s := time.monotonic() - start) < seconds or self._must_watch_on(seconds):
-            is_killing = spent_s < seconds / 3
-            self._rnd.choices(harms, weights if is_killing else [*weights[:-1], 0])[0]()
-            self._stopping.wait(self._rnd.choice(PAUSES_S))
-            self.weigh()
-        self.calm()
+            harms_now = [*harms, self.kill] if spent_s < seconds / 3 else harms
+            for harm in self._rnd.sample(harms_now, len(harms_now)):
+                harm()
+                self._stopping.wait(self._rnd.choice(PAUSES_S))
+                self.weigh()
 
     def _must_watch_on(self, seconds: float) -> bool:
         """A run of a minute goes on until it can tell a leak, however late the last start was."""
         return seconds >= 60 and time.monotonic() - self._started < WATCHED_S
 
-    def calm(self) -> None:
-        """Let go of the slow readers."""
-        for wire in self._slow:
-            wire.close()
-        self._slow.clear()
+    def _add_long_stream(self) -> None:
+        with self.server.connect() as wire:
+            for _ in range(LONG_COUNT):
+                wire.call("XADD", LONG_KEY, "*", "v", "x" * LONG_VALUE_SIZE)
+            self._long_reply = wire.call("XRANGE", LONG_KEY, "-", "+")
 
     def weigh(self) -> None:
         """Note the resident memory, without what only waits to be collected: closed connections, say."""
@@ -81,24 +93,39 @@ class Chaos:
     def rewrite(self) -> None:
         """BGREWRITEAOF in the middle of it."""
         with contextlib.suppress(OSError), self.server.connect() as wire:
-            wire.call("BGREWRITEAOF")
-            self.counts["rewrites"] += 1
+            if wire.call("BGREWRITEAOF").startswith(b"+"):
+                self.counts["rewrites"] += 1
 
     def read_slowly(self) -> None:
-        """A client asks for much and reads nothing."""
-        if len(self._slow) > 5:
-            self.calm()
-        with contextlib.suppress(OSError):
-            wire = Wire(self.server.port, timeout_s=2)
-            self._slow.append(wire)
-            wire.send_bytes(encode(["XRANGE", "jobs", "-", "+"]) * 50)
+        """A client asks for much and reads nothing; then, by turns, it reads on, is disconnected, or goes."""
+        with self.server.connect() as wire, self.server.connect() as other:
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_SIZE)
+            client_id = wire.ask("CLIENT", "ID")
+            wire.send_bytes(encode(["XRANGE", LONG_KEY, "-", "+"]) * 2)
+            if not self._is_output_waiting(other, client_id):
+                return
+            self._stopping.wait(self._rnd.choice(PAUSES_S))
+            turn = self.counts["slow readers"] % 3
             self.counts["slow readers"] += 1
+            if turn == 0 and not (wire.receive() == wire.receive() == self._long_reply):
+                raise AssertionError("a slow reader was sent something else")
+            if turn == 1:
+                self.kill_clients()
+
+    def _is_output_waiting(self, wire: Wire, client_id: int) -> bool:
+        """Whether the server comes to keep much output for a client."""
+        for _ in range(LOOKS_COUNT_MAX):
+            line = wire.ask("CLIENT", "LIST", "ID", client_id)
+            if int(dict(word.split(b"=", 1) for word in line.split())[b"omem"]) > WAITING_SIZE_MIN:
+                return True
+            self._stopping.wait(LOOK_S)
+        return False
 
     def kill_clients(self) -> None:
         """Every connection is closed."""
         with contextlib.suppress(OSError), self.server.connect() as wire:
-            wire.call("CLIENT", "KILL", "TYPE", "normal")
-            self.counts["disconnects of all"] += 1
+            if wire.ask("CLIENT", "KILL", "TYPE", "normal") > 0:
+                self.counts["disconnects of all"] += 1
 
     def send_half(self) -> None:
         """A request breaks off; the connection with it."""

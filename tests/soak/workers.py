@@ -76,6 +76,12 @@ def _value(raw: bytes, arguments: tuple[Argument, ...]) -> Any:
     return reply
 
 
+def note(values: dict[bytes, bytes], entry_id: bytes, value: bytes) -> None:
+    """Note the value of an ID. Raises AssertionError if the ID has another one."""
+    if values.setdefault(entry_id, value) != value:
+        raise AssertionError(f"{entry_id!r} has two values: {values[entry_id]!r} and {value!r}")
+
+
 class Producer(Worker):
     """Adds numbered entries."""
 
@@ -92,7 +98,7 @@ class Producer(Worker):
         for value in values:
             wire.send("XADD", KEY, "*", "v", value)
         for value in values:
-            self.answered[_value(wire.receive(), ("XADD", value))] = value
+            note(self.answered, _value(wire.receive(), ("XADD", value)), value)
         self._stopping.wait(0.002)
 
 
@@ -117,7 +123,7 @@ class Consumer(Worker):
             reply = ask(wire, *read)
             entries = reply[0][1] if reply else []
         for entry_id, fields in entries:
-            self.delivered[entry_id] = fields[1]
+            note(self.delivered, entry_id, fields[1])
         ids = [entry_id for entry_id, _ in entries if self.rnd.random() < 0.95]
         if not ids:
             return
