@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import count
 from pathlib import Path
 
@@ -97,30 +98,40 @@ def test_report_without_monitoring_says_how_to_begin() -> None:
 
 
 def take_time(wire: Wire, pairs: int) -> None:
-    """Run a command that has enough to do for ten milliseconds and more: all letters of one text beside all of
-    another."""
+    """Run a command that has enough to do for many milliseconds: all letters of one text beside all of another."""
     wire.call("MSET", "one", "ab" * pairs, "other", "ba" * pairs)
     assert wire.ask("LCS", "one", "other", "LEN") == 2 * pairs - 1
+
+
+def latest(wire: Wire) -> dict[bytes, list[int]]:
+    """LATENCY LATEST by event: on a machine that stalls there may be others than the one that is waited for."""
+    return {event: numbers for event, *numbers in wire.ask("LATENCY", "LATEST")}
 
 
 def test_commands_are_kept_by_their_kind(server: Server) -> None:
     with server.connect() as wire:
         wire.call("LATENCY", "RESET")
-        wire.call("CONFIG", "SET", "latency-monitor-threshold", "8")
+        began_s = time.monotonic()
+        wire.call("CONFIG", "SET", "latency-monitor-threshold", "1")
         take_time(wire, LETTER_PAIRS_OF_HEADRACE if server.is_headrace else LETTER_PAIRS)
-        ((event, time_s, last_ms, longest_ms),) = wire.ask("LATENCY", "LATEST")
-        assert (event, last_ms) == (b"command", longest_ms)
-        assert 8 <= longest_ms < 5000
-        assert wire.ask("LATENCY", "HISTORY", "command") == [[time_s, last_ms]]
-        assert b"1. command: 1 latency spikes (average " in wire.ask("LATENCY", "DOCTOR")
-        drawn = wire.ask("LATENCY", "GRAPH", "command")
-        pattern = rb"command - high (\d+) ms, low \1 ms \(all time high \1 ms\)\n-{80}\n \n \n \n_\n \n\d\ns\n"
-        assert re.fullmatch(pattern, drawn), drawn
+        wire.call("CONFIG", "SET", "latency-monitor-threshold", "0")
+        spent_ms = (time.monotonic() - began_s) * 1000
+        last_s, last_ms, longest_ms = latest(wire)[b"command"]
+        assert 1 <= longest_ms <= spent_ms
+        samples = wire.ask("LATENCY", "HISTORY", "command")
+        assert samples[-1] == [last_s, last_ms]
+        assert max(duration_ms for _, duration_ms in samples) == longest_ms
+        assert b". command: %d latency spikes (average " % len(samples) in wire.ask("LATENCY", "DOCTOR")
+        history = History()
+        for sample in samples:
+            history.add(*sample)
+        asked_s = int(time.time())
+        drawn = wire.ask("LATENCY", "GRAPH", "command").decode()
+        assert drawn in [graph("command", history, now_s) for now_s in range(asked_s, int(time.time()) + 1)]
         assert wire.ask("LATENCY", "HISTORY", "nosuch") == []
         assert wire.call("LATENCY", "GRAPH", "nosuch") == b"-ERR No samples available for event 'nosuch'\r\n"
         assert wire.ask("LATENCY", "RESET", "nosuch", "command") == 1
-        assert wire.ask("LATENCY", "LATEST") == []
-        wire.call("CONFIG", "SET", "latency-monitor-threshold", "0")
+        assert b"command" not in latest(wire)
 
 
 def test_histograms_name_commands_as_redis_does(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from contextlib import ExitStack
 
@@ -22,12 +23,15 @@ READERS = (
     *[(2, "XREAD MAXSIZE 40 BLOCK 0 STREAMS s $")] * 2,
 )
 """Protocol and request of each reader."""
+NEWS_READERS_COUNT = sum("$" in line or ">" in line for _, line in READERS)
+"""Those that name no ID: they wait in every round, the others in the first alone."""
 ROUNDS = (
-    ("MULTI", "XADD s 5-1 f v", "XADD s 5-2 f w", "EXEC"),
-    ("XADD s 6-1 f v",),
-    ("MULTI", "XADD s 7-1 f v", "XDEL s 7-1", "XADD s 7-2 f v", "EXEC"),
-    ("MULTI", "XADD t 8-1 f v", "XADD s 8-1 f v", "EXEC"),
+    (len(READERS), ("MULTI", "XADD s 5-1 f v", "XADD s 5-2 f w", "EXEC")),
+    (NEWS_READERS_COUNT, ("XADD s 6-1 f v",)),
+    (NEWS_READERS_COUNT, ("MULTI", "XADD s 7-1 f v", "XDEL s 7-1", "XADD s 7-2 f v", "EXEC")),
+    (NEWS_READERS_COUNT, ("MULTI", "XADD t 8-1 f v", "XADD s 8-1 f v", "EXEC")),
 )
+"""How many wait, and what comes then."""
 
 
 def counts_of(wire: Wire) -> dict[bytes, bytes]:
@@ -38,32 +42,35 @@ def counts_of(wire: Wire) -> dict[bytes, bytes]:
     return found | {name: value.split(b",")[0] for name, value in fields.items() if name.startswith(b"cmdstat_xread")}
 
 
-def wait_for_blocked(wire: Wire, count: int) -> None:
-    """Until so many clients wait, at least."""
+def wait_for_readers(wire: Wire, readers: list[Wire], waiting_count: int) -> None:
+    """Until so many wait, and all others have their reply."""
     deadline_s = time.monotonic() + REPLY_TIMEOUT_S
-    while sum(b"flags=b" in line for line in wire.ask("CLIENT", "LIST").split(b"\n")) < count:
+    blocked = b"\r\nblocked_clients:%d\r\n" % waiting_count
+    answered_count = len(readers) - waiting_count
+    sockets = [reader.socket for reader in readers]
+    while blocked not in wire.ask("INFO", "clients") or len(select.select(sockets, [], [], 0)[0]) != answered_count:
         assert time.monotonic() < deadline_s
 
 
 def served(server: Server) -> list[object]:
-    """What the readers get, round by round, and what is counted. Those that name an ID need not wait in each round."""
+    """What the readers get, round by round, and what is counted."""
     seen: list[object] = []
-    waiting_count = sum("$" in line or ">" in line for _, line in READERS)
     with ExitStack() as stack:
         writer = stack.enter_context(server.connect())
-        readers = [(stack.enter_context(server.connect(protocol)), line) for protocol, line in READERS]
+        readers = [stack.enter_context(server.connect(protocol)) for protocol, _ in READERS]
         for line in ("XADD s 3-1 f v", "XGROUP CREATE s g $", "CONFIG RESETSTAT"):
             writer.call(*line.split())
-        for lines in ROUNDS:
-            for reader, line in readers:
+        for waiting_count, lines in ROUNDS:
+            for reader, (_, line) in zip(readers, READERS, strict=True):
                 reader.send(*line.split())
-            wait_for_blocked(writer, waiting_count)
+            wait_for_readers(writer, readers, waiting_count)
             for line in lines:
                 writer.call(*line.split())
-            seen += [[reader.receive() for reader, _ in readers], counts_of(writer)]
+            seen += [[reader.receive() for reader in readers], counts_of(writer)]
         writer.call("XADD", "s", "9-1", "f", "v")
         # What `$` stood for in the last round: nothing is left of what was given then.
-        seen += [reader.call(*line.replace("$", "7-2").split()) for reader, line in readers]
+        last = [line.replace("$", "7-2") for _, line in READERS]
+        seen += [reader.call(*line.split()) for reader, line in zip(readers, last, strict=True)]
     return seen
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from itertools import groupby, zip_longest
+from typing import TypeVar
 
 from compat.differences import REMOVALS, SENT_ALONE, TREE_SHAPE, is_known_difference
 from differential.attribution import Argv, Attribution, comparable
@@ -33,8 +35,11 @@ PATTERN_MESSAGE = re.compile(rb"[*>]4\r\n\$8\r\npmessage\r\n")
 ENDS_OF_TRANSACTIONS = (b"EXEC", b"DISCARD", b"RESET")
 
 
+Answer = TypeVar("Answer")
+
+
 class Mismatch(AssertionError):
-    """The servers do not agree."""
+    """The servers do not agree, or one does not answer any more."""
 
 
 class Duel:
@@ -49,9 +54,6 @@ class Duel:
 
     def begin(self) -> None:
         """Empty servers and fresh clients."""
-        for side in (self.headrace, self.redis):
-            side.begin(self._waiting)
-        self._waiting = set(CLIENTS)
         self._attributions = {name: Attribution() for name in CLIENTS}
         self._sent: list[tuple[str, list[Argv]]] = []
         """The batches, with their clients."""
@@ -60,6 +62,8 @@ class Duel:
         self._queuing: set[str] = set()
         self._has_removed = False
         """Entries may have gone."""
+        self._both(lambda side: side.begin(self._waiting))
+        self._waiting = set(CLIENTS)
 
     def step(self, client: str, request: Request) -> None:
         """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""
@@ -96,17 +100,27 @@ class Duel:
         if not self._batch:
             return
         batch, self._batch = self._batch, []
-        for side in (self.headrace, self.redis):
-            sent = side.send(self._speaker, batch)
+        _, sent = self._both(lambda side: side.send(self._speaker, batch))
         self._sent.append((self._speaker, sent))
         self._attributions[self._speaker].sent(sent)
-        ours, theirs = self.headrace.settle(), self.redis.settle()
+        ours, theirs = self._both(lambda side: side.settle())
         deadline = time.monotonic() + self.patience_s
         while _counts(ours) != _counts(theirs) and time.monotonic() < deadline:
-            _join(ours, self.headrace.settle())
-            _join(theirs, self.redis.settle())
+            our_rest, their_rest = self._both(lambda side: side.settle())
+            _join(ours, our_rest)
+            _join(theirs, their_rest)
         for name in CLIENTS:
             self._compare(name, ours.get(name, []), theirs.get(name, []))
+
+    def _both(self, ask: Callable[[Side], Answer]) -> list[Answer]:
+        """What each server has to say. One that ends, hangs or talks no RESP is started again. Raises Mismatch."""
+        answers = []
+        for side in (self.headrace, self.redis):
+            try:
+                answers.append(ask(side))
+            except (OSError, ValueError, AssertionError) as error:
+                raise Mismatch(f"{error!r}; {side.restart()}\n\n{self._as_script()}") from error
+        return answers
 
     def _compare(self, client: str, ours: list[bytes], theirs: list[bytes]) -> None:
         attribution = self._attributions[client]
@@ -134,7 +148,7 @@ class Duel:
 
     def _compare_states(self) -> None:
         for (ours_asked, ours), (theirs_asked, theirs) in zip_longest(
-            self.headrace.state(), self.redis.state(), fillvalue=([b"(nothing)"], b"+(nothing)\r\n")
+            *self._both(lambda side: side.state()), fillvalue=([b"(nothing)"], b"+(nothing)\r\n")
         ):
             if ours_asked != theirs_asked:
                 self._fail("keys at the end", quote(ours_asked).encode(), quote(theirs_asked).encode())

@@ -11,10 +11,14 @@ from differential.duel import IMPATIENCE_S, Duel, Mismatch
 from differential.openings import Step
 from differential.values import ClientId
 
+HANG_S = 3.0
+"""A server that does not answer for so long hangs here too: each attempt that it spoils waits for it."""
+
 
 def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:
     """The mismatch of the smallest sequence found; None if the whole one does not fail any more."""
     duel.patience_s = IMPATIENCE_S
+    duel.headrace.limit_s = duel.redis.limit_s = HANG_S
     found = failure_of(duel, steps)
     if found is None:
         return None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import select
+import subprocess
 
 from differential.values import CLIENTS, LOADED_SCRIPT, WORDS, ClientId, Dump, Duration, Payload, Token
 from support.replies import Incomplete, Node, frame_end, parse
 from support.servers import Server
-from support.wire import RECEIVE_SIZE, encode
+from support.wire import RECEIVE_SIZE, REPLY_TIMEOUT_S, encode
 
 RESP3_CLIENTS = ("b",)
 CLOSED = b"(closed)\r\n"
@@ -22,6 +23,10 @@ SYNC = b"--sync--"
 DATABASES = (0, 1, 2, 15)
 """Those that requests name: their keys are compared at the end."""
 GROUPS = (b"g", b"h")
+ENDING_S = 0.2
+"""A process that closes its connections ends within so long."""
+LOG_SHOWN = 3000
+"""Characters of what a process that is replaced wrote last."""
 SET_UP = [
     [b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"],  # else DBSIZE depends on how long ago a key has ended
     [b"ACL", b"DELUSER", b"alice", *(word for word in WORDS if isinstance(word, bytes))],
@@ -94,6 +99,10 @@ class Side:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.control = server.connect()
+        self.limit_s = REPLY_TIMEOUT_S
+        """A server that does not answer for so long hangs."""
+        self._log_size = server.log_path.stat().st_size
+        """How much the log held when the process had begun."""
         self.clients: dict[str, Connection] = {}
         self.payloads: list[bytes] = []
         self._durations_count = 0
@@ -106,8 +115,24 @@ class Side:
             self._disconnect(name)
         self.control.close()
 
+    def restart(self) -> str:
+        """Start the server anew, without clients. Says what the old process was found like, and what it wrote last."""
+        self.close()
+        process = self.server.process
+        assert process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
+        found = "is still there" if process.returncode is None else f"has ended with {process.returncode}"
+        log = self.server.log_path.read_bytes()[self._log_size :].decode("utf-8", "replace")
+        self.server.kill()
+        self.server.start()
+        self.control = self.server.connect()
+        self._log_size = self.server.log_path.stat().st_size
+        return f"the process of {self.server.name} {found}\n{log[-LOG_SHOWN:]}".rstrip()
+
     def begin(self, waiting: set[str]) -> None:
         """An empty server, and clients as new; those that may still be waiting for something are replaced."""
+        self.control.socket.settimeout(self.limit_s)
         self._durations_count = 0
         for name in CLIENTS:
             if name in self.clients and (name in waiting or not self.clients[name].renew()):

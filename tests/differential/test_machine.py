@@ -10,6 +10,7 @@ A failure is shrunk and printed as a script for redis-cli.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,42 @@ def test_a_reply_that_is_not_quite_the_same_is_found(duel: Duel, request_: Reque
     with pytest.raises(Mismatch):
         duel.play(steps)
     assert old in seen[-1]
+
+
+@pytest.mark.oracle
+def test_shape_of_a_tree_of_generated_ids_is_not_compared(duel: Duel) -> None:
+    """It depends on which of them share a millisecond."""
+    lines = ("CONFIG SET stream-node-max-entries 1", "XADD s * f v", "XADD s * f v", "XINFO STREAM s")
+    steps: list[Step] = [("a", tuple(line.encode().split())) for line in lines]
+    seen = bend_last_reply(duel, len(steps), b"radix-tree-nodes\r\n:", b"radix-tree-nodes\r\n:1")
+    duel.play(steps)
+    assert b"radix-tree-keys\r\n:2\r\n" in seen[-1]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("harm", "told"), [(signal.SIGKILL, "headrace has ended with -9"), (signal.SIGSTOP, "headrace is still there")]
+)
+def test_a_server_that_ends_or_hangs_is_named_with_the_smallest_sequence(
+    duel: Duel, harm: signal.Signals, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = duel.headrace.send
+
+    def send_and_harm(client: str, requests: list[Request]) -> list[list[bytes]]:
+        sent = send(client, requests)
+        if any(request[0] == b"ECHO" for request in sent):
+            pid = duel.headrace.server.pid
+            os.kill(pid, harm)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        return sent
+
+    monkeypatch.setattr(duel.headrace, "send", send_and_harm)
+    monkeypatch.setattr("differential.shrinking.HANG_S", 1.0)
+    smallest = shrink(duel, [("a", (b"ECHO", b"x")), ("c", (b"XLEN", b"s"))])
+    assert told in str(smallest)
+    assert str(smallest).endswith("\n:client a\nECHO")
+    monkeypatch.undo()
+    duel.play(LONG_IDLE)
 
 
 @pytest.mark.oracle

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import resource
 import socket
+import termios
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +22,8 @@ PASSWORD = "correct-horse-battery-staple"
 GUESS = "a-wrong-guess-nobody-may-read"
 DEADLINE_S = 30.0
 CROWD_COUNT = 10_000
+STRANGERS_COUNT = 500
+"""How many are weighed that have not logged in."""
 CONNECTION_KIB_MAX = 8.0
 """Resident memory that a connection may take, at rest or within a request: some 5 KiB, beside the kernel's."""
 TCP_REPAIR = 19
@@ -71,6 +75,12 @@ def wait_for_input(wire: Wire, size: int) -> None:
         assert time.monotonic() < deadline
 
 
+def wait_until_acknowledged(wire: Wire) -> None:
+    """Until nothing is on the way any more: what reaches nobody is answered by a RST, which tells the server."""
+    while any(fcntl.ioctl(wire.socket, termios.TIOCOUTQ, bytes(4))):
+        continue
+
+
 @pytest.mark.parametrize("request_bytes", [b"POST / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: victim\r\n\r\n"])
 def test_browser_is_cut_off_before_it_can_name_a_command(server: Server, request_bytes: bytes) -> None:
     with server.connect() as wire:
@@ -107,35 +117,63 @@ def test_half_open_connections_are_answered_and_let_go(headrace: Server) -> None
         wait_for_clients(control, before)
 
 
-@pytest.mark.parametrize("options", [("--tcp-keepalive", "1"), ("--tcp-keepalive", "0", "--timeout", "1")])
+@pytest.mark.parametrize(("keepalive_s", "timeout_s"), [(1, 0), (0, 1)])
 def test_peer_that_is_gone_without_a_word_is_let_go(
-    options: tuple[str, ...], start_server: Callable[..., Server]
+    keepalive_s: int, timeout_s: int, start_server: Callable[..., Server]
 ) -> None:
     """Its machine lost power, say: no FIN, no RST. A probe finds nobody there, or it is idle for too long."""
-    server = start_server("headrace", *options)
-    with server.connect() as control:
-        for data in (b"PING\r\n", b"*2\r\n$4\r\nECHO\r\n$100\r\nbegun"):
+    server = start_server("headrace", "--tcp-keepalive", str(keepalive_s))
+    with server.connect(3) as control:
+        control.call("SUBSCRIBE", "x")  # who listens is never idle
+        for data in (b"\r\n", b"*2\r\n$4\r\nECHO\r\n$100\r\nbegun"):
             wire = server.connect()
+            began_s = time.monotonic()
+            assert wire.call("PING") == b"+PONG\r\n"
             wire.send_bytes(data)
-            wait_for_clients(control, 2)
+            wait_until_acknowledged(wire)
             try:
                 wire.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
             except PermissionError:
                 wire.close()
                 pytest.skip("a connection can be broken off silently with CAP_NET_ADMIN only")
             wire.close()
-            assert field(control, "clients", "connected_clients") == 2
+            is_there = field(control, "clients", "connected_clients") == 2
+            may_be_probed = keepalive_s and time.monotonic() - began_s > 0.9 * keepalive_s
+            assert is_there or may_be_probed
+            control.call("CONFIG", "SET", "timeout", timeout_s)
             wait_for_clients(control, 1)
+            control.call("CONFIG", "SET", "timeout", 0)
 
 
-def test_strangers_that_hang_in_the_middle_keep_little_memory(guarded: Server) -> None:
+@pytest.mark.parametrize(
+    ("begun", "error"),
+    [
+        (b"*2\r\n$4\r\nAUTH\r\n$1000000\r\n", b"unauthenticated bulk length"),
+        (b"*1000\r\n", b"unauthenticated multibulk length"),
+    ],
+)
+def test_stranger_that_announces_much_is_cut_off(begun: bytes, error: bytes, guarded: Server) -> None:
     """Before login a request is short; a connection that announces more is closed at once."""
     with guarded.connect() as wire:
-        wire.send_bytes(b"*2\r\n$4\r\nAUTH\r\n$1000000\r\n")
-        assert b"unauthenticated bulk length" in wire.wait_for_close()
-    with guarded.connect() as wire:
-        wire.send_bytes(b"*1000\r\n")
-        assert b"unauthenticated multibulk length" in wire.wait_for_close()
+        wire.send_bytes(begun)
+        assert error in wire.wait_for_close()
+
+
+@pytest.mark.parametrize("begun", [b"*10\r\n$16384\r\nbegun", b"*2\r\n$4\r\nAUTH\r\n$16384\r\nbegun"])
+def test_strangers_that_hang_in_the_middle_keep_little_memory(begun: bytes, guarded: Server) -> None:
+    """They have announced as much as anybody may before login; nothing is kept ready for it."""
+    with logged_in(guarded) as wire:
+        input_size = field(wire, "stats", "total_net_input_bytes")
+        resident_before = resident_mib(guarded.pid)
+        with contextlib.ExitStack() as stack:
+            for _ in range(STRANGERS_COUNT):
+                stack.enter_context(guarded.connect()).send_bytes(begun)
+            wait_for_clients(wire, STRANGERS_COUNT + 1)
+            wait_for_input(wire, input_size + STRANGERS_COUNT * len(begun))
+            each_kib = (resident_mib(guarded.pid) - resident_before) * 1024 / STRANGERS_COUNT
+            print(f"\n{each_kib:.1f} KiB each")
+            assert each_kib <= CONNECTION_KIB_MAX
+        wait_for_clients(wire, 1)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ A `#` line starts a dialogue on an emptied server. Every other line is one step:
     @ name value      CONFIG SET
     a> command        the command on connection `a`; a name that ends in 3 (`b3`) speaks RESP3
     a~ command        the same, but the lines of what it brings are compared in any order
-    a= command        the same, waited for: the reply takes some time
+    a= command        the same, waited for: the reply takes some time, or after CLIENT REPLY OFF until something comes
+                      unasked
     a.                connection `a` is closed
     ms 20             that much time passes on the server's clock
 
