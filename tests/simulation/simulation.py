@@ -70,7 +70,7 @@ class Simulation:
         self._start()
         with self.loop.running():
             for key, group in product(KEYS, GROUPS):
-                assert self._call(self.producer, b"XGROUP CREATE %b %b 0 MKSTREAM" % (key, group)) == b"OK"
+                assert self._call(self.producer, b"XGROUP CREATE %b %b 0 MKSTREAM" % (key, group)) == [b"OK"]
 
     # -- lives of the server ---------------------------------------------------------------------
 
@@ -223,8 +223,8 @@ class Simulation:
 
     def _actions(self) -> list[Callable[[], None]]:
         ready = [name for name, peer in self.consumers.items() if name not in self.waiting]
-        actions: list[Callable[[], None]] = [self._add] * 6 + [self._add_idempotent, self._delete, self._trim]
-        actions += [self._delete_all, self._set_string, self._get_string, self._rewrite]
+        actions: list[Callable[[], None]] = [self._add] * 5 + [self._add_together, self._add_idempotent]
+        actions += [self._delete, self._trim, self._delete_all, self._set_string, self._get_string, self._rewrite]
         if ready:
             consumer = self.rnd.choice(ready)
             of_consumers: list[Callable[[bytes], None]] = [
@@ -268,16 +268,16 @@ class Simulation:
 
     # -- what clients do -------------------------------------------------------------------------
 
-    def _call(self, peer: Peer, line: bytes) -> Any:
-        """The reply as plain values; it must have come. The model is already where it tells of."""
+    def _call(self, peer: Peer, *lines: bytes) -> list[Any]:
+        """The replies as plain values; they must have come. The model is already where they tell of."""
         if peer not in self._promised:
             self._promise(peer)
-        peer.ask(line.decode())
+        peer.ask(*(line.decode() for line in lines))
         self.loop.run()
         replies = self._take(peer)
-        if len(replies) != 1:
-            raise Violation(f"{line!r} got {replies}, {self._where()}")
-        return replies[0]
+        if len(replies) != len(lines):
+            raise Violation(f"{lines} got {replies}, {self._where()}")
+        return replies
 
     def _take(self, peer: Peer) -> list[Any]:
         replies = []
@@ -288,9 +288,12 @@ class Simulation:
         return replies
 
     def _expect(self, peer: Peer, line: bytes, expected: Any) -> None:
-        reply = self._call(peer, line)
-        if reply != expected:
-            raise Violation(f"{line!r} got {reply}, not {expected}, {self._where()}")
+        self._expect_all(peer, [line], [expected])
+
+    def _expect_all(self, peer: Peer, lines: list[bytes], expected: list[Any]) -> None:
+        replies = self._call(peer, *lines)
+        if replies != expected:
+            raise Violation(f"{lines} got {replies}, not {expected}, {self._where()}")
 
     def _where(self) -> str:
         return f"seed {self.seed}, policy {self.policy.decode()}, step {self.counts['steps']}"
@@ -310,12 +313,29 @@ class Simulation:
         option = b"IDMP p %b " % idempotent_id if idempotent_id else b""
         entry_id = model.add(value, self.clock(), idempotent_id)
         self.counts["duplicates"] += len(model.ever) == known_count
+        self._expect_and_serve(key, [b"XADD %b %b* v %b" % (key, option, value)], [format_id(entry_id)])
+
+    def _add_together(self) -> None:
+        """Some entries by one transaction: no crash leaves a part of them, and who waits is served behind them all."""
+        key = self.rnd.choice(KEYS)
+        model = self.models[key]
+        lines, ids = [], []
+        for _ in range(self.rnd.randrange(1, 4)):
+            value = b"v%d" % len(model.ever)
+            lines.append(b"XADD %b * v %b" % (key, value))
+            ids.append(format_id(model.add(value, self.clock())))
+        queued = [b"QUEUED"] * len(lines)
+        self._expect_and_serve(key, [b"MULTI", *lines, b"EXEC"], [b"OK", *queued, ids])
+        self.counts["transactions"] += 1
+
+    def _expect_and_serve(self, key: bytes, lines: list[bytes], expected: list[Any]) -> None:
+        """What the producer sends, when the model has it already, and the readers of this stream that it wakes."""
         self._promise(self.producer)
         served = []
-        for wait, entries in model.serve_waits(self.clock()):
+        for wait, entries in self.models[key].serve_waits(self.clock()):
             self._promise(self.consumers[wait.consumer])
             served.append((wait, entries))
-        self._expect(self.producer, b"XADD %b %b* v %b" % (key, option, value), format_id(entry_id))
+        self._expect_all(self.producer, lines, expected)
         for wait, entries in served:
             replies = self._take(self.consumers[wait.consumer])
             if replies != [[[key, _entries(entries)]]]:
@@ -498,7 +518,7 @@ class Simulation:
         idle_ms = self._idle_ms(group, group.pending)
         found = group.read_idle(consumer, idle_ms, self.clock())
         line = b"XREADGROUP GROUP %b %b CLAIM %d STREAMS %b >" % (name, consumer, idle_ms, key)
-        reply = self._call(self.consumers[consumer], line)
+        (reply,) = self._call(self.consumers[consumer], line)
         rows = reply[0][1] if reply else []
         expected = [[format_id(entry_id), [b"v", value], idle, count] for entry_id, value, idle, count in found]
         # Of deliveries in the same millisecond the model does not know the order.

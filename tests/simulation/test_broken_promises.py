@@ -97,6 +97,13 @@ def test_write_that_a_reply_told_of_is_missed_after_a_crash(
         simulation.run(MINUTES_MAX)
 
 
+def test_part_of_a_transaction_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("MULTI", "EXEC"):
+        monkeypatch.setattr(f"headrace.persistence.aof.{word}", b"")
+    with pytest.raises(Violation, match="after a restart"):
+        Simulation(1, b"always", crash_share=CRASH_SHARE).run(MINUTES_MAX)
+
+
 @pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
 def test_replies_that_leave_while_others_are_served_are_written(policy: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "SERVED_AT_ONCE", 1)

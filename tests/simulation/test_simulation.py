@@ -54,7 +54,7 @@ def test_load_was_of_every_kind(counts: Counter[str]) -> None:
     if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
         pytest.skip("runs behind a load of some minutes")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
-    wanted += ["read again", "claims as told"]
+    wanted += ["read again", "claims as told", "transactions"]
     if MINUTES >= 10 * RUNS_COUNT:  # these are too few for a short load to have one for sure
         wanted += ["duplicates", "duplicates in doubt", "forgotten in doubt", "crashes within a rewrite"]
     assert all(counts[name] for name in wanted), counts
