@@ -69,8 +69,8 @@ class RequestReader:
         self.error: ProtocolError | None = None
         self.dropped = False
         """The connection must close without a reply."""
-        self.speaks_http = False
-        """That is why: a browser was made to send `POST` or `Host:`."""
+        self.is_cross_protocol = False
+        """That is why: a browser, say, was made to send `POST` or `Host:`."""
         self._buffer = bytearray()
         self._position = 0
         """Where the unread bytes of `_buffer` begin; 0 between two feeds."""
@@ -173,7 +173,7 @@ class RequestReader:
         self._request_start, self._taken_size = self._position, 0
         if request:
             if request[0] in CROSS_PROTOCOL:
-                self.dropped = self.speaks_http = True
+                self.dropped = self.is_cross_protocol = True
                 return False
             requests.append(request)
         return True

@@ -23,6 +23,7 @@ from ..store.chunk import let_go_of_unpacked
 from ..store.clock import wall_clock_ms
 from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
+from .attacks import Attacks
 from .client_limits import ClientLimits
 from .config import Config
 from .connection import Connection
@@ -78,6 +79,7 @@ class Server:
         self.turns = Turns(self.dispatcher, clock, self.log_keeper.write, self.log_keeper.write_early)
         self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
         self.limits = ClientLimits(self)
+        self.attacks = Attacks(clock)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())

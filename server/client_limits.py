@@ -1,5 +1,4 @@
-"""What a client may cost: unsent output by class, memory of all clients together, and time without a word; and that it
-must not be a browser.
+"""What a client may cost: unsent output by class, memory of all clients together, and time without a word.
 
 Replies, messages and pushes all leave through `Connection.send`, which asks `closes` while the peer does not keep up;
 the rest is looked at by the periodic work. Sizes are bytes.
@@ -24,9 +23,6 @@ NO_LIMIT = 2**63
 UNAUTHENTICATED_OUTPUT_SIZE_MAX = 16 * 1024 + 1024
 """Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt."""
 
-ATTACK_INTERVAL_MS = 60_000
-"""Between two warnings of cross-protocol requests, as in Redis: who sends them must not fill the log."""
-
 
 class ClientLimits:
     """`client-output-buffer-limit`, `maxmemory-clients` and `timeout` of one server."""
@@ -36,7 +32,6 @@ class ClientLimits:
         self._soft_since_ms: dict[Connection, int] = {}
         """Connections above their soft limit, and since when."""
         self._by_class = server.config.buffer_limits
-        self._attack_told_ms = -ATTACK_INTERVAL_MS
         server.config.on_change("client-output-buffer-limit", lambda value: self._configure())
 
     def _configure(self) -> None:
@@ -75,20 +70,6 @@ class ClientLimits:
         )
         connection.abort()
         return True
-
-    # -- input -----------------------------------------------------------------------------------
-
-    def close_browser(self, connection: Connection) -> None:
-        """Close a connection that speaks HTTP, and warn of it, but not of each."""
-        now_ms = self._server.clock()
-        if now_ms - self._attack_told_ms >= ATTACK_INTERVAL_MS:
-            self._attack_told_ms = now_ms
-            logger.warning(
-                "Possible SECURITY ATTACK detected: %s sent POST or Host: as if this were a web server, perhaps a "
-                "browser that a web page had send commands here (cross-protocol scripting). Its connection is closed.",
-                connection.client.address.decode(),
-            )
-        connection.abort()
 
     # -- periodic --------------------------------------------------------------------------------
 

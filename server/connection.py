@@ -166,8 +166,10 @@ class Connection(Session):
     def _check_limits(self) -> None:
         """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
         reader = self.reader
-        if reader.speaks_http:
-            self.server.limits.close_browser(self)
+        if reader.is_cross_protocol:
+            self._is_ending = True
+            self._pause_reading()
+            self._end_if_done()
         elif reader.dropped or self.client.transaction.queue_size > reader.query_buffer_size_max:
             self.server.stats.query_buffer_limit_disconnections += 1
             self.abort()
@@ -355,7 +357,10 @@ class Connection(Session):
             return
         if self.backlog or self.client.blocked is not None or self.client.is_held:
             return
-        if self.reader.error is not None:
+        if self.reader.is_cross_protocol:
+            self.server.attacks.note(self.client.address)
+            self.abort()
+        elif self.reader.error is not None:
             self.client.close_after_reply = True
             self.server.stats.count_error(self.reader.error.wire_text)
             if self.client.reply_mode == "on":

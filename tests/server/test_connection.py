@@ -90,12 +90,27 @@ async def test_cross_protocol_requests_are_dropped_silently_and_warned_of_once_a
             peer.writer.write(b"POST / HTTP/1.1\r\n")
             await peer.expect_end()
         assert running.server.stats.query_buffer_limit_disconnections == 0
-        assert caplog.text.count("Possible SECURITY ATTACK detected: 127.0.0.1:") == 1
-        clock.advance(60_000)
-        peer = await running.connect()
-        peer.writer.write(b"Host: localhost\r\n")
-        await peer.expect_end()
-        assert caplog.text.count("Possible SECURITY ATTACK detected") == 2
+        assert caplog.text.count("Possible SECURITY ATTACK detected.") == 1
+        for ms, count in ((60_000, 1), (1, 2), (-3_600_000, 3)):
+            clock.advance(ms)
+            peer = await running.connect()
+            peer.writer.write(b"Host: localhost\r\n")
+            await peer.expect_end()
+            assert caplog.text.count("Connection from 127.0.0.1:") == count
+
+
+async def test_cross_protocol_request_behind_a_blocked_read_waits_for_it_and_for_what_came_between() -> None:
+    async with running_server() as running:
+        peer, other = await running.connect(), await running.connect()
+        peer.writer.write(encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$")) + b"SET k v\r\nPOST / HTTP/1.1\r\n")
+        await until(lambda: len(running.server.dispatcher.waiters), running)
+        other.send("EXISTS", "k")
+        await other.expect(b":0\r\n")
+        other.send("XADD", "s", "1-1", "f", "v")
+        await other.expect(b"$3\r\n1-1\r\n")
+        await peer.reader.read()
+        other.send("EXISTS", "k")
+        await other.expect(b":1\r\n")
 
 
 async def test_half_closed_peer_still_gets_its_replies() -> None:
