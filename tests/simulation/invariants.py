@@ -10,6 +10,8 @@ from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.model import GroupModel, Model, Pending
 
+IDEMPOTENT_IDS = [b"i%d" % number for number in range(12)]
+"""Of the one producer that sends any, `p`."""
 RECENT_COUNT = 120
 """IDs whose fate is looked up one by one after each step."""
 
@@ -53,6 +55,16 @@ def _group_differences(model: GroupModel, group: Group, *, is_restarted: bool) -
     elif is_restarted:
         for lost in model.pending.keys() - pending.keys():
             model.drop(lost)
+    return wrong
+
+
+def pair_differences(model: Model, stream: Stream, now_ms: int) -> list[str]:
+    """Where the stream does not remember the idempotent IDs that it must, or any other."""
+    wrong = []
+    for each in IDEMPOTENT_IDS:
+        found, expected = stream.idempotence.find(b"p", each), model.remembers(each, now_ms)
+        if found != expected and not model.is_in_doubt(each, now_ms):
+            wrong.append(f"{each.decode()} made {found}, not {expected}")
     return wrong
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from headrace.store.ids import SEQ_BITS, id_after, make_id
 
-IDMP_DURATION_MS = 5_000
+IDMP_DURATION_MS = 20_000
 IDMP_PAIRS_MAX = 100
 IDMP_SLACK_MS = 1_500
 COUNT_MAX = 2**63 - 1
@@ -108,6 +108,11 @@ class Model:
         if entry_id is not None:
             self.pairs[idempotent_id] = entry_id
         return entry_id in (None, known)
+
+    def remembers(self, idempotent_id: bytes, now_ms: int) -> int | None:
+        """The entry of a pair that is not in doubt."""
+        known = self.pairs.get(idempotent_id)
+        return known if known is not None and now_ms <= self._doubted_until_ms(known) else None
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
         """Serve whoever is blocked and gets something now, one after the other, the longest wait first."""

@@ -18,7 +18,7 @@ from typing import Any
 from headrace.persistence.records import CHECKSUM_PREFIX
 from headrace.store.ids import format_id, parse_id
 from headrace.store.stream import Stream
-from simulation.invariants import check_stream, differences, string_differences
+from simulation.invariants import IDEMPOTENT_IDS, check_stream, differences, pair_differences, string_differences
 from simulation.model import GROUPS, IDMP_DURATION_MS, ClaimOptions, Entry, GroupModel, Model, State, Wait
 from support.crash_world import CRON_INTERVAL_MS, FOLDER, Peer, SimulatedServer, new_config
 from support.inprocess import Clock
@@ -34,8 +34,10 @@ ENTRIES_MAX = 60
 """Streams are trimmed to this from time to time."""
 CRASH_SHARE = 0.004
 """Share of the steps that end in a crash, if nothing else is asked for."""
-CRASHES_OF_REWRITES = 10
-"""How many times as often it crashes while the log is rewritten, which is seldom."""
+CRASHES_OF_INTEREST = 10
+"""How many times as often it crashes in a step of interest: while the log is rewritten or soon after that, which is
+seldom, and in transactions."""
+SOON_MS = 3_000
 CRASH_CALLS_MAX = 10
 """Moments of the disk, within the step, that a crash lets pass at most: XADD and its fsync have five."""
 PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
@@ -67,6 +69,8 @@ class Simulation:
         """By client that awaits a reply: the first of these states that this reply tells of."""
         self._kept = 0
         """The first of them that no reply has promised to be past."""
+        self._rewritten_ms = -SOON_MS
+        """When the log was last being rewritten."""
         self._start()
         with self.loop.running():
             for key, group in product(KEYS, GROUPS):
@@ -194,8 +198,11 @@ class Simulation:
     def turn(self) -> None:
         """One action of one client, or a crash, and then some time."""
         rnd = self.rnd
-        is_rewriting = self.server.snapshots.runner.job is not None
-        is_crashing = rnd.random() < self._crash_share * (CRASHES_OF_REWRITES if is_rewriting else 1)
+        act = rnd.choice(self._actions())
+        if self.server.snapshots.runner.job is not None:
+            self._rewritten_ms = self.clock()
+        is_of_interest = act == self._add_together or self.clock() - self._rewritten_ms < SOON_MS
+        is_crashing = rnd.random() < self._crash_share * (CRASHES_OF_INTEREST if is_of_interest else 1)
         self._states = [self.state.copy()] if is_crashing else []
         self._promised.clear()
         self._kept = 0
@@ -203,7 +210,7 @@ class Simulation:
             self._crash_in = rnd.randrange(CRASH_CALLS_MAX)
         with self.loop.running():
             try:
-                rnd.choice(self._actions())()
+                act()
                 self.counts["steps"] += 1
                 self._settle()
                 self.pass_time(rnd.choice(PAUSES_MS))
@@ -344,7 +351,7 @@ class Simulation:
             self.counts["waits served"] += 1
 
     def _add_idempotent(self) -> None:
-        self._add(b"i%d" % self.rnd.randrange(12))
+        self._add(self.rnd.choice(IDEMPOTENT_IDS))
 
     def _delete(self) -> None:
         key = self.rnd.choice(KEYS)
@@ -563,7 +570,10 @@ class Simulation:
     def check(self, *, is_whole: bool = False) -> None:
         """What must hold after every step. Raises Violation."""
         for key in KEYS:
-            wrong = check_stream(self.models[key], self._stream(key), is_whole=is_whole)
+            model, stream = self.models[key], self._stream(key)
+            wrong = check_stream(model, stream, is_whole=is_whole)
+            if stream is not None and not wrong:
+                wrong = pair_differences(model, stream, self.clock())
             if wrong:
                 raise Violation(f"{key.decode()}, {self._where()}: {wrong}")
         wrong = string_differences(self.state.strings, self.server.store.databases[0], self.clock())

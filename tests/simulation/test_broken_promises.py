@@ -13,11 +13,13 @@ from headrace import is_compiled
 from headrace.commands import claim, group_read, release
 from headrace.commands.context import Context
 from headrace.commands.release import NackRequest
-from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence import snapshot
+from headrace.persistence.aof import AppendOnlyLog, Effect
 from headrace.server import serving
 from headrace.server.logkeeper import LogKeeper
 from headrace.server.turns import Turns
 from headrace.store.group import Group
+from headrace.store.idempotence import Idempotence
 from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.simulation import Simulation, Violation
@@ -97,11 +99,28 @@ def test_write_that_a_reply_told_of_is_missed_after_a_crash(
         simulation.run(MINUTES_MAX)
 
 
-def test_part_of_a_transaction_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    for word in ("MULTI", "EXEC"):
-        monkeypatch.setattr(f"headrace.persistence.aof.{word}", b"")
-    with pytest.raises(Violation, match="after a restart"):
-        Simulation(1, b"always", crash_share=CRASH_SHARE).run(MINUTES_MAX)
+def test_part_of_a_transaction_of_additions_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = AppendOnlyLog.append
+
+    def append_apart(self: AppendOnlyLog, effects: list[Effect], grouped: bool) -> None:
+        append(self, effects, grouped and not all(b"XADD" in record for _, record in effects))
+
+    monkeypatch.setattr(AppendOnlyLog, "append", append_apart)
+    with pytest.raises(Violation, match=r"after a restart, .*'entries"):
+        Simulation(0, b"always", crash_share=CRASH_SHARE).run(MINUTES_MAX)
+
+
+def test_rewritten_log_without_idempotent_pairs_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "_producer_records", lambda key, stream: iter(()))
+    with pytest.raises(Violation, match="made None, not"):
+        Simulation(0, b"always").run(MINUTES_MAX)
+
+
+def test_idempotent_pair_that_outlives_its_window_by_a_second_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    expire = Idempotence.expire
+    monkeypatch.setattr(Idempotence, "expire", lambda self, now_ms: expire(self, now_ms - 1000))
+    with pytest.raises(Violation, match="not None"):
+        Simulation(1, b"no").run(MINUTES_MAX)
 
 
 @pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
@@ -154,7 +173,7 @@ BROKEN_COMMANDS = [
     (claim, "log_consumer", unlogged, "after a restart.*consumers"),
     (group_read, "log_consumer", unlogged, "after a restart.*consumers"),
     (Stream, "drop_references", keep_references, "pending"),
-    (Stream, "check", unsound, "seed 1, .* unsound"),
+    (Stream, "check", unsound, "seed 3, .* unsound"),
 ]
 
 
@@ -162,7 +181,7 @@ BROKEN_COMMANDS = [
 def test_command_that_is_broken_is_missed(
     owner: object, name: str, broken: object, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulation = Simulation(1, b"no", crash_share=0.03)
+    simulation = Simulation(3, b"no", crash_share=0.03)
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises(Violation, match=message):
         simulation.run(MINUTES_MAX)

@@ -43,8 +43,8 @@ def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.Mo
         monkeypatch.setattr("headrace.server.image_job.perf_counter", count(step=step_s).__next__)
         for module in ("key_walks", "snapshots"):
             monkeypatch.setattr(f"headrace.server.{module}.perf_counter_ns", count(step=int(step_s * 1e9)).__next__)
-        simulation = Simulation(1, b"everysec")
-        simulation.run(2)
+        simulation = Simulation(6, b"everysec")
+        simulation.run(3)
         assert simulation.counts["crashes within a rewrite"]
         ends.append((simulation.counts, simulation.clock(), simulation.rnd.getstate()))
     assert ends[0] == ends[1]
