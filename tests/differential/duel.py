@@ -51,19 +51,20 @@ class Duel:
         self.reach = Reach()
         self._waiting: set[str] = set()
         """Clients that the sequence before this one left in an unknown state."""
+        self._sent: list[tuple[str, list[Argv]]] = []
+        """The batches, with their clients."""
 
     def begin(self) -> None:
         """Empty servers and fresh clients."""
+        self._both(lambda side: side.begin(self._waiting))  # who dies of that dies of what was sent before
+        self._waiting = set(CLIENTS)
         self._attributions = {name: Attribution() for name in CLIENTS}
-        self._sent: list[tuple[str, list[Argv]]] = []
-        """The batches, with their clients."""
+        self._sent = []
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
         self._queuing: set[str] = set()
         self._has_removed = False
         """Entries may have gone."""
-        self._both(lambda side: side.begin(self._waiting))
-        self._waiting = set(CLIENTS)
 
     def step(self, client: str, request: Request) -> None:
         """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""

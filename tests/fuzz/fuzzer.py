@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import faulthandler
 import hashlib
 import importlib.util
 import os
@@ -42,10 +43,10 @@ RESERVED_FIXED = 16 << 20
 """Bytes that it may reserve and not touch, likewise."""
 REFUSED_FIXED = 512 << 20
 """What it asks for beyond so many bytes, likewise, it is not given: the machine has others to serve."""
-TIME_S_MAX = 5.0
+TIME_S_MAX = 2.0
 """Processor time that one input may take. Some ask for much by few bytes, and watching branches makes it more."""
 HANG_S = 60
-"""After which libFuzzer ends what does not return to Python, where the time is looked at."""
+"""After which what does not return to Python, where the time is looked at, is ended with the process."""
 REPORT_INTERVAL_S = 5.0
 PROCESS = Path("/proc/self")
 LIBC = ctypes.CDLL(None)
@@ -64,6 +65,7 @@ def fuzz(target: str, seconds: float, seed: int) -> int:
     for data in seeds:
         run(target, data)
         count += 1
+    faulthandler.dump_traceback_later(seconds + HANG_S, exit=True)
     while time.monotonic() < end:
         data = new_input(target, seeds, rnd)[:INPUT_SIZE_MAX]
         if rnd.random() < MEASURED_SHARE:
@@ -71,6 +73,7 @@ def fuzz(target: str, seconds: float, seed: int) -> int:
         else:
             run(target, data)
         count += 1
+    faulthandler.cancel_dump_traceback_later()
     return count
 
 

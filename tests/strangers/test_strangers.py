@@ -77,8 +77,9 @@ def wait_for_input(wire: Wire, size: int) -> None:
 
 def wait_until_acknowledged(wire: Wire) -> None:
     """Until nothing is on the way any more: what reaches nobody is answered by a RST, which tells the server."""
+    deadline = time.monotonic() + DEADLINE_S
     while any(fcntl.ioctl(wire.socket, termios.TIOCOUTQ, bytes(4))):
-        continue
+        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize("request_bytes", [b"POST / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: victim\r\n\r\n"])
