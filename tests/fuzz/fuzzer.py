@@ -65,16 +65,25 @@ def fuzz(target: str, seconds: float, seed: int) -> int:
     for data in seeds:
         run(target, data)
         count += 1
-    faulthandler.dump_traceback_later(seconds + HANG_S, exit=True)
-    while time.monotonic() < end:
-        data = new_input(target, seeds, rnd)[:INPUT_SIZE_MAX]
-        if rnd.random() < MEASURED_SHARE:
-            measure(target, data)
-        else:
-            run(target, data)
-        count += 1
-    faulthandler.cancel_dump_traceback_later()
+    with _ending_a_hang(seconds + HANG_S):
+        while time.monotonic() < end:
+            data = new_input(target, seeds, rnd)[:INPUT_SIZE_MAX]
+            if rnd.random() < MEASURED_SHARE:
+                measure(target, data)
+            else:
+                run(target, data)
+            count += 1
     return count
+
+
+@contextmanager
+def _ending_a_hang(seconds: float) -> Iterator[None]:
+    """What is still at work after so long shows where it is, and is ended with the process."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def run(target: str, data: bytes) -> None:

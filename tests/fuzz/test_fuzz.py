@@ -6,6 +6,7 @@ make fuzz SECONDS=60          every target for so long, and ten million RESP fra
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import mmap
 import os
 import random
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.fuzzer import can_be_guided, can_watch, fuzz, measure, report, run
+from fuzz.fuzzer import HANG_S, can_be_guided, can_watch, fuzz, measure, report, run
 from fuzz.inputs import ROWS, new_input
 from fuzz.seeds import seeds_of
 from fuzz.targets import TARGETS, Finding, Tally, resp, words_sent
@@ -227,6 +228,21 @@ def test_input_that_never_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(TARGETS, "resp", spin)
     with pytest.raises(Finding, match=r"took more than 0\.1 s"):
         run("resp", b"*1\r\n")
+
+
+def test_finding_leaves_no_bound_behind_to_end_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds: list[float] = []
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: bounds.append(seconds))
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", bounds.clear)
+
+    def fail_once_bounded(data: bytes) -> None:
+        if bounds:
+            raise Finding(f"within {bounds[0]:g} s")
+
+    monkeypatch.setitem(TARGETS, "config", fail_once_bounded)
+    with pytest.raises(Finding, match=f"within {PLANT_S + HANG_S:g} s"):
+        fuzz("config", PLANT_S, SEED)
+    assert not bounds
 
 
 def say_another_key(kept: Request) -> Request:
