@@ -8,7 +8,7 @@ from ..persistence.errors import RdbError
 from ..persistence.rdb import payload
 from ..protocol.replies import OK, Reply
 from ..store.errors import GenericError, ReplyError, syntax_error
-from ..store.events import DEL, RESTORE
+from ..store.events import DEL, NEW, RESTORE
 from ..store.stream import Stream
 from .context import Context
 from .keyspace import KEY_ARGUMENT
@@ -144,6 +144,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
         return OK
     if type(value) is Stream:
         value.used_ms = now_ms - options.idle_s * 1000
+    db.announce(NEW, key)
     old = db.replace(key, value)
     if due_ms:
         db.expires[key] = due_ms

@@ -7,7 +7,7 @@ from typing import Final
 from ..protocol.replies import OK, Reply
 from ..store.database import Database, Value
 from ..store.errors import GenericError, no_such_key, syntax_error
-from ..store.events import COPY_TO, MOVE_FROM, MOVE_TO, RENAME_FROM, RENAME_TO, Event
+from ..store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
 from ..store.stream import Stream
 from .context import Context
 from .databases import database_at
@@ -23,6 +23,7 @@ def _move_value(
 ) -> None:
     """Take a value with its expiry time to another name or database, and announce either side's event."""
     due_ms = source.expires.get(key)
+    target.announce(NEW, new_key)
     source.remove(key)
     old = target.replace(new_key, as_kept_under(key, value))
     if due_ms is not None:
@@ -152,6 +153,7 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
         return 0
     due_ms = context.db.expires.get(key)
     twin = value.copy() if isinstance(value, Stream) else as_kept_under(key, value)
+    target.announce(NEW, new_key)
     old = target.replace(new_key, twin)
     context.db.use(key, context.now_ms)
     target.use(new_key, context.now_ms)

@@ -92,7 +92,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         stream = _new_stream(context)
     id_bulk, record = _append_next(context, stream, argv, 2, 3)
     if is_new:
-        db.put(key, stream)
+        db.add(key, stream)
     _tell(context, key, record)
     return (id_bulk,)
 
@@ -112,7 +112,7 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
     record = b"" if cap else record_sent(request, id_bulk, 0)
     stream.append(entry_id, entry)
     if is_new:
-        db.put(key, stream)
+        db.add(key, stream)
     removed = 0
     if cap:
         removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
@@ -138,7 +138,7 @@ def add_run(context: Context, run: list[bytes]) -> bool:
     stream.append_run(added)
     stream.used_ms = context.now_ms
     if value is None:
-        db.put(key, stream)
+        db.add(key, stream)
     return True
 
 
@@ -153,9 +153,9 @@ def _tell(context: Context, key: bytes, record: bytes, removed: int = 0) -> None
     db = context.db
     context.effects.append((db.index, record))
     if db.is_observed:
-        db.touch(key, events.XADD)
         if removed:
-            db.announce(events.XTRIM, key)
+            db.announce(events.XADD, key)
+        db.touch(key, events.XTRIM if removed else events.XADD)
     db.ready[key] = None
 
 
@@ -235,15 +235,15 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     stream.require_new_id(entry_id)
     _require_entry_size(pairs)
     if is_new:
-        context.db.put(key, stream)
+        context.db.add(key, stream)
     id_text = format_id(entry_id)
     stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(pairs))
     if options.producer_id is not None:
         stream.idempotence.record(options.producer_id, iid, entry_id)
     removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)
-    context.db.touch(key, events.XADD)
     if removed:
-        context.db.announce(events.XTRIM, key)
+        context.db.announce(events.XADD, key)
+    context.db.touch(key, events.XTRIM if removed else events.XADD)
     context.db.signal_ready(key)
     record = exact_record(argv, options, stream, trimmed_to)
     record[options.id_index] = id_text

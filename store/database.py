@@ -204,6 +204,21 @@ class Database:
     def put(self, key: bytes, value: Value, event: Event | None = None, *, keep_expiry: bool = False) -> None:
         """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key, and announces that it
         is new, if so, and the event."""
+        old = self._store(key, value, keep_expiry=keep_expiry)
+        if self.is_observed:
+            if old is None:
+                self.announce(NEW, key)
+            self.touch(key, event)
+        self.signal_ready(key)
+
+    def add(self, key: bytes, value: Value) -> None:
+        """Store `value` under a key that is not there, and announce that it is new. The caller touches it."""
+        self._store(key, value, keep_expiry=False)
+        self.announce(NEW, key)
+        self.signal_ready(key)
+
+    def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> Value | None:
+        """Bring a value into the tables, and return what was there. Nobody is told."""
         old = self.keys.get(key)
         if old is None:
             self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
@@ -219,11 +234,7 @@ class Database:
             self.size += value_size(value)
         if not keep_expiry:
             self.expires.pop(key, None)
-        if self.is_observed:
-            if old is None:
-                self.announce(NEW, key)
-            self.touch(key, event)
-        self.signal_ready(key)
+        return old
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
         """`put` over whatever is there, as SET does: an expired key is removed first, and what is overwritten is
@@ -234,12 +245,11 @@ class Database:
         self.put(key, value, event, keep_expiry=keep_expiry)
 
     def replace(self, key: bytes, value: Value) -> Value | None:
-        """`put` where Redis first deletes what is there: the key is announced as new in any case. The caller announces
-        its event, and then what has been overwritten: the value returned."""
-        old = self.keys.get(key)
-        if old is not None:
-            self.announce(NEW, key)
-        self.put(key, value)
+        """`put` where Redis first deletes what is there. The caller announces that the key is new, before it is touched
+        here, in any case, and then the event and what has been overwritten: the value returned."""
+        old = self._store(key, value, keep_expiry=False)
+        self.touch(key)
+        self.signal_ready(key)
         return old
 
     def announce_overwritten(self, key: bytes, old: Value | None, new: Value) -> None:
@@ -387,14 +397,16 @@ class Database:
 
     def touch(self, key: bytes, event: Event | None = None) -> None:
         """`key` is not what it was: mark the transactions that WATCH it as failed, tell who caches it, and announce the
-        event."""
+        event, in the order of Redis."""
         if not self.is_observed:
             return
+        if event is not None and event.is_told_first:
+            self.announce(event, key)
         for watcher in self.watchers.get(key, ()):
             watcher.dirty = watcher.has_let_go = True
         if self.on_change is not None:
             self.on_change(key, event)
-        if event is not None:
+        if event is not None and not event.is_told_first:
             self.announce(event, key)
 
     def _fail_watchers(self, keys: list[bytes]) -> None:

@@ -14,6 +14,8 @@ class Event(NamedTuple):
     letter: bytes
     """Of its class, in `notify-keyspace-events`."""
     name: bytes
+    is_told_first: bool = False
+    """Redis names it, and then tells who caches the key; of most it is the other way round."""
 
 
 DEL: Final = Event(b"g", b"del")
@@ -32,8 +34,8 @@ INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 
-XADD: Final = Event(b"t", b"xadd")
-XTRIM: Final = Event(b"t", b"xtrim")
+XADD: Final = Event(b"t", b"xadd", is_told_first=True)
+XTRIM: Final = Event(b"t", b"xtrim", is_told_first=True)
 XDEL: Final = Event(b"t", b"xdel")
 XSETID: Final = Event(b"t", b"xsetid")
 XGROUP_CREATE: Final = Event(b"t", b"xgroup-create")
@@ -42,7 +44,7 @@ XGROUP_DESTROY: Final = Event(b"t", b"xgroup-destroy")
 XGROUP_CREATECONSUMER: Final = Event(b"t", b"xgroup-createconsumer")
 XGROUP_DELCONSUMER: Final = Event(b"t", b"xgroup-delconsumer")
 
-EXPIRED: Final = Event(b"x", b"expired")
+EXPIRED: Final = Event(b"x", b"expired", is_told_first=True)
 KEY_MISS: Final = Event(b"m", b"keymiss")
 NEW: Final = Event(b"n", b"new")
 """The key was not there; told before what made it."""

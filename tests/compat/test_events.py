@@ -8,6 +8,7 @@ import pytest
 
 from compat.test_fuzz import COMMANDS_PER_SEED, random_command, setup_script
 from support.comparison import first_difference, report
+from support.lines import split
 from support.scripts import MAIN, Line, Player, Script, read_scripts
 from support.servers import Server
 
@@ -19,18 +20,29 @@ SEEDS = range(100, 112)
 
 
 class Listener(Player):
-    """Plays a script while a subscriber hears every event and a cache hears of every key that changes."""
+    """Plays a script while a subscriber hears every event and a cache hears of every key that changes.
+
+    A keeper does both, in the order in which it happens: before each step it reads whatever the step may be about.
+    """
 
     def begin(self) -> None:
         """Listen from the first step on."""
         super().begin()
         assert self.control.call("CONFIG", "SET", "notify-keyspace-events", EVENTS) == b"+OK\r\n"
-        self.ears = {"subscriber": self.server.connect(3), "cache": self.server.connect(3)}
+        self.ears = {who: self.server.connect(3) for who in ("subscriber", "cache", "keeper")}
         self.ears["subscriber"].call("PSUBSCRIBE", "__key*")
         self.ears["cache"].call("CLIENT", "TRACKING", "ON", "BCAST")
+        self.ears["keeper"].call("CLIENT", "TRACKING", "ON")
+        self.ears["keeper"].call("PSUBSCRIBE", "__keyspace*")
         self.heard: list[tuple[Line, dict[str, bytes]]] = []
 
+    def read(self, words: list[bytes]) -> None:
+        """Let the keeper read what has any of these names."""
+        self.ears["keeper"].call("EXISTS", *words)
+
     def _step(self, line: Line) -> None:
+        if line.command:
+            self.read(split(line.command))
         super()._step(line)
         heard = self.hear()
         if line.mode == "?":  # what is waited for comes in its own time, maybe with the step before
@@ -86,6 +98,7 @@ def test_events_and_invalidations_of_random_commands_are_the_same(seed: int, hea
         for number in range(COMMANDS_PER_SEED):
             argv = random_command(source)
             for listener in listeners:
+                listener.read(argv)
                 listener.wires[MAIN].call(*argv)
             ours, theirs = (listener.hear() for listener in listeners)
             text = f"seed {seed}, command {number}: {b' '.join(argv).decode('latin-1')!r}"

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.store.database import Database, Store
 from headrace.store.errors import WrongType
-from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, XADD, Event
+from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, XADD, XTRIM, Event
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText
@@ -294,11 +294,33 @@ def test_overwriting_what_has_expired_is_making_a_new_key() -> None:
     assert db.expires == {}
 
 
-def test_a_replaced_key_is_told_to_be_new_once_whether_it_was_there_or_not() -> None:
-    db = Database(0)
+def test_a_replaced_key_is_touched_and_said_to_be_new_by_who_replaces_it() -> None:
+    db, watcher = Database(0), Watcher()
     events = told(db)
-    assert (db.replace(b"key", b"1"), events) == (None, [(NEW, b"key")])
-    assert (db.replace(b"key", b"2"), events) == (b"1", [(NEW, b"key")] * 2)
+    assert db.replace(b"key", b"1") is None
+    db.watch(b"key", watcher)
+    db.expires[b"key"] = 5
+    assert db.replace(b"key", b"2") == b"1"
+    assert (db.keys, db.expires, watcher.dirty, events) == ({b"key": b"2"}, {}, True, [])
+    db.check()
+
+
+def test_an_added_key_is_said_to_be_new_and_touched_by_who_adds_it() -> None:
+    db, watcher = Database(0), Watcher()
+    events = told(db)
+    db.watch(b"key", watcher)
+    db.add(b"key", b"1")
+    assert (db.keys, watcher.dirty, events, list(db.ready)) == ({b"key": b"1"}, False, [(NEW, b"key")], [b"key"])
+    db.check()
+
+
+@pytest.mark.parametrize("event", [XADD, XTRIM, EXPIRED, DEL, SET])
+def test_who_caches_a_key_hears_behind_the_events_that_are_told_first(event: Event) -> None:
+    db = Database(0)
+    heard: list[Event | bytes] = []
+    db.listen(on_change=lambda key, event: heard.append(key), on_event=lambda index, event, key: heard.append(event))
+    db.touch(b"key", event)
+    assert heard == ([event, b"key"] if event in (XADD, XTRIM, EXPIRED) else [b"key", event])
 
 
 def test_nobody_is_told_once_nobody_listens() -> None:
