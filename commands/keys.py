@@ -41,8 +41,8 @@ def _positions(spec: KeySpec, argv: list[bytes]) -> range:
     if spec.count_at is not None:
         token = argv[spec.count_at]
         count = _leading_integer(token) if spec.is_loose else parse_integer(token) or 0
-        end = spec.first + count * spec.step
-        return range(spec.first, end, spec.step) if count > 0 and end <= len(argv) else range(0)
+        last = spec.first + (count - 1) * spec.step  # what follows the last key may be missing
+        return range(spec.first, last + 1, spec.step) if count > 0 and last < len(argv) else range(0)
     last = spec.last if spec.last >= 0 else len(argv) + spec.last
     return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
 
