@@ -102,7 +102,7 @@ class Context:
     def refresh_listeners(self) -> None:
         """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one
         of them, or `loading`, has changed."""
-        on_change = self.tracking.note_change if self.tracking.clients and not self.loading else None
+        on_change = self.tracking.note_change if self.tracking.is_on and not self.loading else None
         on_event = self.notifications.publish if self.notifications.is_on and not self.loading else None
         for db in self.store.databases:
             db.listen(on_change=on_change, on_event=on_event)

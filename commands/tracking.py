@@ -77,7 +77,7 @@ class Tracking:
         self.receivers: Counter[int] = Counter()
         """To which clients, by ID, how many redirect."""
         self.table: dict[bytes, set[int]] = {}
-        """Who read which key; clients that are gone stay until the key changes."""
+        """Who read which key; clients that are tracked no more, or gone, stay until the key changes."""
         self.items_count = 0
         """Sum of all sets of the table."""
         self.keys_size = 0
@@ -87,6 +87,9 @@ class Tracking:
         self._is_broadcast_due = False
         self.own_changes: list[bytes | None] = []
         """Keys that the running client is to hear of behind its reply; None is all keys."""
+        self._mode_before: TrackingMode | None = None
+        """How the client that last asked for no more of it was tracked: it still hears of what it changed in the same
+        transaction."""
 
     # -- who is tracked --------------------------------------------------------------------------
 
@@ -114,10 +117,10 @@ class Tracking:
             if not self.broadcasts[prefix].clients:
                 del self.broadcasts[prefix]
         self._end_redirection(client.tracking)
+        if client is self._context.running:
+            self._mode_before = client.tracking
         client.tracking = None
         del self.clients[client.id]
-        if not self.clients:
-            self._clear_table()
         self._context.refresh_listeners()
 
     def _end_redirection(self, mode: TrackingMode) -> None:
@@ -136,6 +139,11 @@ class Tracking:
         row = named_row(argv)
         is_about_clients = row is not None and row.name.startswith("CLIENT")
         mode.has_caching_word = client.transaction.queue is not None or is_about_clients
+
+    @property
+    def is_on(self) -> bool:
+        """Whether changes concern anybody, or what is remembered of anybody."""
+        return bool(self.clients or self.table)
 
     # -- what they hold --------------------------------------------------------------------------
 
@@ -165,7 +173,10 @@ class Tracking:
         """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
         self._clear_table()
         for client in list(self.clients.values()):
-            self._tell_now_or_later(client, None)
+            if client.tracking is not None:
+                self._tell_now_or_later(client, client.tracking, None)
+        if not self.is_on:
+            self._context.refresh_listeners()
 
     @property
     def memory_size(self) -> int:
@@ -186,7 +197,9 @@ class Tracking:
             if client is None or mode is None or mode.is_broadcast:
                 continue
             if not (mode.no_loop and client is self._context.running):
-                self._tell_now_or_later(client, key)
+                self._tell_now_or_later(client, mode, key)
+        if not self.is_on:
+            self._context.refresh_listeners()
 
     def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
         for prefix, broadcast in self.broadcasts.items():
@@ -201,8 +214,11 @@ class Tracking:
     def tell_own(self, client: Client) -> None:
         """The running command is through: its client hears of its own changes."""
         changes, self.own_changes = self.own_changes, []
+        mode = client.tracking or self._mode_before
+        if mode is None:
+            return
         for key in changes:
-            self._tell(client, None if key is None else [key])
+            self._tell(client, mode, None if key is None else [key])
 
     def tell_before_reply(self) -> None:
         """The running client hears of all changes so far, its own as well, and then gets its reply."""
@@ -220,22 +236,22 @@ class Tracking:
         for _, broadcast in sorted(self.broadcasts.items()):
             changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
             for client in list(broadcast.clients) if changes else ():
-                is_deaf = client.tracking is not None and client.tracking.no_loop
-                keys = [key for key, writer in changes if not (is_deaf and writer is client)]
+                mode = client.tracking
+                if mode is None:
+                    continue
+                keys = [key for key, writer in changes if not (mode.no_loop and writer is client)]
                 if keys:
-                    self._tell(client, keys)
+                    self._tell(client, mode, keys)
 
-    def _tell_now_or_later(self, client: Client, key: bytes | None) -> None:
+    def _tell_now_or_later(self, client: Client, mode: TrackingMode, key: bytes | None) -> None:
         if client is self._context.running:
             self.own_changes.append(key)
         else:
-            self._tell(client, None if key is None else [key])
+            self._tell(client, mode, None if key is None else [key])
 
-    def _tell(self, client: Client, keys: list[bytes] | None) -> None:
+    def _tell(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
         """Send the keys (None: all) to the client or to whom it redirects; a redirection may turn out to be broken."""
-        mode, server = client.tracking, self._context.server
-        if mode is None:
-            return
+        server = self._context.server
         # Redis writes the null of the client, even to one that speaks another protocol.
         told = NULLS[client.protocol] if keys is None else keys
         receiver: Client | None = client

@@ -134,16 +134,37 @@ def test_beyond_the_limit_the_oldest_key_is_given_up(rig: Rig) -> None:
     assert tracking.keys_size == 2
 
 
-def test_nothing_is_remembered_once_nobody_is_tracked(rig: Rig) -> None:
-    first, second = tracked(rig), tracked(rig, "BCAST PREFIX a")
+@pytest.mark.parametrize("forgetting", [("SET a 1", "SET b 1"), ("FLUSHALL",)])
+def test_what_was_read_is_remembered_until_it_changes_even_if_nobody_is_tracked(
+    forgetting: tuple[str, ...], rig: Rig
+) -> None:
+    first, second, other = tracked(rig), tracked(rig, "BCAST PREFIX a"), rig.connect()
     first.call("MGET a b")
     second.call("RESET")
     rig.dispatcher.detach(first.session)
     tracking = rig.server.context.tracking
-    assert (tracking.clients, tracking.table, tracking.broadcasts) == ({}, {}, {})
-    assert tracking.memory_size == 0
+    assert (tracking.clients, list(tracking.table), tracking.broadcasts) == ({}, [b"a", b"b"], {})
+    assert all(db.is_observed for db in rig.server.store.databases)
+    other.call(*forgetting)
+    assert (tracking.table, tracking.memory_size) == ({}, 0)
     assert not any(db.is_observed for db in rig.server.store.databases)
     assert second.client.is_plain
+
+
+@pytest.mark.parametrize("change", ["SET k 1", "FLUSHALL"])
+@pytest.mark.parametrize("mode", ["", "BCAST", "REDIRECT"])
+def test_who_asks_for_no_more_in_a_transaction_hears_of_what_it_changed_there(mode: str, change: str, rig: Rig) -> None:
+    hearer = tracked(rig)
+    cache = tracked(rig, f"REDIRECT {hearer.client.id}" if mode == "REDIRECT" else mode)
+    queued = cache.call("GET k", "MULTI", change, "CLIENT TRACKING OFF")
+    assert queued == b"_\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n"
+    flushed = change == "FLUSHALL"
+    hearer.output()
+    told = VOID if flushed else invalidate(b"k")
+    own = b"" if mode == "REDIRECT" or (mode == "BCAST" and not flushed) else told
+    assert cache.call("EXEC", "SET k 2") == b"*2\r\n+OK\r\n+OK\r\n" + own + b"+OK\r\n"
+    # The one that hears is tracked itself: it hears of a flush before the other's message to it.
+    assert hearer.output() == (VOID if flushed else b"") + (told if mode == "REDIRECT" else b"")
 
 
 def test_a_caching_word_outlives_client_commands_by_whatever_name(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
