@@ -172,7 +172,7 @@ class _GroupRead:
     def __init__(self, context: Context, request: ReadRequest) -> None:
         self.context = context
         self.request = request
-        self.budget = ReplyBudget(request, context.client.protocol)
+        self.budget = ReplyBudget(request, context)
         self.claim_idle_ms = request.claim_idle_ms
 
     def visit(self, source: GroupSource) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import PairList
 from ..store.errors import GenericError, syntax_error
@@ -11,6 +12,9 @@ from ..store.ids import StreamID
 from ..store.log import Piece
 from .numbers import INT64_MAX, integer, integer_or
 from .table import Argument
+
+if TYPE_CHECKING:
+    from .context import Context
 
 HITS_OF_A_READ: Final = 2
 """Of a key with something to read: Redis looks it up for its group or its last ID, and to read."""
@@ -125,18 +129,22 @@ def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -
 class ReplyBudget:
     """How much a read may still send: COUNT per stream, MAXCOUNT and MAXSIZE over all streams.
 
-    MAXSIZE counts the reply bytes written so far except headers that are still open, and never stops the first
-    entry; so it depends on the protocol by the four bytes of RESP2's `*2` around key and entries.
+    MAXSIZE counts the reply bytes written so far except headers that are still open, and the messages that the read
+    itself brings to its client (events, if it listens to these); it never stops the first entry. So it depends on the
+    protocol by the four bytes of RESP2's `*2` around key and entries.
     """
 
-    __slots__ = ("_count_left", "_per_stream", "_size", "_size_max", "_stream_header_size", "sent", "streams")
+    __slots__ = (
+        "_count_left", "_kept_size", "_per_stream", "_size", "_size_max", "_stream_header_size", "sent", "streams",
+    )  # fmt: skip
 
-    def __init__(self, request: ReadRequest, protocol: int) -> None:
+    def __init__(self, request: ReadRequest, context: Context) -> None:
         self._per_stream = request.count
         self._count_left = request.count_max
         self._size_max = request.size_max
-        self._size = 0
-        self._stream_header_size = 4 if protocol == 2 else 0
+        self._kept_size = partial(context.server.kept_size, context.client)
+        self._size = 0 if request.size_max is None else -self._kept_size()
+        self._stream_header_size = 4 if context.client.protocol == 2 else 0
         self.sent = 0
         self.streams = PairList()
 
@@ -177,7 +185,7 @@ class ReplyBudget:
         return self._size_max is not None
 
     def _is_spent(self) -> bool:
-        return self._size_max is not None and self.sent > 0 and self._size >= self._size_max
+        return self._size_max is not None and self.sent > 0 and self._size + self._kept_size() >= self._size_max
 
 
 STREAMS_ARGUMENT = Argument(

@@ -56,6 +56,10 @@ class Services(Protocol):
         """Let the running client hear what is kept for it until it has its reply."""
         ...
 
+    def kept_size(self, client: Client) -> int:
+        """Bytes of the messages that are kept for the client until it has its reply; none unless it is running."""
+        ...
+
     @property
     def users(self) -> Users:
         """Who may log in, and what they may do."""

@@ -48,11 +48,11 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
         context.db.use(known[0], context.now_ms)
         return known[1]
     request = parse_read(argv, is_group=False, now_ms=context.now_ms)
-    budget = ReplyBudget(request, context.client.protocol)
     sources: list[tuple[bytes, Stream | None, StreamID, bool]] = []
     for key, token in zip(request.keys, request.id_tokens, strict=True):
         stream = context.db.read_stream(key, context.now_ms)
         sources.append((key, stream, _resolve_read_id(stream, token), token == b"+"))
+    budget = ReplyBudget(request, context)
     for key, stream, after, only_last in sources:
         if not budget.may_visit():
             break

@@ -239,6 +239,10 @@ class Server:
         """Let the running client hear what is kept for it until it has its reply."""
         self.dispatcher.pushes.hand_over(self.dispatcher.sessions[client.id])
 
+    def kept_size(self, client: Client) -> int:
+        """Bytes of the messages that are kept for the client until it has its reply."""
+        return self.dispatcher.pushes.kept_size(client)
+
     def refresh_clients(self) -> None:
         """Look anew at who may take the dispatcher's fast path."""
         self.dispatcher.refresh_clients()

@@ -41,6 +41,10 @@ class Pushes:
                 session.out += pieces
                 self._outgoing[session] = None
 
+    def kept_size(self, client: Client) -> int:
+        """Bytes that the client is to hear behind its reply: none but to the one that is running."""
+        return sum(map(len, self._own)) if client is self._context.running else 0
+
     def end_run(self, session: Session, argv: list[bytes]) -> None:
         """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
         context = self._context

@@ -11,6 +11,7 @@ from support.comparison import first_difference, report
 from support.lines import split
 from support.scripts import MAIN, Line, Player, Script, read_scripts
 from support.servers import Server
+from support.wire import encode
 
 pytestmark = pytest.mark.oracle
 
@@ -112,3 +113,45 @@ def test_events_and_invalidations_of_random_commands_are_the_same(seed: int, hea
             listener.end()
     if wrong:
         pytest.fail(report(f"seed {seed}", wrong), pytrace=False)
+
+
+READS = [
+    "XREADGROUP GROUP g c MAXSIZE {} STREAMS t s u > > >",
+    "XREADGROUP GROUP g c MAXSIZE {} CLAIM 0 STREAMS t s u > > >",
+    "XREAD MAXSIZE {} STREAMS no t s u 0 0 0 0",
+    "XREAD MAXSIZE {} STREAMS t no s nor u 0 0 0 0 0",
+    "EVAL \"return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'MAXSIZE', {}, 'STREAMS', 't', 's', '>', '>')\" 0",
+]
+SIZES = range(20, 800, 20)
+"""For MAXSIZE: up to more than all entries and events come to."""
+
+
+@pytest.mark.parametrize("begin", [[], ["MULTI", "XGROUP CREATECONSUMER t g d", "XREAD STREAMS no 0"]])
+@pytest.mark.parametrize("read", READS)
+def test_events_that_a_read_brings_to_its_client_count_against_maxsize(
+    read: str, begin: list[str], headrace: Server, oracle: Server
+) -> None:
+    replies: list[list[bytes]] = []
+    for server in (headrace, oracle):
+        server.reset()
+        with server.connect() as control, server.connect(3) as wire:
+            control.call("CONFIG", "SET", "notify-keyspace-events", EVENTS)
+            wire.call("PSUBSCRIBE", "__keyspace*")
+            of_server = []
+            for size in SIZES:
+                control.call("FLUSHALL")
+                for number, key in enumerate("stu", 1):
+                    control.call("XADD", key, f"{number}-1", "f", "v")
+                    control.call("XGROUP", "CREATE", key, "g", "0")
+                wire.call("ECHO", "begin")
+                lines = [*begin, read.format(size), *(["EXEC"] if begin else []), "ECHO end"]
+                wire.send_bytes(b"".join(encode(split(line)) for line in lines))
+                received = b""
+                while not received.endswith(b"$3\r\nend\r\n"):
+                    received += wire.receive()
+                of_server.append(received)
+            replies.append(of_server)
+            control.call("CONFIG", "SET", "notify-keyspace-events", "")
+    for size, ours, theirs in zip(SIZES, *replies, strict=True):
+        assert ours == theirs, f"MAXSIZE {size}: {first_difference(ours, theirs)}"
+    assert len({reply.count(b"1-1") for reply in replies[1]}) > 1, "the sizes make a difference"
