@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import PairList
@@ -135,14 +134,14 @@ class ReplyBudget:
     """
 
     __slots__ = (
-        "_count_left", "_kept_size", "_per_stream", "_size", "_size_max", "_stream_header_size", "sent", "streams",
+        "_context", "_count_left", "_per_stream", "_size", "_size_max", "_stream_header_size", "sent", "streams",
     )  # fmt: skip
 
     def __init__(self, request: ReadRequest, context: Context) -> None:
+        self._context = context
         self._per_stream = request.count
         self._count_left = request.count_max
         self._size_max = request.size_max
-        self._kept_size = partial(context.server.kept_size, context.client)
         self._size = 0 if request.size_max is None else -self._kept_size()
         self._stream_header_size = 4 if context.client.protocol == 2 else 0
         self.sent = 0
@@ -183,6 +182,9 @@ class ReplyBudget:
     def is_limited_by_size(self) -> bool:
         """Whether entries must be measured one by one."""
         return self._size_max is not None
+
+    def _kept_size(self) -> int:
+        return self._context.server.kept_size(self._context.client)
 
     def _is_spent(self) -> bool:
         return self._size_max is not None and self.sent > 0 and self._size + self._kept_size() >= self._size_max
