@@ -89,6 +89,8 @@ class Client:
         """It sees every command that is run; kept by `monitors.Monitors`."""
         self.tracking: TrackingMode | None = None
         """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
+        self.is_redirect_broken = False
+        """The client to be told instead was gone when there was something to tell."""
         self.is_script = False
         """Not a connection: the caller of commands in a script."""
         self.no_evict = False

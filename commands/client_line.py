@@ -70,7 +70,11 @@ def client_flags(client: Client) -> bytes:
     if client.blocked is not None or client.is_held:
         flags += b"b"
     if client.tracking is not None:
-        flags += b"t" + b"R" * client.tracking.is_redirect_broken + b"B" * client.tracking.is_broadcast
+        flags += b"t"
+    if client.is_redirect_broken:
+        flags += b"R"
+    if client.tracking is not None and client.tracking.is_broadcast:
+        flags += b"B"
     if client.transaction.dirty:
         flags += b"d"
     if client.close_after_reply:

@@ -187,9 +187,10 @@ def client_getredir(context: Context, argv: list[bytes]) -> Reply:
 )
 def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT TRACKINGINFO"""
-    mode = context.client.tracking
+    mode, is_broken = context.client.tracking, context.client.is_redirect_broken
     if mode is None:
-        return {b"flags": SetReply([b"off"]), b"redirect": -1, b"prefixes": []}
+        off = [b"off", b"broken_redirect"] if is_broken else [b"off"]
+        return {b"flags": SetReply(off), b"redirect": -1, b"prefixes": []}
     flags = {
         b"on": True,
         b"bcast": mode.is_broadcast,
@@ -198,7 +199,7 @@ def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
         b"optout": mode.opt_out,
         b"caching-no": mode.opt_out and mode.has_caching_word,
         b"noloop": mode.no_loop,
-        b"broken_redirect": mode.is_redirect_broken,
+        b"broken_redirect": is_broken,
     }
     flags_set = SetReply([name for name, is_set in flags.items() if is_set])
     return {b"flags": flags_set, b"redirect": mode.redirect_id, b"prefixes": sorted(mode.prefixes)}

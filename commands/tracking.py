@@ -48,7 +48,6 @@ class TrackingMode:
     """Of a broadcast, in the order in which they were given."""
     has_caching_word: bool = False
     """CLIENT CACHING was given for the next command, or for the transaction that is open."""
-    is_redirect_broken: bool = False
 
     @property
     def remembers(self) -> bool:
@@ -88,8 +87,7 @@ class Tracking:
         self.own_changes: list[bytes | None] = []
         """Keys that the running client is to hear of behind its reply; None is all keys."""
         self._mode_before: TrackingMode | None = None
-        """How the client that last asked for no more of it was tracked: it still hears of what it changed in the same
-        transaction."""
+        """How the running client was tracked until it asked for no more of it: it still hears of its own changes."""
 
     # -- who is tracked --------------------------------------------------------------------------
 
@@ -103,6 +101,7 @@ class Tracking:
             self.receivers[mode.redirect_id] += 1
             self._context.server.refresh_clients()
         client.tracking = mode
+        client.is_redirect_broken = False
         for prefix in mode.prefixes:
             self.broadcasts.setdefault(prefix, Broadcast()).clients[client] = None
         self.clients[client.id] = client
@@ -117,9 +116,10 @@ class Tracking:
             if not self.broadcasts[prefix].clients:
                 del self.broadcasts[prefix]
         self._end_redirection(client.tracking)
-        if client is self._context.running:
+        if self.own_changes and client is self._context.running:
             self._mode_before = client.tracking
         client.tracking = None
+        client.is_redirect_broken = False
         del self.clients[client.id]
         self._context.refresh_listeners()
 
@@ -142,7 +142,8 @@ class Tracking:
 
     @property
     def is_on(self) -> bool:
-        """Whether changes concern anybody, or what is remembered of anybody."""
+        """Whether changes concern anybody, or what is remembered: that stays when the last client goes, as in Redis,
+        until it changes."""
         return bool(self.clients or self.table)
 
     # -- what they hold --------------------------------------------------------------------------
@@ -173,8 +174,8 @@ class Tracking:
         """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
         self._clear_table()
         for client in list(self.clients.values()):
-            if client.tracking is not None:
-                self._tell_now_or_later(client, client.tracking, None)
+            assert client.tracking is not None
+            self._tell_now_or_later(client, client.tracking, None)
         if not self.is_on:
             self._context.refresh_listeners()
 
@@ -214,7 +215,7 @@ class Tracking:
     def tell_own(self, client: Client) -> None:
         """The running command is through: its client hears of its own changes."""
         changes, self.own_changes = self.own_changes, []
-        mode = client.tracking or self._mode_before
+        mode, self._mode_before = client.tracking or self._mode_before, None
         if mode is None:
             return
         for key in changes:
@@ -237,8 +238,7 @@ class Tracking:
             changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
             for client in list(broadcast.clients) if changes else ():
                 mode = client.tracking
-                if mode is None:
-                    continue
+                assert mode is not None
                 keys = [key for key, writer in changes if not (mode.no_loop and writer is client)]
                 if keys:
                     self._tell(client, mode, keys)
@@ -258,7 +258,7 @@ class Tracking:
         if mode.redirect_id:
             receiver = server.find_client(mode.redirect_id)
         if receiver is None:
-            mode.is_redirect_broken = True
+            client.is_redirect_broken = True
             if client.protocol == 3:
                 server.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
         elif receiver.protocol == 3:

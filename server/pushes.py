@@ -23,6 +23,7 @@ class Pushes:
         self._outgoing = outgoing
         self._own: list[bytes] = []
         """What the running client is to hear behind its reply."""
+        self._own_size = 0
 
     def deliver(self, clients: Iterable[Client], message: Reply) -> None:
         """Send a message to clients. It is encoded once for each protocol; who is about to be closed gets nothing."""
@@ -36,6 +37,7 @@ class Pushes:
                 ENCODERS[client.protocol](message, pieces)
             if client is self._context.running:
                 self._own += pieces
+                self._own_size += sum(map(len, pieces))
             else:
                 session = self._sessions[client.id]
                 session.out += pieces
@@ -43,7 +45,7 @@ class Pushes:
 
     def kept_size(self, client: Client) -> int:
         """Bytes that the client is to hear behind its reply: none but to the one that is running."""
-        return sum(map(len, self._own)) if client is self._context.running else 0
+        return self._own_size if client is self._context.running else 0
 
     def end_run(self, session: Session, argv: list[bytes]) -> None:
         """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
@@ -60,4 +62,5 @@ class Pushes:
         if self._own:
             session.out += self._own
             self._own.clear()
+            self._own_size = 0
             self._outgoing[session] = None

@@ -245,8 +245,8 @@ class Database:
         self.put(key, value, event, keep_expiry=keep_expiry)
 
     def replace(self, key: bytes, value: Value) -> Value | None:
-        """`put` where Redis first deletes what is there. The caller announces that the key is new, before it is touched
-        here, in any case, and then the event and what has been overwritten: the value returned."""
+        """`put` where Redis first deletes what is there. The caller announces NEW before, whether the key is there or
+        not, and afterwards its event and what has been overwritten: the value returned."""
         old = self._store(key, value, keep_expiry=False)
         self.touch(key)
         self.signal_ready(key)

@@ -36,10 +36,15 @@ class Listener(Player):
         self.ears["keeper"].call("CLIENT", "TRACKING", "ON")
         self.ears["keeper"].call("PSUBSCRIBE", "__keyspace*")
         self.heard: list[tuple[Line, dict[str, bytes]]] = []
+        self.heard_early: list[bytes] = []
+        """What the keeper heard while it awaited a reply."""
 
     def read(self, words: list[bytes]) -> None:
         """Let the keeper read what has any of these names."""
-        self.ears["keeper"].call("EXISTS", *words)
+        keeper = self.ears["keeper"]
+        keeper.send("EXISTS", *words)
+        while (frame := keeper.receive()).startswith(b">"):
+            self.heard_early.append(frame)
 
     def _step(self, line: Line) -> None:
         if line.command:
@@ -56,8 +61,9 @@ class Listener(Player):
         for _ in range(2):
             self.control.call("PING")
         found = {}
+        early, self.heard_early = self.heard_early, []
         for who, wire in self.ears.items():
-            frames: list[bytes] = []
+            frames = early if who == "keeper" else []
             while (frame := wire.receive_if_arrived()) is not None:
                 frames.append(frame)
             found[who] = b"".join(frames)

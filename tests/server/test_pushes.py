@@ -57,3 +57,17 @@ def test_a_message_is_encoded_once_for_each_protocol() -> None:
     assert pieces[0] is pieces[1]
     assert pieces[2] is pieces[3]
     assert pieces[0] is not pieces[2]
+
+
+def test_size_of_what_is_kept_for_the_running_client_is_that_of_its_messages() -> None:
+    rig = Rig()
+    running, other = rig.connect(), rig.connect()
+    pushes, context = rig.dispatcher.pushes, rig.server.context
+    context.running = running.client
+    for count in (1, 2):
+        pushes.deliver([running.client, other.client], Push([b"x"]))
+        assert pushes.kept_size(running.client) == count * len(b"*1\r\n$1\r\nx\r\n")
+        assert pushes.kept_size(other.client) == 0
+    pushes.hand_over(running.session)
+    assert pushes.kept_size(running.client) == 0
+    assert running.output() == b"*1\r\n$1\r\nx\r\n" * 2
