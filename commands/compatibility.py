@@ -172,8 +172,7 @@ BEYOND_ROWS: Final = """\
 - ACL rules may name every command of Redis, also those that are not here; an ACL pattern without `~` (`%R`) is refused.
 - A failed AUTH is always answered, also behind unsent replies, and a bad `$` header that arrives late is reported.
 - `POST` and `Host:` close the connection behind the replies to what was sent before; Redis drops those still unsent.
-- Beyond `tracking-table-max-keys` the keys read longest ago are given up, and told, as soon as one too many is read;
-  Redis takes any, before the next command.
+- Beyond `tracking-table-max-keys` the keys read longest ago are given up; Redis takes any.
 - `aof-use-rdb-preamble` is `no` by default, and the default save points only count where there is no append-only file.
 - Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
   those of Redis, and need no second copy of the memory. What `latest_fork_usec`, `total_forks` and the latency event

@@ -172,7 +172,8 @@ class Tracking:
 
     def note_flush(self) -> None:
         """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
-        self._clear_table()
+        self.table.clear()
+        self.items_count = self.keys_size = 0
         for client in list(self.clients.values()):
             assert client.tracking is not None
             self._tell_now_or_later(client, client.tracking, None)
@@ -183,10 +184,6 @@ class Tracking:
     def memory_size(self) -> int:
         """Bytes of the table."""
         return len(self.table) * TRACKED_KEY_SIZE + self.items_count * TRACKED_ITEM_SIZE + self.keys_size
-
-    def _clear_table(self) -> None:
-        self.table.clear()
-        self.items_count = self.keys_size = 0
 
     def _tell_readers(self, key: bytes) -> None:
         readers = self.table.pop(key)

@@ -62,7 +62,7 @@ def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) 
             words += _argument(rnd, argument, BY_COMMAND.get(row.name, {}))
     if may_bend and rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.
-        words = [b"0" if isinstance(word, ClientId) else word for word in _bend(rnd, words)]
+        words = [b"0" if isinstance(word, ClientId) else word for word in bend(rnd, words)]
         if _has_duration(row.arguments):
             words = _without_short_times(words)
     return tuple(words)
@@ -116,7 +116,7 @@ def _pools(argument: Argument) -> tuple[list[Token], list[Token]]:
     return of_type if argument.type == "key" else BY_NAME.get(argument.name, of_type)
 
 
-def _bend(rnd: Random, words: list[Token]) -> list[Token]:
+def bend(rnd: Random, words: list[Token]) -> list[Token]:
     """A word lost, repeated, replaced or added, behind the name of the command."""
     place = min(rnd.randint(1, 8), len(words))
     kind = rnd.randrange(4)
