@@ -343,6 +343,16 @@ def test_nobody_is_told_once_nobody_listens() -> None:
     assert (events, len(changes), watcher.dirty) == ([], 1, False)
 
 
+def test_who_watches_no_more_leaves_the_others_watching() -> None:
+    db = filled(1)
+    one, other = Watcher(), Watcher()
+    db.watch(b"key:0", one)
+    db.watch(b"key:0", other)
+    db.unwatch(b"key:0", one)
+    db.touch(b"key:0")
+    assert (one.dirty, other.dirty) == (False, True)
+
+
 def test_removing_a_missing_key_tells_nobody() -> None:
     db = Database(0)
     watcher = Watcher()
