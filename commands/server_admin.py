@@ -140,7 +140,10 @@ def bgsave(context: Context, argv: list[bytes]) -> Reply:
     since="1.0.0",
     summary="Shows every command that the server runs, until RESET or the end of the connection.",
     complexity="O(1) for each command that is run.",
-    differs="The microseconds are those of the last whole millisecond.",
+    differs=(
+        "The microseconds are those of the last whole millisecond. The connection of a monitor whose user may no "
+        "longer run it is closed."
+    ),
 )
 def monitor(context: Context, argv: list[bytes]) -> Reply:
     """MONITOR

@@ -2,7 +2,8 @@
 
 In the default mode the table remembers each key that a tracking client reads, until the key changes once. In
 broadcasting mode nothing is remembered: a client hears of every key with one of its prefixes, the keys that change in
-one turn of the loop together. Keys are told without their database, as in Redis 8.10.2.
+one turn of the loop together, as far as its user may read them: its rules count at that moment, also where it redirects
+to another client. Keys are told without their database, as in Redis 8.10.2.
 """
 
 from __future__ import annotations
@@ -236,7 +237,8 @@ class Tracking:
             for client in list(broadcast.clients) if changes else ():
                 mode = client.tracking
                 assert mode is not None
-                keys = [key for key, writer in changes if not (mode.no_loop and writer is client)]
+                may_read = client.user.may_read
+                keys = [key for key, writer in changes if may_read(key) and not (mode.no_loop and writer is client)]
                 if keys:
                     self._tell(client, mode, keys)
 

@@ -88,12 +88,16 @@ def refusal_in_script(context: Context, caller: Client, row: Row, argv: list[byt
 
 
 def may_stay(context: Context, client: Client) -> bool:
-    """Whether a connection outlives a change of users: its own is still there, and lets it hear what it listens to."""
+    """Whether a connection stays open after a change of users: its user exists and allows all that it listens to.
+
+    Redis lets a monitor stay whose user may not run MONITOR any more.
+    """
     user = client.user
     if context.server.users.by_name.get(user.name) is not user:
         return False
     return user.is_unrestricted or (
-        all(map(user.allows_channel, (*client.channels, *client.shard_channels)))
+        (not client.is_monitor or user.may_monitor())
+        and all(map(user.allows_channel, (*client.channels, *client.shard_channels)))
         and all(user.allows_channel(pattern, is_pattern=True) for pattern in client.patterns)
     )
 

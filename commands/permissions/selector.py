@@ -144,6 +144,10 @@ class Selector:
                 return True
         return False
 
+    def may_read(self, key: bytes) -> bool:
+        """Whether the content of this key may be read."""
+        return self.all_keys or self._allows_key(key, READ)
+
     def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
         """Whether this channel may be listened to; a pattern only if it is one of the rules, letter by letter."""
         if self.all_channels or is_pattern:

@@ -7,7 +7,7 @@ import hmac
 import re
 from typing import Final
 
-from ..table import Row
+from ..table import DECLARED, Row
 from .denial import Denial
 from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule
 from .selector import Selector
@@ -136,6 +136,15 @@ class User:
             if nearest is None or denial.rank > nearest.rank:
                 nearest = denial
         return nearest
+
+    def may_read(self, key: bytes) -> bool:
+        """Whether a selector allows reading this key, by whatever command."""
+        return self.is_unrestricted or any(selector.may_read(key) for selector in self.selectors)
+
+    def may_monitor(self) -> bool:
+        """Whether a selector allows MONITOR."""
+        row = DECLARED[b"MONITOR"]
+        return any(selector.commands.allows(row, [b"MONITOR"]) for selector in self.selectors)
 
     def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
         """Whether some selector lets it listen to this channel or pattern."""

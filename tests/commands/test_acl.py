@@ -122,6 +122,19 @@ def test_a_listener_who_may_not_listen_any_more_is_put_out(rig: Rig, admin: Call
     assert killed == [al.client.id]
 
 
+def test_a_monitor_who_may_not_monitor_any_more_is_put_out(rig: Rig, admin: Caller) -> None:
+    al = user(rig, admin, "+monitor +ping")
+    al.call("MONITOR")
+    killed: list[int] = []
+    rig.server.kill_client = lambda client: killed.append(client.id)  # type: ignore[method-assign]
+    admin.call("ACL SETUSER al -ping")
+    assert killed == []
+    admin.call("ACL SETUSER al -@admin (+monitor)")
+    assert killed == []
+    admin.call("ACL SETUSER al clearselectors")
+    assert killed == [al.client.id]
+
+
 def test_names_cannot_be_probed_by_the_answer(rig: Rig, admin: Caller) -> None:
     admin.call("ACL SETUSER al on >pw", "ACL SETUSER off >pw", "ACL SETUSER none on")
     stranger = rig.connect()
