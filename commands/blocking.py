@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from ..store.database import Database
+
+if TYPE_CHECKING:
+    from ..protocol.replies import Reply
+
+
+class Progress(Protocol):
+    """How far the writes of a client have come, for WAIT and WAITAOF: they wait for no key and change nothing."""
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over. Raises ReplyError if it cannot succeed any more."""
+        ...
+
+    def reply(self) -> Reply:
+        """What the client gets if its wait ends now."""
+        ...
 
 
 class Blocked:
@@ -14,7 +30,7 @@ class Blocked:
     that answers Blocked again keeps the first deadline and takes the new `wake_ms`.
     """
 
-    __slots__ = ("argv", "deadline_ms", "for_sync", "is_in_vain", "keys", "sent", "spent_ns", "wake_ms")
+    __slots__ = ("argv", "deadline_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_ms")
 
     def __init__(
         self,
@@ -25,13 +41,13 @@ class Blocked:
         *,
         sent: list[bytes] | None = None,
         is_in_vain: Callable[[Database, int], bool] | None = None,
-        for_sync: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         self.keys = keys
         self.argv = argv
         """The command to run again; `$` is replaced by the ID it stood for."""
         self.deadline_ms = deadline_ms
-        """Unix ms at which the client gets the null array (see `for_sync`); None for BLOCK 0."""
+        """Unix ms at which the client gets the null array, or what `progress` says; None for BLOCK 0."""
         self.wake_ms = wake_ms
         """Unix ms after which a pending entry may have become idle enough (XREADGROUP CLAIM)."""
         self.spent_ns = 0
@@ -41,5 +57,5 @@ class Blocked:
         self.is_in_vain = is_in_vain
         """Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper
         way to the same. None where only a run can tell."""
-        self.for_sync = for_sync
-        """WAITAOF: run again after each fsync of the log, and, for its answer, at the deadline."""
+        self.progress = progress
+        """Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log."""

@@ -98,11 +98,11 @@ def execute(context: Context, argv: list[bytes]) -> Reply:
         if was_aborted:
             raise ExecAborted
         return NULL_ARRAY
-    context.may_block = False
+    could_block, context.may_block = context.may_block, False
     try:
         return _run_queue(context, queue)
     finally:
-        context.may_block = True
+        context.may_block = could_block
         discard(context.store, client)
 
 

@@ -11,6 +11,7 @@ from .numbers import INT64_MAX, integer, integer_between, integer_or
 from .table import Argument, Flag, command
 
 if TYPE_CHECKING:
+    from .client import Client
     from .context import Context
 
 REPLICAS_COUNT: Final = 0
@@ -32,6 +33,42 @@ def _deadline_ms(context: Context, token: bytes) -> int | None:
 def _as_int32(number: int) -> int:
     """What is left of a number in a C int: Redis keeps the replicas that are waited for in one."""
     return (number + 2**31) % 2**32 - 2**31
+
+
+class ReplicaProgress:
+    """The `Progress` of WAIT: no replica will ever acknowledge."""
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over: WAIT waits only for more replicas than there are."""
+        return False
+
+    def reply(self) -> Reply:
+        """How many replicas have acknowledged."""
+        return REPLICAS_COUNT
+
+
+class LocalProgress:
+    """The `Progress` of WAITAOF: whether the log on this disk has what the client had written when it asked."""
+
+    def __init__(self, context: Context, client: Client, local_wanted: int, replicas_wanted: int) -> None:
+        self._context = context
+        self._mark = client.write_mark
+        self._local_wanted = local_wanted
+        self._replicas_wanted = replicas_wanted
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over. Raises GenericError if there is no log that could have the writes."""
+        if self._local_wanted and self._context.server.log is None:
+            raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+        return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
+
+    def reply(self) -> Reply:
+        """1 if the local log is synced that far, and how many replicas have acknowledged."""
+        return [self._local(), REPLICAS_COUNT]
+
+    def _local(self) -> int:
+        log = self._context.server.log
+        return int(log is not None and log.synced_mark >= self._mark)
 
 
 @command(
@@ -56,7 +93,7 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     deadline_ms = _deadline_ms(context, argv[2])
     if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
         return REPLICAS_COUNT
-    return Blocked([], argv, deadline_ms, for_sync=True)
+    return Blocked([], argv, deadline_ms, progress=ReplicaProgress())
 
 
 @command(
@@ -82,11 +119,7 @@ def waitaof(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"value is out of range, value must between 0 and 1")
     replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
     deadline_ms = _deadline_ms(context, argv[3])
-    log, mark = context.server.log, context.client.write_mark
-    if local_wanted and log is None:
-        raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-    local = int(log is not None and log.synced_mark >= mark)
-    is_fulfilled = local >= local_wanted and replicas_wanted <= REPLICAS_COUNT
-    if is_fulfilled or not context.may_block:
-        return [local, REPLICAS_COUNT]
-    return Blocked([], argv, deadline_ms, for_sync=True)
+    progress = LocalProgress(context, context.client, local_wanted, replicas_wanted)
+    if progress.is_enough() or not context.may_block:
+        return progress.reply()
+    return Blocked([], argv, deadline_ms, progress=progress)

@@ -204,7 +204,6 @@ class Dispatcher:
                     self.log_single_units()
                     units_end = 0
                 self.serving.serve_ready()
-                context.client, context.db = client, db
                 started_ns = read_clock()
                 if started_ns - began_ns > TURN_NS:
                     uncounted -= length_hint(iterator)
@@ -281,7 +280,6 @@ class Dispatcher:
             self.serving.serve_ready()
         elif argv[0] not in self._fast:
             self.serving.forget_ready()
-        self.context.client, self.context.db = client, client.db
         if not client.is_unhindered or argv[0] not in self._fast:
             self.refresh_client(client)
         if client.close_after_reply:

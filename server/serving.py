@@ -66,14 +66,30 @@ class Serving:
             db.ready.clear()
 
     def serve_ready(self) -> None:
-        """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first."""
+        """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first.
+
+        Each is a unit of its own, so this is called between two units of the client that runs now, which stays the
+        one that runs.
+        """
+        lines = self._take_ready_lines()
+        if not lines:
+            return
+        context = self._context
+        assert not context.effects, "a unit is logged before another client's begins"
+        client, db = context.client, context.db
+        try:
+            self._serve_lines(lines)
+        finally:
+            context.client, context.db = client, db
+
+    def _serve_lines(self, lines: list[LineKey]) -> None:
         served: list[Session] = []
         for _ in range(SERVING_ROUNDS_MAX):
+            for db_index, key in lines:
+                self._serve_line(db_index, key, served)
             lines = self._take_ready_lines()
             if not lines:
                 return
-            for db_index, key in lines:
-                self._serve_line(db_index, key, served)
         logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
@@ -160,15 +176,8 @@ class Serving:
             self.serve_ready()
 
     def _end_at_deadline(self, waiter: Waiter) -> None:
-        if not waiter.blocked.for_sync:
-            self._give_up(waiter, NULL_ARRAY)
-            return
-        self._context.client = waiter.client
-        self._context.may_block = False
-        reply = self._dispatcher.run_unit(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
-        self._context.may_block = True
-        self._end_wait(waiter, reply)
-        self._dispatcher.pushes.end_run(self._dispatcher.sessions[waiter.client.id], waiter.blocked.argv)
+        progress = waiter.blocked.progress
+        self._give_up(waiter, NULL_ARRAY if progress is None else progress.reply())
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait without another run: that, too, is the end of a call."""
@@ -179,13 +188,16 @@ class Serving:
         self._end_wait(waiter, reply)
 
     def serve_synced(self) -> None:
-        """After an fsync of the log: answer the WAITAOF that it fulfils."""
-        for waiter in [each for each in self.waiters.by_client.values() if each.blocked.for_sync]:
-            self._context.client = waiter.client
-            reply = self._dispatcher.run_unit(find_row(waiter.blocked.argv, DECLARED), waiter.blocked.argv)
-            if type(reply) is not Blocked:
-                self._end_wait(waiter, reply)
-            self._dispatcher.pushes.end_run(self._dispatcher.sessions[waiter.client.id], waiter.blocked.argv)
+        """After an fsync of the log: answer the WAITAOF that have what they wait for."""
+        for waiter in list(self.waiters.by_client.values()):
+            progress = waiter.blocked.progress
+            if progress is None:
+                continue
+            try:
+                if progress.is_enough():
+                    self._give_up(waiter, progress.reply())
+            except ReplyError as error:
+                self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), error))
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry: log the keys it removed, and let readers blocked on them know."""

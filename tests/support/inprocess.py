@@ -52,6 +52,18 @@ class RecordingLog:
         self.units += [records] if grouped else [[record] for record in records]
 
 
+class RigSession(Session):
+    """A connection without a socket."""
+
+    def __init__(self, client: Client, dispatcher: Dispatcher) -> None:
+        super().__init__(client)
+        self._dispatcher = dispatcher
+
+    def abort(self) -> None:
+        """CLIENT KILL."""
+        self._dispatcher.detach(self)
+
+
 class Caller:
     """A client without a socket."""
 
@@ -103,7 +115,7 @@ class Rig:
         client = Client(next(self._ids), created_ms=self.clock(), last_active_ms=self.clock())
         client.db = self.server.store.databases[0]
         client.address = b"127.0.0.1:%d" % (50000 + client.id)
-        session = Session(client)
+        session = RigSession(client, self.dispatcher)
         self.dispatcher.attach(session)
         return Caller(self, session)
 

@@ -1,0 +1,120 @@
+"""Blocked commands meet the commands of others: each client's requests run as that client, in units of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.commands.table import TABLE, Flag
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence.folder import LogSettings
+from support.inprocess import Caller, Rig
+
+BLOCKING_LINES = {
+    "XREAD": "XREAD BLOCK 0 STREAMS s $",
+    "XREADGROUP": "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
+    "WAIT": "WAIT 1 0",
+    "WAITAOF": "WAITAOF 0 1 0",
+}
+"""A way to block for each command that can."""
+
+END_REPLIES = {"WAIT": b":0\r\n", "WAITAOF": b"*2\r\n:0\r\n:0\r\n"}
+"""The reply to a wait that is ended early; the others get the null array."""
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    # WAITAOF asks it what is synced: nothing, as it is not open.
+    rig.server.log_keeper.log = AppendOnlyLog(LogSettings("nowhere", "appendonly.aof"), b"no")
+    return rig
+
+
+def block(rig: Rig, name: str) -> Caller:
+    """A client in database 3 that waits."""
+    blocked = rig.connect()
+    assert blocked.call("SELECT 3", "XGROUP CREATE s g $ MKSTREAM", BLOCKING_LINES[name]) == b"+OK\r\n+OK\r\n"
+    rig.log.units.clear()
+    rig.log.databases.clear()
+    return blocked
+
+
+def test_every_command_that_can_block_is_known_here() -> None:
+    assert set(BLOCKING_LINES) == {row.name for row in TABLE.values() if row.flags & Flag.BLOCKING}
+
+
+@pytest.mark.parametrize("name", BLOCKING_LINES)
+@pytest.mark.parametrize("reason", ["TIMEOUT", "ERROR"])
+def test_rest_of_a_transaction_that_ends_a_wait_runs_as_its_own_client(rig: Rig, name: str, reason: str) -> None:
+    blocked, caller = block(rig, name), rig.connect()
+    target = blocked.client.id
+    replies = caller.call(
+        "MULTI",
+        "SET a 1",
+        f"CLIENT UNBLOCK {target} {reason}",
+        "CLIENT ID",
+        "CLIENT SETNAME mine",
+        "SET b 2",
+        "XREAD BLOCK 0 STREAMS s $",
+        "SUBSCRIBE channel",
+        "SELECT 5",
+        "SET c 3",
+        f"CLIENT KILL ID {target}",
+        "EXEC",
+    )
+    assert replies.endswith(
+        b"*10\r\n+OK\r\n:1\r\n:%d\r\n+OK\r\n+OK\r\n*-1\r\n" % caller.client.id
+        + b"*3\r\n$9\r\nsubscribe\r\n$7\r\nchannel\r\n:1\r\n+OK\r\n+OK\r\n:1\r\n"
+    )
+    assert rig.log.units == [[b"SET a 1", b"SET b 2", b"SET c 3"]]
+    assert rig.log.databases == [0, 0, 5]
+    assert caller.client.name == b"mine"
+    assert blocked.client.name == b""
+    assert blocked.client.killed
+    assert caller.client.is_subscriber
+    assert not blocked.client.is_subscriber
+
+
+@pytest.mark.parametrize("name", BLOCKING_LINES)
+def test_rest_of_a_pipeline_that_ends_a_wait_runs_as_its_own_client(rig: Rig, name: str) -> None:
+    blocked, caller = block(rig, name), rig.connect()
+    replies = caller.call(f"CLIENT UNBLOCK {blocked.client.id}", "SET a 1", "SELECT 5", "SET b 2", "CLIENT ID")
+    assert replies == b":1\r\n+OK\r\n+OK\r\n+OK\r\n:%d\r\n" % caller.client.id
+    assert rig.log.databases == [0, 5]
+    assert blocked.output() == END_REPLIES.get(name, b"*-1\r\n")
+    assert blocked.call("GET a", "CLIENT ID") == b"$-1\r\n:%d\r\n" % blocked.client.id, "it is in database 3"
+
+
+def feed(rig: Rig) -> None:
+    rig.connect().call("SELECT 3", "XADD s 1-1 f v")
+
+
+def pass_time(rig: Rig) -> None:
+    rig.pass_time(10_000)
+
+
+def sync(rig: Rig) -> None:
+    rig.dispatcher.serving.serve_synced()
+
+
+@pytest.mark.parametrize("name", BLOCKING_LINES)
+@pytest.mark.parametrize("end", [feed, pass_time, sync])
+def test_end_of_a_wait_leaves_the_running_state_as_it_was(rig: Rig, name: str, end: Callable[[Rig], None]) -> None:
+    block(rig, name)
+    context, last = rig.server.context, rig.connect()
+    assert last.call("SELECT 7") == b"+OK\r\n"
+    if end is not feed:
+        before = (context.client, context.db, context.may_block, context.running)
+        end(rig)
+        assert (context.client, context.db, context.may_block, context.running) == before
+        return
+    assert last.call("SELECT 3", "XADD s 1-1 f v", "CLIENT ID").endswith(b":%d\r\n" % last.client.id)
+    assert context.client is last.client
+
+
+def test_an_ended_wait_counts_once(rig: Rig) -> None:
+    blocked = block(rig, "WAIT")
+    before = blocked.client.commands_count
+    rig.connect().call(f"CLIENT UNBLOCK {blocked.client.id}")
+    assert blocked.client.commands_count == before + 1
