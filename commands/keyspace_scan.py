@@ -8,7 +8,7 @@ from typing import Final
 
 from ..protocol.replies import Reply
 from ..store.errors import GenericError, syntax_error
-from ..store.glob import compiled
+from ..store.glob import key_matcher
 from ..store.ids import loose_number
 from .context import Context
 from .keyspace import type_name
@@ -51,7 +51,7 @@ def dbsize(context: Context, argv: list[bytes]) -> Reply:
 def keys(context: Context, argv: list[bytes]) -> Reply:
     """KEYS pattern. Returns the matching keys, in no order. Source: Redis 1.0."""
     db, now_ms = context.db, context.now_ms
-    is_match = compiled(argv[1]).fullmatch
+    is_match = key_matcher(argv[1])
     if len(db.keys) <= KEYS_AT_ONCE_MAX:
         return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
     # A list of all keys is of this moment, and taken quickly; they are matched while others have their turns.
@@ -115,7 +115,7 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     """
     cursor = _parse_cursor(argv[1])
     pattern, count, wanted_type = _parse_scan(argv)
-    is_match = compiled(pattern).fullmatch
+    is_match = key_matcher(pattern)
     db, now_ms = context.db, context.now_ms
     found, cursor = db.scan(cursor, count)
     shown: list[bytes] = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final, Protocol
 
 from ..protocol.replies import Push, Reply
-from ..store.glob import compiled
+from ..store.glob import matches
 from .client import Client
 
 SUBSCRIPTION_SIZE: Final = 350
@@ -16,11 +15,6 @@ SUBSCRIPTION_SIZE: Final = 350
 
 Names = dict[bytes, None]
 """What one client listens to, in the order in which it asked."""
-
-
-def _expression(pattern: bytes) -> re.Pattern[bytes]:
-    """The pattern as it applies to channels: no number of stars matches the empty name, where KEYS lets one do so."""
-    return compiled(b"**" if pattern == b"*" else pattern)
 
 
 class Courier(Protocol):
@@ -68,7 +62,7 @@ class Listeners:
         """Names that somebody listens to: all, or those that match."""
         if pattern is None:
             return list(self.by_name)
-        return list(filter(_expression(pattern).fullmatch, self.by_name))
+        return [name for name in self.by_name if matches(pattern, name)]
 
     def count(self, name: bytes) -> int:
         """How many clients listen to this name."""
@@ -76,26 +70,11 @@ class Listeners:
 
 
 class Patterns(Listeners):
-    """Patterns, each compiled once: a message is tried on all of them."""
-
-    def __init__(self, names_of: Callable[[Client], Names]) -> None:
-        super().__init__(names_of)
-        self._expressions: dict[bytes, re.Pattern[bytes]] = {}
-
-    def add(self, client: Client, name: bytes) -> None:
-        """Let the client listen to what the pattern matches."""
-        super().add(client, name)
-        self._expressions.setdefault(name, _expression(name))
-
-    def remove(self, client: Client, name: bytes) -> None:
-        """Let it listen no more."""
-        super().remove(client, name)
-        if name not in self.by_name:
-            self._expressions.pop(name, None)
+    """Patterns: a message is tried on all of them."""
 
     def matching(self, channel: bytes) -> list[bytes]:
         """The patterns that match a channel, oldest first."""
-        return [name for name, expression in self._expressions.items() if expression.fullmatch(channel)]
+        return [pattern for pattern in self.by_name if matches(pattern, channel)]
 
 
 class Subscriptions:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..store.errors import GenericError, shown
-from ..store.glob import compiled
+from ..store.glob import matches
 from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
@@ -74,18 +74,19 @@ class Config:
     def get_matching(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """CONFIG GET: (name, value) of every directive that a pattern matches, each once.
 
-        A pattern without glob characters must be a whole name, and is answered under the name as typed.
+        A pattern without glob characters must be a whole name, and is answered under the name as typed. One with them
+        ends at its first zero byte, as in Redis.
         """
         found: dict[bytes, tuple[bytes, bytes]] = {}
         for pattern in patterns:
-            lowered = pattern.lower()
-            if not set(lowered) & set(b"*?["):
+            text = pattern.partition(b"\0")[0]
+            if not set(text) & set(b"*?["):
+                lowered = pattern.lower()
                 if lowered in BY_NAME:
                     found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
                 continue
-            matches = compiled(lowered).fullmatch
             for name, directive in BY_NAME.items():
-                if name not in found and not directive.is_hidden and matches(name):
+                if name not in found and not directive.is_hidden and matches(text, name, ignore_case=True):
                     found[name] = (name, self._shown(directive))
         return list(found.values())
 

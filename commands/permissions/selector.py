@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Final
 
-from ...store.glob import compiled
+from ...store.glob import matches
 from ..keys import VARIABLE, access_of, find_keys
 from ..table import KeySpec, Row
 from .command_rules import CommandRules
@@ -32,7 +32,7 @@ CHANNEL_COMMANDS: Final = {
 class Pattern:
     """A glob over keys or channels. `access` is READ, WRITE or both; it means nothing for channels."""
 
-    matches: Callable[[bytes], Any]
+    matches: Callable[[bytes], bool]
     access: int = READ | WRITE
 
 
@@ -95,7 +95,7 @@ class Selector:
             access |= ACCESS_LETTERS[letter]
         if not tilde or has_blanks(glob) or bool(letters) != bool(access):
             raise BadRule(SYNTAX)
-        known = self.keys.setdefault(glob, Pattern(compiled(glob).fullmatch, 0))
+        known = self.keys.setdefault(glob, Pattern(partial(matches, glob), 0))
         known.access |= access or READ | WRITE
 
     def _add_channels(self, glob: bytes) -> None:
@@ -103,7 +103,7 @@ class Selector:
             raise BadRule(CHANNELS_ALREADY_OPEN)
         if has_blanks(glob):
             raise BadRule(SYNTAX)
-        self.channels.setdefault(glob, Pattern(compiled(glob).fullmatch))
+        self.channels.setdefault(glob, Pattern(partial(matches, glob)))
 
     def describe_keys(self) -> bytes:
         """The key rules as ACL GETUSER shows them."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from itertools import product
-from time import perf_counter
+from time import process_time
+from types import ModuleType
 
 import pytest
 
-from headrace.store.glob import matches
+from headrace.store import plain_glob_match
+from headrace.store.glob import key_matcher
+
+try:
+    from headrace.store import glob_match
+except ImportError:
+    glob_match = None  # type: ignore[assignment]
+
+FORMS = [plain_glob_match, *([glob_match] if glob_match is not None else [])]
 
 TEXTS = [b"", b"a", b"b", b"ab", b"abc", b"a-", b"-", b"[", b"]", b"^", b"\\", b"\xc3\xa9"]
 
@@ -19,7 +28,7 @@ SINGLE = {b"a", b"b", b"-", b"[", b"]", b"^", b"\\"}
     ("pattern", "matched"),
     [
         (b"", {b""}),
-        (b"*", ALL),
+        (b"*", ALL - {b""}),
         (b"**", ALL - {b""}),
         (b"?", SINGLE),
         (b"**?", ALL - {b""}),
@@ -62,22 +71,45 @@ SINGLE = {b"a", b"b", b"-", b"[", b"]", b"^", b"\\"}
         (b"ab[^c]", set()),
         (b"ab[a-c", {b"abc"}),
         (b"a[b", {b"ab"}),
+        (b"[a-\xff]*", {b"a", b"ab", b"abc", b"a-", b"-", b"[", b"]", b"^", b"\\"}),
+        (b"[\x80-\xff]?", {b"\xc3\xa9"}),
     ],
 )
-def test_pattern_matches_these_texts(pattern: bytes, matched: set[bytes]) -> None:
-    assert {text for text in TEXTS if matches(pattern, text)} == matched
+@pytest.mark.parametrize("form", FORMS)
+def test_pattern_matches_these_texts(form: ModuleType, pattern: bytes, matched: set[bytes]) -> None:
+    assert {text for text in TEXTS if form.matches(pattern, text)} == matched
 
 
-def test_newline_and_regex_signs_are_ordinary_bytes() -> None:
-    assert matches(b"a?b*", b"a\nb\n")
-    assert matches(b"(a+|$.{2})", b"(a+|$.{2})")
-    assert not matches(b"a+", b"aa")
-    assert not matches(b"a", b"a\n")
+def test_one_star_is_every_key_and_several_are_not() -> None:
+    assert all(map(key_matcher(b"*"), TEXTS))
+    assert {text for text in TEXTS if key_matcher(b"**")(text)} == ALL - {b""}
 
 
-def test_case_is_ignored_on_request() -> None:
-    assert matches(b"MaX[A-c]*", b"maxbytes", ignore_case=True)
-    assert not matches(b"MAX*", b"maxbytes")
+@pytest.mark.parametrize("form", FORMS)
+def test_newline_and_regex_signs_are_ordinary_bytes(form: ModuleType) -> None:
+    assert form.matches(b"a?b*", b"a\nb\n")
+    assert form.matches(b"(a+|$.{2})", b"(a+|$.{2})")
+    assert not form.matches(b"a+", b"aa")
+    assert not form.matches(b"a", b"a\n")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_case_is_ignored_on_request(form: ModuleType) -> None:
+    assert form.matches(b"MaX[A-c]*", b"maxbytes", ignore_case=True)
+    assert form.matches(b"*X[B-C]YT*", b"maxbytes", ignore_case=True)
+    assert not form.matches(b"MAX*", b"maxbytes")
+    # Two oddities of Redis: the ends of a range are swapped before their case is ignored, and an escape in a class
+    # keeps its case.
+    assert not form.matches(b"[Z-a]*", b"maxbytes", ignore_case=True)
+    assert not form.matches(b"[\\M]*", b"maxbytes", ignore_case=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("tail", [b"", b"*", b"**", b"b"])
+def test_a_thousand_stars_match_and_one_more_does_not(form: ModuleType, tail: bytes) -> None:
+    text = b"a" * 1100 + tail.strip(b"*")
+    assert form.matches(b"*a" * 1000 + tail, text)
+    assert not form.matches(b"*a" * 1001 + tail, text)
 
 
 def fits(pattern: bytes, text: bytes) -> bool:
@@ -89,18 +121,34 @@ def fits(pattern: bytes, text: bytes) -> bool:
     return text[:1] == pattern[:1] and fits(pattern[1:], text[1:])
 
 
-def test_stars_match_whatever_some_division_of_the_text_allows() -> None:
-    texts = [bytes(letters) for size in range(6) for letters in product(b"ab", repeat=size)]
+@pytest.mark.parametrize("form", FORMS)
+def test_stars_match_whatever_some_division_of_the_text_allows(form: ModuleType) -> None:
+    texts = [bytes(letters) for size in range(1, 6) for letters in product(b"ab", repeat=size)]
     for size in range(6):
         for letters in product(b"ab*", repeat=size):
             pattern = bytes(letters)
-            if len(pattern) < 2 or pattern.strip(b"*"):
-                assert {text for text in texts if matches(pattern, text)} == {t for t in texts if fits(pattern, t)}
+            found = {text for text in texts if form.matches(pattern, text)}
+            assert found == {text for text in texts if fits(pattern, text)}
 
 
-def test_many_stars_do_not_multiply_the_time() -> None:
-    started = perf_counter()
-    assert not matches(b"*a" * 50 + b"b", b"a" * 20_000)
-    assert not matches(b"a*" * 50 + b"b", b"a" * 20_000)
-    # A backtracking matcher needs longer than the universe has; the bound only has to tell the two apart.
-    assert perf_counter() - started < 10
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        b"*a" * 400_000,
+        b"a*" * 400_000 + b"b",
+        b"[ab]" * 200_000,
+        b"[" + b"a" * 800_000,
+        b"?" * 800_000 + b"b",
+        b"\\a" * 400_000 + b"b",
+        b"*" + b"a" * 400_000 + b"b" + b"a" * 400_000 + b"*",
+        b"*" * 800_000,
+    ],
+    ids=lambda pattern: pattern[:6].decode(),
+)
+def test_a_pattern_of_800_kb_takes_linear_time(form: ModuleType, pattern: bytes) -> None:
+    """A second in the plain form, milliseconds in C. One step for each pair of bytes would take minutes in C."""
+    started = process_time()
+    form.matches(pattern, b"a" * 1_000_000)
+    form.matches(pattern, b"a")
+    assert process_time() - started < 10

@@ -1,0 +1,145 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Matches a glob pattern, for machines with a C compiler: `plain_glob_match` in C.
+
+Both modules do the same, and the same tests hold for both; `glob` takes this one where it was built.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+
+cdef enum:
+    STARS_MAX = 1000
+
+# Redis compares `char`s, which have a sign: in a range, bytes from 0x80 on come before all others.
+ctypedef const signed char *Place
+
+# What a part of the pattern between two stars matches: `size` bytes.
+cdef struct Part:
+    Place end
+    Py_ssize_t size
+    bint is_literal
+
+
+cdef inline int lowered(int char) noexcept:
+    return char + 32 if c'A' <= char <= c'Z' else char
+
+
+cdef inline bint is_equal(int one, int other, bint ignore_case) noexcept:
+    return one == other or (ignore_case and lowered(one) == lowered(other))
+
+
+cdef bint is_in_class(Place *at, Place end, int char, bint ignore_case) noexcept:
+    """Whether a class whose bracket is at `at` has the byte; moves `at` behind it. It may end with the pattern."""
+    cdef Place place = at[0] + 1
+    cdef bint is_negated = place < end and place[0] == c'^'
+    cdef bint found = False
+    cdef int low, high
+    if is_negated:
+        place += 1
+    while place < end:
+        if place[0] == c'\\' and end - place >= 2:
+            place += 1
+            # Redis does not ignore the case here.
+            if place[0] == char:
+                found = True
+        elif place[0] == c']':
+            break
+        elif end - place >= 3 and place[1] == c'-':
+            low, high = min(place[0], place[2]), max(place[0], place[2])
+            if ignore_case:
+                if lowered(low) <= lowered(char) <= lowered(high):
+                    found = True
+            elif low <= char <= high:
+                found = True
+            place += 2
+        elif is_equal(place[0], char, ignore_case):
+            found = True
+        place += 1
+    at[0] = place + 1 if place < end else end
+    return found != is_negated
+
+
+cdef inline bint takes(Place *at, Place end, int char, bint ignore_case) noexcept:
+    """Whether what is at `at`, which is no star, matches the byte; moves `at` behind it."""
+    if at[0][0] == c'[':
+        return is_in_class(at, end, char, ignore_case)
+    if at[0][0] == c'\\' and end - at[0] >= 2:
+        at[0] += 1
+    elif at[0][0] == c'?':
+        at[0] += 1
+        return True
+    at[0] += 1
+    return is_equal(at[0][-1], char, ignore_case)
+
+
+cdef Part part_at(Place at, Place end, Py_ssize_t size_max) noexcept:
+    """The part that begins at `at`, followed no further than its size is above `size_max`."""
+    cdef Part part
+    part.size, part.is_literal = 0, True
+    while at < end and at[0] != c'*' and part.size <= size_max:
+        part.size += 1
+        if at[0] == c'[':
+            part.is_literal = False
+            is_in_class(&at, end, 0, False)
+            continue
+        if at[0] == c'\\' and end - at >= 2:
+            part.is_literal = False
+            at += 1
+        elif at[0] == c'?':
+            part.is_literal = False
+        at += 1
+    part.end = at
+    return part
+
+
+cdef bint is_here(Place at, Place part_end, Place end, Place char, bint ignore_case) noexcept:
+    """Whether the part from `at` to `part_end` matches the bytes from `char` on, which are enough."""
+    while at < part_end:
+        if not takes(&at, end, char[0], ignore_case):
+            return False
+        char += 1
+    return True
+
+
+def matches(bytes pattern not None, bytes text not None, bint ignore_case=False):
+    """Whether the pattern matches the whole text. No number of stars matches an empty text, as in Redis.
+
+    What is between two stars is taken where it first fits and never reconsidered: a later place would only leave less
+    for the rest.
+    """
+    cdef Place at = <Place> PyBytes_AS_STRING(pattern)
+    cdef Place end = at + PyBytes_GET_SIZE(pattern)
+    cdef Place first = <Place> PyBytes_AS_STRING(text)
+    cdef Place char = first
+    cdef Place last = char + PyBytes_GET_SIZE(text)
+    cdef Part part
+    cdef Py_ssize_t place
+    cdef int stars_count = 0
+    while at < end and at[0] != c'*':
+        if char == last or not takes(&at, end, char[0], ignore_case):
+            return False
+        char += 1
+    if at == end or first == last:
+        return at == end and char == last
+    while True:
+        while at < end and at[0] == c'*':
+            at += 1
+        if at == end:
+            return True
+        stars_count += 1
+        part = part_at(at, end, last - char)
+        if part.size > last - char or stars_count > STARS_MAX:
+            return False
+        if part.end == end:
+            return is_here(at, end, end, last - part.size, ignore_case)
+        if part.is_literal and not ignore_case:
+            place = text.find((<const char *> at)[:part.end - at], char - first)
+            if place < 0:
+                return False
+            char = first + place
+        else:
+            while not is_here(at, part.end, end, char, ignore_case):
+                char += 1
+                if part.size > last - char:
+                    return False
+        char += part.size
+        at = part.end
