@@ -25,7 +25,7 @@ from .connection import format_address
 from .directives import BY_NAME
 from .listener import ListenError, UnixSocketFile, open_unix_socket
 from .logs import banner
-from .metrics_endpoint import MetricsEndpoint
+from .metrics_endpoint import DESCRIPTORS_COUNT, MetricsEndpoint
 from .tcp_door import TcpDoor
 from .tls import TlsError
 from .tls_listener import TlsListener
@@ -46,7 +46,8 @@ LOADING_TURN_S: Final = 0.005
 """How long clients wait for their LOADING errors."""
 
 RESERVED_DESCRIPTORS_COUNT: Final = 32
-"""Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own."""
+"""Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own. Metrics
+come on top."""
 
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 """Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
@@ -110,14 +111,16 @@ def warn_of_folder(config: Config) -> None:
 def limit_clients(config: Config) -> None:
     """Bring `maxclients`, now and after each change, under what this process may open."""
 
+    others_count = RESERVED_DESCRIPTORS_COUNT + (DESCRIPTORS_COUNT if config.metrics_port else 0)
+
     def check(wanted_count: int) -> None:
-        count = allow_clients(wanted_count)
+        count = allow_clients(wanted_count, others_count)
         if count < wanted_count:
             raise ChangeRefused(
                 f"The operating system is not able to handle the specified number of clients, try with {count}"
             )
 
-    count = allow_clients(config.maxclients)
+    count = allow_clients(config.maxclients, others_count)
     if count < config.maxclients:
         logger.warning(
             "Current maximum open files is %d. maxclients has been reduced from %d to %d to compensate for low ulimit. "
@@ -130,10 +133,11 @@ def limit_clients(config: Config) -> None:
     config.on_change("maxclients", check)
 
 
-def allow_clients(wanted_count: int) -> int:
-    """Raise the limit on open files as far as so many clients need and the system lets us; how many it allows."""
+def allow_clients(wanted_count: int, others_count: int = RESERVED_DESCRIPTORS_COUNT) -> int:
+    """Raise the limit on open files as far as so many clients need, besides other files, and the system lets us; how
+    many clients it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted_count + RESERVED_DESCRIPTORS_COUNT
+    needed = wanted_count + others_count
     if soft == resource.RLIM_INFINITY:
         return wanted_count
     if hard == resource.RLIM_INFINITY:
@@ -145,7 +149,7 @@ def allow_clients(wanted_count: int) -> int:
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
                 soft = limits[0]
-    return max(1, min(wanted_count, soft - RESERVED_DESCRIPTORS_COUNT))
+    return max(1, min(wanted_count, soft - others_count))
 
 
 async def load(server: Server) -> None:

@@ -24,7 +24,14 @@ SECONDS_MAX: Final = 10.0
 """For a request to arrive and its answer to leave: Prometheus gives up then, too."""
 
 SCRAPE_COUNT_MAX: Final = 8
-"""Connections at one time; further ones are told to come later."""
+"""Requests answered at one time; further ones get status 503."""
+
+WAITING_COUNT_MAX: Final = 8
+"""Connections whose request has not arrived; a further one takes the place of the oldest."""
+
+DESCRIPTORS_COUNT: Final = 2 * (SCRAPE_COUNT_MAX + WAITING_COUNT_MAX)
+"""Open files that the endpoint may need: connections, those accepted in the same moment to be closed, and listening
+sockets. `maxclients` leaves so many free."""
 
 LIBRARY_MISSING: Final = (
     "metrics-port needs the library prometheus-client: pip install 'headrace[metrics]', or set metrics-port 0"
@@ -37,7 +44,9 @@ class MetricsEndpoint:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._listeners: list[asyncio.Server] = []
-        self._scrape_count = 0
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        """Connections whose request has not arrived, oldest first."""
+        self._answering: set[asyncio.StreamWriter] = set()
         self.addresses: list[tuple[str, int]] = []
         """Where it listens."""
 
@@ -52,13 +61,16 @@ class MetricsEndpoint:
             raise ListenError(LIBRARY_MISSING) from error
         self._render_steps = render_steps
         try:
-            sockets = open_tcp_sockets(os.fsdecode(config.metrics_bind).split(), config.metrics_port, SCRAPE_COUNT_MAX)
+            sockets = open_tcp_sockets(os.fsdecode(config.metrics_bind).split(), config.metrics_port, WAITING_COUNT_MAX)
         except ListenError as error:
             # Its remedies are those of `port` and `bind`.
             raise ListenError(str(error).replace("(--", "(--metrics-")) from error
         for each in sockets:
             self.addresses.append(each.getsockname()[:2])
-            self._listeners.append(await asyncio.start_server(self._serve, sock=each, limit=REQUEST_SIZE_MAX))
+            listener = await asyncio.start_server(
+                self._serve, sock=each, limit=REQUEST_SIZE_MAX, backlog=WAITING_COUNT_MAX
+            )
+            self._listeners.append(listener)
 
     def stop(self) -> None:
         """Take no more requests."""
@@ -66,35 +78,46 @@ class MetricsEndpoint:
             listener.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._scrape_count += 1
+        if len(self._waiting) >= WAITING_COUNT_MAX:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.abort()
+        self._waiting[writer] = None
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all has left
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 await self._answer(reader, writer)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            pass  # The scraper is gone, or too slow to be answered.
+            pass  # The scraper is gone, or too slow to be answered, or had to make room.
         finally:
-            self._scrape_count -= 1
-            writer.close()
+            self._waiting.pop(writer, None)
+            self._answering.discard(writer)
+            writer.transport.abort()  # not `close`, which waits for a peer that does not read
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         except asyncio.LimitOverrunError:
-            await _reply(writer, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            await _reply(writer, _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
             return
+        if writer not in self._waiting:
+            return  # it had to make room
+        del self._waiting[writer]
         first, *lines = head.split("\r\n")
         words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            await _reply(writer, HTTPStatus.BAD_REQUEST)
+            response = _response(HTTPStatus.BAD_REQUEST)
         elif words[0] not in ("GET", "HEAD"):
-            await _reply(writer, HTTPStatus.METHOD_NOT_ALLOWED)
+            response = _response(HTTPStatus.METHOD_NOT_ALLOWED)
         elif words[1].partition("?")[0] != PATH:
-            await _reply(writer, HTTPStatus.NOT_FOUND)
-        elif self._scrape_count > SCRAPE_COUNT_MAX:
-            await _reply(writer, HTTPStatus.SERVICE_UNAVAILABLE)
+            response = _response(HTTPStatus.NOT_FOUND)
+        elif len(self._answering) >= SCRAPE_COUNT_MAX:
+            response = _response(HTTPStatus.SERVICE_UNAVAILABLE)
         else:
+            self._answering.add(writer)
             text, content_type = await self._render(_accept(lines))
-            await _reply(writer, HTTPStatus.OK, text, content_type, with_body=words[0] == "GET")
+            response = _response(HTTPStatus.OK, text, content_type, with_body=words[0] == "GET")
+        await _reply(writer, response)
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
         """The text; clients are served between its steps."""
@@ -114,18 +137,21 @@ def _accept(lines: list[str]) -> str:
     return ",".join(value.strip() for name, _, value in named if name.strip().lower() == "accept")
 
 
-async def _reply(
-    writer: asyncio.StreamWriter,
+async def _reply(writer: asyncio.StreamWriter, response: bytes) -> None:
+    writer.write(response)
+    await writer.drain()
+
+
+def _response(
     status: HTTPStatus,
     body: bytes | None = None,
     content_type: str = "text/plain; charset=utf-8",
     *,
     with_body: bool = True,
-) -> None:
+) -> bytes:
     body = f"{status.phrase}: GET {PATH}\n".encode() if body is None else body
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"
     )
-    writer.write(head.encode() + (body if with_body else b""))
-    await writer.drain()
+    return head.encode() + (body if with_body else b"")

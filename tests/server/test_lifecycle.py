@@ -19,6 +19,7 @@ from headrace.server import key_walks, lifecycle
 from headrace.server.app import Server
 from headrace.server.config import Config
 from headrace.server.listener import ListenError
+from headrace.server.metrics_endpoint import DESCRIPTORS_COUNT
 from headrace.store.errors import GenericError
 from support.inprocess import running_server
 from support.ports import free_port
@@ -350,6 +351,13 @@ def test_too_many_clients_are_one_warning_at_the_start_and_an_error_later(
         config.set_many([(b"maxclients", b"4969")])
     config.set_many([(b"maxclients", b"100")])
     assert config.maxclients == 100
+
+
+def test_metrics_have_open_files_of_their_own(file_limits: Limits) -> None:
+    config = Config()
+    config.metrics_port = 9121
+    lifecycle.limit_clients(config)
+    assert config.maxclients == 4968 - DESCRIPTORS_COUNT
 
 
 async def test_server_without_any_address_does_not_start() -> None:

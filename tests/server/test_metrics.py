@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -209,6 +210,44 @@ async def test_half_a_request_ends_when_its_time_is_over(
 ) -> None:
     monkeypatch.setattr(metrics_endpoint, "SECONDS_MAX", 0.01)
     assert await http(endpoint, "GET /metrics HTTP/1.1\r\n") == ("", {}, "")
+
+
+async def test_a_peer_that_does_not_read_ends_when_its_time_is_over(
+    endpoint: MetricsEndpoint, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is larger than the buffers of the sockets."""
+
+    def text(*_: object) -> metrics.Steps:
+        yield
+        return b"x" * (64 << 20), "text/plain"
+
+    endpoint._render_steps = text
+    monkeypatch.setattr(metrics_endpoint, "SECONDS_MAX", 0.1)
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection(*endpoint.addresses[0])
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        while not endpoint._answering:
+            await asyncio.sleep(0)
+        while endpoint._answering:
+            await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionResetError):
+            assert len(await reader.read()) < 64 << 20
+        writer.close()
+
+
+async def test_half_requests_take_no_more_than_their_places_and_keep_nobody_out(endpoint: MetricsEndpoint) -> None:
+    async with asyncio.timeout(20):
+        peers = []
+        for _ in range(300):
+            reader, writer = await asyncio.open_connection(*endpoint.addresses[0])
+            writer.write(b"GET /metrics HTTP/1.1\r\n")
+            peers.append((reader, writer))
+        assert (await http(endpoint, "GET /metrics HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
+        for reader, _ in peers[: -metrics_endpoint.WAITING_COUNT_MAX]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        for _, writer in peers:
+            writer.close()
 
 
 async def test_too_many_at_one_time_are_told_to_come_later(
