@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import SimpleString
-from .slow_log import redact
+from .secrets import redact
 from .table import Flag, Row
 
 if TYPE_CHECKING:

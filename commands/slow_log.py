@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from .secrets import redact
+from .slow_tally import SlowTally
 
 if TYPE_CHECKING:
     from .client import Client
     from .table import Row
-
-REDACTED: Final = b"(redacted)"
-
-SECRET_DIRECTIVES: Final = {
-    b"masterauth", b"masteruser", b"requirepass", b"tls-client-key-file-pass", b"tls-key-file-pass",
-}  # fmt: skip
-"""Directives whose values are nobody's business."""
-
-ABOUT_USERS: Final = {b"SETUSER", b"DELUSER", b"GETUSER"}
-"""Subcommands of ACL that name users and their passwords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +31,6 @@ class SlowCall:
     name: bytes
     argument_count: int
     """Before cutting."""
-
-
-@dataclass(slots=True)
-class SlowTally:
-    """Calls that went into the slow log since the start or CONFIG RESETSTAT, wherever they are now."""
-
-    count: int = 0
-    total_us: int = 0
-    longest_us: int = 0
-
-    def add(self, duration_us: int) -> None:
-        """Count a call."""
-        self.count += 1
-        self.total_us += duration_us
-        self.longest_us = max(self.longest_us, duration_us)
 
 
 class SlowLog:
@@ -88,27 +66,6 @@ class SlowLog:
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT: the entries stay."""
         self.tally = SlowTally()
-
-
-def redact(row: Row, argv: list[bytes]) -> list[bytes]:
-    """The words of a request with passwords, and the names of users about to change, blotted out.
-
-    Whatever clients call the command: see `rename-command`.
-    """
-    command = row.name.partition("|")[0].encode()
-    secret: set[int] = set()
-    if command == b"AUTH":
-        secret = set(range(1, len(argv)))
-    elif command == b"HELLO":
-        words = [word.upper() for word in argv]
-        if b"AUTH" in words[2:]:
-            start = words.index(b"AUTH", 2)
-            secret = {start + 1, start + 2}
-    elif command == b"ACL" and len(argv) > 1 and argv[1].upper() in ABOUT_USERS:
-        secret = set(range(2, len(argv)))
-    elif command == b"CONFIG" and len(argv) > 1 and argv[1].upper() == b"SET":
-        secret = {index + 1 for index in range(2, len(argv), 2) if argv[index].lower() in SECRET_DIRECTIVES}
-    return [REDACTED if index in secret else word for index, word in enumerate(argv)] if secret else argv
 
 
 def cut(argv: list[bytes], count_max: int, size_max: int) -> list[bytes]:

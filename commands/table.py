@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import Reply
 from .durations import Durations
-from .slow_log import SlowTally
+from .slow_tally import SlowTally
 
 if TYPE_CHECKING:
     from .context import Context

@@ -14,7 +14,7 @@ from ..commands.permissions.user import User
 from ..commands.permissions.users import DEFAULT_NAME, Users
 from ..store.errors import GenericError
 from .config import Config
-from .configfile import ConfigError, ConfigLineError, LateLine, replace_file
+from .configfile import ConfigError, ConfigLineError, LateLine, replace_file, without_passwords
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def _declared(users: Users, declared: LateLine) -> User:
     """The user of a `user` line; nothing of an earlier default user stays. Raises ConfigLineError."""
 
     def wrong(subject: bytes, why: str) -> ConfigLineError:
-        shown = subject.decode("utf-8", "backslashreplace")
+        shown = without_passwords(subject).decode("utf-8", "backslashreplace")
         return ConfigLineError(declared.place, declared.shown, f"Error in user declaration '{shown}': {why}")
 
     name, *words = declared.words
@@ -155,6 +155,6 @@ def _apply_line(user: User, words: list[bytes], users: Users, place: str) -> str
         return place + "Unmatched parenthesis in selector definition."
     except BadRule as bad:
         if str(bad) == UNKNOWN_COMMAND:
-            return f"{place}Error in applying operation '{os.fsdecode(bad.rule)}': {bad}. "
+            return f"{place}Error in applying operation '{os.fsdecode(without_passwords(bad.rule))}': {bad}. "
         return f"{place}{bad}. "
     return ""

@@ -88,6 +88,9 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"cluster-enabled YES", "no cluster"),
         (b"user", "Bad directive or wrong number of arguments"),
         (b"requirepass two words", "at line 1\n>>> 'requirepass ...'\nwrong number of arguments"),
+        (b"requirepass\ttwo words", "at line 1\n>>> 'requirepass ...'\nwrong number of arguments"),
+        (b"'requirepass' two words", "at line 1\n>>> ''requirepass ...'\nwrong number of arguments"),
+        (b"requirpass sesame", "at line 1\n>>> 'requirpass ...'\nBad directive or wrong number of arguments: did you "),
         (b'requirepass "sesame', "at line 1\n>>> 'requirepass ...'\nUnbalanced quotes in configuration line"),
         (
             b"user bob on >sesame ~*\nuser bob on '>open sesame' nothing",

@@ -14,7 +14,8 @@ from headrace.commands.blocking import Blocked
 from headrace.commands.client import Client
 from headrace.commands.durations import Durations
 from headrace.commands.scripting.scripts import Scripts
-from headrace.commands.slow_log import SlowLog, SlowTally
+from headrace.commands.slow_log import SlowLog
+from headrace.commands.slow_tally import SlowTally
 from headrace.commands.subscriptions import Subscriptions
 from headrace.commands.table import TABLE
 from headrace.commands.tracking import Tracking

@@ -48,6 +48,8 @@ def test_a_line_for_the_default_user_replaces_requirepass() -> None:
         ("user bob on ~* ~x", "'~x': Adding a pattern after the * pattern"),
         ("user bob on (+get", "'(+get': Unmatched parenthesis in selector definition"),
         ("user bob on (+get ~x) (+nosuch)", "'(+nosuch)': Unknown command or category name in ACL"),
+        ("user bob on <sesame", "'<...': The password you are trying to remove from the user does not exist"),
+        ("user bob on (+nosuch >sesame)", "'(+nosuch >...': Unknown command or category name in ACL"),
         ("user bob on #abc", "'#abc': The password hash must be exactly 64 characters"),
         ('user "a b" on', "'a b': Spaces not allowed in ACL usernames"),
         ("user bob on\nuser bob off", "at line 2\n>>> 'user bob off'\nError in user declaration 'bob': Duplicate user"),
