@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, PairList, Reply
@@ -77,7 +78,7 @@ def _share(context: Context, argv: list[bytes], key: bytes, streams: PairList) -
     """Keep what may well be asked for again at once, by another who waited for it (benchmark row wake-up), unless it is
     so long that it is made while it is sent."""
     assert context.shared_reads is not None
-    pieces: list[bytes] = []
+    pieces: list[Any] = []  # bytes, and iterators that make the rest of what is long
     protocol = context.client.protocol
     ENCODERS[protocol](streams, pieces)
     if not all(type(piece) is bytes for piece in pieces):

@@ -118,3 +118,27 @@ def test_an_ended_wait_counts_once(rig: Rig) -> None:
     before = blocked.client.commands_count
     rig.connect().call(f"CLIENT UNBLOCK {blocked.client.id}")
     assert blocked.client.commands_count == before + 1
+
+
+def drained(caller: Caller) -> bytes:
+    """All output of a client, the parts included that are made while they are sent."""
+    pieces = [piece if type(piece) is bytes else b"".join(piece) for piece in caller.session.out]
+    caller.session.out.clear()
+    return b"".join(pieces)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("way", ["EXEC", "RENAME"])
+def test_readers_of_one_key_share_what_is_too_long_to_be_built(rig: Rig, protocol: int, way: str) -> None:
+    readers, writer = [rig.connect() for _ in range(3)], rig.connect()
+    for reader in readers:
+        reader.call(f"HELLO {protocol}", "XREAD BLOCK 0 STREAMS s 0")
+    count, value = 200, "v" * 10_000
+    key = "s" if way == "EXEC" else "other"
+    writer.call("MULTI", *[f"XADD {key} 1-{number} f {value}" for number in range(1, count + 1)], "EXEC")
+    if way == "RENAME":
+        assert writer.call("RENAME other s") == b"+OK\r\n"
+    assert any(type(piece) is not bytes for piece in readers[0].session.out), "it is long enough"
+    answered = [drained(reader) for reader in readers]
+    assert answered[0].count(value.encode()) == count
+    assert answered == [answered[0]] * len(readers)
