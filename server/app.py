@@ -141,7 +141,7 @@ class Server:
 
     def end(self) -> None:
         """Run no more requests, and stop."""
-        self.turns.is_over = True
+        self.dispatcher.is_over = True
         self.stopped.set()
 
     @property
@@ -195,14 +195,14 @@ class Server:
         await self.doors.open()
 
     async def stop(self) -> int:
-        """Refuse new clients, bring the log to disk, send what is left, close everything; the exit code."""
+        """Refuse new clients, send what is left, bring the log to disk, close everything; the exit code."""
         self.doors.close()
         self.periodic.stop()
         self.turns.stop_timer()
+        self.turns.flush()
         self.snapshots.stop()
         if not self.log_keeper.close():
             self.exit_code = 1
-        self.turns.send_outgoing()
         for connection in self.connections:
             connection.close()
         # One turn, so that the transports can hand over what they were just given.

@@ -209,7 +209,7 @@ class Connection(Session):
         """The peer has read: go on."""
         self._is_transport_full = self.is_write_paused = False
         if self.out:
-            self.send()
+            self.server.turns.release(self)
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -256,6 +256,7 @@ class Connection(Session):
 
     def send(self) -> None:
         """Hand the output made so far to the transport, in one piece. Replies and pushes all come this way."""
+        assert not self.server.dispatcher.log_has_news, "the log is written before anything leaves"
         out = self.out
         if out and not self.is_closed:
             try:
@@ -332,7 +333,7 @@ class Connection(Session):
     def _go_on_producing(self) -> None:
         self._is_production_scheduled = False
         if self.out and not self.is_closed and not self._is_transport_full:
-            self.send()
+            self.server.turns.release(self)
 
     def abort(self) -> None:
         """Close at once, without what is unsent."""
@@ -365,7 +366,7 @@ class Connection(Session):
             self.server.stats.count_error(self.reader.error.wire_text)
             if self.client.reply_mode == "on":
                 self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
-            self.send()
+            self.server.turns.release(self)
         elif self._is_ending:
             self.close()
 

@@ -99,6 +99,8 @@ class Dispatcher:
         """Sessions that stopped waiting and have a backlog."""
         self.log_has_news = False
         """The log took records since it was last flushed; replies wait for that flush."""
+        self.is_over = False
+        """The server has been asked to stop: no request is run any more."""
         self.changes_count = 0
         """Effects so far (rdb_changes_since_last_save)."""
         self.admission = Admission(context)
@@ -230,7 +232,7 @@ class Dispatcher:
             self.outgoing[session] = None
 
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
-        """Keep what must wait; behind QUIT nothing is run any more."""
+        """Keep what must wait; after QUIT and SHUTDOWN nothing is run any more."""
         if after is Next.CLOSE:
             session.backlog.clear()
             return
@@ -282,7 +284,7 @@ class Dispatcher:
             self.serving.forget_ready()
         if not client.is_unhindered or argv[0] not in self._fast:
             self.refresh_client(client)
-        if client.close_after_reply:
+        if client.close_after_reply or self.is_over:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
 

@@ -166,7 +166,8 @@ class LogKeeper:
         try:
             return self.log is None or (self.log.flush() and self.log.fsync())
         except LogFailure as failure:
-            logger.error("%s", failure)
+            # A later fsync may succeed without having brought anything to the disk.
+            self._server.die(failure)
             return False
 
     def close(self) -> bool:

@@ -72,7 +72,7 @@ class Serving:
         one that runs.
         """
         lines = self._take_ready_lines()
-        if not lines:
+        if not lines or self._dispatcher.is_over:
             return
         context = self._context
         assert not context.effects, "a unit is logged before another client's begins"

@@ -35,7 +35,7 @@ class Session:
         self.backlog.extendleft(reversed(list(requests)))
 
     def send(self) -> None:
-        """Hand over the output made so far."""
+        """Hand over the output made so far. Only `Turns` calls this, once the log has what the output promises."""
         raise NotImplementedError
 
     def resume_soon(self) -> None:

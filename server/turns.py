@@ -3,6 +3,7 @@
 run(session, requests)      one read's requests, through the dispatcher
   -> let_go(sessions)       some leave sooner, while the dispatcher still serves others
   -> finish()               replies leave, after the log has what they promise
+release(session)            so does what is left of them, when the peer has read or more has been made
   -> arm_timer()            one loop timer for the earliest of all waits
 """
 
@@ -34,8 +35,6 @@ class Turns:
     ) -> None:
         self.dispatcher = dispatcher
         dispatcher.let_go = self.let_go
-        self.is_over = False
-        """The server has been asked to stop: no request is run any more."""
         self._clock = clock
         self._write_log = write_log
         self._write_log_early = write_log_early
@@ -46,7 +45,7 @@ class Turns:
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:
         """Run the requests of one read; what must wait goes to the session's backlog."""
-        if self.is_over:
+        if self.dispatcher.is_over:
             return
         now_ms = self._clock()
         client = session.client
@@ -87,6 +86,11 @@ class Turns:
     def _follow_waiters(self) -> None:
         if self.dispatcher.waiters.next_due_ms() != self._timer_due_ms:
             self.arm_timer()
+
+    def release(self, session: Session) -> None:
+        """Send what a session has outside a turn of its own: what the peer had no room for, or what was made since."""
+        self.dispatcher.outgoing[session] = None
+        self.finish()
 
     def flush(self) -> None:
         """Give the log to the disk as `appendfsync` says, then send the replies that were waiting for it."""
@@ -140,8 +144,10 @@ class Turns:
 
     def run_timers(self) -> None:
         """Do what has become due: the loop timer calls this, and tests after moving their clock."""
-        now_ms = self._clock()
         dispatcher = self.dispatcher
+        if dispatcher.is_over:
+            return
+        now_ms = self._clock()
         dispatcher.serving.run_timers(now_ms)
         if dispatcher.pause.end_ms is not None and now_ms >= dispatcher.pause.end_ms:
             dispatcher.end_pause()

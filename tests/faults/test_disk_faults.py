@@ -187,6 +187,21 @@ def test_always_ends_when_a_rewrite_cannot_sync_what_is_about_to_be_answered() -
     scene.world.end()
 
 
+@pytest.mark.parametrize("kind", ["append", "fsync"])
+@pytest.mark.parametrize("line", ["SHUTDOWN NOSAVE FORCE", "SHUTDOWN NOSAVE", "DEBUG LOADAOF"])
+def test_always_ends_without_a_reply_when_what_a_pipeline_wrote_cannot_be_synced(kind: str, line: str) -> None:
+    assert_promised("fault always")
+    scene = Scene(b"always")
+    scene.server.config.enable_debug_command = b"yes"
+    assert scene.ask("SET a 1") == b"+OK\r\n"
+    scene.disk.fault = Failing(kind, Fault(EIO), count=1)
+    assert scene.ask("SET a 2", line, "SET a 3") == b""
+    assert scene.server.stopped.is_set()
+    assert scene.server.exit_code == 1
+    assert scene.server.store.databases[0].keys[b"a"] == b"2", "the rest of the pipeline is not run"
+    scene.world.end()
+
+
 @pytest.mark.parametrize("kind", ["create", "append", "fsync", "rename", "sync_folder"])
 def test_start_on_a_failing_disk_says_why_and_changes_nothing(kind: str) -> None:
     world = World(0, b"always")

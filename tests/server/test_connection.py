@@ -385,6 +385,48 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
             assert told[0] == len(readers) - SERVED_AT_ONCE
 
 
+WAYS_OUT: dict[str, Callable[[Any], object]] = {
+    "the peer has read": lambda connection: connection.resume_writing(),
+    "more has been made": lambda connection: connection._go_on_producing(),
+    "its next turn": lambda connection: connection._take_turn(),
+    "a broken frame": lambda connection: connection.data_received(b"*x\r\n"),
+    "another request": lambda connection: connection.data_received(encode(("PING",))),
+    "the end of the peer": lambda connection: connection.eof_received(),
+    "a change of output limits": lambda connection: connection.configure_output(),
+    "the periodic work": lambda connection: connection.server.periodic.run(),
+    "timers": lambda connection: connection.server.turns.run_timers(),
+    "what is broadcast": lambda connection: connection.server.broadcast(),
+    "the end of an fsync": lambda connection: connection.server.log_keeper.collect_sync(),
+}
+"""What may happen to a connection that has output, besides the turn that made it."""
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+async def test_nothing_leaves_before_the_log_is_synced(tmp_path: object, way: str) -> None:
+    """Goal: with `always` a reader that was slow is not handed an entry that is not on stable storage."""
+    events: list[str] = []
+    async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
+        log = running.server.log
+        assert log is not None
+        assert log._file is not None
+        reader, producer = await running.connect(), await running.connect()
+        producer.send("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        await producer.expect(b"+OK\r\n")
+        reader.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+        await until(lambda: len(running.server.dispatcher.waiters), running)
+        log._file = WatchedFile(log._file, events)
+        connection = _connection_of(running, reader)
+        connection.transport = WatchedTransport(connection.transport, events)
+        if way in ("the peer has read", "another request"):
+            connection.pause_writing()
+        # All in one turn of the loop.
+        _connection_of(running, producer).data_received(encode(("XADD", "s", "1-1", "f", "v")))
+        WAYS_OUT[way](connection)
+        await producer.expect(b"$3\r\n1-1\r\n")
+        await until(lambda: "reply" in events, running)
+        assert events[:3] == ["write", "fsync", "reply"]
+
+
 async def test_who_wakes_readers_and_hears_of_it_is_served_to_the_end() -> None:
     """Replies of the readers leave in the middle of its batch, its own do not: it has nothing more to send, and would
     be closed as if all were done."""
