@@ -7,7 +7,7 @@ local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = g
     collectgarbage
 local rawget, type, tostring, error, next, setfenv, unpack = rawget, type, tostring, error, next, setfenv, unpack
 local getinfo, sethook = debug.getinfo, debug.sethook
-local concat, byte = table.concat, string.byte
+local concat, byte, match = table.concat, string.byte, string.match
 local create, resume = coroutine.create, coroutine.resume
 local as_function = python.as_function
 
@@ -160,18 +160,26 @@ function seen.getmetatable(value)
     return raw_getmetatable(value)
 end
 
-function seen.loadstring(text, name)
-    if type(text) ~= "string" then
-        error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
-    end
+-- The only way from text to a function of a script. Lua takes a text that begins with byte 27 for bytecode, which it
+-- trusts: after a space it is text that no parser accepts. The parser makes a string of `name` up to a zero byte and
+-- holds no reference to it: `anchor` does, so that the collector leaves it alone.
+local function compile(text, name)
     if byte(text) == 27 then
-        return nil, "bad header in precompiled chunk"
+        text = " " .. text
     end
-    local action, problem = raw_loadstring(text, name or text)
+    local anchor = match(name, "^%Z*")
+    local action, problem = raw_loadstring(text, anchor)
     if not action then
         return nil, problem
     end
     return setfenv(action, globals)
+end
+
+function seen.loadstring(text, name)
+    if type(text) ~= "string" then
+        error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
+    end
+    return compile(text, name or text)
 end
 
 function seen.load(reader, name)
@@ -310,11 +318,7 @@ function border.run(action) -- whether it went well, and what came of it
 end
 
 function border.compile(text)
-    local action, problem = raw_loadstring(text, "@user_script")
-    if action then
-        return setfenv(action, globals)
-    end
-    return nil, problem
+    return compile(text, "@user_script")
 end
 
 function border.prepare(keys, arguments)

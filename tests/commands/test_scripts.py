@@ -231,6 +231,44 @@ def test_nothing_of_one_script_is_left_for_the_next(rig: Rig) -> None:
     assert evaluate(caller, "return {KEYS[1], ARGV[1]}", "1", "k", "a") == b"*2\r\n$1\r\nk\r\n$1\r\na\r\n"
 
 
+BYTECODE = "\x1bLua\x51\x00\x01\x04\x08\x04\x08\x00"
+
+
+@pytest.mark.parametrize("command", ["EVAL", "EVAL_RO", "SCRIPT LOAD"])
+@pytest.mark.parametrize("code", ["\x1b", BYTECODE, BYTECODE * 100])
+def test_bytecode_is_refused_wherever_a_script_is_compiled(command: str, code: str, rig: Rig) -> None:
+    caller = rig.connect()
+    words = [*command.split(), code] + ([] if command == "SCRIPT LOAD" else ["0"])
+    rig.dispatcher.execute(caller.session, [[word.encode("latin-1") for word in words]], rig.clock())
+    assert caller.output() == (
+        b"-ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'\r\n"
+    )
+    assert not rig.server.context.scripts.cache.by_sha
+
+
+@pytest.mark.parametrize("function", ["loadstring", "load"])
+def test_bytecode_is_refused_within_a_script(function: str, rig: Rig) -> None:
+    source = "code" if function == "loadstring" else "function() local piece = code code = nil return piece end"
+    script = f"local code = ARGV[1] return select(2, {function}({source}, '=code'))"
+    assert evaluate(rig.connect(), script, "0", BYTECODE) == b"$41\r\ncode:1: unexpected symbol near 'char(27)'\r\n"
+
+
+def test_the_name_of_a_chunk_outlives_the_collector(rig: Rig) -> None:
+    """CVE-2025-49844: the parser's own copy of a name with a zero byte could be freed while the parser used it."""
+    script = """
+        collectgarbage('step')
+        local source = {}
+        for index = 1, 2000 do source[index] = 'local x' .. index % 100 .. " = '" .. string.rep('y', index) .. "'" end
+        source = 'do ' .. table.concat(source, ' end do ') .. ' end ('
+        for index = 1, 20 do
+            local _, problem = loadstring(source, '=name' .. index .. '\\0rest')
+            if not problem:find('^name' .. index .. ':1: ') then return problem end
+        end
+        return 'named'
+    """
+    assert evaluate(rig.connect(), script) == b"$5\r\nnamed\r\n"
+
+
 def test_bytecode_is_not_loaded(rig: Rig) -> None:
     script = """
         local code = string.dump(function() return 1 end)
