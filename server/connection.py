@@ -1,7 +1,8 @@
 """One client's socket: bytes in, requests to the dispatcher, reply pieces out, and who must stop for whom.
 
-Requests stop being run while the client is blocked, held by CLIENT PAUSE, or does not read its replies; they gather
-in the session's backlog, and past `BACKLOG_COUNT_MAX` of them the socket is not read either.
+Requests stop being run while the client is blocked, held by CLIENT PAUSE, or does not read its replies. What arrives
+meanwhile is kept as bytes. A client that is blocked or held is read on, or the end of its peer would not be noticed, up
+to `client-query-buffer-limit`; any other waits for itself, and its socket is not read past `READ_AHEAD_SIZE`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.client import Client
 from ..commands.permissions.enforcement import must_authenticate
-from ..protocol.reader import RequestReader
+from ..protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
 from .gone import GONE
 from .session import Session
@@ -23,8 +24,12 @@ from .turns import SLICE_COUNT
 if TYPE_CHECKING:
     from .app import Server
 
-BACKLOG_COUNT_MAX: Final = 1024
-"""Requests kept for a client that must wait; with more, its socket is left unread until they are run."""
+READ_AHEAD_SIZE: Final = 256 * 1024
+"""Bytes of requests kept for a client with a long pipeline, or that does not read its replies; with more, its socket is
+left unread until they are run. With one more read it is below the least `client-query-buffer-limit`."""
+
+READ_SIZE: Final = 64 * 1024
+"""Bytes of those that are taken apart at once: requests take several times as much as their bytes."""
 
 OUTPUT_SIZE_HIGH: Final = 256 * 1024
 """Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
@@ -64,6 +69,7 @@ class Connection(Session):
         self._is_production_scheduled = False
         self._is_ending = False
         """The peer has sent its last, or something that cannot be read: what is left is to be answered."""
+        self._has_peer_ended = False
         self._seen_output_size = 0
         """What `has_taken_output` last saw waiting."""
         Session.__init__(self, Client(server.next_client_id()))
@@ -139,29 +145,63 @@ class Connection(Session):
         if self.is_closed:
             return
         reader, client = self.reader, self.client
-        is_known = client.authenticated and reader.authenticated
-        requests = reader.feed(data) if is_known else self._feed_before_login(data)
         size = len(data)
         stats = self.server.stats
         stats.input_size += size
         stats.reads_processed += 1
         client.received_size += size
         client.reads_count += 1
+        if self.backlog or self.unread or client.blocked is not None or client.is_held or self.is_write_paused:
+            self._keep(data)
+            return
+        is_known = client.authenticated and reader.authenticated
+        requests = reader.feed(data) if is_known else self._feed_before_login(data)
         if requests:
             client.query_buffer_size += size
             client.pipeline_length_sum += len(requests)
-            if self.backlog or client.blocked is not None or client.is_held or self.is_write_paused:
-                self.backlog.extend(requests)
-                if len(self.backlog) > BACKLOG_COUNT_MAX:
-                    self._pause_reading()
-            else:
-                self.server.turns.run(self, requests)
+            self.server.turns.run(self, requests)
         else:
             client.last_active_ms = self.server.clock()
-        if not self.backlog:
+        if not (self.backlog or self.unread):
             client.query_buffer_size = reader.buffered_size
         if reader.error is not None or reader.dropped or not client.is_plain:
             self._check_limits()
+
+    def _keep(self, data: bytes) -> None:
+        """Put what arrived after what is already waiting."""
+        self.unread += data
+        self.client.query_buffer_size += len(data)
+        if self.is_over_query_limit:
+            self._end_over_query_limit()
+        else:
+            self._regulate_reading()
+
+    def _read_on(self) -> None:
+        """Take apart the next of what has arrived meanwhile."""
+        unread, reader, client = self.unread, self.reader, self.client
+        with memoryview(unread) as view:
+            data = bytes(view[:READ_SIZE])
+        del unread[:READ_SIZE]
+        client.query_buffer_size = reader.buffered_size + len(data) + len(unread)
+        is_known = client.authenticated and reader.authenticated
+        requests = reader.feed(data) if is_known else self._feed_before_login(data)
+        client.pipeline_length_sum += len(requests)
+        self.backlog.extend(requests)
+        if reader.error is not None or reader.dropped:
+            unread.clear()
+            self._check_limits()
+
+    @property
+    def is_over_query_limit(self) -> bool:
+        """Whether what the client has sent and what is not run yet is more than it may be."""
+        client, size_max = self.client, self.reader.query_buffer_size_max
+        if self.is_stranger:
+            size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
+        return client.query_buffer_size + client.transaction.queue_size > size_max
+
+    def _end_over_query_limit(self) -> None:
+        self.server.stats.query_buffer_limit_disconnections += 1
+        self.abort()
 
     def _check_limits(self) -> None:
         """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
@@ -170,9 +210,8 @@ class Connection(Session):
             self._is_ending = True
             self._pause_reading()
             self._end_if_done()
-        elif reader.dropped or self.client.transaction.queue_size > reader.query_buffer_size_max:
-            self.server.stats.query_buffer_limit_disconnections += 1
-            self.abort()
+        elif reader.dropped or self.is_over_query_limit:
+            self._end_over_query_limit()
         elif reader.error is not None:
             self._is_ending = True
             self._pause_reading()
@@ -183,7 +222,7 @@ class Connection(Session):
         self.configure_reader()
         reader = self.reader
         requests = reader.feed(data)
-        if reader.error is None or not requests or self.must_wait:
+        if reader.error is None or not requests:
             return requests
         error, reader.error = reader.error, None
         self.server.turns.run(self, requests)
@@ -191,15 +230,19 @@ class Connection(Session):
         if not self.client.authenticated:
             return []
         self.configure_output()
-        return reader.authenticate()
+        requests = reader.authenticate()
+        if not (self.must_wait or self.has_more):
+            return requests
+        self.backlog.extend(requests)
+        return []
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
-        self._is_ending = True
-        if self.client.blocked is not None or self.client.is_held:
+        self._is_ending = self._has_peer_ended = True
+        if self.is_waiting:
             self.server.forget(self)
             return False
-        return not self.is_tls and bool(self.out or self.backlog)
+        return not self.is_tls and bool(self.out or self.has_more)
 
     def pause_writing(self) -> None:
         """The peer does not read: stop working for it."""
@@ -223,10 +266,14 @@ class Connection(Session):
     # -- called by the server --------------------------------------------------------------------
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for others: for an entry, say, or for the end of CLIENT PAUSE."""
+        return self.client.blocked is not None or self.client.is_held
+
+    @property
     def must_wait(self) -> bool:
         """Whether requests may not be run now."""
-        client = self.client
-        return client.blocked is not None or client.is_held or self.is_write_paused or self.is_closed
+        return self.is_waiting or self.is_write_paused or self.is_closed
 
     def resume_soon(self) -> None:
         """Go on with the backlog when the other clients have had their turn."""
@@ -239,19 +286,25 @@ class Connection(Session):
         self.resume()
 
     def resume(self) -> None:
-        """Run the next of the backlog, and read again once it is empty."""
+        """Run the next requests that wait, and read again once few do."""
         if self.must_wait:
             return
         backlog = self.backlog
-        if backlog:
-            requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
-            if backlog:
-                self.server.dispatcher.resumable[self] = None
+        if self.unread and not backlog:
+            self._read_on()
+        requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
+        if self.has_more:
+            self.server.dispatcher.resumable[self] = None
+        if requests:
             self.server.turns.run(self, requests)
-        if not self.backlog:
+        elif self.unread:
+            self.server.turns.finish()
+        if not self.has_more:
             self.client.query_buffer_size = self.reader.buffered_size
-        if not self.backlog and not self.must_wait and self.reader.error is None:
-            self._resume_reading()
+        if self._has_peer_ended and self.is_waiting:
+            self.close()  # nobody is there any more who could get what it waits for
+            return
+        self._regulate_reading()
         self._end_if_done()
 
     def send(self) -> None:
@@ -356,7 +409,7 @@ class Connection(Session):
         if self.client.close_after_reply:
             self.close()
             return
-        if self.backlog or self.client.blocked is not None or self.client.is_held:
+        if self.has_more or self.is_waiting:
             return
         if self.reader.is_cross_protocol:
             self.server.attacks.note(self.client.address)
@@ -369,6 +422,15 @@ class Connection(Session):
             self.server.turns.release(self)
         elif self._is_ending:
             self.close()
+
+    def _regulate_reading(self) -> None:
+        """Leave the socket unread while enough waits to be run and the client waits for nobody but itself."""
+        if self.reader.error is not None or self.reader.dropped:
+            return
+        if self.client.query_buffer_size > READ_AHEAD_SIZE and self.has_more and not self.is_waiting:
+            self._pause_reading()
+        else:
+            self._resume_reading()
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and not self.is_closed:

@@ -234,7 +234,7 @@ class Dispatcher:
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
         """Keep what must wait; after QUIT and SHUTDOWN nothing is run any more."""
         if after is Next.CLOSE:
-            session.backlog.clear()
+            session.drop_requests()
             return
         session.put_back(rest)
         if after is Next.HOLD:
@@ -244,7 +244,7 @@ class Dispatcher:
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """The client has had its turn: it goes on after the others."""
         session.put_back(rest)
-        if session.backlog:
+        if session.has_more:
             self.resumable[session] = None
 
     # -- the checks ------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ class Dispatcher:
         self.context.monitors.remove(client)
         self.outgoing.pop(session, None)
         self.pause.held.pop(session, None)
-        session.backlog.clear()
+        session.drop_requests()
 
     # -- pause -----------------------------------------------------------------------------------
 

@@ -159,7 +159,7 @@ class Serving:
         session = self._dispatcher.sessions[client.id]
         self._dispatcher.answer(session, reply, client.reply_mode)
         self._dispatcher.outgoing[session] = None
-        if session.backlog:
+        if session.has_more:
             self._dispatcher.resumable[session] = None
 
     # -- ends without data -----------------------------------------------------------------------

@@ -28,11 +28,23 @@ class Session:
         self.out: list[Any] = []
         """Reply pieces not yet handed to the transport: bytes, or an iterator that makes the rest of a long range."""
         self.backlog: deque[list[bytes]] = deque()
-        """Requests behind a blocked, held or slow-reading one, or left for the client's next turn."""
+        """Requests that were read together with one that must wait, or left for the client's next turn."""
+        self.unread = bytearray()
+        """What arrived after the backlog: it is taken apart only when the backlog has been run."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are requests that wait to be run."""
+        return bool(self.backlog or self.unread)
 
     def put_back(self, requests: Iterable[list[bytes]]) -> None:
         """Requests that were taken out and not run: they come before all that wait."""
         self.backlog.extendleft(reversed(list(requests)))
+
+    def drop_requests(self) -> None:
+        """Run none of the requests that wait."""
+        self.backlog.clear()
+        self.unread.clear()
 
     def send(self) -> None:
         """Hand over the output made so far. Only `Turns` calls this, once the log has what the output promises."""

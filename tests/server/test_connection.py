@@ -14,7 +14,7 @@ import redis.asyncio
 
 from headrace.persistence.files import LogFile
 from headrace.server import connection as connection_module
-from headrace.server.connection import BACKLOG_COUNT_MAX, Connection, format_address
+from headrace.server.connection import READ_AHEAD_SIZE, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from headrace.server.serving import SERVED_AT_ONCE
 from headrace.server.turns import SLICE_COUNT
@@ -156,19 +156,103 @@ async def test_one_timer_serves_all_waits_and_none_is_left() -> None:
         assert running.server.turns.timer is None
 
 
-async def test_backlog_of_a_blocked_client_is_bounded_by_not_reading() -> None:
-    async with running_server() as running:
-        peer, writer = await running.connect(), await running.connect()
-        peer.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
-        pings = 50 * BACKLOG_COUNT_MAX
-        peer.writer.write(encode(("PING",)) * pings)
+async def blocked_reader(running: Running) -> Peer:
+    """A client that waits for an entry."""
+    peer = await running.connect()
+    peer.send("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    await peer.expect(b"+OK\r\n")
+    peer.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+    await until(lambda: len(running.server.dispatcher.waiters), running)
+    return peer
+
+
+async def held_client(running: Running) -> Peer:
+    """A client with a request that waits for the end of CLIENT PAUSE."""
+    peer = await running.connect()
+    peer.writer.write(encode(("CLIENT", "PAUSE", 100_000)) + encode(("PING",)))
+    await peer.expect(b"+OK\r\n")
+    await until(lambda: running.server.connections[0].client.is_held, running)
+    return peer
+
+
+WAITING = {"blocked": blocked_reader, "held": held_client}
+
+
+@pytest.mark.parametrize("kind", WAITING)
+async def test_requests_behind_one_that_waits_are_bounded_by_the_query_buffer_limit(kind: str) -> None:
+    limit = 2 << 20
+    async with running_server(client_query_buffer_limit=limit) as running:
+        peer = await WAITING[kind](running)
         connection = running.server.connections[0]
-        await until(lambda: connection._is_reading_paused, running)
-        assert BACKLOG_COUNT_MAX < len(connection.backlog) < pings
+        request = encode(("ECHO", "x" * 1000))
+        peer.writer.write(request * (limit // len(request) - 100))
+        await until(lambda: connection.client.query_buffer_size > limit - 200 * len(request), running)
+        assert not connection.is_closed
+        assert len(connection.backlog) <= 1, "what waits is kept as it came"
+        peer.writer.write(request * 200)
+        await until(lambda: not running.server.clients, running)
+        assert running.server.stats.query_buffer_limit_disconnections == 1
+        assert len(running.server.dispatcher.waiters) == 0
+
+
+async def test_requests_behind_a_blocked_one_are_run_in_order() -> None:
+    async with running_server() as running:
+        peer, writer = await blocked_reader(running), await running.connect()
+        numbers = range(50_000)
+        peer.writer.write(b"".join(encode(("ECHO", number)) for number in numbers))
+        connection = running.server.connections[0]
+        await until(lambda: len(connection.unread) > 2 * READ_AHEAD_SIZE, running)
         writer.send("XADD", "s", "1-1", "f", "v")
-        await writer.expect(b"$3\r\n1-1\r\n")
         assert await peer.reader.readuntil(b"$1\r\nv\r\n")
-        await peer.expect(b"+PONG\r\n" * pings)
+        await peer.expect(b"".join(b"$%d\r\n%d\r\n" % (len(str(number)), number) for number in numbers))
+        assert connection.client.query_buffer_size == 0
+        assert connection.client.pipeline_length_sum == len(numbers) + 2
+
+
+@pytest.mark.parametrize("kind", WAITING)
+@pytest.mark.parametrize("end", ["close", "half close"])
+async def test_end_of_a_peer_is_noticed_behind_many_requests(kind: str, end: str) -> None:
+    """Goal: the next entry is not given to a consumer that is gone."""
+    async with running_server() as running:
+        peer = await WAITING[kind](running)
+        peer.writer.write(encode(("ECHO", "x" * 100)) * 30_000)
+        await peer.writer.drain()
+        if end == "close":
+            peer.writer.close()
+        else:
+            peer.writer.write_eof()
+        await until(lambda: not running.server.clients, running)
+        assert len(running.server.dispatcher.waiters) == 0
+        assert not running.server.dispatcher.pause.held
+
+
+async def test_a_wait_that_begins_after_the_end_of_the_peer_ends_at_once() -> None:
+    """The end may be seen while a long pipeline is run, and the request that blocks come later."""
+    async with running_server() as running:
+        peer = await running.connect()
+        wait = encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$"))
+        peer.writer.write(encode(("ECHO", "x")) * (8 * SLICE_COUNT) + wait + encode(("ECHO", "x")))
+        peer.writer.write_eof()
+        async with asyncio.timeout(10):
+            answered = await peer.reader.read()
+        assert answered == b"$1\r\nx\r\n" * (8 * SLICE_COUNT)
+        assert len(running.server.dispatcher.waiters) == 0
+        assert not running.server.clients
+
+
+async def test_a_long_pipeline_is_read_as_far_as_it_is_run() -> None:
+    async with running_server(client_query_buffer_limit=1 << 20) as running:
+        peer = await running.connect()
+        count = 100_000
+        peer.writer.write(encode(("PING",)) * count)
+        connection = running.server.connections[0]
+        sizes: list[int] = []
+        async with asyncio.timeout(60):
+            for _ in range(count // 1000):
+                assert await peer.reader.readexactly(7000) == b"+PONG\r\n" * 1000
+                sizes.append(connection.client.query_buffer_size)
+        assert max(sizes) <= READ_AHEAD_SIZE + (256 << 10)
+        assert connection.client.query_buffer_size == 0
         assert not connection._is_reading_paused
 
 
@@ -181,7 +265,7 @@ async def test_peer_that_does_not_read_is_not_worked_for() -> None:
         peer.writer.write(encode(("XRANGE", "s", "-", "+")) * ranges)
         connection = running.server.connections[0]
         await until(lambda: connection.is_write_paused, running)
-        assert connection.backlog
+        assert connection.has_more
         assert connection.client.commands_count < ranges
         total = 0
         one = len(b"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$100000\r\n") + RANGE_REPLY_SIZE_MIN + 2
