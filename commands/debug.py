@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..protocol.replies import OK, Reply, SetReply, SimpleString, Verbatim
-from ..store.errors import GenericError, no_such_key
+from ..store.errors import GenericError, StillLoading, no_such_key
 from ..store.stream import Stream
 from .context import Context
 from .digest import EMPTY, digest_dataset, digest_value
@@ -29,6 +29,9 @@ LOCAL_ADDRESSES: Final = (b"127.", b"[::1]:")
 
 PACKED_THRESHOLD_MAX: Final = 4 * 1024**3
 POSITIVE: Final = b"value is out of range, must be positive"
+
+CHANGING_DATASET: Final = {b"LOADAOF", b"POPULATE", b"RELOAD"}
+"""Subcommands that must not run while the dataset is loaded."""
 
 HELP_LINES: Final = (
     b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -98,9 +101,12 @@ def debug(context: Context, argv: list[bytes]) -> Reply:
     """
     if not is_allowed(context):
         raise GenericError(NOT_ALLOWED)
-    found = _SUBCOMMANDS.get(argv[1].upper())
+    name = argv[1].upper()
+    found = _SUBCOMMANDS.get(name)
     if found is None or not found[1] <= len(argv) - 2 <= found[2]:
         raise subcommand_syntax_error(b"DEBUG", argv[1])
+    if context.loading and name in CHANGING_DATASET:
+        raise StillLoading
     return found[0](context, argv)
 
 

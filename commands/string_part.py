@@ -21,8 +21,11 @@ SUBSTRING_COMPLEXITY: Final = (
 
 
 def check_size(context: Context, size: int) -> None:
-    """No string may grow beyond what one argument can carry. Raises GenericError."""
-    if size > context.server.config.proto_max_bulk_len:
+    """No string may grow beyond what one argument can carry. Raises GenericError.
+
+    The limit is for clients: what the log holds was allowed when it was written.
+    """
+    if size > context.server.config.proto_max_bulk_len and not context.loading:
         raise GenericError(b"string exceeds maximum allowed size (proto-max-bulk-len)")
 
 

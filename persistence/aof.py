@@ -63,7 +63,8 @@ class AppendOnlyLog:
     """One log. Before `open` or `start` it keeps nothing.
 
     `policy` is the word of `appendfsync`, and may be assigned at any time. `clock` answers Unix ms; the fsyncs of
-    `everysec` run in `executor`, by default a thread of the log's own.
+    `everysec` run in `executor`, by default a thread of the log's own. `mark` and `synced_mark` are those of the log
+    before this one: clients keep marks, so these only grow.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class AppendOnlyLog:
         *,
         clock: Callable[[], int] = wall_clock_ms,
         executor: Executor | None = None,
+        mark: int = 0,
+        synced_mark: int = 0,
     ) -> None:
         self._folder = LogFolder(settings, DiskFiles() if files is None else files)
         self._clock = clock
@@ -103,12 +106,16 @@ class AppendOnlyLog:
         """Since when `_block` has that size."""
         self.is_starting = False
         """The base that the records continue is not complete yet."""
-        self.mark = 0
+        self.mark = mark
         """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
-        self.synced_mark = 0
-        self._written_mark = 0
+        self.synced_mark = synced_mark
+        self._written_mark = mark
+        self._mark_in_file = mark
+        """Up to this mark the open file is on stable storage; `synced_mark` follows it once the base is complete."""
         self.on_synced: Callable[[], None] = lambda: None
         """Called, by any thread, when a background fsync has ended."""
+        self.on_mark: Callable[[], None] = lambda: None
+        """Called when `synced_mark` has grown, however that came."""
         self.on_append: Callable[[list[Effect], bool], None] | None = None
         """Called with what was appended, and whether as a group, by whoever follows the log."""
         self.delayed_fsyncs_count = 0
@@ -189,12 +196,13 @@ class AppendOnlyLog:
         folder.make()
         before = folder.read()
         manifest = before.reopened()
-        if not manifest.increments:
-            part = folder.next_part(b"i", manifest)
-            folder.refuse_stray(part)
-            manifest = Manifest((*manifest.parts, part))
+        is_new = not manifest.increments
+        if is_new:
+            manifest = Manifest((*manifest.parts, folder.next_part(b"i", manifest)))
         file = self.files.open_log(folder.path(manifest.increments[-1]))
         try:
+            if is_new and file.size():
+                file.truncate(0)  # left by a start that did not come as far as the manifest
             # What is read after a crash is made known before the first record.
             if manifest != before:
                 folder.put(manifest)
@@ -224,6 +232,7 @@ class AppendOnlyLog:
         """
         self._folder.make()
         self._folder.read()
+        self._folder.begin_manifest()
         file = self.files.open_log(self._folder.temporary_path)
         if file.size():
             file.truncate(0)  # left by a start that did not come this far
@@ -248,6 +257,7 @@ class AppendOnlyLog:
         self.files.rename(folder.temporary_path, folder.path(increment))
         folder.put(Manifest((base, increment)))
         self.is_starting = False
+        self._note_synced(self._mark_in_file)
         self.base_size = size
         self.current_size += size
         self._unsynced_size += 1  # the next fsync must come, whether or not something is written before it
@@ -260,6 +270,7 @@ class AppendOnlyLog:
         self.is_starting = False
         with contextlib.suppress(OSError):
             self.files.remove(self._folder.temporary_path)
+            self._folder.remove_empty_manifest()
 
     def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
         """The content of a base file in RESP."""
@@ -277,6 +288,7 @@ class AppendOnlyLog:
         self._folder.make()
         if self._file is None:
             self._folder.read()
+            self._folder.begin_manifest()
         else:
             self._switch_increment()
         return self._next_base_path()
@@ -321,11 +333,6 @@ class AppendOnlyLog:
             self._folder.remove_history()
 
     # -- closing ---------------------------------------------------------------------------------
-
-    def stop(self) -> None:
-        """CONFIG SET appendonly no: everything goes to stable storage, and the files stay as they are."""
-        self.close()
-        self.last_write_ok = self.last_fsync_ok = True
 
     def close(self) -> bool:
         """Write and sync what is left, and close. False, or LogFailure, if that failed: `last_error` says why."""
@@ -465,8 +472,11 @@ class AppendOnlyLog:
         return True
 
     def _note_synced(self, mark: int) -> None:
-        if not self.is_starting:
+        """The open file is on stable storage up to this mark."""
+        self._mark_in_file = mark
+        if not self.is_starting and mark != self.synced_mark:
             self.synced_mark = mark
+            self.on_mark()
 
     def cron(self, now_ms: int) -> None:
         """Ten times a second: retry a failed write, and sync what an idle server has left."""

@@ -63,6 +63,10 @@ class Files(Protocol):
         """Size of a file, None if there is none."""
         ...
 
+    def names_in(self, folder: str) -> list[str]:
+        """The names of what is in a folder, in any order; none if there is no such folder."""
+        ...
+
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
         """Put a whole file in place of `path` at once: after a crash there is the old one or the new one, never a part.
 
@@ -175,6 +179,13 @@ class DiskFiles:
             return os.stat(path).st_size
         except FileNotFoundError:
             return None
+
+    def names_in(self, folder: str) -> list[str]:
+        """See `Files`."""
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
         """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced."""

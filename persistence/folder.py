@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .errors import LoadError, LogError, explain
+from .errors import LoadError, explain
 from .files import Files
 from .loading import Apply, Loader, LoadResult, Progress, TailPolicy, Target
 from .manifest import Manifest, Part
@@ -78,11 +79,28 @@ class LogFolder:
         """The manifest as it is on disk, an empty one if there is none. Raises LoadError."""
         path = self._settings.manifest_path
         data = self.files.read(path)
+        if data is None:
+            self._refuse_lost_manifest()
         try:
             self.manifest = Manifest() if data is None else Manifest.decode(data)
         except LoadError as error:
             raise LoadError(f"{path}: {error}; mend this list of the log's files, or take it from a backup") from error
         return self.manifest
+
+    def _refuse_lost_manifest(self) -> None:
+        """Files of a log that no manifest lists are neither read nor overwritten. Raises LoadError that names them.
+
+        An empty file may be there without one: what a crash leaves of the very first start.
+        """
+        pattern = re.compile(re.escape(self._settings.file_name) + r"\.\d+\.(base\.(aof|rdb)|incr\.aof)")
+        names = sorted(filter(pattern.fullmatch, self.files.names_in(self._settings.folder)))
+        lost = [name for name in names if self.files.size(os.path.join(self._settings.folder, name))]
+        if lost:
+            raise LoadError(
+                f"{self._settings.folder} has {', '.join(lost)}, but the list of the log's files is missing: restore "
+                f"{os.path.basename(self._settings.manifest_path)} from a backup, or move these files away to begin "
+                "without them"
+            )
 
     def put(self, manifest: Manifest) -> None:
         """Make another manifest the one in force."""
@@ -93,16 +111,15 @@ class LogFolder:
         """Create the folder if it is not there."""
         self.files.make_folder(self._settings.folder)
 
-    def refuse_stray(self, part: Part) -> None:
-        """A log without a manifest is not ours to append to, nor to overwrite: somebody lost the manifest.
+    def begin_manifest(self) -> None:
+        """Before the first file of a log is made: a manifest, so that a crash leaves no file without one."""
+        if self.files.size(self._settings.manifest_path) is None:
+            self.put(Manifest())
 
-        Raises LogError.
-        """
-        if self.size(part):
-            raise LogError(
-                f"{self.path(part)} exists but {self._settings.manifest_path} does not name it: take that list from a "
-                "backup, or move the file away to begin without it"
-            )
+    def remove_empty_manifest(self) -> None:
+        """The first file has not been made after all."""
+        if not self.manifest.parts:
+            self.files.remove(self._settings.manifest_path)
 
     # -- loading ---------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(\S+)')
 PLAIN_NAME: Final = re.compile(rb"[A-Za-z0-9._+=@%:,~-]+\Z")
 ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
 ESCAPED: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+NO_PARTS_LINE: Final = b"# no file is complete yet\n"
 KINDS: Final = (b"b", b"h", b"i")
 
 
@@ -79,7 +80,9 @@ class Manifest:
         return Manifest(tuple(parts))
 
     def encode(self) -> bytes:
-        """The file's content: base, superseded files, increments."""
+        """The file's content: base, superseded files, increments. Redis refuses a file without any line."""
+        if not self.parts:
+            return NO_PARTS_LINE
         return b"".join(part.line() for part in sorted(self.parts, key=lambda part: KINDS.index(part.kind)))
 
     @classmethod

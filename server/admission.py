@@ -11,7 +11,7 @@ from ..commands.debug import NOT_ALLOWED, is_allowed
 from ..commands.durations import SHORT_COUNT, SHORT_SHIFT
 from ..commands.permissions.enforcement import must_authenticate, refusal_of
 from ..commands.table import Flag, Row
-from ..store.errors import GenericError, ReplyError
+from ..store.errors import GenericError, ReplyError, StillLoading
 
 SAVE_FAILING: Final = (
     b"Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may "
@@ -25,15 +25,6 @@ class Misconfigured(ReplyError):
     """Writes are refused while the log or the snapshots cannot be written."""
 
     prefix = b"MISCONF"
-
-
-class StillLoading(ReplyError):
-    """The dataset is not there yet."""
-
-    prefix = b"LOADING"
-
-    def __init__(self) -> None:
-        super().__init__(b"Redis is loading the dataset in memory")
 
 
 NO_AUTH: Final = Flag.NO_AUTH.value

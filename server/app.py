@@ -17,7 +17,7 @@ from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
-from ..persistence.errors import LogError, LogFailure
+from ..persistence.errors import LogFailure
 from ..protocol.replies import Reply
 from ..store.chunk import let_go_of_unpacked
 from ..store.clock import wall_clock_ms
@@ -33,6 +33,7 @@ from .info import render
 from .lifecycle import run
 from .live_settings import LiveSettings
 from .loading import Loading
+from .log_life import LogState
 from .logkeeper import LogKeeper
 from .memory import Memory
 from .memory_report import memory_report, memory_stats, purge_memory
@@ -77,12 +78,15 @@ class Server:
         self.loading = Loading(self)
         self.log_keeper = LogKeeper(self)
         self.turns = Turns(self.dispatcher, clock, self.log_keeper.write, self.log_keeper.write_early)
-        self.snapshots = Snapshots(self, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call))
+        self.snapshots = Snapshots(
+            self, self.log_keeper.life, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call)
+        )
         self.limits = ClientLimits(self)
         self.attacks = Attacks(clock)
         self.memory = Memory(self, self.dispatcher.refresh_clients)
         config.on_change("maxmemory", lambda value: self.memory.count_all())
-        config.on_change("stop-writes-on-bgsave-error", lambda value: self.snapshots.note_failing())
+        for name in ("save", "stop-writes-on-bgsave-error"):
+            config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(self)
         self.memory.measure()
 
@@ -133,11 +137,15 @@ class Server:
         """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
         logger.critical("%s", failure)
         self.exit_code = 1
+        self.drop_replies()
+        self.end()
+
+    def drop_replies(self) -> None:
+        """Close all connections without the replies that have not left."""
         self.dispatcher.outgoing.clear()
         for connection in self.connections:
             connection.out.clear()
             connection.abort()
-        self.end()
 
     def end(self) -> None:
         """Run no more requests, and stop."""
@@ -151,18 +159,20 @@ class Server:
 
     def load(self) -> Iterator[None]:
         """Load the dataset, then go on appending to the log if there is to be one. Between two steps of it clients may
-        be served: they get LOADING. Raises LogError, OSError.
+        be served: they get LOADING, also after a load that has failed. Raises LogError, OSError.
         """
         keeper = self.log_keeper
         if self.config.appendonly or self.config.save:
             keeper.lock.acquire()
+        loaded = keeper.begin_load()
         try:
-            yield from self.loading.steps()
+            yield from self.loading.steps(loaded)
             self.memory.count_all()
-            if self.config.appendonly:
-                keeper.open()
-        except (LogError, OSError):
-            keeper.lock.release()
+            keeper.end_load(loaded)
+        except BaseException:
+            # Of a load that failed, or was given up, half a dataset is there: nobody may read or change it.
+            self.end()
+            keeper.close()
             raise
 
     def load_now(self) -> None:
@@ -177,11 +187,20 @@ class Server:
 
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
-        # What this batch has gathered so far belongs to the log that is about to be read.
-        self.dispatcher.log_single_units()
-        if not self.log_keeper.sync():
-            raise GenericError(b"Error trying to load the AOF files, check server logs.")
-        self.loading.reload_log(self.log or self.log_keeper.new_log())
+        keeper = self.log_keeper
+        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
+        if keeper.state is LogState.STARTING:
+            logger.warning("The append-only file cannot be loaded before its base is complete")
+            raise failed
+        # What the unit that runs has gathered so far belongs to the log that is about to be read.
+        self.dispatcher.log_unit()
+        try:
+            if not keeper.sync():
+                raise failed
+        except LogFailure as failure:
+            self.die(failure)
+            raise failed from failure
+        self.loading.reload_log(self.log or keeper.new_log())
 
     def reload_dataset(self) -> None:
         """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
@@ -316,9 +335,13 @@ class Server:
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
         self.dispatcher.log_single_units()
-        is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
+        try:
+            is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
+        except LogFailure as failure:
+            self.die(failure)
+            return True  # there is nothing to go on with
         wants_snapshot = bool(self.snapshots.save_points) if save is None else save
-        if not wants_snapshot or self.context.loading:
+        if not wants_snapshot or self.log_keeper.state is LogState.LOADING:
             return is_synced
         self.snapshots.stop()
         return self.snapshots.save_now() and is_synced

@@ -5,7 +5,8 @@
     config.appendfsync                  bytes     lower case
     config.bind, config.save, ...       bytes     as CONFIG GET prints them; see also `save_points`, `buffer_limits`
 
-A change goes through `set_many`, all or nothing. Whoever must act on one registers with `on_change`.
+A change goes through `set_many`, all or nothing: first every `before_change` of the directives that change accepts its
+new value, then every `on_change` puts its value in force. The first kind may refuse, the second kind may not.
 """
 
 from __future__ import annotations
@@ -21,11 +22,19 @@ from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
 Callback = Callable[[Any], None]
-"""Called with a directive's new value, which `config` already shows. Raises ChangeRefused or OSError to refuse it."""
+"""Called with a directive's new value, which `config` already shows."""
+
+Undo = Callable[[], None]
+"""Takes back what a `Preparation` did."""
+
+Preparation = Callable[[Any], Undo | None]
+"""Called with a directive's new value, which `config` already shows. It returns how to take back what it did, None if
+there is nothing to take back. Raises ChangeRefused, OSError or GenericError to refuse the value: then it has changed
+nothing."""
 
 
 class ChangeRefused(Exception):
-    """Raised by a callback of `on_change`: the value is valid but cannot be put in force. The text says why."""
+    """Raised by a `Preparation`: the value is valid but cannot be put in force. The text says why."""
 
 
 class Config:
@@ -45,7 +54,10 @@ class Config:
         """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
         self.passed_over: list[bytes] = []
         """Directives of the start that Headrace has not, by name."""
+        self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
+        self._reread: set[bytes] = set()
+        """Directives that name files: setting one to the value it has reads the file again."""
         self._any_callbacks: list[Callable[[], None]] = []
         for directive in DIRECTIVES:
             setattr(self, directive.attribute, directive.default)
@@ -95,8 +107,21 @@ class Config:
 
     # -- changing --------------------------------------------------------------------------------
 
+    def before_change(self, name: str, preparation: Preparation, *, is_reread: bool = False) -> None:
+        """Have `preparation` called before a CONFIG SET changes the directive `name`, spelled as in the file.
+
+        `is_reread`: it is called for an equal value, too, because the directive names a file.
+        """
+        directive = BY_NAME[name.encode()].name
+        self._preparations.setdefault(directive, []).append(preparation)
+        if is_reread:
+            self._reread.add(directive)
+
     def on_change(self, name: str, callback: Callback) -> None:
-        """Have `callback` called after each CONFIG SET of the directive `name`, spelled as in the file."""
+        """Have `callback` called once a CONFIG SET has changed the directive `name`, spelled as in the file.
+
+        The command can no longer be refused then: `callback` must not fail.
+        """
         self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
 
     def on_any_change(self, callback: Callable[[], None]) -> None:
@@ -121,9 +146,17 @@ class Config:
             except BadValue as bad:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None
-        self._apply([(typed, directive) for typed, directive, _ in requests], before)
-        for callback in self._any_callbacks:
-            callback()
+        changed = [
+            (typed, directive)
+            for (typed, directive, _), (_, old_value) in zip(requests, before, strict=True)
+            if self.value(directive) != old_value or directive.name in self._reread
+        ]
+        self._prepare(changed, before)
+        for _, directive in changed:
+            for callback in self._callbacks.get(directive.name, ()):
+                callback(self.value(directive))
+        for each in self._any_callbacks:
+            each()
 
     def _checked(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, Directive, bytes]]:
         """The rows meant, if all of them exist and may change now."""
@@ -145,20 +178,22 @@ class Config:
             requests.append((name, directive, value))
         return requests
 
-    def _apply(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
-        """Tell the listeners; one that refuses undoes the whole command."""
-        for count, (typed, directive) in enumerate(changed, start=1):
-            callbacks = self._callbacks.get(directive.name, ())
+    def _prepare(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
+        """Have every change accepted; one refusal takes back what the others have done, the last one first."""
+        undos: list[Undo] = []
+        for typed, directive in changed:
+            preparations = self._preparations.get(directive.name, ())
             try:
-                if directive.needs_listener and not callbacks and self.value(directive) != before[count - 1][1]:
+                if directive.needs_listener and not preparations and directive.name not in self._callbacks:
                     raise ChangeRefused("it cannot be changed while the server runs")
-                for callback in callbacks:
-                    callback(self.value(directive))
+                for prepare in preparations:
+                    undo = prepare(self.value(directive))
+                    if undo is not None:
+                        undos.append(undo)
             except (ChangeRefused, OSError, GenericError) as refusal:
                 self._restore(before)
-                for earlier, old_value in before[: count - 1]:
-                    for callback in self._callbacks.get(earlier.name, ()):
-                        callback(old_value)
+                for undo in reversed(undos):
+                    undo()
                 raise _set_failed(typed, _reason(refusal)) from refusal
 
     def _restore(self, before: list[tuple[Directive, Any]]) -> None:

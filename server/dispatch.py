@@ -332,7 +332,7 @@ class Dispatcher:
         context.running = context.client
         reply = call(context, row, argv, sent)
         if context.effects or context.store.expired_keys:
-            self._log_units_and_group(0)
+            self.log_unit()
         return reply
 
     def answer(self, session: Session, reply: Reply, mode_before: str) -> None:
@@ -374,6 +374,10 @@ class Dispatcher:
         self.log_single_units()
         if self.log is not None:
             self._append(unit, grouped=len(unit) > 1)
+
+    def log_unit(self) -> None:
+        """Hand over what the command that is running has done so far, as one unit."""
+        self._log_units_and_group(0)
 
     def log_expired(self) -> None:
         """Log keys that expired outside of any command, by the active cycle that is; each is a unit."""

@@ -80,6 +80,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
         await load(server)
     except (LogError, OSError) as error:
         logger.error("%s", explain(error))
+        server.drop_replies()
         return EXIT_FAILURE
     gc.enable()
     gc.collect()
@@ -130,7 +131,7 @@ def limit_clients(config: Config) -> None:
             count,
         )
         config.assign(BY_NAME[b"maxclients"], [b"%d" % count])
-    config.on_change("maxclients", check)
+    config.before_change("maxclients", check)
 
 
 def allow_clients(wanted_count: int, others_count: int = RESERVED_DESCRIPTORS_COUNT) -> int:

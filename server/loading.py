@@ -5,13 +5,13 @@ At the start the work is cut into steps: between them the server answers clients
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..persistence.errors import LoadError, LogError, RdbError, explain
 from ..persistence.rdb.file import write_file
+from ..store.database import Database
 from ..store.errors import GenericError
 from ..store.image import keys_now
 from .replay import Replay, loading
@@ -61,28 +61,18 @@ class Loading:
 
     # -- at the start ----------------------------------------------------------------------------
 
-    def steps(self) -> Iterator[None]:
-        """Fill the empty store from what the directives name. Raises LogError, OSError."""
+    def steps(self, log: AppendOnlyLog | None) -> Iterator[None]:
+        """Fill the empty store from the log, or from dump.rdb without one. Raises LogError, OSError."""
         server = self._server
         server.context.now_ms = server.clock()
         self._begin(0)
         with loading(server.context) as replay:
             server.dispatcher.refresh_clients()
-            for _ in self._steps(replay):
+            for _ in self._dump_steps(replay) if log is None else self._log_steps(log, replay):
+                replay.pause()
                 yield
                 replay.resume()
         server.dispatcher.refresh_clients()
-
-    def _steps(self, replay: Replay) -> Iterator[None]:
-        server = self._server
-        if server.config.appendonly:
-            yield from self._log_steps(server.log_keeper.new_log(), replay)
-            return
-        self._note_unread_log()
-        size = server.log_keeper.files.size(server.dump_path)
-        if size is not None:
-            self.total_size = size
-            yield from self._dump_steps(server.dump_path, replay)
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
         result = yield from log.load_steps(replay.apply, self._note, replay)
@@ -104,15 +94,23 @@ class Loading:
     def _note_unread_log(self) -> None:
         """Somebody who forgets `appendonly yes` shall not take the log for lost, and then lose it."""
         log = self._server.log_keeper.new_log()
-        with contextlib.suppress(LogError, OSError):
+        try:
             if log.size_on_disk():
                 logger.warning(
                     "%s was not read: with appendonly no the dataset is in dump.rdb. To serve the log, stop, and start "
                     "with appendonly yes; CONFIG SET appendonly yes would replace it by what is served now",
                     log.manifest_path,
                 )
+        except (LogError, OSError) as error:
+            logger.warning("With appendonly no the dataset is in dump.rdb; the log that is there: %s", explain(error))
 
-    def _dump_steps(self, path: str, replay: Replay) -> Iterator[None]:
+    def _dump_steps(self, replay: Replay) -> Iterator[None]:
+        self._note_unread_log()
+        path = self._server.dump_path
+        size = self._server.log_keeper.files.size(path)
+        if size is None:
+            return
+        self.total_size = size
         reader = replay.open_rdb(self._blocks(path), drops_expired=True)
         try:
             for key in reader:
@@ -156,12 +154,22 @@ class Loading:
         self._refill(fill, GenericError(b"Error trying to load the RDB dump, check server logs."))
 
     def _refill(self, fill: Callable[[Replay], object], failed: GenericError) -> None:
-        """Replace the dataset by what `fill` loads. Readers blocked on its keys look again afterwards."""
-        for db in self._server.store.databases:
-            db.clear()
+        """Replace the dataset by what `fill` loads; if that fails, it stays what it was: half of one is not served.
+
+        Readers blocked on its keys look again afterwards.
+        """
+        databases = self._server.store.databases
+        kept = [Database(db.index, db.garbage) for db in databases]
+        for db, spare in zip(databases, kept, strict=True):
+            db.swap_with(spare)
         try:
             with loading(self._server.context) as replay:
                 fill(replay)
         except (LogError, OSError) as error:
+            for db, spare in zip(databases, kept, strict=True):
+                db.swap_with(spare)
             logger.error("%s", explain(error))
             raise failed from error
+        finally:
+            for spare in kept:
+                spare.clear()

@@ -29,8 +29,13 @@ class Replay:
         self._client = Client(0, db=context.store.databases[0])
 
     def resume(self) -> None:
-        """Take the context back."""
-        self._context.client, self._context.db = self._client, self._client.db
+        """Take the context: records of the load run next. They never block."""
+        context = self._context
+        context.client, context.db, context.may_block = self._client, self._client.db, False
+
+    def pause(self) -> None:
+        """Let clients use the context between two steps of the load."""
+        self._context.may_block = True
 
     def apply(self, argv: list[bytes]) -> None:
         """Run one record. An error reply is logged and passed over, as in Redis.
@@ -90,9 +95,10 @@ def loading(context: Context) -> Iterator[Replay]:
     """Nothing expires, blocks or is logged meanwhile, and nobody is told of the keys that change."""
     client_before, db_before = getattr(context, "client", None), context.db
     was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
+    effects_count = len(context.effects)
     databases = context.store.databases
     was_frozen = databases[0].frozen
-    context.loading, context.logging, context.may_block = True, False, False
+    context.loading, context.logging = True, False
     context.refresh_listeners()
     for db in databases:
         db.frozen = True
@@ -113,5 +119,6 @@ def loading(context: Context) -> Iterator[Replay]:
                         group.forget_counts()
                         group.pending.put_in_order()
         context.store.expired_keys.clear()
-        context.effects.clear()
+        # The transaction that asked for this goes on with what it has done so far.
+        del context.effects[effects_count:]
         context.unlogged_count = unlogged_count

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from .. import __version__
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.background import BackgroundFile
-from ..persistence.errors import LogFailure, explain
+from ..persistence.errors import LogError, LogFailure, explain
 from ..persistence.rdb.file import redis_aux, write_file
 from ..persistence.snapshot import snapshot
 from ..store.errors import GenericError
@@ -22,6 +22,7 @@ from ..store.image import KeyImage, StoreImage, keys_now
 from .directive_kinds import SavePoints
 from .directives import BY_NAME
 from .image_job import CallLater, Job, JobRunner
+from .log_life import LogLife, LogState
 from .process import resident_size
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ class Record:
 class Snapshots:
     """Starts jobs, one at a time, and puts what they have written in force."""
 
-    def __init__(self, server: Server, call_later: CallLater) -> None:
+    def __init__(self, server: Server, life: LogLife, call_later: CallLater) -> None:
         self._server = server
+        self._life = life
         self.runner = JobRunner(server, call_later)
         self.rewrite = Record()
         self.save = Record()
@@ -92,10 +94,6 @@ class Snapshots:
         """When dump.rdb was last complete, or the server started."""
         self._changes_saved = 0
         """Changes that dump.rdb holds, counted like `Server.changes_count`."""
-        self.awaits_sync = False
-        """A rewrite begins when the fsync that is running has ended."""
-        self.is_log_wanted = False
-        """A log should be started as soon as can be."""
 
     # -- what others ask -------------------------------------------------------------------------
 
@@ -128,61 +126,51 @@ class Snapshots:
         server = self._server
         self.rewrite.begin(server.clock())
         if server.log is not None and server.log.sync_soon(SYNC_FIRST_SIZE):
-            self.awaits_sync = True
+            self._life.become(LogState.AWAITING_SYNC)
             return True
         return self._switch_log()
 
     def _switch_log(self) -> bool:
         """From here on the log goes on in a new increment, whose base is what the dataset is now."""
         server = self._server
-        now_ms = server.clock()
-        self.awaits_sync = False
         log = server.log or server.log_keeper.new_log()
         try:
             # The log must hold everything that the image will hold before the new increment begins.
             server.dispatcher.log_single_units()
             path = log.begin_rewrite()
         except LogFailure as failure:
-            self.rewrite.end(now_ms, ok=False)
+            self.rewrite.end(server.clock(), ok=False)
             server.die(failure)
             return False
-        except OSError as error:
+        except (LogError, OSError) as error:
             self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
             return False
+        if server.log is not None:
+            self._life.become(LogState.REWRITING)
         image = self._take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
         self.runner.begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
         return True
 
-    def want_log(self) -> None:
-        """CONFIG SET appendonly yes: start the log, now or as soon as can be.
-
-        The job that runs goes before it. Inside EXEC the snapshot would hold what the transaction is about to log: it
-        is taken by the next turn of the cron. Raises OSError if the log cannot even be opened.
-        """
-        if self.runner.job is not None or self.awaits_sync or not self._server.context.may_block:
-            self.is_log_wanted = True
-        else:
-            self._start_log()
-
-    def _start_log(self) -> None:
+    def start_log(self) -> None:
         """Effects go to a new log from here on, and its base is written beside the work.
 
-        A failure is tried again by the cron. Raises OSError if the log cannot even be opened.
+        A failure is tried again by the cron. Raises LogError, OSError if the log cannot even be opened.
         """
         server = self._server
         server.dispatcher.log_single_units()
         log = server.log_keeper.new_log()
         path = log.begin_start()
-        self.is_log_wanted = False
         server.log_keeper.use(log)
+        self._life.become(LogState.STARTING)
         self.rewrite.begin(server.clock())
         image = self._take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
 
         def finish(size: int) -> None:
             log.finish_start(size)
+            self._life.become(LogState.ON)
             self.rewrite.end(server.clock(), ok=True)
             logger.info("The append only file is in force")
 
@@ -190,7 +178,7 @@ class Snapshots:
             self._fail_rewrite(reason)
             log.abandon_start()
             server.log_keeper.use(None)
-            self.is_log_wanted = True
+            self._life.become(LogState.WANTED)
 
         self.runner.begin(Job(image, file, finish, fail))
 
@@ -199,27 +187,28 @@ class Snapshots:
 
         False if that failed.
         """
-        if self.is_log_wanted:
+        if self._life.state is LogState.WANTED:
             self.runner.complete()  # whatever goes before it
             self._try_to_start_log()
-        log = self._server.log
-        if log is not None and log.is_starting:
+        if self._life.state is LogState.STARTING:
             self.runner.complete()
-        return not self.is_log_wanted
+        return self._life.state is not LogState.WANTED
 
     def _try_to_start_log(self) -> None:
         try:
-            self._start_log()
-        except OSError as error:
+            self.start_log()
+        except (LogError, OSError) as error:
             self.rewrite.begin(self._server.clock())
             self._fail_rewrite(explain(error))
 
     def _finish_rewrite(self, log: AppendOnlyLog, size: int) -> None:
         log.finish_rewrite(size)
+        self._end_rewriting()
         self.rewrite.end(self._server.clock(), ok=True)
         logger.info("Background AOF rewrite finished successfully")
 
     def _fail_rewrite(self, reason: str) -> None:
+        self._end_rewriting()
         rewrite, now_ms = self.rewrite, self._server.clock()
         rewrite.end(now_ms, ok=False)
         logger.warning("Background AOF rewrite failed, the old files stay in force: %s", reason)
@@ -231,14 +220,21 @@ class Snapshots:
                 minutes,
             )
 
+    def _end_rewriting(self) -> None:
+        """A rewrite without a log, which makes a base only, has changed nothing about the log's life."""
+        if self._life.state in (LogState.AWAITING_SYNC, LogState.REWRITING):
+            self._life.become(LogState.ON)
+
     def cron(self, now_ms: int) -> None:
         """Ten times a second: start what was scheduled, or what the size of the log asks for."""
-        if self.runner.job is not None:
+        state = self._life.state
+        if self.runner.job is not None or state in (LogState.LOADING, LogState.ENDED):
             return
-        if self.awaits_sync:
-            if self._server.log is None or not self._server.log.is_fsync_pending:
+        if state is LogState.AWAITING_SYNC:
+            assert self._server.log is not None
+            if not self._server.log.is_fsync_pending:
                 self._switch_log()
-        elif self.is_log_wanted and now_ms >= self.rewrite.retry_ms:
+        elif state is LogState.WANTED and now_ms >= self.rewrite.retry_ms:
             self._try_to_start_log()
         elif self.rewrite.is_scheduled or self._has_grown(now_ms):
             self._start_rewrite()
@@ -278,9 +274,10 @@ class Snapshots:
         """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
-        if self.runner.job is not None and not may_wait:
+        is_rewriting = self.runner.job is not None or self._life.state is LogState.AWAITING_SYNC
+        if is_rewriting and not may_wait:
             raise GenericError(SAVE_BLOCKED)
-        if self.runner.job is not None or not may_start:
+        if is_rewriting or not may_start:
             self.save.is_scheduled = True
             return False
         self._start_save()
@@ -375,14 +372,20 @@ class Snapshots:
 
     # -- the end ---------------------------------------------------------------------------------
 
+    def give_up_rewrite(self) -> None:
+        """Before the log ends: give up its rewrite, or its start; a snapshot goes on."""
+        if self.rewrite.is_running:
+            self._give_up(self.rewrite)
+
     def stop(self) -> None:
-        """Before the server ends, or the log does: give a running job up; nobody is told of a failure."""
-        if self.awaits_sync:
-            self.awaits_sync = False
-            self.rewrite.end(self._server.clock(), ok=self.rewrite.last_ok)
+        """Before the server ends: give up a running job; nobody is told of a failure."""
+        for record in (self.rewrite, self.save):
+            if record.is_running:
+                self._give_up(record)
+        self.runner.stop()
+
+    def _give_up(self, record: Record) -> None:
         if self.runner.job is not None:
             self.runner.give_up()
-            for record in (self.rewrite, self.save):
-                if record.is_running:
-                    record.end(self._server.clock(), ok=record.last_ok)
-        self.runner.stop()
+        record.end(self._server.clock(), ok=record.last_ok)
+        self._end_rewriting()

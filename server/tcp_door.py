@@ -12,7 +12,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from .config import ChangeRefused
+from .config import ChangeRefused, Undo
 from .listener import ListenError, open_tcp_sockets
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class TcpDoor:
         """The last start after a move; kept, or it might be collected."""
         self._place: Place = (server.config.bind, server.config.port)
         self._open(self._place)
-        server.config.on_change("port", lambda value: self._move("Unable to listen on this port. Check server logs."))
-        server.config.on_change("bind", lambda value: self._move("Failed to bind to specified addresses."))
+        change = server.config.before_change
+        change("port", lambda value: self._move("Unable to listen on this port. Check server logs."))
+        change("bind", lambda value: self._move("Failed to bind to specified addresses."))
 
     def _open(self, place: Place) -> None:
         """Listen; nobody is let in before `start`. Raises ListenError, and then listens nowhere."""
@@ -83,12 +84,12 @@ class TcpDoor:
             self._tls.stop()
         self._listeners, self.sockets, self.tls_sockets = [], [], []
 
-    def _move(self, refusal: str) -> None:
+    def _move(self, refusal: str) -> Undo | None:
         """Listen where the directives say now; `refusal` is the answer if that cannot be. Raises ChangeRefused."""
         config = self._server.config
         before, wanted = self._place, (config.bind, config.port)
         if wanted == before:
-            return
+            return None
         self.stop()
         try:
             self._open(wanted)
@@ -97,7 +98,16 @@ class TcpDoor:
             self._reopen(before)
             raise ChangeRefused(refusal) from None
         finally:
-            self._starting = asyncio.get_running_loop().create_task(self.start())
+            self._start_soon()
+        return lambda: self._move_back(before)
+
+    def _move_back(self, place: Place) -> None:
+        self.stop()
+        self._reopen(place)
+        self._start_soon()
+
+    def _start_soon(self) -> None:
+        self._starting = asyncio.get_running_loop().create_task(self.start())
 
     def _reopen(self, place: Place) -> None:
         try:

@@ -12,7 +12,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from .config import ChangeRefused
+from .config import ChangeRefused, Undo
 from .tls import DIRECTIVES, TlsError, build_context
 
 if TYPE_CHECKING:
@@ -33,15 +33,24 @@ class TlsListener:
         self._sockets: list[socket.socket] = []
         self._handshakes: set[asyncio.Task[None]] = set()
         for name in DIRECTIVES:
-            server.config.on_change(name, lambda value: self._renew())
+            server.config.before_change(name, lambda value: self._renew(), is_reread=True)
 
-    def _renew(self) -> None:
-        """CONFIG SET: later handshakes use what the files hold now; connections that are there stay as they are."""
+    def _renew(self) -> Undo:
+        """CONFIG SET: later handshakes use what the files hold now; connections that are there stay as they are.
+
+        Raises ChangeRefused.
+        """
+        before = self._context
+
+        def undo() -> None:
+            self._context = before
+
         try:
             self._context = build_context(self._server.config)
         except TlsError as error:
             logger.warning("TLS goes on with the certificates it has: %s", error)
             raise ChangeRefused(f"Unable to update TLS configuration. {error}") from None
+        return undo
 
     def add(self, listening: socket.socket) -> None:
         """A socket to accept clients from, once `start` is called."""

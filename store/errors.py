@@ -5,6 +5,7 @@
     ├── WrongType              WRONGTYPE
     ├── NoGroup                NOGROUP
     ├── BusyGroup              BUSYGROUP
+    ├── StillLoading           LOADING
     └── (further prefixes stand beside the code that alone can raise them)
 
 The texts are Redis' own, byte for byte: clients match on them, so they are an API.
@@ -47,6 +48,15 @@ class WrongType(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"Operation against a key holding the wrong kind of value")
+
+
+class StillLoading(ReplyError):
+    """The dataset is not there yet."""
+
+    prefix = b"LOADING"
+
+    def __init__(self) -> None:
+        super().__init__(b"Redis is loading the dataset in memory")
 
 
 class NoGroup(ReplyError):

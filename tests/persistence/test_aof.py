@@ -310,7 +310,7 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
     bench = Bench()
     log = bench.opened()
     log.append([(0, SET_A)], False)
-    log.stop()
+    log.close()
     path = log.begin_start()
     log.append([(1, SET_B)], False)
     log.flush()
@@ -325,12 +325,39 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
     assert words == [b"SELECT 0", b"SET b 2", b"SELECT 1", b"SET a 1", b"SELECT 1", b"SET b 2"]
 
 
-def test_log_without_its_manifest_is_not_appended_to() -> None:
+LOST = f"{FOLDER} has appendonly.aof.1.incr.aof, but the list of the log's files is missing: restore"
+
+
+@pytest.mark.parametrize("use", ["open", "begin_start", "begin_rewrite", "size_on_disk", "load"])
+def test_log_without_its_manifest_is_neither_read_nor_overwritten(use: str) -> None:
     bench = Bench()
     bench.disk.content[INCREMENT] = bytearray(SET_A)
-    with pytest.raises(LogError, match="move the file away"):
-        bench.log.open()
-    assert bench.written == SET_A
+    with pytest.raises(LogError, match=LOST):
+        bench.load() if use == "load" else getattr(bench.log, use)()
+    assert bench.disk.content == {INCREMENT: SET_A}
+
+
+def test_first_file_of_a_log_is_never_without_a_manifest() -> None:
+    bench = Bench()
+    bench.log.begin_start()
+    assert bench.disk.content[MANIFEST].startswith(b"#")
+    assert bench.load() == [], "Redis and Headrace take a list without files for an empty log"
+    bench.log.abandon_start()
+    assert not bench.disk.content
+
+
+def test_marks_go_on_from_those_of_the_log_before() -> None:
+    """Goal: a client that wrote to a log turned off since waits for the one of now, and not for ever."""
+    bench = Bench(b"always")
+    log = AppendOnlyLog(bench.settings, b"always", bench.disk, clock=bench.clock, mark=7, synced_mark=5)
+    base = log.begin_start()
+    log.append([(0, SET_A)], False)
+    assert log.fsync()
+    assert (log.mark, log.synced_mark) == (8, 5), "the base is not complete"
+    marks: list[int] = []
+    log.on_mark = lambda: marks.append(log.synced_mark)
+    log.finish_start(bench.disk.replace(base, log.base_blocks([])))
+    assert marks == [8]
 
 
 # -- loading -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,18 +124,36 @@ def test_callbacks_see_the_new_value(config: Config) -> None:
 
 
 @pytest.mark.parametrize("refusal", [ChangeRefused("no room"), OSError(12, "no room"), GenericError(b"no room")])
-def test_refusing_callback_undoes_the_whole_command(config: Config, refusal: Exception) -> None:
-    seen: list[int] = []
+def test_refused_change_leaves_nothing_of_the_whole_command(config: Config, refusal: Exception) -> None:
+    seen: list[str] = []
+
+    def prepare(name: str) -> Callable[[object], Callable[[], None]]:
+        return lambda value: seen.append(f"{name} {value}") or (lambda: seen.append(f"{name} undone"))
 
     def refuse(_: object) -> None:
         raise refusal
 
-    config.on_change("timeout", seen.append)
-    config.on_change("maxclients", refuse)
-    text = refused(config, b"timeout", b"7", b"maxclients", b"5")
+    config.before_change("timeout", prepare("timeout"))
+    config.before_change("hz", prepare("hz"))
+    config.before_change("maxclients", refuse)
+    for name in ("timeout", "hz", "maxclients"):
+        config.on_change(name, lambda value: seen.append("in force"))
+    text = refused(config, b"timeout", b"7", b"hz", b"20", b"maxclients", b"5", b"databases", b"3")
+    assert text == b"CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config"
+    assert not seen
+    text = refused(config, b"timeout", b"7", b"hz", b"20", b"maxclients", b"5")
     assert text == b"CONFIG SET failed (possibly related to argument 'maxclients') - no room"
-    assert (config.timeout, config.maxclients) == (0, 10000)
-    assert seen == [7, 0]
+    assert (config.timeout, config.hz, config.maxclients) == (0, 10, 10000)
+    assert seen == ["timeout 7", "hz 20", "hz undone", "timeout undone"]
+
+
+def test_equal_value_changes_nothing_but_files_are_read_again(config: Config) -> None:
+    seen: list[object] = []
+    config.before_change("timeout", seen.append)
+    config.on_change("timeout", seen.append)
+    config.before_change("tls-cert-file", seen.append, is_reread=True)
+    config.set_many([(b"timeout", b"0"), (b"tls-cert-file", b"")])
+    assert seen == [b""]
 
 
 def test_change_that_nobody_would_act_on_is_refused(config: Config) -> None:

@@ -13,6 +13,7 @@ import pytest
 from headrace.commands.client import Client
 from headrace.server.app import Server
 from headrace.server.config import Config
+from headrace.server.log_life import LogState
 from headrace.server.session import Session
 from headrace.store.image import StoreImage
 from support.digest import Digest, digest_of
@@ -24,9 +25,15 @@ class LoggingServer:
     """A server with a log on a real disk, driven by calls; background slices run when the test says so."""
 
     def __init__(
-        self, folder: Path, *, appendonly: bool = True, started_ms: int = 0, has_rdb_base: bool = True
+        self,
+        folder: Path,
+        *,
+        appendonly: bool = True,
+        started_ms: int = 0,
+        has_rdb_base: bool = True,
+        config: Config | None = None,
     ) -> None:
-        self.config = Config()
+        self.config = config or Config()
         self.config.dir = os.fsencode(folder)
         self.config.appendonly = appendonly
         self.config.aof_use_rdb_preamble = has_rdb_base
@@ -389,9 +396,9 @@ def test_log_that_could_not_be_started_is_tried_again(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     server.call("SET a 1")
     in_the_way = tmp_path / "appendonlydir" / "appendonly.aof.1.base.rdb"
-    in_the_way.mkdir(parents=True)
-    (in_the_way / "file").touch()
     server.call("CONFIG SET appendonly yes", "SET b 1")
+    in_the_way.mkdir()
+    (in_the_way / "file").touch()
     server.run_slices()
     assert server.server.log is None
     assert not server.server.snapshots.rewrite.last_ok
@@ -486,7 +493,7 @@ def test_rewrite_waits_for_a_thread_to_sync_what_much_has_been_written(tmp_path:
         continue
     server.server.snapshots.cron(server.clock())
     server.run_slices()
-    assert (server.server.snapshots.awaits_sync, server.server.snapshots.rewrite.last_ok) == (False, True)
+    assert (server.server.log_keeper.state, server.server.snapshots.rewrite.last_ok) == (LogState.ON, True)
     state = server.state()
     server.stop()
     assert restarted(tmp_path) == state

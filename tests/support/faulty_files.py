@@ -45,6 +45,10 @@ class FaultyFiles:
         """Present size."""
         return len(self.content[path]) if path in self.content else None
 
+    def names_in(self, folder: str) -> list[str]:
+        """What is in a folder."""
+        return [os.path.basename(path) for path in self.content if os.path.dirname(path) == folder]
+
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
         """Atomic and synced."""
         data = b"".join(blocks)

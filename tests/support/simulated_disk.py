@@ -265,6 +265,10 @@ class SimulatedDisk:
         """Present size."""
         return len(self.inode(path).content) if path in self.names else None
 
+    def names_in(self, folder: str) -> list[str]:
+        """What is in a folder."""
+        return [os.path.basename(path) for path in self.names if os.path.dirname(path) == folder]
+
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
         """Written beside it, synced, renamed over it, and the folder synced."""
         folder, name = os.path.split(path)

@@ -1,0 +1,67 @@
+"""The life of the append-only log: its states, and which state may follow which.
+
+                 +-----------------------------------------------------+
+                 v                                                     |
+    LOADING --> OFF --> WANTED --> STARTING --> ON --> AWAITING_SYNC --> REWRITING
+       |                 ^  ^         |         ^ ^         |              |
+       +-----------------+  +---------+         | +---------+--------------+
+       +----------------------------------------+
+
+`LogKeeper` owns the one `LogLife` of a server. Loading, shutdown, snapshots and CONFIG SET ask it what is going on and
+keep no flags of their own. A step that the table does not have is a defect of Headrace and raises AssertionError.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+
+class LogState(Enum):
+    """What happens to the effects of commands now."""
+
+    OFF = auto()
+    """They are not kept: `appendonly no`."""
+    LOADING = auto()
+    """The dataset is being loaded and nothing changes it. Whether there will be a log is decided after that."""
+    WANTED = auto()
+    """They are not kept yet: the log starts once the job that runs has ended, the transaction is complete, or the time
+    after a failed start is over."""
+    STARTING = auto()
+    """They go to a temporary file until the base that they continue is complete. The old files are the log so far."""
+    ON = auto()
+    """They go to the log."""
+    AWAITING_SYNC = auto()
+    """They go to the log; a rewrite begins once the fsync that runs has ended."""
+    REWRITING = auto()
+    """They go to a new increment, whose base is being written."""
+    ENDED = auto()
+    """The log is closed for good: the server stops."""
+
+
+NEXT_STATES: Final[dict[LogState, frozenset[LogState]]] = {
+    LogState.OFF: frozenset({LogState.LOADING, LogState.WANTED, LogState.STARTING, LogState.ENDED}),
+    LogState.LOADING: frozenset({LogState.OFF, LogState.WANTED, LogState.ON, LogState.ENDED}),
+    LogState.WANTED: frozenset({LogState.OFF, LogState.STARTING, LogState.ENDED}),
+    LogState.STARTING: frozenset({LogState.OFF, LogState.WANTED, LogState.ON, LogState.ENDED}),
+    LogState.ON: frozenset({LogState.OFF, LogState.AWAITING_SYNC, LogState.REWRITING, LogState.ENDED}),
+    LogState.AWAITING_SYNC: frozenset({LogState.OFF, LogState.ON, LogState.REWRITING, LogState.ENDED}),
+    LogState.REWRITING: frozenset({LogState.OFF, LogState.ON, LogState.ENDED}),
+    LogState.ENDED: frozenset(),
+}
+"""The states that may follow each state."""
+
+KEPT: Final = frozenset({LogState.ON, LogState.AWAITING_SYNC, LogState.REWRITING})
+"""States in which what a reply promises is kept by the log."""
+
+
+class LogLife:
+    """The state of one server's log."""
+
+    def __init__(self) -> None:
+        self.state = LogState.OFF
+
+    def become(self, state: LogState) -> None:
+        """Take the next step. Raises AssertionError if the table does not have it."""
+        assert state in NEXT_STATES[self.state], f"the log cannot be {state.name} after {self.state.name}"
+        self.state = state
