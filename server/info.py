@@ -25,6 +25,9 @@ from .process import gcc_version
 TTL_SAMPLE_COUNT: Final = 1000
 """Keys that `avg_ttl` looks at: the mean of more would not be worth the pause."""
 
+SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
+"""Bytes that would break a line of INFO in what clients name, as Redis shows them."""
+
 
 def render(server: Source, sections: Iterable[bytes]) -> bytes:
     """INFO for these lower-case section names; none means the default ones. Unknown names add nothing."""
@@ -251,7 +254,7 @@ def command_fields(server: Source) -> Fields:
 def error_fields(server: Source) -> Fields:
     """Error replies by code word, in alphabetical order."""
     return [
-        (f"errorstat_{code.decode('utf-8', 'replace')}", f"count={count}")
+        (f"errorstat_{code.translate(SAFE_BYTES).decode('utf-8', 'surrogateescape')}", f"count={count}")
         for code, count in sorted(server.stats.errors.items())
     ]
 

@@ -6,6 +6,7 @@ table.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import deque
 from typing import Final
@@ -13,11 +14,20 @@ from typing import Final
 from ..commands.table import all_rows
 from ..store.clock import wall_clock_ms
 
+logger = logging.getLogger(__name__)
+
 RATE_SAMPLE_COUNT: Final = 16
 """A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis."""
 
 ERROR_CODE_COUNT_MAX: Final = 128
-"""Code words counted apart; a client that makes up code words cannot grow the table beyond it."""
+"""Code words counted apart. One more ends the count of all of them until CONFIG RESETSTAT, as in Redis: scripts make up
+code words."""
+
+ERROR_CODE_SIZE_MAX: Final = 30
+"""Bytes of a code word. A text with a longer first word, or of one word, has none: it counts as ERR."""
+
+ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
+"""In place of the code words when there were too many."""
 
 COUNTERS: Final = (
     "connections_received",
@@ -132,8 +142,20 @@ class Stats:
     def count_error(self, wire_text: bytes) -> None:
         """Count an error reply under its code word, the first of its text."""
         self.error_replies += 1
-        code = wire_text.split(b" ", 1)[0]
-        if code in self.errors:
-            self.errors[code] += 1
-        elif len(self.errors) < ERROR_CODE_COUNT_MAX:
-            self.errors[code] = 1
+        errors = self.errors
+        if ERRORS_DISABLED in errors:
+            return
+        size = wire_text.find(b" ", 0, ERROR_CODE_SIZE_MAX + 1)
+        code = b"ERR" if size < 0 else wire_text[:size]
+        if code in errors:
+            errors[code] += 1
+        elif len(errors) < ERROR_CODE_COUNT_MAX:
+            errors[code] = 1
+        else:
+            logger.warning(
+                "Errorstats stopped: there are more than %d code words, made up by scripts perhaps. CONFIG RESETSTAT "
+                "starts the count anew.",
+                ERROR_CODE_COUNT_MAX,
+            )
+            errors.clear()
+            errors[ERRORS_DISABLED] = 1

@@ -312,3 +312,29 @@ def test_monitors_see_the_script_and_then_what_it_calls(headrace: Server, oracle
             lines = [monitor.receive() for _ in range(6)]
             seen.append([re.sub(rb"^.*? \[(\d (lua)?)[^]]*", rb"\1", line) for line in lines])
     assert seen[0] == seen[1]
+
+
+MADE_UP = [
+    "A:B c",
+    "A=B c",
+    "A,B c",
+    "A#B c",
+    "X" * 30 + " c",
+    "X" * 31 + " c",
+    "-x c",
+    "alone",
+    "",
+    " x",
+    "\\1 c",
+    "\\n c",
+]
+
+
+def test_code_words_made_up_by_scripts_count_as_on_redis(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for texts in (MADE_UP, [f"E{number} x" for number in range(128)], [f"E{number} x" for number in range(129)]):
+            for wire in (ours, theirs):
+                wire.call("CONFIG", "RESETSTAT")
+            for text in texts:
+                compare(ours, theirs, "EVAL", f"return {{err='{text}'}}", "0")
+            assert sorted(ours.ask("INFO", "errorstats").split()) == sorted(theirs.ask("INFO", "errorstats").split())

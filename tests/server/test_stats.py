@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.server.stats import ERROR_CODE_COUNT_MAX, RATE_SAMPLE_COUNT, Stats
 
 
@@ -34,9 +36,32 @@ def test_reset_leaves_only_what_identifies_the_run() -> None:
     assert (stats.started_ms, stats.run_id) == (7, run_id)
 
 
-def test_code_words_cannot_grow_the_table_without_end() -> None:
+def test_one_code_word_too_many_ends_the_count_until_it_is_reset() -> None:
     stats = Stats(started_ms=0)
-    for number in range(ERROR_CODE_COUNT_MAX + 10):
-        stats.count_error(b"E%d" % number)
+    for number in range(ERROR_CODE_COUNT_MAX):
+        stats.count_error(b"E%d x" % number)
     assert len(stats.errors) == ERROR_CODE_COUNT_MAX
+    for number in range(10):
+        stats.count_error(b"F%d x" % number)
+    assert stats.errors == {b"ERRORSTATS_DISABLED": 1}
     assert stats.error_replies == ERROR_CODE_COUNT_MAX + 10
+    stats.reset()
+    stats.count_error(b"ERR x")
+    assert stats.errors == {b"ERR": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"WRONGTYPE Operation", b"WRONGTYPE"),
+        (b"", b"ERR"),
+        (b"alone", b"ERR"),
+        (b" x", b""),
+        (b"X" * 30 + b" x", b"X" * 30),
+        (b"X" * 31 + b" x", b"ERR"),
+    ],
+)
+def test_code_word_is_the_first_of_a_text_unless_it_is_long_or_alone(text: bytes, code: bytes) -> None:
+    stats = Stats(started_ms=0)
+    stats.count_error(text)
+    assert stats.errors == {code: 1}
