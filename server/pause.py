@@ -26,12 +26,12 @@ class Pause:
             end_ms = max(end_ms, self.end_ms)
             writes_only = writes_only and self.writes_only
         self.end_ms, self.writes_only = end_ms, writes_only
-        self._freeze(frozen=True)
+        self._store.freeze("pause")
 
     def end(self) -> list[Session]:
         """Hold nothing back any more; answers whose commands have waited, in order of arrival."""
         self.end_ms = None
-        self._freeze(frozen=False)
+        self._store.thaw("pause")
         released = list(self.held)
         for session in released:
             session.client.is_held = False
@@ -43,7 +43,3 @@ class Pause:
         if self.end_ms is None or now_ms >= self.end_ms or client.is_monitor:
             return False
         return not self.writes_only or may_write(client, row) or row.name in ALSO_REPLICATED
-
-    def _freeze(self, *, frozen: bool) -> None:
-        for db in self._store.databases:
-            db.frozen = frozen

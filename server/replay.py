@@ -97,11 +97,9 @@ def loading(context: Context) -> Iterator[Replay]:
     was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
     effects_count = len(context.effects)
     databases = context.store.databases
-    was_frozen = databases[0].frozen
     context.loading, context.logging = True, False
     context.refresh_listeners()
-    for db in databases:
-        db.frozen = True
+    context.store.freeze("loading")
     replay = Replay(context)
     replay.resume()
     try:
@@ -111,8 +109,8 @@ def loading(context: Context) -> Iterator[Replay]:
         context.refresh_listeners()
         if client_before is not None:
             context.client, context.db = client_before, db_before
+        context.store.thaw("loading")
         for db in databases:
-            db.frozen = was_frozen
             for value in db.keys.values():
                 if type(value) is Stream:
                     for group in value.groups.values():

@@ -90,7 +90,7 @@ class Database:
         self._slots: defaultdict[int, set[bytes]] = defaultdict(set)
         """The keys by slot; slots without keys are left out."""
         self.frozen = False
-        """While set (loading, CLIENT PAUSE) nothing expires."""
+        """While set nothing expires; kept by `Store.freeze` and `Store.thaw`."""
         self.hits = 0
         """Reads of keys that were there (INFO keyspace_hits); reads of those that were not are `misses`."""
         self.misses = 0
@@ -427,9 +427,24 @@ class Database:
 class Store:
     """All databases of a server."""
 
-    __slots__ = ("databases", "expired_keys", "garbage")
+    __slots__ = ("_frozen_by", "databases", "expired_keys", "garbage")
 
     def __init__(self, count: int = 16) -> None:
+        self._frozen_by: set[str] = set()
         self.garbage = Garbage()
         self.expired_keys: list[tuple[int, bytes]] = []
         self.databases = [Database(index, self.garbage, self.expired_keys) for index in range(count)]
+
+    def freeze(self, owner: str) -> None:
+        """Nothing expires from now on, until `owner` and everyone else who froze the store has thawed it."""
+        self._frozen_by.add(owner)
+        self._note_frozen()
+
+    def thaw(self, owner: str) -> None:
+        """`owner` has no objection to expiry any more."""
+        self._frozen_by.discard(owner)
+        self._note_frozen()
+
+    def _note_frozen(self) -> None:
+        for db in self.databases:
+            db.frozen = bool(self._frozen_by)

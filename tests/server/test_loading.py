@@ -102,6 +102,25 @@ def test_clients_in_between_do_not_disturb_the_load(loading: LoadingServer) -> N
     assert loading.call("SELECT 0", "PING", "XLEN s") == b"+OK\r\n+PONG\r\n:%d\r\n" % COUNT
 
 
+@pytest.mark.parametrize("lines", [["CLIENT PAUSE 1000 WRITE", "CLIENT UNPAUSE"], ["CLIENT PAUSE 1000 ALL"]])
+def test_pause_in_between_leaves_expiry_to_the_records(tmp_path: Path, lines: list[str]) -> None:
+    loading = LoadingServer(tmp_path)
+    past_ms = loading.server.clock() - 1000
+    path = loading.folder / "appendonly.aof.1.incr.aof"
+    before = encode(("SELECT", 0)) + encode(("SET", "lifted", "v", "PXAT", past_ms))
+    path.write_bytes(before + path.read_bytes() + encode(("PERSIST", "lifted")))
+    next(loading.steps)
+    db = loading.server.store.databases[0]
+    assert b"lifted" in db.expires
+    for line in lines:
+        assert loading.call(line) == b"+OK\r\n"
+    loading.server.dispatcher.end_pause()
+    loading.finish()
+    assert db.get(b"lifted", loading.server.clock()) == b"v"
+    assert not db.frozen
+    loading.close()
+
+
 def test_load_given_up_half_way_leaves_the_folder_free_and_the_log_as_it_was(tmp_path: Path) -> None:
     first = LoadingServer(tmp_path)
     next(first.steps)

@@ -114,6 +114,20 @@ def test_key_ends_after_its_last_millisecond_and_is_reported_once() -> None:
     db.check()
 
 
+def test_nothing_expires_while_anybody_freezes_the_store() -> None:
+    store = Store(2)
+    for db in store.databases:
+        db.put(b"k", b"v")
+        db.expires[b"k"] = NOW_MS
+    store.freeze("one")
+    store.freeze("other")
+    store.freeze("one")
+    store.thaw("one")
+    assert all(db.get(b"k", NOW_MS + 1) == b"v" for db in store.databases)
+    store.thaw("other")
+    assert all(db.get(b"k", NOW_MS + 1) is None for db in store.databases)
+
+
 def test_nothing_expires_while_frozen() -> None:
     db = filled(1)
     db.expires[b"key:0"] = NOW_MS
