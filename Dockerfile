@@ -14,12 +14,16 @@
 # volume. With another port, use `-e HEADRACE_PORT=7000`, which tells the server and the health check alike: the container
 # is healthy once the dataset is loaded and while writes are accepted, with or without a password.
 #
+# The image serves metrics and runs no Lua scripts: `EVAL` gets an error. `--build-arg EXTRAS=metrics,scripts` builds one
+# that runs them; docs/security.md says what that opens.
+#
 # The first stage has a C compiler, so that the server is compiled.
 FROM python:3.12-bookworm AS build
+ARG EXTRAS=metrics
 WORKDIR /source
 COPY . .
 RUN python -m venv --without-pip /opt/headrace \
- && pip --python /opt/headrace/bin/python install --no-cache-dir '.[metrics,scripts]'
+ && pip --python /opt/headrace/bin/python install --no-cache-dir ".[${EXTRAS}]"
 
 FROM python:3.12-slim-bookworm
 RUN useradd --uid 6379 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin headrace \

@@ -71,6 +71,12 @@ def test_nothing_but_the_volume_is_written_to(start: StartContainer, port: int, 
     assert {path.stat().st_uid for path in data.rglob("*")} == {USER_ID}
 
 
+def test_scripts_are_off_unless_the_image_is_built_with_them(start: StartContainer, port: int) -> None:
+    start()
+    with Wire(port) as wire:
+        assert wire.call("EVAL", "return 1", "0").startswith(b"-ERR scripts need the Python package lupa")
+
+
 def test_what_was_written_is_there_in_the_next_container(start: StartContainer, port: int) -> None:
     first = start()
     with Wire(port) as wire:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,7 @@ class Stage:
     def __init__(self, root: Path, path: str) -> None:
         self.root = root
         self.environment = {"PATH": path}
+        self.arguments: dict[str, str] = {}
         self.folder = "/"
         self.user = "0:0"
         self.volumes: list[str] = []
@@ -81,7 +83,8 @@ class Stage:
 class Image:
     """The image of a Dockerfile and its context. `close` takes away what was mounted."""
 
-    def __init__(self, folder: Path, dockerfile: str, context: Path) -> None:
+    def __init__(self, folder: Path, dockerfile: str, context: Path, **arguments: str) -> None:
+        """`arguments` are those of `docker build --build-arg`."""
         self.folder = folder
         self.context = context
         self.mounts = folder / "mounts"
@@ -97,7 +100,7 @@ class Image:
         assert self._keeper.stdout.readline() == b"\n"
         self._containers: list[Container] = []
         self.stages: dict[str, Stage] = {}
-        self.final = self._build(dockerfile)
+        self.final = self._build(dockerfile, arguments)
 
     def close(self) -> None:
         """End the containers and the namespace, and with it every mount."""
@@ -122,7 +125,7 @@ class Image:
         assert done.returncode == 0, f"{script}\n{done.stdout}"
         return done.stdout
 
-    def _build(self, dockerfile: str) -> Stage:
+    def _build(self, dockerfile: str, arguments: Mapping[str, str]) -> Stage:
         stage: Stage | None = None
         for name, rest in read_instructions(dockerfile):
             if name == "FROM":
@@ -139,6 +142,9 @@ class Image:
                     self._copy(stage, rest)
                 case "RUN":
                     self._run(stage, rest)
+                case "ARG":
+                    key, _, value = rest.partition("=")
+                    stage.arguments[key] = arguments.get(key, value)
                 case "ENV":
                     for word in shlex.split(rest):
                         key, _, value = word.partition("=")
@@ -201,7 +207,8 @@ class Image:
         step = f"cd {stage.folder} && {rest}"
         given = {name: value for name, value in os.environ.items() if name.upper().startswith(BUILD_VARIABLES)}
         given["PIP_BREAK_SYSTEM_PACKAGES"] = "1"  # Debian guards its own Python; here it is a layer's
-        self.shell(f"chroot {stage.root} /bin/sh -ec {shlex.quote(step)}", **given, **stage.environment)
+        variables = {**given, **stage.arguments, **stage.environment}
+        self.shell(f"chroot {stage.root} /bin/sh -ec {shlex.quote(step)}", **variables)
 
     def start(self, data: Path, *words: str, user: str | None = None, **variables: str) -> Container:
         """A container with a read-only root and `data` as its volume, if it has one: `docker run --read-only -v ..`."""
