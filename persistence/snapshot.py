@@ -3,14 +3,19 @@
 Everything is given in absolute terms, in an order that replays: entries, then the counters, then each group with what
 it has pending, in the order by delivery time so that this order survives, then idempotent producers, then expiry.
 
-Not carried, as in Redis' own text form: pending entries whose stream entry is gone (their record replays as nothing),
-seen and active times of consumers, and the count of duplicates of idempotent producers.
+A deleted entry may still be pending, or be what an idempotent pair stands for. Records of either replay as nothing
+without the entry, so an empty one takes its place, and is removed after the records that name it.
+
+Not carried, as in Redis' own text form: seen and active times of consumers, and the count of duplicates of idempotent
+producers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import merge
 from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from ..protocol.packing import pack_adds, pack_command
@@ -46,10 +51,11 @@ def key_records(image: KeyImage) -> Iterator[bytes]:
 
 def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     """One stream, groups and producers included."""
-    if len(stream):
-        for body, spans in stream.log.all_bodies():
-            yield b"".join([pack_adds(key, body.slice(low, high), body.ends(low, high)) for low, high in spans])
-    else:
+    gone: list[StreamID] = []
+    for record, placed in _entries_records(key, stream):
+        gone += placed
+        yield record
+    if not len(stream) and not gone:
         # The only way to an empty stream: an entry that trims itself away.
         yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
     yield pack_command(
@@ -60,7 +66,76 @@ def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     )  # fmt: skip
     for group in stream.groups:
         yield from _group_records(key, group)
-    yield from _producer_records(key, stream)
+    yield from _producer_records(key, stream, frozenset(gone))
+    if gone:
+        yield from _removal_records(key, stream, gone)
+
+
+def _entries_records(key: bytes, stream: StreamImage) -> Iterator[tuple[bytes, list[StreamID]]]:
+    """Records of the entries, ascending, with empty ones for deleted entries that are still named, and these IDs.
+
+    A record has a chunk's entries, or as many empty ones as a claim may name.
+    """
+    named = _Named(stream)
+    log = stream.log
+    for body, spans in log.all_bodies():
+        last_id = body.id_at(spans[-1][1] - 1)
+        pieces: list[bytes] = []
+        gone: list[StreamID] = []
+        while ids := named.take(last_id):
+            gone += [] if log.has_all(ids) else [each for each in ids if each not in log]
+            if len(gone) >= CLAIM_COUNT_MAX and gone[-1] < body.id_at(spans[0][0]):
+                yield _placed(key, gone), gone
+                gone = []
+        cuts = [(body.position(each), each) for each in gone]
+        for low, high in spans:
+            while cuts and cuts[0][0] < high:
+                position, entry_id = cuts.pop(0)
+                if low < position:
+                    pieces.append(pack_adds(key, body.slice(low, position), body.ends(low, position)))
+                    low = position
+                pieces.append(_placed(key, [entry_id]))
+            pieces.append(pack_adds(key, body.slice(low, high), body.ends(low, high)))
+        pieces += [_placed(key, [entry_id]) for _, entry_id in cuts]
+        yield b"".join(pieces), gone
+    while ids := named.take(stream.last_id):
+        yield _placed(key, ids), ids
+
+
+class _Named:
+    """The IDs that groups or producers name, ascending, each once."""
+
+    def __init__(self, stream: StreamImage) -> None:
+        walks: list[Iterable[StreamID]] = [map(itemgetter(0), group.pending.walk()) for group in stream.groups]
+        walks += [sorted(producer.ids.values()) for producer in stream.idempotence.producers.values()]
+        self._ids = merge(*walks) if len(walks) > 1 else iter(walks[0] if walks else ())
+        self._next = next(self._ids, None)
+
+    def take(self, last_id: StreamID) -> list[StreamID]:
+        """The next ones, up to and including `last_id`, as many as one claim may name."""
+        taken: list[StreamID] = []
+        entry_id = self._next
+        while entry_id is not None and entry_id <= last_id and len(taken) < CLAIM_COUNT_MAX:
+            taken.append(entry_id)
+            while self._next == entry_id:
+                self._next = next(self._ids, None)
+            entry_id = self._next
+        return taken
+
+
+def _placed(key: bytes, ids: list[StreamID]) -> bytes:
+    """Empty entries in the place of deleted ones."""
+    return b"".join([pack_command((b"XADD", key, format_id(each), b"", b"")) for each in ids])
+
+
+def _removal_records(key: bytes, stream: StreamImage, gone: list[StreamID]) -> Iterator[bytes]:
+    """Remove the empty entries. Those before the first entry may never have been deleted one by one: they are trimmed,
+    which leaves the largest deleted ID as it is.
+    """
+    first_id = stream.log.first_id if len(stream) else stream.last_id + 1
+    for ids in _batches((each for each in gone if each > first_id), CLAIM_COUNT_MAX):
+        yield pack_command((b"XDEL", key, *ids))
+    yield pack_command((b"XTRIM", key, b"MAXLEN", b"=", b"%d" % len(stream)))
 
 
 def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
@@ -98,7 +173,7 @@ def _shared(pair: tuple[StreamID, Delivery]) -> tuple[bytes, int, int]:
     return delivery.consumer.name, delivery.time_ms, delivery.count
 
 
-def _producer_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
+def _producer_records(key: bytes, stream: StreamImage, gone: frozenset[StreamID]) -> Iterator[bytes]:
     idempotence, limits = stream.idempotence, stream.limits
     settings = (idempotence.duration_s, idempotence.entries_max)
     if settings != (limits.idmp_duration_s, limits.idmp_entries_max):
@@ -109,7 +184,7 @@ def _producer_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     for producer_id in sorted(idempotence.producers):
         producer = idempotence.producers[producer_id]
         for iid in producer.order:
-            if producer.ids[iid] in stream.log:
+            if producer.ids[iid] in stream.log or producer.ids[iid] in gone:
                 yield pack_command((b"XIDMPRECORD", key, producer_id, iid, format_id(producer.ids[iid])))
 
 

@@ -59,8 +59,6 @@ class Model:
     """The highest ID that was deleted; XTRIM leaves no holes."""
     pairs: dict[bytes, int] = field(default_factory=dict)
     """ID by idempotent ID of the one producer, oldest first."""
-    doubtful: dict[bytes, int] = field(default_factory=dict)
-    """Pairs that a restart may have lost."""
     started_ms: int = 0
     """When the server came back: a replay brings back pairs whose window is over."""
     waits: list[Wait] = field(default_factory=list)
@@ -90,12 +88,11 @@ class Model:
         return new_id
 
     def is_in_doubt(self, idempotent_id: bytes, now_ms: int) -> bool:
-        """Whether the window of this pair is over, and the server, which looks once a second, may not have noticed; or
-        a restart may have lost it. Then it must be settled before `add`."""
+        """Whether the window of this pair is over, which the server, looking once a second, may not have noticed.
+        Then it must be settled before `add`."""
         known = self.pairs.get(idempotent_id)
         if known is None:
-            known = self.doubtful.get(idempotent_id)
-            return known is not None and now_ms <= self._doubted_until_ms(known)
+            return False
         return (known >> SEQ_BITS) + IDMP_DURATION_MS <= now_ms <= self._doubted_until_ms(known)
 
     def _doubted_until_ms(self, entry_id: int) -> int:
@@ -103,8 +100,7 @@ class Model:
 
     def settle(self, idempotent_id: bytes, entry_id: int | None) -> bool:
         """The entry with which the server remembers a pair that is in doubt, None if it does not. Whether it may."""
-        known = self.pairs.pop(idempotent_id, None) or self.doubtful.get(idempotent_id)
-        self.doubtful.pop(idempotent_id, None)
+        known = self.pairs.pop(idempotent_id, None)
         if entry_id is not None:
             self.pairs[idempotent_id] = entry_id
         return entry_id in (None, known)

@@ -170,15 +170,12 @@ class Simulation:
         for model in self.models.values():
             model.waits.clear()
             model.started_ms = self.clock()
-            # Pairs whose entry is gone may be lost with the server.
-            model.doubtful |= {iid: each for iid, each in model.pairs.items() if each not in model.entries}
-            model.pairs = {iid: each for iid, each in model.pairs.items() if each in model.entries}
 
     def _differences(self, state: State) -> list[str]:
         """Where the restarted server is not in this state."""
         wrong = string_differences(state.strings, self.server.store.databases[0], self.clock())
         for key in KEYS:
-            wrong += differences(state.models[key], self._stream(key), is_restarted=True)
+            wrong += differences(state.models[key], self._stream(key))
         return wrong
 
     def _stream(self, key: bytes) -> Stream | None:

@@ -111,7 +111,7 @@ def test_part_of_a_transaction_of_additions_is_seen_after_a_crash(monkeypatch: p
 
 
 def test_rewritten_log_without_idempotent_pairs_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "_producer_records", lambda key, stream: iter(()))
+    monkeypatch.setattr(snapshot, "_producer_records", lambda key, stream, gone: iter(()))
     with pytest.raises(Violation, match="made None, not"):
         Simulation(0, b"always").run(MINUTES_MAX)
 

@@ -1,7 +1,6 @@
 """Everything a restart must bring back, as one value that can be compared.
 
-Left out is what `persistence.snapshot` does not carry: pending entries and idempotency pairs whose entry is gone,
-seen and active times of consumers, counters of duplicates.
+Left out is what `persistence.snapshot` does not carry: seen and active times of consumers, counters of duplicates.
 """
 
 from __future__ import annotations
@@ -28,27 +27,24 @@ def digest_of(store: Store) -> Digest:
 def stream_digest(stream: Stream) -> tuple[object, ...]:
     """One stream, groups and producers included."""
     entries = tuple(pair for pairs in stream.log.copy().all_entries() for pair in pairs)
-    living = {entry_id for entry_id, _ in entries}
     idempotence = stream.idempotence
     producers = {
         (producer_id, iid, producer.ids[iid])
         for producer_id, producer in idempotence.producers.items()
         for iid in producer.order
-        if producer.ids[iid] in living
     }
     return (
         entries,
         (stream.last_id, stream.max_deleted_id, stream.entries_added),
-        tuple(tuple(group_digest(group, living)) for group in stream.sorted_groups()),
+        tuple(tuple(group_digest(group)) for group in stream.sorted_groups()),
         (idempotence.duration_s, idempotence.entries_max, frozenset(producers)),
     )
 
 
-def group_digest(group: Group, living: set[int]) -> Iterator[object]:
+def group_digest(group: Group) -> Iterator[object]:
     """A group; what is pending in the order in which it is given out again."""
     yield group.name, group.last_id, group.entries_read
     yield tuple(consumer.name for consumer in group.sorted_consumers())
     for entry_id, delivery in group.pending.image().walk_by_time():
-        if entry_id in living:
-            owner = None if delivery.consumer is None else delivery.consumer.name
-            yield entry_id, owner, delivery.time_ms, delivery.count
+        owner = None if delivery.consumer is None else delivery.consumer.name
+        yield entry_id, owner, delivery.time_ms, delivery.count
