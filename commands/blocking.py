@@ -26,18 +26,18 @@ class Progress(Protocol):
 class Blocked:
     """A handler's way to say "nothing yet": the dispatcher parks the client and runs `argv` again when told to.
 
-    The waiter is run again after any command that touched one of `keys`, and when `wake_ms` has passed. A re-run
-    that answers Blocked again keeps the first deadline and takes the new `wake_ms`.
+    The waiter is run again after any command that touched one of `keys`, and after `wake_in_ms`. A re-run that
+    answers Blocked again keeps the first deadline and takes the new `wake_in_ms`.
     """
 
-    __slots__ = ("argv", "deadline_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_ms")
+    __slots__ = ("argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
 
     def __init__(
         self,
         keys: list[bytes],
         argv: list[bytes],
-        deadline_ms: int | None,
-        wake_ms: int | None = None,
+        block_ms: int | None,
+        wake_in_ms: int | None = None,
         *,
         sent: list[bytes] | None = None,
         is_in_vain: Callable[[Database, int], bool] | None = None,
@@ -46,10 +46,10 @@ class Blocked:
         self.keys = keys
         self.argv = argv
         """The command to run again; `$` is replaced by the ID it stood for."""
-        self.deadline_ms = deadline_ms
-        """Unix ms at which the client gets the null array, or what `progress` says; None for BLOCK 0."""
-        self.wake_ms = wake_ms
-        """Unix ms after which a pending entry may have become idle enough (XREADGROUP CLAIM)."""
+        self.block_ms = block_ms
+        """How long the client waits until it gets the null array, or what `progress` says; None for BLOCK 0."""
+        self.wake_in_ms = wake_in_ms
+        """In how many ms a pending entry may have become idle enough (XREADGROUP CLAIM)."""
         self.spent_ns = 0
         """Time the run took that ended in blocking; set by whoever ran it."""
         self.sent = sent

@@ -244,10 +244,9 @@ def client_pause(context: Context, argv: list[bytes]) -> Reply:
     pause_ms = integer_or(argv[2], not_a_timeout)
     if pause_ms < 0:
         raise GenericError(b"timeout is negative")
-    end_ms = context.now_ms + pause_ms
-    if end_ms > INT64_MAX:
+    if pause_ms > INT64_MAX - context.now_ms:
         raise GenericError(not_a_timeout)
-    context.server.pause_clients(end_ms, writes_only=mode == b"WRITE")
+    context.server.pause_clients(pause_ms, writes_only=mode == b"WRITE")
     return OK
 
 

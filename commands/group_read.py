@@ -94,8 +94,8 @@ def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
     return Blocked(
         request.keys,
         list(argv),
-        request.deadline_ms(context.now_ms),
-        _wake_ms(request, sources, context.now_ms),
+        request.block_ms or None,
+        _wake_in_ms(request, sources, context.now_ms),
         is_in_vain=_Wait(request).is_in_vain if request.claim_idle_ms is None else None,
     )
 
@@ -151,8 +151,8 @@ def _find_sources(context: Context, request: ReadRequest) -> list[GroupSource]:
     return sources
 
 
-def _wake_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -> int | None:
-    """When a pending entry may have become idle enough for CLAIM."""
+def _wake_in_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -> int | None:
+    """In how many ms a pending entry may have become idle enough for CLAIM."""
     if request.claim_idle_ms is None:
         return None
     oldest_ms = now_ms
@@ -161,7 +161,7 @@ def _wake_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -> i
             if source.stream.log.still_has(entry_id):
                 oldest_ms = min(oldest_ms, delivery.time_ms)
                 break
-    return oldest_ms + request.claim_idle_ms
+    return oldest_ms - now_ms + request.claim_idle_ms
 
 
 class _GroupRead:

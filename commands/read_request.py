@@ -42,10 +42,6 @@ class ReadRequest:
         self.ids_index = 0
         """Where the IDs begin among the arguments."""
 
-    def deadline_ms(self, now_ms: int) -> int | None:
-        """Unix ms at which a wait that begins now is over; None for BLOCK 0."""
-        return now_ms + self.block_ms if self.block_ms else None
-
 
 def parse_read(argv: list[bytes], *, is_group: bool, now_ms: int) -> ReadRequest:
     """Read all options and split what follows STREAMS into keys and IDs."""

@@ -119,8 +119,8 @@ class Services(Protocol):
         """End a blocked read early (CLIENT UNBLOCK); False if the client was not blocked."""
         ...
 
-    def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back until Unix time `end_ms` (CLIENT PAUSE)."""
+    def pause_clients(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long (CLIENT PAUSE)."""
         ...
 
     def unpause_clients(self) -> None:

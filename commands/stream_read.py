@@ -71,7 +71,7 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
     for offset, (token, (_, _, after, _)) in enumerate(zip(request.id_tokens, sources, strict=True)):
         if token == b"$":
             again[request.ids_index + offset] = format_id(after)
-    return Blocked(request.keys, again, request.deadline_ms(context.now_ms), sent=argv)
+    return Blocked(request.keys, again, request.block_ms or None, sent=argv)
 
 
 def _share(context: Context, argv: list[bytes], key: bytes, streams: PairList) -> Reply:

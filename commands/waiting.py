@@ -20,14 +20,14 @@ REPLICAS_COUNT: Final = 0
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
 
 
-def _deadline_ms(context: Context, token: bytes) -> int | None:
-    """Unix ms at which waiting ends, None for never. Raises GenericError."""
+def _block_ms(context: Context, token: bytes) -> int | None:
+    """How long to wait at most, None for ever. Raises GenericError."""
     timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
     if timeout_ms < 0:
         raise GenericError(b"timeout is negative")
     if timeout_ms > INT64_MAX - context.now_ms:
         raise GenericError(b"timeout is out of range")
-    return context.now_ms + timeout_ms if timeout_ms else None
+    return timeout_ms or None
 
 
 def _as_int32(number: int) -> int:
@@ -90,10 +90,10 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/wait, Redis 3.0.
     """
     replicas_wanted = _as_int32(integer(argv[1]))
-    deadline_ms = _deadline_ms(context, argv[2])
+    block_ms = _block_ms(context, argv[2])
     if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
         return REPLICAS_COUNT
-    return Blocked([], argv, deadline_ms, progress=ReplicaProgress())
+    return Blocked([], argv, block_ms, progress=ReplicaProgress())
 
 
 @command(
@@ -118,8 +118,8 @@ def waitaof(context: Context, argv: list[bytes]) -> Reply:
     if local_wanted not in (0, 1):
         raise GenericError(b"value is out of range, value must between 0 and 1")
     replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
-    deadline_ms = _deadline_ms(context, argv[3])
+    block_ms = _block_ms(context, argv[3])
     progress = LocalProgress(context, context.client, local_wanted, replicas_wanted)
     if progress.is_enough() or not context.may_block:
         return progress.reply()
-    return Blocked([], argv, deadline_ms, progress=progress)
+    return Blocked([], argv, block_ms, progress=progress)

@@ -1,7 +1,7 @@
 """The server: it owns the store, the log and the connections, and is what handlers see as `Services`.
 
 Everything happens on the loop's thread, a turn at a time (`Turns`). Time is read from `clock` (Unix ms), once per
-batch; tests bring their own.
+batch, and from `monotonic` where a wait begins; tests bring their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..commands.permissions.log import AclLog
 from ..persistence.errors import LogFailure
 from ..protocol.replies import Reply
 from ..store.chunk import let_go_of_unpacked
-from ..store.clock import wall_clock_ms
+from ..store.clock import monotonic_clock_ms, wall_clock_ms
 from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
 from .attacks import Attacks
@@ -53,11 +53,16 @@ assert registry.FAMILIES, "importing the registry fills the command table"
 
 
 class Server:
-    """One server. `config` holds the directives; `clock` answers Unix ms."""
+    """One server. `config` holds the directives; `clock` answers Unix ms, `monotonic` the ms by which waits are timed:
+    those of `clock` too where that is a test's.
+    """
 
-    def __init__(self, config: Config, *, clock: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(
+        self, config: Config, *, clock: Callable[[], int] = wall_clock_ms, monotonic: Callable[[], int] | None = None
+    ) -> None:
         self.config = config
         self.clock = clock
+        self.monotonic = monotonic or (monotonic_clock_ms if clock is wall_clock_ms else clock)
         self.started_ms = clock()
         self.stats = Stats(started_ms=self.started_ms)
         self.store = Store(config.databases)
@@ -65,7 +70,7 @@ class Server:
         self.context.logging = False
         self.users = load_users(config)
         self.acl_log = AclLog()
-        self.dispatcher = Dispatcher(self.context, self.stats)
+        self.dispatcher = Dispatcher(self.context, self.stats, self.monotonic)
         self.stopped = asyncio.Event()
         """Set, by `end`, once the server has been asked to stop."""
         self._last_client_id = 0
@@ -300,9 +305,9 @@ class Server:
         """End a blocked read early; False if the client was not blocked."""
         return self.dispatcher.serving.unblock(client, with_error=with_error)
 
-    def pause_clients(self, end_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back until Unix time `end_ms`."""
-        self.dispatcher.begin_pause(end_ms, writes_only=writes_only, now_ms=self.context.now_ms)
+    def pause_clients(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long."""
+        self.dispatcher.begin_pause(pause_ms, writes_only=writes_only)
 
     def unpause_clients(self) -> None:
         """Let held commands go on."""

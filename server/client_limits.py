@@ -59,7 +59,7 @@ class ClientLimits:
             if not soft_size or size < soft_size:
                 self._soft_since_ms.pop(connection, None)
                 return False
-            now_ms = self._server.clock()
+            now_ms = self._server.monotonic()
             if now_ms - self._soft_since_ms.setdefault(connection, now_ms) <= soft_s * 1000:
                 return False
         self._soft_since_ms.pop(connection, None)

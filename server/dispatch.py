@@ -85,8 +85,10 @@ class Next(Enum):
 class Dispatcher:
     """Runs requests. Whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
 
-    def __init__(self, context: Context, stats: Any, log: Log | None = None) -> None:
+    def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], log: Log | None = None) -> None:
         self.context = context
+        self.monotonic = monotonic
+        """Answers ms; waits and pauses are timed by it."""
         self.stats = stats
         self.log = log
         self.serving = Serving(self)
@@ -104,7 +106,7 @@ class Dispatcher:
         self.changes_count = 0
         """Effects so far (rdb_changes_since_last_save)."""
         self.admission = Admission(context)
-        self.pause = Pause(context.store)
+        self.pause = Pause(context.store, monotonic)
         self.pushes = Pushes(context, self.sessions, self.outgoing)
         self.let_go: Callable[[list[Session]], None] = lambda sessions: None
         """Has replies leave while others are still made; set by whoever drives this."""
@@ -264,7 +266,7 @@ class Dispatcher:
             self.answer(session, self.rejected(client, argv, error), mode_before)
             self.pushes.end_run(session, argv)
             return Next.GO_ON
-        if self.pause.end_ms is not None and self.pause.concerns(client, row, self.context.now_ms):
+        if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
             client.is_held = True
             return Next.HOLD
@@ -415,9 +417,9 @@ class Dispatcher:
 
     # -- pause -----------------------------------------------------------------------------------
 
-    def begin_pause(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
-        """Hold commands back until `end_ms`."""
-        self.pause.begin(end_ms, writes_only=writes_only, now_ms=now_ms)
+    def begin_pause(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long."""
+        self.pause.begin(pause_ms, writes_only=writes_only)
         self.refresh_clients()
 
     def end_pause(self) -> None:

@@ -108,7 +108,7 @@ def client_fields(server: Source) -> Fields:
         ("tracking_clients", len(server.context.tracking.clients)),
         ("pubsub_clients", sum(client.is_subscriber for client in clients)),
         ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
-        ("clients_in_timeout_table", sum(waiting.deadline_ms is not None for _, waiting in blocked)),
+        ("clients_in_timeout_table", sum(waiting.block_ms is not None for _, waiting in blocked)),
         ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
         ("total_blocking_keys", len(keys)),
         ("total_blocking_keys_on_nokey", len(keys_of_groups)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..commands.client import Client
 from ..commands.table import Row
 from ..store.database import Store
@@ -12,16 +14,19 @@ from .session import Session
 class Pause:
     """The pause of one server; there is none at first. While there is one, nothing expires."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, monotonic: Callable[[], int]) -> None:
         self._store = store
+        self._monotonic = monotonic
         self.end_ms: int | None = None
-        """Unix ms; None without a pause."""
+        """By the monotonic clock, in ms; None without a pause."""
         self.writes_only = False
         self.held: dict[Session, None] = {}
         """Sessions with a command that waits, in order of arrival."""
 
-    def begin(self, end_ms: int, *, writes_only: bool, now_ms: int) -> None:
-        """Hold commands back until `end_ms`; of two pauses the later end and the stricter mode hold."""
+    def begin(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long; of two pauses the later end and the stricter mode hold."""
+        now_ms = self._monotonic()
+        end_ms = now_ms + pause_ms
         if self.end_ms is not None and self.end_ms > now_ms:
             end_ms = max(end_ms, self.end_ms)
             writes_only = writes_only and self.writes_only
@@ -38,8 +43,13 @@ class Pause:
         self.held.clear()
         return released
 
-    def concerns(self, client: Client, row: Row, now_ms: int) -> bool:
+    @property
+    def is_over(self) -> bool:
+        """Whether there was a pause and its time has come."""
+        return self.end_ms is not None and self._monotonic() >= self.end_ms
+
+    def concerns(self, client: Client, row: Row) -> bool:
         """Whether this command has to wait."""
-        if self.end_ms is None or now_ms >= self.end_ms or client.is_monitor:
+        if self.end_ms is None or client.is_monitor or self.is_over:
             return False
         return not self.writes_only or may_write(client, row) or row.name in ALSO_REPLICATED

@@ -58,7 +58,11 @@ class Serving:
         if not self.waiters.by_client:
             self.forget_ready()
         client.blocked = blocked
-        self.waiters.add(client, client.db.index, blocked)
+        deadline_ms, wake_ms = self._time_after(blocked.block_ms), self._time_after(blocked.wake_in_ms)
+        self.waiters.add(client, client.db.index, blocked, deadline_ms, wake_ms)
+
+    def _time_after(self, delay_ms: int | None) -> int | None:
+        return None if delay_ms is None else self._dispatcher.monotonic() + delay_ms
 
     def forget_ready(self) -> None:
         """Nobody waits: touched keys concern no one."""
@@ -123,7 +127,7 @@ class Serving:
         XREAD waits for a stream to come.
         """
         if self._would_wait_on(waiter):
-            self.waiters.requeue(waiter, waiter.blocked.wake_ms)
+            self.waiters.requeue(waiter, waiter.wake_ms)
             return False
         client, context = waiter.client, self._context
         row = find_row(waiter.blocked.argv, DECLARED)
@@ -135,7 +139,7 @@ class Serving:
             return True
         reply = self._dispatcher.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:
-            self.waiters.requeue(waiter, reply.wake_ms)
+            self.waiters.requeue(waiter, self._time_after(reply.wake_in_ms))
         else:
             self._end_wait(waiter, reply)
         self._dispatcher.pushes.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
@@ -165,8 +169,11 @@ class Serving:
     # -- ends without data -----------------------------------------------------------------------
 
     def run_timers(self, now_ms: int) -> None:
-        """Answer waits past their deadline with the null array, and run those again whose wake time has passed."""
-        expired, woken = self.waiters.take_due(now_ms)
+        """Answer waits past their deadline with the null array, and run those again whose wake time has passed.
+
+        `now_ms` is Unix time, for what is run.
+        """
+        expired, woken = self.waiters.take_due(self._dispatcher.monotonic())
         for waiter in expired:
             self._end_at_deadline(waiter)
         if woken:

@@ -133,7 +133,7 @@ class Turns:
             due_ms = pause_end_ms if due_ms is None else min(due_ms, pause_end_ms)
         self.stop_timer()
         if due_ms is not None:
-            delay_s = max(1, due_ms - self._clock()) / 1000
+            delay_s = max(1, due_ms - self.dispatcher.monotonic()) / 1000
             self.timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
 
     def stop_timer(self) -> None:
@@ -147,9 +147,8 @@ class Turns:
         dispatcher = self.dispatcher
         if dispatcher.is_over:
             return
-        now_ms = self._clock()
-        dispatcher.serving.run_timers(now_ms)
-        if dispatcher.pause.end_ms is not None and now_ms >= dispatcher.pause.end_ms:
+        dispatcher.serving.run_timers(self._clock())
+        if dispatcher.pause.is_over:
             dispatcher.end_pause()
         self.finish()
         self.arm_timer()

@@ -1,4 +1,4 @@
-"""Who waits for which key: bookkeeping of blocked reads, without clock, loop or sockets.
+"""Who waits for which key: bookkeeping of blocked reads, without clock, loop or sockets. Times are monotonic ms.
 
 A waiter ends by data, by its deadline, by CLIENT UNBLOCK or by the end of its connection. Keys remember their
 waiters in the order in which these came, so that whoever waits longest is served first; one that was run again
@@ -24,12 +24,16 @@ LineKey = tuple[int, bytes]
 class Waiter:
     """One blocked read."""
 
-    __slots__ = ("blocked", "client", "db_index", "lines", "ticket")
+    __slots__ = ("blocked", "client", "db_index", "deadline_ms", "lines", "ticket", "wake_ms")
 
-    def __init__(self, client: Client, db_index: int, blocked: Blocked) -> None:
+    def __init__(
+        self, client: Client, db_index: int, blocked: Blocked, deadline_ms: int | None, wake_ms: int | None
+    ) -> None:
         self.client = client
         self.db_index = db_index
         self.blocked = blocked
+        self.deadline_ms = deadline_ms
+        self.wake_ms = wake_ms
         self.ticket = 0
         """Renewed whenever the waiter joins its lines: timer entries with an older ticket are void."""
         self.lines: list[LineKey] = []
@@ -45,16 +49,23 @@ class Waiters:
         self.databases: dict[int, int] = {}
         """How many waiters each database has; databases without any are left out."""
         self._timers: list[tuple[int, int, bool, Waiter]] = []
-        """Heap of (Unix ms from which on something is due, ticket, whether it is the deadline, waiter)."""
+        """Heap of (ms from which on something is due, ticket, whether it is the deadline, waiter)."""
         self._tickets = 0
 
     def __len__(self) -> int:
         return len(self.by_client)
 
-    def add(self, client: Client, db_index: int, blocked: Blocked) -> Waiter:
-        """Let `client` wait."""
+    def add(
+        self,
+        client: Client,
+        db_index: int,
+        blocked: Blocked,
+        deadline_ms: int | None = None,
+        wake_ms: int | None = None,
+    ) -> Waiter:
+        """Let `client` wait until its deadline, None for ever; at `wake_ms` it is run again."""
         assert client.id not in self.by_client, "a client waits for one command at a time"
-        waiter = Waiter(client, db_index, blocked)
+        waiter = Waiter(client, db_index, blocked, deadline_ms, wake_ms)
         self.by_client[client.id] = waiter
         self.databases[db_index] = self.databases.get(db_index, 0) + 1
         self._join(waiter)
@@ -72,14 +83,14 @@ class Waiters:
 
     def requeue(self, waiter: Waiter, wake_ms: int | None) -> None:
         """After a run in vain: to the end of its lines, with the deadline it had and a new wake time."""
-        if wake_ms is None and waiter.blocked.wake_ms is None:
+        if wake_ms is None and waiter.wake_ms is None:
             for line_key in waiter.lines:
                 line = self.lines[line_key]
                 del line[waiter]
                 line[waiter] = None
             return
         self._leave(waiter)
-        waiter.blocked.wake_ms = wake_ms
+        waiter.wake_ms = wake_ms
         self._join(waiter)
 
     def of(self, client: Client) -> Waiter | None:
@@ -93,7 +104,7 @@ class Waiters:
     # -- time ------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """The earliest Unix ms at which `take_due` has something to say; None if never."""
+        """The earliest ms at which `take_due` has something to say; None if never."""
         timers = self._timers
         while timers and timers[0][3].ticket != timers[0][1]:
             heapq.heappop(timers)
@@ -124,7 +135,7 @@ class Waiters:
         waiter.lines = [(waiter.db_index, key) for key in dict.fromkeys(waiter.blocked.keys)]
         for line_key in waiter.lines:
             self.lines.setdefault(line_key, {})[waiter] = None
-        deadline_ms, wake_ms = waiter.blocked.deadline_ms, waiter.blocked.wake_ms
+        deadline_ms, wake_ms = waiter.deadline_ms, waiter.wake_ms
         if deadline_ms is not None:
             heapq.heappush(self._timers, (deadline_ms + 1, waiter.ticket, True, waiter))
         if wake_ms is not None:

@@ -121,7 +121,7 @@ def test_server_section_tells_version_uptime_and_listeners(server: FakeServer) -
 
 def test_clients_section_counts_who_waits(server: FakeServer) -> None:
     database = server.store.databases[0]
-    waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], deadline_ms=NOW_MS + 5)
+    waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], block_ms=5)
     server.clients = {1: Client(1, db=database), 2: Client(2, db=database, blocked=waiting)}
     server.clients[1].transaction.watched.append((0, b"k"))
     found = fields(server, b"clients")

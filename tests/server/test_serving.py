@@ -9,7 +9,7 @@ import pytest
 from headrace.commands.table import TABLE, Flag
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.folder import LogSettings
-from support.inprocess import Caller, Rig
+from support.inprocess import Caller, Clock, Rig
 
 BLOCKING_LINES = {
     "XREAD": "XREAD BLOCK 0 STREAMS s $",
@@ -142,3 +142,58 @@ def test_readers_of_one_key_share_what_is_too_long_to_be_built(rig: Rig, protoco
     answered = [drained(reader) for reader in readers]
     assert answered[0].count(value.encode()) == count
     assert answered == [answered[0]] * len(readers)
+
+
+def claimer(rig: Rig, block_ms: int) -> Caller:
+    """A client that waits to claim an entry, and may after 500 ms."""
+    owner, claiming = rig.connect(), rig.connect()
+    owner.call("XGROUP CREATE s g 0 MKSTREAM", "XADD s 1-1 f v", "XREADGROUP GROUP g owner STREAMS s >")
+    claiming.call(f"XREADGROUP GROUP g claiming BLOCK {block_ms} CLAIM 500 STREAMS s >")
+    return claiming
+
+
+@pytest.mark.parametrize("name", BLOCKING_LINES)
+@pytest.mark.parametrize("leap_ms", [-3_600_000, 3_600_000])
+def test_a_wait_takes_its_time_whatever_is_done_to_the_clock(name: str, leap_ms: int) -> None:
+    monotonic = Clock()
+    rig = Rig(monotonic=monotonic)
+    rig.server.log_keeper.log = AppendOnlyLog(LogSettings("nowhere", "appendonly.aof"), b"no")
+    blocked = rig.connect()
+    line = BLOCKING_LINES[name]
+    line = f"{line[:-2]} 1500" if line.startswith("WAIT") else line.replace("BLOCK 0", "BLOCK 1500")
+    blocked.call("XGROUP CREATE s g $ MKSTREAM", line)
+    rig.clock.advance(leap_ms)
+    monotonic.advance(1500)
+    rig.pass_time(0)
+    assert blocked.output() == b""
+    monotonic.advance(1)
+    rig.pass_time(0)
+    assert blocked.output() == END_REPLIES.get(name, b"*-1\r\n")
+
+
+@pytest.mark.parametrize("leap_ms", [-3_600_000, 3_600_000])
+def test_a_pause_takes_its_time_whatever_is_done_to_the_clock(leap_ms: int) -> None:
+    monotonic = Clock()
+    rig = Rig(monotonic=monotonic)
+    caller = rig.connect()
+    caller.call("CLIENT PAUSE 1000", "PING")
+    rig.clock.advance(leap_ms)
+    monotonic.advance(999)
+    assert not rig.dispatcher.pause.is_over
+    monotonic.advance(1)
+    assert rig.dispatcher.pause.is_over
+    assert rig.connect().call("PING") == b"+PONG\r\n"
+
+
+def test_a_claim_is_tried_again_until_the_entry_is_idle_by_the_clock_that_was_set_back() -> None:
+    monotonic = Clock()
+    rig = Rig(monotonic=monotonic)
+    claiming = claimer(rig, 5000)
+    rig.clock.advance(-200)
+    monotonic.advance(501)
+    rig.pass_time(0)
+    assert claiming.output() == b""
+    rig.clock.advance(701)
+    monotonic.advance(701)
+    rig.pass_time(0)
+    assert claiming.output().endswith(b":501\r\n:1\r\n")

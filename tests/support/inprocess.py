@@ -97,12 +97,13 @@ def finish_turns(dispatcher: Dispatcher, now_ms: int) -> None:
 class Rig:
     """A server whose dispatcher is called directly: no loop, no sockets."""
 
-    def __init__(self, **directives: Any) -> None:
+    def __init__(self, *, monotonic: Clock | None = None, **directives: Any) -> None:
+        """`monotonic` times waits, in place of `clock`."""
         self.clock = Clock()
         self.config = Config()
         for name, value in directives.items():
             setattr(self.config, name, value)
-        self.server = Server(self.config, clock=self.clock)
+        self.server = Server(self.config, clock=self.clock, monotonic=monotonic)
         self.dispatcher = self.server.dispatcher
         self.log = RecordingLog()
         self.dispatcher.log = self.log
@@ -168,14 +169,16 @@ class Running:
 
 
 @asynccontextmanager
-async def running_server(config: Config | None = None, clock: Any = None, **directives: Any) -> AsyncIterator[Running]:
+async def running_server(
+    config: Config | None = None, clock: Any = None, monotonic: Any = None, **directives: Any
+) -> AsyncIterator[Running]:
     """Start a server on 127.0.0.1, and stop it at the end. Without `dir` it keeps nothing."""
     config = config or Config()
     if "dir" not in directives:
         config.save = b""  # or it would take the present folder, and keep out those of other processes
     for name, value in directives.items():
         setattr(config, name, value)
-    server = Server(config, clock=clock) if clock is not None else Server(config)
+    server = Server(config, clock=clock, monotonic=monotonic) if clock is not None else Server(config)
     server.load_now()
     listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
     server.doors.add(listening)
