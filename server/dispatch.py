@@ -240,8 +240,13 @@ class Dispatcher:
             return
         session.put_back(rest)
         if after is Next.HOLD:
-            session.backlog.appendleft(argv)
-            self.pause.held[session] = None
+            self.hold(session, argv)
+
+    def hold(self, session: Session, argv: list[bytes]) -> None:
+        """Let a request wait for the end of CLIENT PAUSE, before all others of its client."""
+        session.client.is_held = True
+        session.backlog.appendleft(argv)
+        self.pause.held[session] = None
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """The client has had its turn: it goes on after the others."""
@@ -268,7 +273,6 @@ class Dispatcher:
             return Next.GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
-            client.is_held = True
             return Next.HOLD
         if client.transaction.queue is not None and row.name not in NOT_QUEUED:
             self._queue(client, row, argv)

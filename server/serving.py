@@ -126,12 +126,16 @@ class Serving:
         A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
         XREAD waits for a stream to come.
         """
-        if self._would_wait_on(waiter):
+        pause = self._dispatcher.pause
+        if pause.end_ms is None and self._would_wait_on(waiter):
             self.waiters.requeue(waiter, waiter.wake_ms)
             return False
         client, context = waiter.client, self._context
         row = find_row(waiter.blocked.argv, DECLARED)
         if not is_stream and not row.is_write:
+            return False
+        if pause.concerns(client, row):
+            self._hold(waiter)
             return False
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
@@ -144,6 +148,13 @@ class Serving:
             self._end_wait(waiter, reply)
         self._dispatcher.pushes.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
         return type(reply) is not Blocked
+
+    def _hold(self, waiter: Waiter) -> None:
+        """CLIENT PAUSE: the command is a new request after it, so that its wait begins anew then, as in Redis."""
+        client = waiter.client
+        self.waiters.remove(waiter)
+        client.blocked = None
+        self._dispatcher.hold(self._dispatcher.sessions[client.id], waiter.blocked.argv)
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
         """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""

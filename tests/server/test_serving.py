@@ -152,6 +152,44 @@ def claimer(rig: Rig, block_ms: int) -> Caller:
     return claiming
 
 
+@pytest.mark.parametrize("mode", ["WRITE", "ALL"])
+def test_a_claim_whose_time_comes_in_a_pause_waits_for_its_end(rig: Rig, mode: str) -> None:
+    claiming, other = claimer(rig, 1000), rig.connect()
+    other.call(f"CLIENT PAUSE 2000 {mode}")
+    rig.log.units.clear()
+    rig.pass_time(600)
+    rig.pass_time(900)
+    assert claiming.output() == b"", "its deadline belongs to the wait that has ended"
+    assert claiming.client.is_held
+    assert rig.log.units == []
+    rig.clock.advance(501)
+    rig.dispatcher.end_pause()
+    assert claiming.output().endswith(b":2001\r\n:1\r\n")
+
+
+@pytest.mark.parametrize("line", ["XREADGROUP GROUP g c BLOCK 1500 STREAMS s >", "XREAD BLOCK 1500 STREAMS s $"])
+def test_wait_of_a_reader_that_was_woken_in_a_pause_begins_anew_after_it(rig: Rig, line: str) -> None:
+    reader, other = rig.connect(), rig.connect()
+    reader.call("XGROUP CREATE s g $ MKSTREAM", line)
+    other.call("MULTI", "CLIENT PAUSE 1000 ALL", "XADD s 5-5 f v", "XDEL s 5-5", "XGROUP SETID s g $", "EXEC")
+    assert reader.client.is_held
+    rig.pass_time(1001)
+    rig.dispatcher.end_pause()
+    assert reader.output() == b""
+    rig.pass_time(1500)
+    assert reader.output() == b""
+    rig.pass_time(1)
+    assert reader.output() == b"*-1\r\n"
+
+
+def test_a_wait_that_nobody_wakes_ends_at_its_deadline_in_a_pause(rig: Rig) -> None:
+    reader, other = rig.connect(), rig.connect()
+    reader.call("XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g c BLOCK 500 STREAMS s >")
+    other.call("CLIENT PAUSE 2000 ALL")
+    rig.pass_time(501)
+    assert reader.output() == b"*-1\r\n"
+
+
 @pytest.mark.parametrize("name", BLOCKING_LINES)
 @pytest.mark.parametrize("leap_ms", [-3_600_000, 3_600_000])
 def test_a_wait_takes_its_time_whatever_is_done_to_the_clock(name: str, leap_ms: int) -> None:
