@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, Final
 
+from ..protocol.encoder import ENCODERS
 from ..protocol.replies import Reply, SetReply, SimpleString
 from ..store.errors import GenericError, syntax_error
 from ..store.glob import matches
@@ -29,6 +32,11 @@ KEY_SPEC_NOTES: Final = {
     ),
 }
 """Remarks that Redis makes in COMMAND INFO where flags or positions do not tell the whole truth; part of its reply."""
+
+NULLS: Final = {2: b"$-1\r\n", 3: b"_\r\n"}
+"""A null on the wire, by protocol."""
+ROWS_PER_PIECE: Final = 16
+"""Commands described at once."""
 
 COMMAND_ARGUMENT: Final = Argument("command-name", "string", optional=True, multiple=True)
 
@@ -134,12 +142,54 @@ def find_named(name: bytes) -> Row | None:
     return row.subcommands.get(sub) if row is not None and bar else row
 
 
+@cache
+def _described(row: Row, protocol: int) -> bytes:
+    """An element of COMMAND INFO as it is on the wire."""
+    out: list[bytes] = []
+    ENCODERS[protocol](describe(row), out)
+    return b"".join(out)
+
+
+@cache
+def _documented(row: Row, protocol: int) -> bytes:
+    """A name and its map in COMMAND DOCS as they are on the wire."""
+    out: list[bytes] = []
+    for part in (row.name_lower, document(row)):
+        ENCODERS[protocol](part, out)
+    return b"".join(out)
+
+
+def _describe_all(rows: Iterable[Row | None], protocol: int) -> Reply:
+    """A reply of COMMAND INFO, made while it is sent: one name of a few bytes can stand for ten kilobytes."""
+    elements = list(rows)
+
+    def pieces() -> Iterator[bytes]:
+        yield b"*%d\r\n" % len(elements)
+        for start in range(0, len(elements), ROWS_PER_PIECE):
+            piece = elements[start : start + ROWS_PER_PIECE]
+            yield b"".join([NULLS[protocol] if row is None else _described(row, protocol) for row in piece])
+
+    return (pieces(),)
+
+
+def _document_all(rows: Iterable[Row | None], protocol: int) -> Reply:
+    """A reply of COMMAND DOCS, made while it is sent. A name that comes twice is documented twice, as in Redis."""
+    elements = [row for row in rows if row is not None]
+
+    def pieces() -> Iterator[bytes]:
+        yield b"%%%d\r\n" % len(elements) if protocol == 3 else b"*%d\r\n" % (2 * len(elements))
+        for start in range(0, len(elements), ROWS_PER_PIECE):
+            yield b"".join([_documented(row, protocol) for row in elements[start : start + ROWS_PER_PIECE]])
+
+    return (pieces(),)
+
+
 _FLAGS: Final = Flag.LOADING | Flag.STALE
 container(
     "COMMAND",
     arity=-1,
     flags=_FLAGS,
-    handler=lambda context, argv: [describe(row) for row in TABLE.values()],
+    handler=lambda context, argv: _describe_all(TABLE.values(), context.client.protocol),
     group="server",
     since="2.8.13",
     summary="Describes all commands.",
@@ -179,10 +229,8 @@ def command_count(context: Context, argv: list[bytes]) -> Reply:
 )
 def command_info(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND INFO [name ...]. Returns ten elements a command, null for an unknown one. Source: Redis 7.0."""
-    if len(argv) == 2:
-        return [describe(row) for row in TABLE.values()]
-    rows = [find_named(name) for name in argv[2:]]
-    return [None if row is None else describe(row) for row in rows]
+    rows = TABLE.values() if len(argv) == 2 else map(find_named, argv[2:])
+    return _describe_all(rows, context.client.protocol)
 
 
 @command(
@@ -199,10 +247,8 @@ def command_info(context: Context, argv: list[bytes]) -> Reply:
 )
 def command_docs(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND DOCS [name ...]. Returns a map by name; unknown names are left out. Source: Redis 7.0."""
-    if len(argv) == 2:
-        return {row.name_lower: document(row) for row in TABLE.values()}
-    rows = [row for row in map(find_named, argv[2:]) if row is not None]
-    return {row.name_lower: document(row) for row in rows}
+    rows = TABLE.values() if len(argv) == 2 else map(find_named, argv[2:])
+    return _document_all(rows, context.client.protocol)
 
 
 @command(
@@ -303,7 +349,10 @@ def command_getkeysandflags(context: Context, argv: list[bytes]) -> Reply:
 
     Source: Redis 7.0.
     """
-    return [[key, _simple_set(access_of(spec, argv[2:]))] for key, spec in _keys_of(argv)]
+    keys = _keys_of(argv)
+    request = argv[2:]
+    flags = {spec: _simple_set(access_of(spec, request)) for spec in {spec for _, spec in keys}}
+    return [[key, flags[spec]] for key, spec in keys]
 
 
 HELP_LINES: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.replies import Reply, SimpleString, Verbatim
+from ..protocol.replies import Pairs, Reply, SimpleString, Verbatim
 from ..store.errors import GenericError, shown
 from .latency_report import doctor, graph
 from .table import TABLE, Argument, Flag, Row, all_rows, command, container
@@ -158,11 +158,11 @@ def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
     command is left out.
     """
     rows = all_rows() if len(argv) == 2 else (row for word in argv[2:] for row in _named(word))
-    return {
-        row.name_lower: {b"calls": row.calls, b"histogram_usec": dict(row.durations.cumulative_us())}
+    return Pairs(
+        (row.name_lower, {b"calls": row.calls, b"histogram_usec": dict(row.durations.cumulative_us())})
         for row in rows
         if row.calls
-    }
+    )
 
 
 @command(

@@ -106,7 +106,7 @@ class Argument:
     arguments: tuple[Argument, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Row:
     """One command. `arity` counts the name; negative means "at least". Names are upper case, as `XGROUP|CREATE`."""
 

@@ -58,6 +58,7 @@ COMMAND INFO nosuch
 COMMAND INFO xinfo|nosuch
 COMMAND INFO XINFO|STREAM|X
 COMMAND INFO XLEN xread Xinfo|Stream nosuch
+COMMAND INFO XLEN nosuch xlen XLEN
 COMMAND DOCS nosuch
 COMMAND LIST FILTERBY ACLCAT stream
 COMMAND LIST FILTERBY aclcat STREAM
@@ -91,6 +92,13 @@ def test_docs_have_the_shape_of_redis(headrace: Server, oracle: Server) -> None:
     assert mine.keys() == yours.keys()
     assert mine[b"xlen"].keys() == yours[b"xlen"].keys()
     assert mine[b"xlen"][b"arguments"] == yours[b"xlen"][b"arguments"]
+
+
+def test_a_name_that_comes_twice_is_described_twice(server: Server) -> None:
+    with server.connect(3) as wire:
+        assert wire.call("COMMAND", "DOCS", "xlen", "nosuch", "XLEN").startswith(b"%2\r\n")
+        wire.call("GET", "k")
+        assert wire.call("LATENCY", "HISTOGRAM", "get", "GET").startswith(b"%2\r\n")
 
 
 def test_bare_command_and_info_without_names_describe_all(headrace: Server) -> None:
