@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.replies import OK, Reply, Verbatim
@@ -72,7 +72,7 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
 
     One line for each client, oldest first. Unknown IDs are left out.
     """
-    clients: Iterable[Client] = context.server.clients.values()
+    clients: Collection[Client] = context.server.clients.values()
     option = argv[2].upper() if len(argv) > 2 else b""
     if option == b"TYPE" and len(argv) == 4:
         wanted = _client_type(argv[3])
@@ -83,8 +83,11 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
         clients = [known[each] for each in ids if each in known]
     elif option:
         raise syntax_error()
-    lines = [describe(each, context.now_ms, argv if each is context.client else ()) for each in clients]
-    return Verbatim(b"".join(line + b"\n" for line in lines))
+    lines: dict[int, bytes] = {}
+    for each in clients:
+        if each.id not in lines:
+            lines[each.id] = describe(each, context.now_ms, argv if each is context.client else ()) + b"\n"
+    return Verbatim(b"".join([lines[each.id] for each in clients]))
 
 
 def _client_type(word: bytes) -> str:

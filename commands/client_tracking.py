@@ -110,19 +110,42 @@ def _require_compatible(mode: TrackingMode, prefixes: list[bytes], present: Trac
         raise GenericError(b"You can't specify both OPTIN mode and OPTOUT mode")
     if present is not None and ((mode.opt_in and present.opt_out) or (mode.opt_out and present.opt_in)):
         raise GenericError(SWITCH_FIRST % (b"OPTIN/OPTOUT", b""))
-    _require_apart(prefixes, sorted(present.prefixes) if present is not None else [])
+    require_apart(prefixes, sorted(present.prefixes) if present is not None else [])
 
 
-def _require_apart(given: list[bytes], present: list[bytes]) -> None:
-    """No prefix of a client may begin with another one: a key would be told twice. Raises GenericError."""
-    for index, prefix in enumerate(given):
-        for others, which in ((present, b"an existing"), (given[index + 1 :], b"another provided")):
-            for other in others:
-                if prefix.startswith(other) or other.startswith(prefix):
-                    raise GenericError(
-                        b"Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
-                        % (shown(prefix), which, shown(other))
-                    )
+def require_apart(given: list[bytes], present: list[bytes]) -> None:
+    """No prefix of a client may begin with another one: a key would be told twice. Raises GenericError.
+
+    As Redis does, the error names the first prefix given that overlaps with another one, and the first of those.
+    """
+    index = _first_overlapping(given, present)
+    if index is None:
+        return
+    prefix = given[index]
+    for others, which in ((present, b"an existing"), (given[index + 1 :], b"another provided")):
+        for other in others:
+            if prefix.startswith(other) or other.startswith(prefix):
+                raise GenericError(
+                    b"Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
+                    % (shown(prefix), which, shown(other))
+                )
+
+
+def _first_overlapping(given: list[bytes], present: list[bytes]) -> int | None:
+    """Index of the first prefix given that overlaps with any other; None if there is none.
+
+    In order, all that begin with a prefix follow it: each has only to be compared with the last one that began with no
+    other.
+    """
+    in_order = sorted([*((prefix, index) for index, prefix in enumerate(given)), *((each, -1) for each in present)])
+    overlapping: set[int] = set()
+    shortest, shortest_index = None, -1
+    for prefix, index in in_order:
+        if shortest is not None and prefix.startswith(shortest):
+            overlapping |= {index, shortest_index}
+        else:
+            shortest, shortest_index = prefix, index
+    return min(overlapping - {-1}, default=None)
 
 
 @command(

@@ -21,6 +21,7 @@ RESET_REPLY: Final = (b"+RESET\r\n",)
 
 HANDSHAKE: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.NO_AUTH | Flag.ALLOW_BUSY
 CONNECTION: Final = ("connection",)
+_PLAIN_BYTES: Final = bytes(range(0x21, 0x7F))
 
 
 class NoProtocol(ReplyError):
@@ -49,7 +50,7 @@ HELLO_NEEDS_AUTH: Final = (
 
 def is_plain_name(name: bytes) -> bool:
     """Whether a client or library name holds nothing but printable, non-blank ASCII."""
-    return all(0x21 <= byte <= 0x7E for byte in name)
+    return not name.translate(None, _PLAIN_BYTES)
 
 
 def bad_client_name() -> GenericError:

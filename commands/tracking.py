@@ -25,6 +25,8 @@ TRACKED_KEY_SIZE: Final = 340
 """Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each."""
 TRACKED_ITEM_SIZE: Final = 32
 """Bytes of each reader of a key."""
+PREFIX_SIZE: Final = 400
+"""Bytes of a prefix beside the prefix itself, as measured over a hundred thousand prefixes of one client each."""
 
 NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
 """A null on the wire, by protocol."""
@@ -47,6 +49,8 @@ class TrackingMode:
     """The client does not hear of its own changes."""
     prefixes: dict[bytes, None] = field(default_factory=dict)
     """Of a broadcast, in the order in which they were given."""
+    prefixes_size: int = 0
+    """Bytes of the prefixes, on both sides."""
     has_caching_word: bool = False
     """CLIENT CACHING was given for the next command, or for the transaction that is open."""
 
@@ -84,7 +88,10 @@ class Tracking:
         """Bytes of the keys of the table."""
         self.broadcasts: dict[bytes, Broadcast] = {}
         """By prefix; none is without clients."""
-        self._is_broadcast_due = False
+        self._prefix_lengths: Counter[int] = Counter()
+        """How many prefixes have each length: a change is looked up once for each."""
+        self._due_prefixes: dict[bytes, None] = {}
+        """Those with changes that have not been told."""
         self.own_changes: list[bytes | None] = []
         """Keys that the running client is to hear of behind its reply; None is all keys."""
         self._mode_before: TrackingMode | None = None
@@ -104,7 +111,8 @@ class Tracking:
         client.tracking = mode
         client.is_redirect_broken = False
         for prefix in mode.prefixes:
-            self.broadcasts.setdefault(prefix, Broadcast()).clients[client] = None
+            self._broadcast_of(prefix).clients[client] = None
+        mode.prefixes_size = sum(map(len, mode.prefixes)) + len(mode.prefixes) * PREFIX_SIZE
         self.clients[client.id] = client
         self._context.refresh_listeners()
 
@@ -115,7 +123,7 @@ class Tracking:
         for prefix in client.tracking.prefixes:
             del self.broadcasts[prefix].clients[client]
             if not self.broadcasts[prefix].clients:
-                del self.broadcasts[prefix]
+                self._forget_prefix(prefix)
         self._end_redirection(client.tracking)
         if self.own_changes and client is self._context.running:
             self._mode_before = client.tracking
@@ -123,6 +131,20 @@ class Tracking:
         client.is_redirect_broken = False
         del self.clients[client.id]
         self._context.refresh_listeners()
+
+    def _broadcast_of(self, prefix: bytes) -> Broadcast:
+        broadcast = self.broadcasts.get(prefix)
+        if broadcast is None:
+            broadcast = self.broadcasts[prefix] = Broadcast()
+            self._prefix_lengths[len(prefix)] += 1
+        return broadcast
+
+    def _forget_prefix(self, prefix: bytes) -> None:
+        del self.broadcasts[prefix]
+        self._due_prefixes.pop(prefix, None)
+        self._prefix_lengths[len(prefix)] -= 1
+        if not self._prefix_lengths[len(prefix)]:
+            del self._prefix_lengths[len(prefix)]
 
     def _end_redirection(self, mode: TrackingMode) -> None:
         if mode.redirect_id:
@@ -201,12 +223,14 @@ class Tracking:
             self._context.refresh_listeners()
 
     def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
-        for prefix, broadcast in self.broadcasts.items():
-            if key.startswith(prefix):
+        for length in self._prefix_lengths:
+            prefix = key[:length]
+            broadcast = self.broadcasts.get(prefix) if length <= len(key) else None
+            if broadcast is not None:
                 broadcast.changes[key] = writer
-                if not self._is_broadcast_due:
-                    self._is_broadcast_due = True
+                if not self._due_prefixes:
                     self._context.server.broadcast_soon()
+                self._due_prefixes[prefix] = None
 
     # -- telling ---------------------------------------------------------------------------------
 
@@ -231,10 +255,10 @@ class Tracking:
 
     def tell_broadcasts(self) -> None:
         """The turn is over: one message for each prefix, keys in order."""
-        self._is_broadcast_due = False
-        for _, broadcast in sorted(self.broadcasts.items()):
+        due_prefixes, self._due_prefixes = sorted(self._due_prefixes), {}
+        for broadcast in [self.broadcasts[prefix] for prefix in due_prefixes]:
             changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
-            for client in list(broadcast.clients) if changes else ():
+            for client in list(broadcast.clients):
                 mode = client.tracking
                 assert mode is not None
                 may_read = client.user.may_read

@@ -8,7 +8,7 @@ from ..protocol.encoder import ENCODERS
 from ..protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ..store.errors import GenericError, ReplyError
 from .calls import call
-from .client import Transaction
+from .client import WATCHED_KEY_SIZE, Transaction
 from .lookup import find_row
 from .permissions.enforcement import refusal_at_exec
 from .table import Argument, Flag, KeySpec, command
@@ -37,7 +37,8 @@ def unwatch_all(store: Store, client: Client) -> None:
     transaction = client.transaction
     for db_index, key in transaction.watched:
         store.databases[db_index].unwatch(key, transaction)
-    transaction.watched = []
+    transaction.watched = {}
+    transaction.watched_size = 0
     transaction.dirty = transaction.has_let_go = False
 
 
@@ -193,7 +194,8 @@ def watch(context: Context, argv: list[bytes]) -> Reply:
             continue
         db.get(key, context.now_ms)
         db.watch(key, transaction)
-        transaction.watched.append((db.index, key))
+        transaction.watched[db.index, key] = None
+        transaction.watched_size += WATCHED_KEY_SIZE + len(key)
     return OK
 
 

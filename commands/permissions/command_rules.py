@@ -5,6 +5,7 @@ The rules themselves are kept as well, each once and in the order of their effec
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from ..categories import CATEGORIES, acl_categories
@@ -18,13 +19,15 @@ ALL: Final = b"@all"
 class CommandRules:
     """Commands allowed so far. A new one allows none."""
 
-    __slots__ = ("_first_arguments", "_is_open", "_rules", "allowed")
+    __slots__ = ("_first_arguments", "_is_open", "_parts", "_rules", "allowed")
 
     def __init__(self) -> None:
         self._is_open = False
         """The last of `+@all` and `-@all`."""
-        self._rules: list[bytes] = []
-        """What came after it, such as `+get`."""
+        self._rules: dict[bytes, bytes] = {}
+        """What came after it, such as `+get`, by its name without the sign."""
+        self._parts: dict[bytes, set[bytes]] = {}
+        """By container or command: the names of rules about a part of it, such as `config|get`."""
         self.allowed: set[str] = set()
         """Names of rows."""
         self._first_arguments: dict[str, set[bytes]] = {}
@@ -34,6 +37,7 @@ class CommandRules:
         """An equal one that can be changed apart."""
         twin = CommandRules()
         twin._is_open, twin._rules, twin.allowed = self._is_open, self._rules.copy(), self.allowed.copy()
+        twin._parts = {name: parts.copy() for name, parts in self._parts.items()}
         twin._first_arguments = {name: words.copy() for name, words in self._first_arguments.items()}
         return twin
 
@@ -52,7 +56,7 @@ class CommandRules:
 
     def describe(self) -> bytes:
         """The rules as ACL GETUSER and ACL LIST show them."""
-        return b" ".join([b"+@all" if self._is_open else b"-@all", *self._rules])
+        return b" ".join([b"+@all" if self._is_open else b"-@all", *self._rules.values()])
 
     def apply(self, rule: bytes) -> None:
         """`+...` or `-...`. Raises BadRule; nothing is changed then."""
@@ -73,6 +77,7 @@ class CommandRules:
     def _set_all(self, *, is_open: bool) -> None:
         self._is_open = is_open
         self._rules.clear()
+        self._parts.clear()
         self._first_arguments.clear()
         self.allowed = {row.name for row in _rows()} if is_open else set()
 
@@ -81,9 +86,8 @@ class CommandRules:
         category = name[1:].decode("utf-8", "replace")
         if category not in CATEGORIES:
             raise BadRule(UNKNOWN_COMMAND)
-        for row in _rows():
-            if category in acl_categories(row):
-                self._set_row(row, is_allowing=is_allowing)
+        for row in _rows_in(category):
+            self._set_row(row, is_allowing=is_allowing)
 
     def _allow_part(self, name: bytes) -> None:
         """`+config|get`, or the older `+select|0` that allows one first argument."""
@@ -112,13 +116,21 @@ class CommandRules:
 
     def _note(self, sign: bytes, name: bytes) -> None:
         """The latest word on a command or category, and on its subcommands, is the only one that counts."""
-        part = name + b"|"
-        self._rules = [rule for rule in self._rules if rule[1:] != name and not rule[1:].startswith(part)]
-        self._rules.append(sign + name)
+        container, bar, _ = name.partition(b"|")
+        if bar:
+            self._parts.setdefault(container, set()).add(name)
+        for known in (name, *(() if bar else self._parts.pop(name, ()))):
+            self._rules.pop(known, None)
+        self._rules[name] = sign + name
 
 
 def _rows() -> list[Row]:
     return [each for row in DECLARED.values() for each in (row, *row.subcommands.values())]
+
+
+@cache
+def _rows_in(category: str) -> list[Row]:
+    return [row for row in _rows() if category in acl_categories(row)]
 
 
 def _find(name: bytes) -> Row | None:

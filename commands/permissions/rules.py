@@ -42,7 +42,7 @@ class OpenParenthesis(Exception):
 
 def has_blanks(text: bytes) -> bool:
     """Whether a name or a pattern holds a blank or a null character."""
-    return any(byte in BLANKS for byte in text)
+    return len(text.translate(None, BLANKS)) < len(text)
 
 
 def merge_selectors(words: list[bytes]) -> list[bytes]:

@@ -32,8 +32,8 @@ class User:
         """Any password will do."""
         self.sanitizes_payload = True
         """Only shown: RESTORE checks every payload."""
-        self.passwords: list[bytes] = []
-        """Digests, each once."""
+        self.passwords: dict[bytes, None] = {}
+        """Digests, in the order in which they were given."""
         self.selectors = [Selector(all_channels=all_channels)]
         """The first is the user's own, the others were added in parentheses."""
         self.is_unrestricted = False
@@ -91,13 +91,12 @@ class User:
 
     def _add_password(self, digest: bytes) -> None:
         self.nopass = False
-        if digest not in self.passwords:
-            self.passwords.append(digest)
+        self.passwords[digest] = None
 
     def _remove_password(self, digest: bytes) -> None:
         if digest not in self.passwords:
             raise BadRule(NO_SUCH_PASSWORD)
-        self.passwords.remove(digest)
+        del self.passwords[digest]
 
     def flags(self) -> list[bytes]:
         """As ACL GETUSER shows them."""

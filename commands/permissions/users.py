@@ -13,7 +13,7 @@ EVERYTHING: Final = [b"on", b"nopass", b"~*", b"&*", b"+@all"]
 """The rules of a default user about whom nothing has been said."""
 
 _NOBODY: Final = User(b"")
-_NOBODY.passwords = [b"0" * 64]
+_NOBODY.passwords = {b"0" * 64: None}
 """Stands in for unknown names, so that they take as long to refuse as known ones."""
 
 

@@ -225,3 +225,26 @@ def test_kill_of_oneself_comes_after_the_reply() -> None:
     caller = rig.connect()
     assert caller.call("CLIENT KILL 127.0.0.1:50002") == b"+OK\r\n"
     assert caller.client.close_after_reply
+
+
+@pytest.mark.parametrize(
+    ("line", "size_min"),
+    [
+        ("WATCH {}", 100_000),
+        ("WATCH a b c", 3 * 400),
+        ("CLIENT SETNAME {}", 100_000),
+        ("CLIENT SETINFO LIB-NAME {}", 100_000),
+        ("CLIENT SETINFO LIB-VER {}", 100_000),
+        ("CLIENT TRACKING ON BCAST PREFIX {}", 100_000),
+        ("CLIENT TRACKING ON BCAST PREFIX a PREFIX b", 2 * 400),
+        ("PSUBSCRIBE {}", 100_000),
+    ],
+)
+def test_what_a_client_has_the_server_keep_counts_as_its_memory(line: str, size_min: int) -> None:
+    caller = Rig().connect()
+    caller.call("HELLO 3")
+    before = caller.client.memory_size
+    caller.call(line.format("x" * 100_000))
+    assert size_min <= caller.client.memory_size - before <= size_min + 2_000
+    caller.call("UNWATCH", "RESET", "CLIENT SETNAME ''", "CLIENT SETINFO LIB-NAME ''", "CLIENT SETINFO LIB-VER ''")
+    assert caller.client.memory_size == before

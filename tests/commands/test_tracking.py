@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from headrace.commands.client_tracking import require_apart
 from headrace.commands.table import TABLE
+from headrace.store.errors import GenericError
 from support.inprocess import Caller, Rig, running_server
 from support.lines import split
 from support.servers import Server
@@ -219,3 +223,47 @@ async def test_keys_that_change_in_one_turn_are_broadcast_together() -> None:
         writer.send("SET", "k1", "v")
         await writer.expect(b"+OK\r\n" * 3)
         await cache.expect(invalidate(b"k1", b"k2"))
+
+
+def test_the_error_names_the_first_prefix_that_overlaps_and_the_first_it_overlaps_with() -> None:
+    rnd = Random(8)
+    for _ in range(3000):
+        given, present = (
+            [bytes(rnd.choices(b"ab", k=rnd.randint(0, 6))) for _ in range(rnd.randint(0, 6))] for _ in range(2)
+        )
+        pairs = [
+            (index, prefix, kind, other)
+            for index, prefix in enumerate(given)
+            for kind, others in ((b"an existing", sorted(present)), (b"another provided", given[index + 1 :]))
+            for other in others
+            if prefix.startswith(other) or other.startswith(prefix)
+        ]
+        if not pairs:
+            require_apart(given, sorted(present))
+            continue
+        _, prefix, kind, other = pairs[0]
+        with pytest.raises(GenericError) as raised:
+            require_apart(given, sorted(present))
+        assert b"Prefix '%b' overlaps with %b prefix '%b'." % (prefix, kind, other) in raised.value.wire_text
+
+
+def test_a_change_is_told_to_the_clients_of_each_prefix_of_its_key(rig: Rig) -> None:
+    """Prefixes come and go, and a change is looked up by their lengths."""
+    first, second, writer = (rig.connect() for _ in range(3))
+    first.call("HELLO 3", "CLIENT TRACKING ON BCAST PREFIX a PREFIX bcd")
+    second.call("HELLO 3", "CLIENT TRACKING ON BCAST PREFIX ab PREFIX ''")
+    assert b"overlaps" in second.call("CLIENT TRACKING ON BCAST PREFIX ab PREFIX ''")
+    second.call("CLIENT TRACKING ON BCAST PREFIX ab")
+    writer.call("SET abc 1", "SET bc 1", "SET bcd 1", "SET a 1")
+    rig.server.context.tracking.tell_broadcasts()
+    assert first.output() == invalidate(b"a", b"abc") + invalidate(b"bcd")
+    assert second.output() == invalidate(b"abc")
+    second.call("CLIENT TRACKING OFF")
+    writer.call("SET abc 1")
+    first.call("CLIENT TRACKING OFF")
+    rig.server.context.tracking.tell_broadcasts()
+    assert not rig.server.context.tracking.broadcasts
+    first.call("CLIENT TRACKING ON BCAST PREFIX abc")
+    writer.call("SET abc 1", "SET ab 1")
+    rig.server.context.tracking.tell_broadcasts()
+    assert first.output() == invalidate(b"abc")

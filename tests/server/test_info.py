@@ -123,7 +123,7 @@ def test_clients_section_counts_who_waits(server: FakeServer) -> None:
     database = server.store.databases[0]
     waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], block_ms=5)
     server.clients = {1: Client(1, db=database), 2: Client(2, db=database, blocked=waiting)}
-    server.clients[1].transaction.watched.append((0, b"k"))
+    server.clients[1].transaction.watched[0, b"k"] = None
     found = fields(server, b"clients")
     assert found["connected_clients"] == "2"
     assert found["blocked_clients"] == "1"
