@@ -17,7 +17,7 @@ from ..commands.client import Client
 from ..commands.permissions.enforcement import must_authenticate
 from ..protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from .client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX
-from .gone import GONE
+from .gone import GONE, cut
 from .session import Session
 from .turns import SLICE_COUNT
 
@@ -392,7 +392,7 @@ class Connection(Session):
         """Close at once, without what is unsent."""
         self.server.forget(self)
         self.is_closed = True
-        self.transport.abort()
+        cut(self.transport)
 
     def close(self) -> None:
         """Close after what is unsent."""

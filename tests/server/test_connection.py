@@ -14,6 +14,7 @@ import redis.asyncio
 
 from headrace.persistence.files import LogFile
 from headrace.server import connection as connection_module
+from headrace.server.app import new_event_loop
 from headrace.server.connection import READ_AHEAD_SIZE, Connection, format_address
 from headrace.server.listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback
 from headrace.server.serving import SERVED_AT_ONCE
@@ -321,6 +322,29 @@ async def test_kill_closes_others_at_once_and_oneself_after_the_reply() -> None:
         first.send("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         await first.expect(b":1\r\n")
         await first.expect_end()
+
+
+@pytest.mark.parametrize("loop_factory", [new_event_loop, asyncio.new_event_loop])
+def test_a_killed_connection_is_closed_before_the_reply_to_kill_leaves(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def kill() -> bytes:
+        async with running_server() as running:
+            with socket.create_connection(("127.0.0.1", running.port)) as victim:
+                await until(lambda: running.server.clients, running)
+                victim.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    victim.recv(1)
+                killer = await running.connect()
+                killer.send("PING")
+                await killer.expect(b"+PONG\r\n")
+                # In one turn of the loop.
+                connection = _connection_of(running, killer)
+                connection.data_received(encode(("CLIENT", "KILL", "ID", 1)))
+                return victim.recv(1)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(kill()) == b""
 
 
 async def test_pause_ends_by_itself() -> None:
