@@ -23,6 +23,9 @@ USERNAME: Final = Argument("username")
 PASSWORD_BITS: Final = 256
 PASSWORD_BITS_MAX: Final = 4096
 
+NAME_SHOWN_SIZE: Final = 128
+"""Bytes of an unknown category in the error."""
+
 LOG_COUNT: Final = 10
 """Entries that ACL LOG shows unless told otherwise."""
 
@@ -86,7 +89,7 @@ def acl_cat(context: Context, argv: list[bytes]) -> Reply:
         return [category.encode() for category in CATEGORIES]
     category = argv[2].lower().decode("utf-8", "replace")
     if category not in CATEGORIES:
-        raise GenericError(b"Unknown category '%b'" % shown(argv[2]))
+        raise GenericError(b"Unknown category '%b'" % shown(argv[2][:NAME_SHOWN_SIZE]))
     return [row.name_lower for row in all_rows() if category in acl_categories(row)]
 
 

@@ -15,7 +15,7 @@ from .context import Context
 from .digest import EMPTY, digest_dataset, digest_value
 from .encoding import string_encoding
 from .lookup import subcommand_syntax_error
-from .numbers import INT64_MAX, integer, integer_between
+from .numbers import INT64_MAX, integer, integer_between, leading_integer, parse_memory
 from .table import Argument, Flag, command
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,9 @@ NOT_ALLOWED: Final = (
 LOCAL_ADDRESSES: Final = (b"127.", b"[::1]:")
 
 
-PACKED_THRESHOLD_MAX: Final = 4 * 1024**3
+PACKED_THRESHOLD_MAX: Final = (4 << 30) - (1 << 20)
+SLEEP_S_MAX: Final = 1e9
+"""More than anybody waits, and less than Python refuses."""
 POSITIVE: Final = b"value is out of range, must be positive"
 
 CHANGING_DATASET: Final = {b"LOADAOF", b"POPULATE", b"RELOAD"}
@@ -112,32 +114,25 @@ def debug(context: Context, argv: list[bytes]) -> Reply:
 
 # -- time ----------------------------------------------------------------------------------------
 
-_LEADING_INTEGER: Final = re.compile(rb"\s*([+-]?\d+)")
 _LEADING_DECIMAL: Final = re.compile(rb"\s*([+-]?(?:\d+\.?\d*|\.\d+))")
-
-
-def _leading_integer(token: bytes) -> int:
-    """What C's atoi makes of a token: its leading digits, 0 without any. Redis reads DEBUG's switches so."""
-    match = _LEADING_INTEGER.match(token)
-    return int(match[1]) if match else 0
 
 
 def _sleep(context: Context, argv: list[bytes]) -> Reply:
     """SLEEP seconds: nobody is served meanwhile."""
     match = _LEADING_DECIMAL.match(argv[2])
-    time.sleep(max(0.0, float(match[1])) if match else 0.0)
+    time.sleep(max(0.0, min(float(match[1]), SLEEP_S_MAX)) if match else 0.0)
     return OK
 
 
 def _set_active_expire(context: Context, argv: list[bytes]) -> Reply:
     """SET-ACTIVE-EXPIRE 0|1."""
-    context.server.periodic.expires_keys = _leading_integer(argv[2]) != 0
+    context.server.periodic.expires_keys = leading_integer(argv[2]) != 0
     return OK
 
 
 def _pause_cron(context: Context, argv: list[bytes]) -> Reply:
     """PAUSE-CRON 0|1."""
-    context.server.periodic.is_paused = _leading_integer(argv[2]) != 0
+    context.server.periodic.is_paused = leading_integer(argv[2]) != 0
     return OK
 
 
@@ -145,7 +140,7 @@ def _aof_flush_sleep(context: Context, argv: list[bytes]) -> Reply:
     """AOF-FLUSH-SLEEP microseconds: 0 for none. Without a log there is nothing to slow down."""
     log = context.server.log
     if log is not None:
-        log.flush_delay_us = max(0, _leading_integer(argv[2]))
+        log.flush_delay_us = max(0, leading_integer(argv[2]))
     return OK
 
 
@@ -305,16 +300,10 @@ def _reply_buffer(context: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-_MEMORY: Final = re.compile(rb"(\d+)(b|k|kb|m|mb|g|gb)?\Z", re.IGNORECASE)
-_UNITS: Final = {
-    b"": 1, b"b": 1, b"k": 1000, b"kb": 1024, b"m": 1000**2, b"mb": 1024**2, b"g": 1000**3, b"gb": 1024**3,
-}  # fmt: skip
-
-
 def _packed_threshold(context: Context, argv: list[bytes]) -> Reply:
     """QUICKLIST-PACKED-THRESHOLD size: there are no lists; the size is checked all the same."""
-    match = _MEMORY.match(argv[2])
-    if match is None or int(match[1]) * _UNITS[(match[2] or b"").lower()] > PACKED_THRESHOLD_MAX:
+    size = parse_memory(argv[2])
+    if size is None or size > PACKED_THRESHOLD_MAX:
         raise GenericError(b"argument must be a memory value bigger than 1 and smaller than 4gb")
     return OK
 

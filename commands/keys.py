@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from .numbers import INT64_MAX, INT64_MIN, parse_integer
+from .numbers import leading_integer, parse_integer
 from .table import NOT_KEY, KeySpec, Row
 
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
@@ -16,9 +15,6 @@ ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
 VARIABLE: Final = "variable_flags"
 """The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition."""
-
-LEADING_INTEGER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]{1,20})")
-"""Sign and digits; more of these than fit 64 bits say no more than twenty do."""
 
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 """Options of SET and DELEX that compare the value there is."""
@@ -40,18 +36,16 @@ def _positions(spec: KeySpec, argv: list[bytes]) -> range:
         return _positions_after(spec.keyword, argv)
     if spec.count_at is not None:
         token = argv[spec.count_at]
-        count = _leading_integer(token) if spec.is_loose else parse_integer(token) or 0
+        count = _atoi(token) if spec.is_loose else parse_integer(token) or 0
         last = spec.first + (count - 1) * spec.step  # what follows the last key may be missing
         return range(spec.first, last + 1, spec.step) if count > 0 and last < len(argv) else range(0)
     last = spec.last if spec.last >= 0 else len(argv) + spec.last
     return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
 
 
-def _leading_integer(token: bytes) -> int:
-    """What C's atoi makes of a word: the digits in front, in 64 bits, of which 32 are kept; 0 if there are none."""
-    match = LEADING_INTEGER.match(token)
-    number = 0 if match is None else max(min(int(match[1] + match[2]), INT64_MAX), INT64_MIN)
-    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+def _atoi(token: bytes) -> int:
+    """What C's atoi makes of a word: of `leading_integer` it keeps 32 bits."""
+    return (leading_integer(token) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _positions_after(keyword: bytes, argv: list[bytes]) -> range:

@@ -26,6 +26,7 @@ from .rdb.file import FileReader
 
 USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
 RDB_MAGIC: Final = b"REDIS"
+TIMESTAMP_DIGITS_MAX: Final = 19
 DATABASES_COUNT_MAX: Final = 2**31
 """How many the server was told to have cannot be seen from its files."""
 
@@ -52,7 +53,7 @@ class Request:
             case ["--fix", path] | [path, "--fix"]:
                 return cls(path, is_fix=True)
             case ["--truncate-to-timestamp", until, path] | [path, "--truncate-to-timestamp", until]:
-                if not until.isdecimal():
+                if not (until.isascii() and until.isdecimal() and len(until) <= TIMESTAMP_DIGITS_MAX):
                     raise Aborted("Invalid timestamp, aborting...")
                 return cls(path, until_s=int(until))
         raise Aborted(USAGE)

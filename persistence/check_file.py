@@ -16,7 +16,7 @@ from .records import Damage, Mismatch, RecordReader
 PIECE_SIZE: Final = 256 * 1024
 HEADER_SIZE_MAX: Final = 127
 NUMBER: Final = re.compile(rb"([+-]?\d+)?")
-TIMESTAMP: Final = re.compile(rb"#TS:(\d+)\r\n\Z")
+TIMESTAMP: Final = re.compile(rb"#TS:(\d{1,19})\r\n\Z")
 
 
 class BadTimestamp(Exception):

@@ -16,6 +16,8 @@ from typing import Final
 from .errors import LoadError
 
 LINE_SIZE_MAX: Final = 1024
+NUMBER_SIZE_MAX: Final = 19
+"""Digits of the largest number of 64 bits."""
 WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(\S+)')
 PLAIN_NAME: Final = re.compile(rb"[A-Za-z0-9._+=@%:,~-]+\Z")
 ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
@@ -112,7 +114,7 @@ def _decode_line(line: bytes) -> Part:
     values = {key.lower(): value for key, value in zip(words[::2], words[1::2], strict=True)}
     name, kind = values.get(b"file", b""), values.get(b"type", b"")
     sequence = _number(values.get(b"seq", b"0"))
-    if not name or not kind or not sequence:
+    if not name or b"\0" in name or not kind or not sequence:
         raise LoadError("Invalid AOF manifest file format")
     if b"/" in name:
         raise LoadError("File can't be a path, just a filename")
@@ -123,7 +125,7 @@ def _decode_line(line: bytes) -> Part:
 
 
 def _number(word: bytes) -> int:
-    if not word.isdigit():
+    if not (word.isdigit() and len(word) <= NUMBER_SIZE_MAX):
         raise LoadError("Invalid AOF manifest file format")
     return int(word)
 

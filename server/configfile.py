@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from ..commands.secrets import SECRET_DIRECTIVES
-from .directive_kinds import BadValue, quote
+from .directive_kinds import BadValue, Path, quote
 from .directives import BY_NAME, REFUSED, Directive
 from .environment import environment_lines
 
@@ -252,7 +252,7 @@ class Loader:
             if not asks_for_nothing(name, words[1:]):
                 self._foreign.append((name, ConfigLineError(place, shown, f"{REFUSED[name]}: {REMEDY}")))
         elif name == b"include" and len(words) == 2:
-            self._include(words[1], depth)
+            self._include(Path().parse_word(words[1]), depth)
         elif directive is None:
             raise BadValue(f"Bad directive or wrong number of arguments{_hint(name)}")
         else:

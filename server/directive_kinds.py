@@ -11,7 +11,8 @@ prints (`show`), and into lines of a configuration file (`lines`). It knows no d
     ├── MemoryOrPercent                                        int; negative means percent
     ├── Choice        one word, or several, of a fixed list    bytes
     ├── Text          any string                               bytes
-    ├── FileName      a string without a slash                 bytes
+    ├── Path          a string without a null character        bytes
+    ├── FileName      a path without a slash                   bytes
     ├── EventClasses  letters of notify-keyspace-events        bytes
     └── (several words) Words, Percentiles, OomScores, SavePoints, BufferLimits, all kept as bytes
 
@@ -26,14 +27,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-INT64_MAX = 2**63 - 1
-UINT64_MAX = 2**64 - 1
+from ..commands import numbers
+from ..commands.numbers import INT64_MAX, loose_integer
 
-_CANONICAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]*")
-_MEMORY = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
-_UNIT_SIZE = {
-    b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 1000**2, b"mb": 1 << 20, b"g": 1000**3, b"gb": 1 << 30,
-}  # fmt: skip
+INT32_MAX = 2**31 - 1
 
 NOT_A_MEMORY_VALUE = "argument must be a memory value"
 
@@ -43,14 +40,11 @@ class BadValue(ValueError):
 
 
 def parse_memory(word: bytes) -> int:
-    """`100mb` in bytes: kb, mb and gb are powers of 1024, k, m and g of 1000. Raises BadValue.
-
-    Nothing at all is 0, as in Redis.
-    """
-    match = _MEMORY.fullmatch(word)
-    if match is None:
+    """`100mb` in bytes, see `numbers`. Raises BadValue."""
+    size = numbers.parse_memory(word)
+    if size is None:
         raise BadValue(NOT_A_MEMORY_VALUE)
-    return min(int(match[1] or b"0") * _UNIT_SIZE[(match[2] or b"").lower()], UINT64_MAX)
+    return size
 
 
 def format_memory(size: int) -> bytes:
@@ -62,9 +56,9 @@ def format_memory(size: int) -> bytes:
 
 
 def parse_integer(word: bytes) -> int:
-    """A canonical signed 64-bit decimal: no plus, no leading zeros, no blanks. Raises BadValue."""
-    number = int(word) if len(word) <= 20 and _CANONICAL_INTEGER.fullmatch(word) else None
-    if number is None or not -(2**63) <= number <= INT64_MAX:
+    """A signed 64-bit decimal in its one form. Raises BadValue."""
+    number = numbers.parse_integer(word)
+    if number is None:
         raise BadValue("argument couldn't be parsed into an integer")
     return number
 
@@ -229,8 +223,17 @@ class Text(Kind):
         return [name + b" " + quote(value)]
 
 
+class Path(Text):
+    """The path of a file or folder."""
+
+    def parse_word(self, word: bytes) -> bytes:
+        if b"\0" in word:
+            raise BadValue("a path cannot contain a null character")
+        return word
+
+
 @dataclass(frozen=True)
-class FileName(Text):
+class FileName(Path):
     """The bare name of a file or folder inside the data directory."""
 
     message: str
@@ -238,7 +241,7 @@ class FileName(Text):
     def parse_word(self, word: bytes) -> bytes:
         if b"/" in word:
             raise BadValue(self.message)
-        return word
+        return super().parse_word(word)
 
 
 class EventClasses(Text):
@@ -281,14 +284,16 @@ class Words(Kind):
 
 
 def check_percentile(word: bytes) -> bytes:
-    """A percentile from 0 to 100 in its shortest form. Raises BadValue."""
-    try:
-        number = float(word)
-    except ValueError:
-        raise BadValue("Invalid latency-tracking-info-percentiles parameters") from None
+    """A percentile from 0 to 100, with at most six decimals. Raises BadValue."""
+    number = numbers.parse_float(word)
+    if number is None:
+        raise BadValue("Invalid latency-tracking-info-percentiles parameters")
     if not 0 <= number <= 100:
         raise BadValue("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
-    return repr(number).removesuffix(".0").encode()
+    return f"{number:.6f}".rstrip("0").rstrip(".").encode()
+
+
+OOM_SCORE_MAX = 2000
 
 
 class OomScores(Kind):
@@ -299,9 +304,10 @@ class OomScores(Kind):
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
         if len(words) != 3:
             raise BadValue("wrong number of arguments")
-        if any(not _CANONICAL_INTEGER.fullmatch(word) or abs(int(word)) > 2000 for word in words):
+        scores = [score for score in map(loose_integer, words) if score is not None and abs(score) <= OOM_SCORE_MAX]
+        if len(scores) != len(words):
             raise BadValue("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
-        return b" ".join(words)
+        return b" ".join(b"%d" % score for score in scores)
 
 
 class SavePoints(Kind):
@@ -314,10 +320,11 @@ class SavePoints(Kind):
             words = words[0].split()
         if not words:
             return b""
-        if len(words) % 2 or not all(word.isdigit() for word in words) or not all(int(word) for word in words[::2]):
+        points = [-1 if number is None else number for number in map(loose_integer, words)]
+        if len(points) % 2 or min(points) < 0 or 0 in points[::2]:
             raise BadValue("Invalid save parameters")
         earlier = [previous] if adding and previous else []
-        return b" ".join([*earlier, *(b"%d" % int(word) for word in words)])
+        return b" ".join([*earlier, *(b"%d" % number for number in points)])
 
     def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
         points = self.pairs(value)
@@ -356,7 +363,10 @@ class BufferLimits(Kind):
     @staticmethod
     def _limit(words: list[bytes]) -> Limit:
         try:
-            return parse_memory(words[0]), parse_memory(words[1]), _in_range(parse_integer(words[2]), 0, INT64_MAX)
+            seconds = loose_integer(words[2])
+            if seconds is None:
+                raise BadValue("argument couldn't be parsed into an integer")
+            return parse_memory(words[0]), parse_memory(words[1]), _in_range(seconds, 0, INT32_MAX)
         except BadValue:
             raise BadValue("Error in hard, soft or soft_seconds setting in buffer limit configuration.") from None
 

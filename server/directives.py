@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ..commands.numbers import UINT64_MAX
 from .directive_kinds import (
-    UINT64_MAX,
+    INT32_MAX,
     Bool,
     BufferLimits,
     Choice,
@@ -25,14 +26,12 @@ from .directive_kinds import (
     MemoryOrPercent,
     Octal,
     OomScores,
+    Path,
     SavePoints,
     Text,
     Words,
     check_percentile,
 )
-
-INT32_MAX = 2**31 - 1
-
 
 OFF = (False, b"", b"no", b"off", b"disabled")
 """What a part that is not there can be told; a number is not among them."""
@@ -79,6 +78,7 @@ IMMUTABLE, PROTECTED = Change.IMMUTABLE, Change.PROTECTED
 
 BOOL = Bool()
 TEXT = Text()
+PATH = Path()
 COUNT = Integer()
 COUNT_32 = Integer(0, INT32_MAX)
 POSITIVE_32 = Integer(1, INT32_MAX)
@@ -105,7 +105,7 @@ NETWORK = (
     _row("bind", Words(16, "Too many bind addresses specified."), b"* -::*", needs_listener=True),
     _row("port", PORT, 6379, needs_listener=True),
     _row("protected-mode", BOOL, True),
-    _row("unixsocket", TEXT, b"", change=IMMUTABLE),
+    _row("unixsocket", PATH, b"", change=IMMUTABLE),
     _row("unixsocketperm", Octal(), 0, change=IMMUTABLE),
     _row("tcp-backlog", COUNT_32, 511, change=IMMUTABLE),
     _row("tcp-keepalive", COUNT_32, 300),
@@ -115,12 +115,12 @@ NETWORK = (
 
 TLS = (
     _row("tls-port", PORT, 0, needs_listener=True),
-    _row("tls-cert-file", TEXT, b""),
-    _row("tls-key-file", TEXT, b""),
+    _row("tls-cert-file", PATH, b""),
+    _row("tls-key-file", PATH, b""),
     _row("tls-key-file-pass", TEXT, b""),
-    _row("tls-ca-cert-file", TEXT, b""),
-    _row("tls-ca-cert-dir", TEXT, b""),
-    _row("tls-dh-params-file", TEXT, b""),
+    _row("tls-ca-cert-file", PATH, b""),
+    _row("tls-ca-cert-dir", PATH, b""),
+    _row("tls-dh-params-file", PATH, b""),
     _row("tls-auth-clients", Choice((b"no", b"yes", b"optional")), b"yes"),
     _row("tls-auth-clients-user", Choice((b"CN", b"off")), b"off"),
     _row("tls-protocols", TEXT, b""),
@@ -133,12 +133,12 @@ TLS = (
 
 PROCESS = (
     _row("daemonize", BOOL, False, change=IMMUTABLE),
-    _row("pidfile", TEXT, b"", change=IMMUTABLE),
+    _row("pidfile", PATH, b"", change=IMMUTABLE),
     _row("supervised", Choice((b"upstart", b"systemd", b"auto", b"no")), b"no", change=IMMUTABLE, has_effect=False),
     _row("compat-config", BOOL, False, change=IMMUTABLE, is_hidden=True),
     _row("loglevel", Choice((b"debug", b"verbose", b"notice", b"warning", b"nothing")), b"notice"),
-    _row("logfile", TEXT, b"", change=IMMUTABLE),
-    _row("dir", TEXT, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
+    _row("logfile", PATH, b"", change=IMMUTABLE),
+    _row("dir", PATH, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
     _row("databases", POSITIVE_32, 16, change=IMMUTABLE),
     _row("hz", Integer(0, INT32_MAX, clamp=(1, 500)), 10),
     _row("shutdown-timeout", COUNT_32, 10, has_effect=False),
@@ -148,7 +148,7 @@ PROCESS = (
 
 SECURITY = (
     _row("requirepass", TEXT, b""),
-    _row("aclfile", TEXT, b"", change=IMMUTABLE),
+    _row("aclfile", PATH, b"", change=IMMUTABLE),
     _row("acl-pubsub-default", Choice((b"allchannels", b"resetchannels")), b"resetchannels"),
     _row("acllog-max-len", COUNT, 128),
     _row("enable-debug-command", YES_NO_LOCAL, b"no", change=IMMUTABLE),

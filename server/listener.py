@@ -87,9 +87,11 @@ def open_tcp_sockets(addresses: list[str], port: int, backlog: int, *, directive
 
 def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
     host = {"*": "0.0.0.0", "::*": "::"}.get(word, word)
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except ValueError:  # Python has not even asked: no name has such characters, or parts so long
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
+    family, kind, protocol, _, address = found[0]
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from ..commands.calls import broken
 from ..commands.claim import claim_run
 from ..commands.client import Client
 from ..commands.context import Context
 from ..commands.lookup import find_row
+from ..commands.permissions.users import open_user
 from ..commands.stream_add import add_run
 from ..commands.table import DECLARED
 from ..persistence.errors import LoadError, RdbError, UnknownRecord
@@ -27,6 +29,7 @@ class Replay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._client = Client(0, db=context.store.databases[0])
+        self._client.user = open_user(b"")
 
     def resume(self) -> None:
         """Take the context: records of the load run next. They never block."""
@@ -53,6 +56,9 @@ class Replay:
             reply = row.handler(self._context, argv)
         except ReplyError as error:
             reply = error
+        except Exception as error:
+            broken(self._context, row, argv)
+            raise LoadError(f"A record of the append only file cannot be run: internal error in {row.name}") from error
         if isinstance(reply, ReplyError):
             logger.critical(
                 "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "

@@ -44,6 +44,7 @@ StreamID = int
 """An entry ID packed as `ms << SEQ_BITS | seq`."""
 
 U64_MAX: Final = 2**64 - 1
+U64_DIGITS_MAX: Final = 20
 ID_MIN: Final = 0
 ID_MAX: Final = U64_MAX << SEQ_BITS | U64_MAX
 ID_TEXT_SIZE_MAX: Final = 127
@@ -103,7 +104,8 @@ def loose_number(text: bytes) -> int:
     match = _LOOSE_NUMBER.match(text)
     if match is None:
         raise invalid_id()
-    number = int(match[2])
+    digits = match[2].lstrip(b"0")
+    number = int(digits or b"0") if len(digits) <= U64_DIGITS_MAX else U64_MAX + 1
     if number > U64_MAX:
         raise invalid_id()
     if match[1] == b"-":

@@ -17,6 +17,13 @@ _NOBODY.passwords = {b"0" * 64: None}
 """Stands in for unknown names, so that they take as long to refuse as known ones."""
 
 
+def open_user(name: bytes) -> User:
+    """A user with all rights and without a password."""
+    user = User(name)
+    user.apply_all(EVERYTHING, all_channels=True)
+    return user
+
+
 class WrongPassword(ReplyError):
     """Unknown user, disabled user and wrong password look the same, so that names cannot be probed."""
 
@@ -32,13 +39,8 @@ class Users:
     def __init__(self) -> None:
         self.all_channels = False
         """Whether new users and selectors begin with all channels: `acl-pubsub-default allchannels`."""
-        self.default = self._open_default()
+        self.default = open_user(DEFAULT_NAME)
         self.by_name: dict[bytes, User] = {DEFAULT_NAME: self.default}
-
-    def _open_default(self) -> User:
-        user = User(DEFAULT_NAME)
-        user.apply_all(EVERYTHING, all_channels=True)
-        return user
 
     def in_order(self) -> list[User]:
         """By name, as Redis lists them."""
@@ -84,7 +86,7 @@ class Users:
         for name in set(self.by_name) - names - {DEFAULT_NAME}:
             del self.by_name[name]
         if DEFAULT_NAME not in names:
-            self.default.become(self._open_default())
+            self.default.become(open_user(DEFAULT_NAME))
         for user in users:
             self.put(user)
 
