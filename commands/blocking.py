@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..store.database import Database
+from .request_size import request_size
 
 if TYPE_CHECKING:
     from ..protocol.replies import Reply
+
+
+WAITING_KEY_SIZE: Final = 400
+"""Bytes of a key in the tables of those that wait, beside the key itself, as measured over a hundred thousand keys."""
 
 
 class Progress(Protocol):
@@ -30,7 +35,7 @@ class Blocked:
     answers Blocked again keeps the first deadline and takes the new `wake_in_ms`.
     """
 
-    __slots__ = ("argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
+    __slots__ = ("_memory_size", "argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
 
     def __init__(
         self,
@@ -59,3 +64,11 @@ class Blocked:
         way to the same. None where only a run can tell."""
         self.progress = progress
         """Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log."""
+        self._memory_size = 0
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes that the waiting request and its keys take. Counted when first asked for."""
+        if not self._memory_size:
+            self._memory_size = request_size(self.argv) + WAITING_KEY_SIZE * len(self.keys)
+        return self._memory_size

@@ -25,7 +25,9 @@ class Transaction:
     queue: list[list[bytes]] | None = None
     """Queued commands; None outside MULTI."""
     queue_size: int = 0
-    """Bytes of the queued arguments; they count towards the query buffer limit."""
+    """Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis."""
+    queue_memory_size: int = 0
+    """Bytes that the queue takes; limits count these."""
     has_write: bool = False
     """A queued command writes: EXEC then obeys the rules for writes."""
     has_denyoom: bool = False
@@ -126,7 +128,9 @@ class Client:
     def memory_size(self) -> int:
         """Bytes held for the connection: requests that wait, replies that the peer has not taken yet, subscriptions,
         watched keys, prefixes of keys, names."""
-        requests_size = self.query_buffer_size + self.transaction.queue_size
+        requests_size = self.query_buffer_size + self.transaction.queue_memory_size
+        if self.blocked is not None:
+            requests_size += self.blocked.memory_size
         names_size = len(self.name) + len(self.library_name) + len(self.library_version)
         prefixes_size = 0 if self.tracking is None else self.tracking.prefixes_size
         held_size = self.subscriptions_size + self.transaction.watched_size + prefixes_size

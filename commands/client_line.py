@@ -21,7 +21,8 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
     transaction = client.transaction
     queue = transaction.queue
     output_size = client.output_buffer_size
-    arguments_size = sum(map(len, running if client.blocked is None else client.blocked.argv))
+    running_size = sum(map(len, running))
+    arguments_size = running_size if client.blocked is None else sum(map(len, client.blocked.argv))
     return LINE % (
         client.id,
         client.address,
@@ -43,7 +44,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
         bool(output_size),
         output_size,
         output_size,
-        client.memory_size + arguments_size,
+        client.memory_size + running_size,
         b"rw" if output_size else b"r",
         client.last_command,
         client.user.name,

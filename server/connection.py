@@ -197,7 +197,7 @@ class Connection(Session):
         client, size_max = self.client, self.reader.query_buffer_size_max
         if self.is_stranger:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
-        return client.query_buffer_size + client.transaction.queue_size > size_max
+        return client.query_buffer_size + client.transaction.queue_memory_size > size_max
 
     def _end_over_query_limit(self) -> None:
         self.server.stats.query_buffer_limit_disconnections += 1
@@ -297,6 +297,8 @@ class Connection(Session):
             self.server.dispatcher.resumable[self] = None
         if requests:
             self.server.turns.run(self, requests)
+            if not self.client.is_plain:
+                self._check_limits()
         elif self.unread:
             self.server.turns.finish()
         if not self.has_more:

@@ -22,6 +22,7 @@ from ..commands.context import Context
 from ..commands.durations import SHORT_SHIFT
 from ..commands.lookup import find_row, named_row
 from ..commands.permissions.enforcement import log_out
+from ..commands.request_size import request_size
 from ..commands.stream_add import xadd, xadd_sent
 from ..commands.table import TABLE, Handler, Row
 from ..commands.transaction import ExecAborted, discard
@@ -313,6 +314,7 @@ class Dispatcher:
         assert transaction.queue is not None
         transaction.queue.append(argv)
         transaction.queue_size += sum(map(len, argv))
+        transaction.queue_memory_size += request_size(argv)
         transaction.has_write = transaction.has_write or row.is_write
         transaction.has_denyoom = transaction.has_denyoom or bool(row.flag_bits & DENYOOM)
 
