@@ -53,10 +53,10 @@ TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 ifneq ($(filter compiled plain,$(FORM)),)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
-SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
+SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
-SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*.pxi)
+SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi)
 endif
 
 .PHONY: serve test test-compiled test-plain test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate fuzz soak

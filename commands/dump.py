@@ -38,14 +38,18 @@ class BusyKey(ReplyError):
     complexity="O(N) in what the value holds.",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
-    differs="Deleted entries of a stream leave no trace in the payload; texts of more than 64 KiB and streams of more "
-    "than 256 KiB are not compressed. Otherwise it is that of Redis byte for byte.",
+    differs="Deleted entries of a stream leave no trace in the payload. Where Headrace was installed without a C "
+    "compiler, texts of more than 64 KiB and streams of more than 256 KiB are not compressed. Otherwise it is that of "
+    "Redis byte for byte.",
 )
 def dump(context: Context, argv: list[bytes]) -> Reply:
     """DUMP key. Returns the payload, null without key. Source: Redis 2.6, payloads of Redis 8.10."""
     value = context.db.read(argv[1], context.now_ms)
     context.db.use(argv[1], context.now_ms)
-    return None if value is None else payload.dump(value, now_ms=context.now_ms)
+    if value is None:
+        return None
+    pieces = payload.dump(value, now_ms=context.now_ms)
+    return (b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n")
 
 
 @dataclass(frozen=True, slots=True)

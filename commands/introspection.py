@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..protocol.encoder import ENCODERS
 from ..protocol.replies import Reply, SetReply, SimpleString
@@ -15,6 +15,8 @@ from .context import Context
 from .keys import access_names, access_of, find_keys, key_range
 from .lookup import named_row
 from .table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
+
+Element = TypeVar("Element")
 
 KEY_SPEC_NOTES: Final = {
     "EVAL": b"We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
@@ -35,8 +37,9 @@ KEY_SPEC_NOTES: Final = {
 
 NULLS: Final = {2: b"$-1\r\n", 3: b"_\r\n"}
 """A null on the wire, by protocol."""
+ROWS_AT_ONCE_MAX: Final = 1_000
+"""A reply about more commands is made while it is sent: a few bytes of a name can stand for ten kilobytes."""
 ROWS_PER_PIECE: Final = 16
-"""Commands described at once."""
 
 COMMAND_ARGUMENT: Final = Argument("command-name", "string", optional=True, multiple=True)
 
@@ -160,26 +163,30 @@ def _documented(row: Row, protocol: int) -> bytes:
 
 
 def _describe_all(rows: Iterable[Row | None], protocol: int) -> Reply:
-    """A reply of COMMAND INFO, made while it is sent: one name of a few bytes can stand for ten kilobytes."""
+    """A reply of COMMAND INFO."""
     elements = list(rows)
 
-    def pieces() -> Iterator[bytes]:
-        yield b"*%d\r\n" % len(elements)
-        for start in range(0, len(elements), ROWS_PER_PIECE):
-            piece = elements[start : start + ROWS_PER_PIECE]
-            yield b"".join([NULLS[protocol] if row is None else _described(row, protocol) for row in piece])
+    def described(row: Row | None) -> bytes:
+        return NULLS[protocol] if row is None else _described(row, protocol)
 
-    return (pieces(),)
+    return _pieces(b"*%d\r\n" % len(elements), elements, described)
 
 
 def _document_all(rows: Iterable[Row | None], protocol: int) -> Reply:
-    """A reply of COMMAND DOCS, made while it is sent. A name that comes twice is documented twice, as in Redis."""
+    """A reply of COMMAND DOCS. A name that comes twice is documented twice, as in Redis."""
     elements = [row for row in rows if row is not None]
+    head = b"%%%d\r\n" % len(elements) if protocol == 3 else b"*%d\r\n" % (2 * len(elements))
+    return _pieces(head, elements, lambda row: _documented(row, protocol))
+
+
+def _pieces(head: bytes, elements: list[Element], encoded: Callable[[Element], bytes]) -> Reply:
+    if len(elements) <= ROWS_AT_ONCE_MAX:
+        return (head, *map(encoded, elements))
 
     def pieces() -> Iterator[bytes]:
-        yield b"%%%d\r\n" % len(elements) if protocol == 3 else b"*%d\r\n" % (2 * len(elements))
+        yield head
         for start in range(0, len(elements), ROWS_PER_PIECE):
-            yield b"".join([_documented(row, protocol) for row in elements[start : start + ROWS_PER_PIECE]])
+            yield b"".join(map(encoded, elements[start : start + ROWS_PER_PIECE]))
 
     return (pieces(),)
 

@@ -143,8 +143,8 @@ def codecs() -> list[Any]:
     from Cython.Build import cythonize
 
     sources = [
-        Extension(f"headrace.{path.parent.name}.{path.stem}", [f"{path.parent.name}/{path.name}"])
-        for path in sorted(ROOT.glob("*/*.pyx"))
+        Extension(".".join(("headrace", *path.with_suffix("").parts)), [str(path)])
+        for path in sorted(each.relative_to(ROOT) for depth in ("*", "*/*") for each in ROOT.glob(f"{depth}/*.pyx"))
     ]
     made: list[Any] = cythonize(sources, build_dir="build/cython")  # type: ignore[no-untyped-call]
     return made

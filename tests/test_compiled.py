@@ -24,7 +24,11 @@ from support.packaging import ROOT, Environment, copy_context
 
 BUILD_TIMEOUT_S = 300
 HOT_MODULES = [f"{folder}.{name}" for folder, names in headrace_build.HOT_MODULES.items() for name in names]
-CODECS = {f"headrace/{path.parent.name}/{path.stem}" for path in ROOT.glob("*/*.pyx")}
+CODECS = {
+    f"headrace/{path.relative_to(ROOT).with_suffix('').as_posix()}"
+    for depth in ("*", "*/*")
+    for path in ROOT.glob(f"{depth}/*.pyx")
+}
 needs_compiler = pytest.mark.skipif(
     not os.environ.get("HEADRACE_REQUIRE_COMPILED") and headrace_build.why_pure() is not None,
     reason="nothing to compile with",

@@ -16,9 +16,9 @@ from ...store.database import Value
 from ...store.image import KeyImage
 from ...store.nodes import StreamLimits
 from ..errors import RdbError
-from .crc64 import crc64
 from .foreign import skip_module_fields, skip_value
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
+from .primitives import crc64
 from .source import Source
 from .stream import STREAM_TYPES
 from .values import STRING, VERSION, encode_value, read_value, type_error, type_of

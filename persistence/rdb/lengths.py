@@ -7,10 +7,11 @@ in the shortest of these forms: values, names and whole listpacks alike.
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Final
 
 from ..errors import RdbError
-from . import lzf
+from . import primitives
 from .source import Source
 
 INT8: Final = 0xC0
@@ -26,8 +27,8 @@ INTEGER_TEXT_SIZE_MAX: Final = 11
 """Characters of the longest integer of 32 bits."""
 COMPRESSED_SIZE_MIN: Final = 21
 """Shorter strings are not compressed."""
-COMPRESSED_SIZE_MAX: Final = 64 * 1024
-"""Longer ones are not either: it takes half a second for each MiB."""
+COMPRESSED_SIZE_MAX: Final = maxsize if primitives.IS_COMPILED else 64 * 1024
+"""Longer ones are not either where nothing is compiled: it takes half a second for each MiB there."""
 COMPRESSION_GAIN_MIN: Final = 4
 """Bytes that compression must save."""
 
@@ -47,16 +48,21 @@ def encode_length(number: int) -> bytes:
 
 def encode_string(text: bytes, *, compress: bool) -> bytes:
     """A string in its shortest form; `compress` is `rdbcompression`."""
+    return b"".join(string_parts(text, compress=compress))
+
+
+def string_parts(text: bytes, *, compress: bool) -> tuple[bytes, bytes]:
+    """What `encode_string` returns, in two parts: a long text that is not compressed is not copied."""
     size = len(text)
     if size <= INTEGER_TEXT_SIZE_MAX:
         encoded = _encode_integer(text)
         if encoded is not None:
-            return encoded
+            return encoded, b""
     elif compress and COMPRESSED_SIZE_MIN <= size <= COMPRESSED_SIZE_MAX:
-        compressed = lzf.compress(text, size - COMPRESSION_GAIN_MIN)
+        compressed = primitives.compress(text, size - COMPRESSION_GAIN_MIN)
         if compressed is not None:
-            return b"\xc3" + encode_length(len(compressed)) + encode_length(size) + compressed
-    return encode_length(size) + text
+            return b"\xc3" + encode_length(len(compressed)) + encode_length(size), compressed
+    return encode_length(size), text
 
 
 def _encode_integer(text: bytes) -> bytes | None:
@@ -105,7 +111,7 @@ def read_string(source: Source) -> bytes:
     if first != LZF:
         raise RdbError(f"Unknown RDB string encoding type {first & 0x3F}")
     compressed_size, size = read_length(source), read_length(source)
-    return lzf.decompress(source.take(compressed_size), size)
+    return primitives.decompress(source.take(compressed_size), size)
 
 
 def skip_string(source: Source) -> None:

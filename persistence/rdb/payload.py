@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Final
 
 from ...store.database import Value
 from ...store.image import StreamImage, stream_image
 from ...store.nodes import StreamLimits
-from .crc64 import crc64
+from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .values import VERSION, encode_value, read_value, type_of
 
@@ -15,12 +16,12 @@ VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
 
-COMPRESSED_STREAM_SIZE_MAX: Final = 256 * 1024
-"""Bytes of nodes: compressing more would take more than a tenth of a second."""
+COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
+"""Bytes of nodes: where nothing is compiled, compressing more would take more than a tenth of a second."""
 
 
-def dump(value: Value, *, now_ms: int, compress: bool = True) -> bytes:
-    """The payload of a value, as Redis would make it."""
+def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
+    """The payload of a value, as Redis would make it, in pieces."""
     ledger = None
     if isinstance(value, bytes):
         content: bytes | StreamImage = value
@@ -28,9 +29,14 @@ def dump(value: Value, *, now_ms: int, compress: bool = True) -> bytes:
         value.settle_nodes()
         content, ledger = stream_image(value), value.nodes
         compress = compress and sum(node.size for node in ledger.nodes) <= COMPRESSED_STREAM_SIZE_MAX
-    pieces = encode_value(content, now_ms=now_ms, compress=compress, ledger=ledger)
-    body = bytes((type_of(content),)) + b"".join(pieces) + VERSION.to_bytes(VERSION_SIZE, "little")
-    return body + crc64(body).to_bytes(CHECKSUM_SIZE, "little")
+    pieces = [bytes((type_of(content),))]
+    pieces += encode_value(content, now_ms=now_ms, compress=compress, ledger=ledger)
+    pieces.append(VERSION.to_bytes(VERSION_SIZE, "little"))
+    crc = 0
+    for piece in pieces:
+        crc = crc64(piece, crc)
+    pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
+    return pieces
 
 
 def is_intact(payload: bytes) -> bool:
@@ -40,7 +46,7 @@ def is_intact(payload: bytes) -> bool:
     if int.from_bytes(payload[-FOOTER_SIZE:-CHECKSUM_SIZE], "little") > VERSION:
         return False
     checksum = int.from_bytes(payload[-CHECKSUM_SIZE:], "little")
-    return not checksum or checksum == crc64(payload[:-CHECKSUM_SIZE])
+    return not checksum or checksum == crc64(memoryview(payload)[:-CHECKSUM_SIZE])
 
 
 def restore(payload: bytes, limits: StreamLimits, *, now_ms: int) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ..errors import RdbError
-from .crc64 import crc64
+from .primitives import crc64
 
 
 def short_read() -> RdbError:

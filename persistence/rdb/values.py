@@ -10,7 +10,7 @@ from ...store.image import StreamImage
 from ...store.nodes import NodeLedger, StreamLimits
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
-from .lengths import encode_string, read_string
+from .lengths import read_string, string_parts
 from .source import Source
 from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 
@@ -29,7 +29,7 @@ def encode_value(
 ) -> Iterator[bytes]:
     """A value without its type, in pieces; see `encode_stream`."""
     if isinstance(value, bytes):
-        yield encode_string(value, compress=compress)
+        yield from string_parts(value, compress=compress)
     else:
         yield from encode_stream(value, now_ms=now_ms, compress=compress, ledger=ledger)
 

@@ -197,7 +197,7 @@ def _use(value: Value) -> None:
     if not isinstance(value, Stream):
         return
     value.check()
-    again = payload.restore(payload.dump(value, now_ms=START_MS), value.limits, now_ms=START_MS)
+    again = payload.restore(b"".join(payload.dump(value, now_ms=START_MS)), value.limits, now_ms=START_MS)
     assert isinstance(again, Stream)
     again.check()
     if stream_digest(again) != stream_digest(value):

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb import listpack, lzf
-from headrace.persistence.rdb.crc64 import BLOCK_SIZE, FOLD_BITS, crc64
+from headrace.persistence.rdb import listpack, plain_crc64, plain_lzf
 from headrace.persistence.rdb.lengths import encode_length, encode_string, read_length, read_string, skip_string
+from headrace.persistence.rdb.plain_crc64 import BLOCK_SIZE, FOLD_BITS
 from headrace.persistence.rdb.source import Source
 
+try:
+    from headrace.persistence.rdb import crc64, lzf
+except ImportError:
+    crc64 = lzf = None  # type: ignore[assignment]
+
+CRC_FORMS = [plain_crc64, *([crc64] if crc64 is not None else [])]
+LZF_FORMS = [plain_lzf, *([lzf] if lzf is not None else [])]
 U64_MAX = 2**64 - 1
 
 # -- CRC-64 ------------------------------------------------------------------------------------------
@@ -28,40 +36,46 @@ def bit_by_bit(data: bytes, crc: int = 0) -> int:
     return crc
 
 
-def test_crc64_has_the_check_value() -> None:
-    assert crc64(b"123456789") == 0xE9C6D914C4B8D9CA
+@pytest.mark.parametrize("form", CRC_FORMS)
+def test_crc64_has_the_check_value(form: ModuleType) -> None:
+    assert form.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
 
 
+@pytest.mark.parametrize("form", CRC_FORMS)
 @pytest.mark.parametrize("around", [0, 1, FOLD_BITS // 8, 2 * FOLD_BITS // 8, 8 * FOLD_BITS // 8, 5000])
-def test_crc64_of_folded_blocks_is_that_of_single_bits(around: int) -> None:
+def test_crc64_of_folded_blocks_is_that_of_single_bits(form: ModuleType, around: int) -> None:
     data = bytes(index * 31 % 251 for index in range(around + 3))
     for size in range(max(around - 3, 0), around + 4):
-        assert crc64(data[:size], 77) == bit_by_bit(data[:size], 77), size
+        assert form.crc64(data[:size], 77) == bit_by_bit(data[:size], 77), size
 
 
-def test_crc64_goes_on_from_what_came_before() -> None:
+@pytest.mark.parametrize("form", CRC_FORMS)
+def test_crc64_goes_on_from_what_came_before(form: ModuleType) -> None:
     data = bytes(range(256)) * (BLOCK_SIZE // 256 + 2)
-    assert crc64(data) == crc64(data[7777:], crc64(data[:7777]))
+    assert form.crc64(data) == form.crc64(data[7777:], form.crc64(data[:7777]))
 
 
 # -- LZF ---------------------------------------------------------------------------------------------
 
 
-def test_lzf_makes_the_bytes_of_redis() -> None:
-    assert lzf.compress(b"a" * 40, 36) == bytes.fromhex("01 61 61 e0 1b 00 01 61 61")
+@pytest.mark.parametrize("form", LZF_FORMS)
+def test_lzf_makes_the_bytes_of_redis(form: ModuleType) -> None:
+    assert form.compress(b"a" * 40, 36) == bytes.fromhex("01 61 61 e0 1b 00 01 61 61")
 
 
-@given(some.lists(some.sampled_from([b"temp", b"=", b"20", b"\0", b"a" * 40, bytes(range(60))]), max_size=600))
-def test_lzf_gives_back_what_it_took(parts: list[bytes]) -> None:
+@pytest.mark.parametrize("form", LZF_FORMS)
+@given(parts=some.lists(some.sampled_from([b"temp", b"=", b"20", b"\0", b"a" * 40, bytes(range(60))]), max_size=600))
+def test_lzf_gives_back_what_it_took(form: ModuleType, parts: list[bytes]) -> None:
     data = b"".join(parts)
-    compressed = lzf.compress(data, len(data))
+    compressed = form.compress(data, len(data))
     if compressed is not None:
         assert len(compressed) <= len(data)
-        assert lzf.decompress(compressed, len(data)) == data
+        assert form.decompress(compressed, len(data)) == data
 
 
-def test_lzf_refuses_what_it_cannot_shorten() -> None:
-    assert lzf.compress(bytes(range(256)), 252) is None
+@pytest.mark.parametrize("form", LZF_FORMS)
+def test_lzf_refuses_what_it_cannot_shorten(form: ModuleType) -> None:
+    assert form.compress(bytes(range(256)), 252) is None
 
 
 @pytest.mark.parametrize(
@@ -73,21 +87,47 @@ def test_lzf_refuses_what_it_cannot_shorten() -> None:
         (b"\x00a\x20\x05", 4),  # a reference to before the beginning
         (b"\x00a\x20", 4),  # half a reference
         (b"\x00a\xe0\x01", 4),
+        (b"\x00a\x20", 1),  # half a reference behind all that was announced
         (b"", 1),
         (b"\x00a", 2**60),  # refused before anything is reserved
     ],
 )
-def test_damaged_lzf_is_refused(data: bytes, size: int) -> None:
+@pytest.mark.parametrize("form", LZF_FORMS)
+def test_damaged_lzf_is_refused(form: ModuleType, data: bytes, size: int) -> None:
     with pytest.raises(RdbError):
-        lzf.decompress(data, size)
+        form.decompress(data, size)
 
 
-@given(some.binary(max_size=60), some.integers(0, 300))
-def test_any_lzf_is_refused_or_as_long_as_it_says(data: bytes, size: int) -> None:
+@pytest.mark.parametrize("form", LZF_FORMS)
+@given(data=some.binary(max_size=60), size=some.integers(0, 300))
+def test_any_lzf_is_refused_or_as_long_as_it_says(form: ModuleType, data: bytes, size: int) -> None:
     try:
-        assert len(lzf.decompress(data, size)) == size
+        assert len(form.decompress(data, size)) == size
     except RdbError:
         return
+
+
+@pytest.mark.skipif(lzf is None, reason="nothing is compiled")
+@given(
+    some.lists(some.sampled_from([b"temp", b"=", b"20", b"\0", b"a" * 400, bytes(range(60))]), max_size=600),
+    some.integers(-8, 8),
+    some.integers(0),
+)
+def test_both_forms_of_lzf_make_the_same_bytes_and_refuse_the_same(parts: list[bytes], spare: int, place: int) -> None:
+    data = b"".join(parts)
+    compressed = plain_lzf.compress(data, len(data) + spare)
+    assert lzf.compress(data, len(data) + spare) == compressed
+    if compressed:
+        damaged = bytearray(compressed)
+        damaged[place % len(damaged)] ^= 1 << place % 8
+        assert outcome(lzf, bytes(damaged), len(data)) == outcome(plain_lzf, bytes(damaged), len(data))
+
+
+def outcome(form: ModuleType, compressed: bytes, size: int) -> object:
+    try:
+        return form.decompress(compressed, size)
+    except RdbError as error:
+        return str(error)
 
 
 # -- lengths and strings -----------------------------------------------------------------------------
@@ -155,9 +195,9 @@ def test_damaged_lengths_and_strings_are_refused(read: Callable[[Source], object
 
 def test_a_source_counts_and_checks_what_was_taken() -> None:
     source = Source([b"abc", b"", b"defgh", b"ij"], is_checksummed=True)
-    assert (source.take(2), source.crc) == (b"ab", crc64(b"ab"))
+    assert (source.take(2), source.crc) == (b"ab", plain_crc64.crc64(b"ab"))
     source.skip(3)
-    assert (source.byte(), source.offset, source.crc) == (ord("f"), 6, crc64(b"abcdef"))
+    assert (source.byte(), source.offset, source.crc) == (ord("f"), 6, plain_crc64.crc64(b"abcdef"))
     assert list(source.rest()) == [b"gh", b"ij"]
     with pytest.raises(RdbError, match="Short read or OOM loading DB"):
         Source([b"ab"]).take(3)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb.crc64 import crc64
 from headrace.persistence.rdb.file import FileKey, FileReader, redis_aux, write_file
 from headrace.persistence.rdb.lengths import encode_string
+from headrace.persistence.rdb.primitives import crc64
 from headrace.server.replay import loading
 from headrace.store.database import Store
 from headrace.store.image import KeyImage, StoreImage

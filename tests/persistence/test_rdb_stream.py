@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb import payload
-from headrace.persistence.rdb.crc64 import crc64
+from headrace.persistence.rdb.primitives import crc64
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.stream import WITH_RELEASED, encode_stream, read_stream
 from headrace.store.ids import ID_MAX, make_id, parse_id
@@ -112,7 +112,7 @@ def test_streams_are_written_as_redis_writes_them(lines: list[str], shown: str) 
 def test_the_payload_of_redis_for_one_entry_is_ours() -> None:
     shown = bytes.fromhex("1b" + ONE_ENTRY + "01 0101 0101 0000 01 00" + NO_PRODUCERS + "0f00 3eacbb82d09c835e")
     stream = stream_of("XADD s 1-1 f v")
-    assert payload.dump(stream, now_ms=NOW_MS) == shown
+    assert b"".join(payload.dump(stream, now_ms=NOW_MS)) == shown
     assert payload.is_intact(shown)
     restored = payload.restore(shown, StreamLimits(), now_ms=NOW_MS)
     assert isinstance(restored, Stream)

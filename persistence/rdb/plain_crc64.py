@@ -1,4 +1,4 @@
-"""CRC-64 "Jones", the checksum of RDB files and DUMP payloads, without a compiled extension.
+"""CRC-64 "Jones", the checksum of RDB files and DUMP payloads: `crc64` where that was not compiled. Both do the same.
 
 A CRC is the remainder of the data, read as a polynomial over two elements, divided by another one, P. Python's long
 integers add such polynomials (`^`) and multiply them by powers of x (`<<`) at memory speed, so most of the division is
@@ -51,7 +51,7 @@ _EXPONENTS: Final = [8 * exponent for exponent in _remainder_exponents(214)]
 _LARGEST: Final = _EXPONENTS[-1]
 
 
-def crc64(data: bytes, crc: int = 0) -> int:
+def crc64(data: bytes | memoryview[int], crc: int = 0) -> int:
     """The CRC of `data`, going on from that of the bytes before it."""
     if len(data) <= BLOCK_SIZE:
         return _block_crc(data, crc)
@@ -61,7 +61,7 @@ def crc64(data: bytes, crc: int = 0) -> int:
     return crc
 
 
-def _block_crc(data: bytes | memoryview, crc: int) -> int:
+def _block_crc(data: bytes | memoryview[int], crc: int) -> int:
     bits = 8 * len(data)
     if bits > FOLD_BITS:
         data = _folded(int.from_bytes(data, "little") ^ crc, bits)

@@ -1,4 +1,6 @@
-"""LZF, the compression of RDB strings: runs of literal bytes, and references to what came at most 8 KiB before.
+"""LZF, the compression of RDB strings: `lzf` where that was not compiled. Both do the same.
+
+It consists of runs of literal bytes, and of references to what came at most 8 KiB before.
 
 A control byte below 32 announces one more literal bytes than it says. Any other one is a reference: its upper three
 bits are the length less two (7: the next byte is to be added), its lower five bits and the byte that follows the
@@ -39,7 +41,7 @@ def decompress(data: bytes, size: int) -> bytes:
             length += data[position]
             position += 1
         if position >= end:
-            break
+            raise wrong_size()
         distance = ((control & 31) << 8 | data[position]) + 1
         position += 1
         start = len(out) - distance
@@ -48,8 +50,13 @@ def decompress(data: bytes, size: int) -> bytes:
         piece = out[start : start + length]
         out += piece if distance >= length else (piece * (length // distance + 1))[:length]
     if position != end or len(out) != size:
-        raise RdbError("Invalid LZF compressed string: not as long as it says")
+        raise wrong_size()
     return bytes(out)
+
+
+def wrong_size() -> RdbError:
+    """The data stands for more or less than announced, or ends inside of a reference."""
+    return RdbError("Invalid LZF compressed string: not as long as it says")
 
 
 def compress(data: bytes, size_max: int) -> bytes | None:

@@ -1,0 +1,172 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""LZF, the compression of RDB strings, for machines with a C compiler: `plain_lzf` in C.
+
+Both modules do the same, and the same tests hold for both; `primitives` takes this one where it was built.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcpy
+
+from ..errors import RdbError
+
+ctypedef const unsigned char *Place
+ctypedef unsigned long long u64
+
+cdef enum:
+    LITERALS_MAX = 32
+    DISTANCE_MAX = 8192
+    REFERENCE_SIZE_MAX = 264
+    EXPANSION_MAX = 88
+    SLOTS_COUNT = 1 << 16
+
+# Where three bytes with the same hash began last, counted from `first_place`: what is not above it was of another text.
+cdef u64 seen[SLOTS_COUNT]
+cdef u64 first_place = 0
+
+
+def decompress(bytes data not None, u64 size):
+    """The `size` bytes that `data` stands for. Raises RdbError if it stands for anything else."""
+    cdef Place at = <Place> PyBytes_AS_STRING(data)
+    cdef Place end = at + PyBytes_GET_SIZE(data)
+    cdef bytes made
+    cdef unsigned char *first
+    cdef unsigned char *out
+    cdef unsigned char *out_end
+    cdef Py_ssize_t length, distance
+    if size > <u64> PyBytes_GET_SIZE(data) * EXPANSION_MAX:
+        raise RdbError("Invalid LZF compressed string: it cannot be as long as it says")
+    made = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> size)
+    first = out = <unsigned char *> PyBytes_AS_STRING(made)
+    out_end = out + size
+    while at < end:
+        if at[0] < LITERALS_MAX:
+            length = at[0] + 1
+            at += 1
+            if length > end - at or length > out_end - out:
+                raise wrong_size()
+            memcpy(out, at, length)
+            at += length
+            out += length
+            continue
+        length = (at[0] >> 5) + 2
+        distance = (at[0] & 31) << 8
+        at += 1
+        if length == 9 and at < end:
+            length += at[0]
+            at += 1
+        if at >= end:
+            raise wrong_size()
+        distance = (distance | at[0]) + 1
+        at += 1
+        if distance > out - first:
+            raise RdbError("Invalid LZF compressed string: a reference to before its beginning")
+        if length > out_end - out:
+            raise wrong_size()
+        if distance >= length:
+            memcpy(out, out - distance, length)
+            out += length
+        else:
+            while length:
+                out[0] = (out - distance)[0]
+                out += 1
+                length -= 1
+    if out != out_end:
+        raise wrong_size()
+    return made
+
+
+cdef object wrong_size():
+    return RdbError("Invalid LZF compressed string: not as long as it says")
+
+
+def compress(bytes data not None, Py_ssize_t size_max):
+    """`data` in at most `size_max` bytes; None if that cannot be, or would be a close call (which Redis avoids)."""
+    global first_place
+    cdef Place first = <Place> PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t position = 0, literals_start = 0, last_start = size - 2
+    cdef Py_ssize_t origin, length, distance, literals_size
+    cdef u64 *slot
+    cdef bytes made
+    cdef unsigned char *out
+    cdef unsigned char *out_first
+    if size_max <= 0:
+        return None
+    # The last literals are only found to be too many behind the check, by three bytes and a control byte.
+    made = PyBytes_FromStringAndSize(NULL, size_max + 8)
+    out = out_first = <unsigned char *> PyBytes_AS_STRING(made)
+    while position < last_start:
+        slot = &seen[slot_of(first + position)]
+        origin = <Py_ssize_t> (slot[0] - first_place) if slot[0] > first_place else 0
+        slot[0] = first_place + <u64> position
+        # The place 0 is never referred to: it is what an empty slot holds.
+        if (
+            not origin
+            or position - origin > DISTANCE_MAX
+            or first[origin] != first[position]
+            or first[origin + 1] != first[position + 1]
+            or first[origin + 2] != first[position + 2]
+        ):
+            position += 1
+            continue
+        literals_size = position - literals_start
+        if reach(out - out_first, literals_size) + 4 >= size_max:
+            first_place += <u64> size
+            return None
+        out = append_literals(out, first + literals_start, literals_size)
+        length = match_length(first, size, origin, position)
+        distance = position - origin - 1
+        if length < 9:
+            out[0] = <unsigned char> ((length - 2) << 5 | distance >> 8)
+            out += 1
+        else:
+            out[0] = <unsigned char> (7 << 5 | distance >> 8)
+            out[1] = <unsigned char> (length - 9)
+            out += 2
+        out[0] = <unsigned char> (distance & 0xFF)
+        out += 1
+        position += length
+        literals_start = position
+        if position < last_start:
+            # Of the bytes referred to only the last two are remembered as places.
+            seen[slot_of(first + position - 2)] = first_place + <u64> (position - 2)
+            seen[slot_of(first + position - 1)] = first_place + <u64> (position - 1)
+    first_place += <u64> size
+    literals_size = position - literals_start
+    if reach(out - out_first, literals_size) + (literals_size % LITERALS_MAX == 0) + 3 > size_max:
+        return None
+    out = append_literals(out, first + literals_start, size - literals_start)
+    return made[:out - out_first]
+
+
+cdef inline Py_ssize_t slot_of(Place at) noexcept:
+    """The hash of three bytes."""
+    return ((at[0] << 8) - 1279 * at[1] - 5 * at[2]) & 0xFFFF
+
+
+cdef inline Py_ssize_t reach(Py_ssize_t out_size, Py_ssize_t literals_size) noexcept:
+    """Bytes there will be with these literals, a control byte for each run of them included."""
+    return out_size + literals_size + (literals_size + LITERALS_MAX - 1) // LITERALS_MAX
+
+
+cdef unsigned char *append_literals(unsigned char *out, Place at, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t run
+    while size:
+        run = min(size, <Py_ssize_t> LITERALS_MAX)
+        out[0] = <unsigned char> (run - 1)
+        memcpy(out + 1, at, run)
+        out += run + 1
+        at += run
+        size -= run
+    return out
+
+
+cdef inline Py_ssize_t match_length(Place first, Py_ssize_t size, Py_ssize_t origin, Py_ssize_t position) noexcept:
+    """How many bytes from `position` on are those from `origin` on, three at least: see `plain_lzf`."""
+    cdef Py_ssize_t length_max = min(size - position - 2, <Py_ssize_t> REFERENCE_SIZE_MAX)
+    cdef Py_ssize_t length = 3
+    if length_max > 16:
+        length_max = max(length_max, 19)
+    while length < length_max and first[origin + length] == first[position + length]:
+        length += 1
+    return length
