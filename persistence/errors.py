@@ -20,6 +20,7 @@ REMEDIES: Final = {
     errno.ENOTDIR: "a file stands where a folder is needed: move it away",
     errno.EISDIR: "a folder stands where a file is needed: move it away",
     errno.ENOSPC: "make room on that disk",
+    errno.ELOOP: "a symbolic link is in the place of a file that the server writes: remove it",
     errno.EDQUOT: "make room on that disk",
 }
 """What to do about an OSError, by errno."""

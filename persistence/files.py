@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from errno import EACCES, ENOTDIR
+from stat import S_ISREG
 from typing import Final, Protocol
 
 FILE_MODE: Final = 0o644
@@ -86,9 +87,10 @@ class Files(Protocol):
 class DiskFile:
     """A `LogFile` on a real disk. Unbuffered: what `append` took has been handed to the operating system."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, follows_links: bool = True) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW, FILE_MODE)
 
     def append(self, data: bytes | memoryview) -> int:
         """One write(2)."""
@@ -148,7 +150,7 @@ class DiskFiles:
     def open_log(self, path: str) -> LogFile:
         """See `Files`."""
         is_new = not os.path.exists(path)
-        file = DiskFile(path)
+        file = DiskFile(path, follows_links=False)
         if is_new:
             try:
                 file.fsync()
@@ -188,12 +190,16 @@ class DiskFiles:
             return []
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
-        """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced."""
+        """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced.
+
+        What has the temporary name is removed and not written to: it may be a link to another file.
+        """
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f"temp-{name}")
         size = synced_size = 0
         try:
-            with open(temporary, "wb", buffering=0) as file:
+            self.remove(temporary)
+            with open(temporary, "xb", buffering=0) as file:  # O_EXCL: follows no link
                 for block in blocks:
                     _write_all(file.fileno(), block)
                     size += len(block)
@@ -216,19 +222,19 @@ class DiskFiles:
         self._sync_folder(os.path.dirname(new_path) or ".")
 
     def remove(self, path: str) -> None:
-        """unlink(2). The space of a large file is given back by a thread, for that takes long."""
+        """unlink(2), of a link the link. The space of a large file is given back by a thread, for that takes long."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            found = os.lstat(path)
         except FileNotFoundError:
             return
-        is_large = os.fstat(descriptor).st_size >= LARGE_FILE_SIZE
+        if not S_ISREG(found.st_mode) or found.st_size < LARGE_FILE_SIZE:
+            os.unlink(path)
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             os.unlink(path)
         finally:
-            if is_large:
-                threading.Thread(target=os.close, args=(descriptor,), name="remove").start()
-            else:
-                os.close(descriptor)
+            threading.Thread(target=os.close, args=(descriptor,), name="remove").start()
 
     @staticmethod
     def _sync_folder(path: str) -> None:

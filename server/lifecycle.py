@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from ..persistence.errors import LogError, explain
+from ..persistence.files import FILE_MODE
 from .config import ChangeRefused, Config
 from .connection import format_address
 from .directives import BY_NAME
@@ -236,12 +237,14 @@ def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
 
 
 def write_pid_file(server: Server) -> Path | None:
-    """Write `pidfile` if one is named; failing to is not a reason not to serve."""
+    """Write `pidfile` if one is named, but not through a link; failing to is not a reason not to serve."""
     if not server.config.pidfile:
         return None
     path = Path(os.fsdecode(server.config.pidfile))
     try:
-        path.write_text(f"{os.getpid()}\n")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{os.getpid()}\n")
     except OSError as error:
         logger.warning("Failed to write the pid file (pidfile): %s", explain(error))
         return None

@@ -91,6 +91,36 @@ def test_failed_replacement_names_the_file_and_leaves_the_old_one(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Whoever may write to the folder has put links in the places of files to come."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    for name in ("temp-dump.rdb", "temp-manifest", "temp-appendonly.aof.incr", "log"):
+        (tmp_path / name).symlink_to(victim)
+    (tmp_path / "temp-nothing").symlink_to(tmp_path / "made")
+    files = DiskFiles()
+    for name in ("dump.rdb", "manifest", "nothing"):
+        assert files.replace(str(tmp_path / name), [b"new"]) == 3
+        assert (tmp_path / name).read_bytes() == b"new"
+        assert not (tmp_path / f"temp-{name}").is_symlink()
+    for name in ("temp-appendonly.aof.incr", "log"):
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            files.open_log(str(tmp_path / name))
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    for number, target in enumerate((victim, tmp_path / "nothing")):
+        link = tmp_path / f"link{number}"
+        link.symlink_to(target)
+        DiskFiles().remove(str(link))
+        assert not link.is_symlink()
+    assert victim.read_bytes() == b"precious"
+
+
 def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
     settings = LogSettings(str(tmp_path / "appendonlydir"), "appendonly.aof")
     for number in range(3):

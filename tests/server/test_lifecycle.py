@@ -353,6 +353,17 @@ def test_too_many_clients_are_one_warning_at_the_start_and_an_error_later(
     assert config.maxclients == 100
 
 
+def test_pid_file_is_not_written_through_a_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "pid").symlink_to(victim)
+    config = Config()
+    config.pidfile = os.fsencode(tmp_path / "pid")
+    assert lifecycle.write_pid_file(Server(config)) is None
+    assert victim.read_text() == "precious"
+    assert "Failed to write the pid file" in caplog.text
+
+
 def test_metrics_have_open_files_of_their_own(file_limits: Limits) -> None:
     config = Config()
     config.metrics_port = 9121
