@@ -88,19 +88,20 @@ class LogFolder:
         return self.manifest
 
     def _refuse_lost_manifest(self) -> None:
-        """Files of a log that no manifest lists are neither read nor overwritten. Raises LoadError that names them.
-
-        An empty file may be there without one: what a crash leaves of the very first start.
-        """
-        pattern = re.compile(re.escape(self._settings.file_name) + r"\.\d+\.(base\.(aof|rdb)|incr\.aof)")
-        names = sorted(filter(pattern.fullmatch, self.files.names_in(self._settings.folder)))
-        lost = [name for name in names if self.files.size(os.path.join(self._settings.folder, name))]
+        """Files of a log that no manifest lists are neither read nor overwritten. Raises LoadError that names them."""
+        lost = self._files_of_a_log()
         if lost:
             raise LoadError(
                 f"{self._settings.folder} has {', '.join(lost)}, but the list of the log's files is missing: restore "
                 f"{os.path.basename(self._settings.manifest_path)} from a backup, or move these files away to begin "
                 "without them"
             )
+
+    def _files_of_a_log(self) -> list[str]:
+        """Names of what may hold records. An empty file is left by a crash in the very first start."""
+        pattern = re.compile(re.escape(self._settings.file_name) + r"\.\d+\.(base\.(aof|rdb)|incr\.aof)")
+        names = sorted(filter(pattern.fullmatch, self.files.names_in(self._settings.folder)))
+        return [name for name in names if self.files.size(os.path.join(self._settings.folder, name))]
 
     def put(self, manifest: Manifest) -> None:
         """Make another manifest the one in force."""
@@ -117,8 +118,8 @@ class LogFolder:
             self.put(Manifest())
 
     def remove_empty_manifest(self) -> None:
-        """The first file has not been made after all."""
-        if not self.manifest.parts:
+        """The first file has not been made after all. A base that came into its place keeps the manifest there."""
+        if not self.manifest.parts and not self._files_of_a_log():
             self.files.remove(self._settings.manifest_path)
 
     # -- loading ---------------------------------------------------------------------------------

@@ -290,6 +290,11 @@ class SimulatedDisk:
         self.sync_folder(folder)
         return size
 
+    def rename(self, path: str, new_path: str) -> None:
+        """rename(2), and an fsync of the folder."""
+        self._rename("rename", new_path, {path: False, new_path: self.inode(path)})
+        self.sync_folder(os.path.dirname(new_path))
+
     def remove(self, path: str) -> None:
         """Gone once the folder is synced."""
         if path in self.names:
