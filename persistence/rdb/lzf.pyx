@@ -24,15 +24,18 @@ cdef u64 seen[SLOTS_COUNT]
 cdef u64 first_place = 0
 
 
-def decompress(bytes data not None, u64 size):
+def decompress(data, u64 size):
     """The `size` bytes that `data` stands for. Raises RdbError if it stands for anything else."""
-    cdef Place at = <Place> PyBytes_AS_STRING(data)
-    cdef Place end = at + PyBytes_GET_SIZE(data)
+    cdef Place at
+    cdef Place end
     cdef bytes made
     cdef unsigned char *first
     cdef unsigned char *out
     cdef unsigned char *out_end
     cdef Py_ssize_t length, distance
+    require_bytes(data)
+    at = <Place> PyBytes_AS_STRING(data)
+    end = at + PyBytes_GET_SIZE(data)
     if size > <u64> PyBytes_GET_SIZE(data) * EXPANSION_MAX:
         raise RdbError("Invalid LZF compressed string: it cannot be as long as it says")
     made = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> size)
@@ -75,21 +78,32 @@ def decompress(bytes data not None, u64 size):
     return made
 
 
+cdef int require_bytes(object data) except -1:
+    """Strings of a class of their own, as the store has them, are welcome too."""
+    if not isinstance(data, bytes):
+        raise TypeError("bytes were expected")
+    return 0
+
+
 cdef object wrong_size():
     return RdbError("Invalid LZF compressed string: not as long as it says")
 
 
-def compress(bytes data not None, Py_ssize_t size_max):
+def compress(data, Py_ssize_t size_max):
     """`data` in at most `size_max` bytes; None if that cannot be, or would be a close call (which Redis avoids)."""
     global first_place
-    cdef Place first = <Place> PyBytes_AS_STRING(data)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
-    cdef Py_ssize_t position = 0, literals_start = 0, last_start = size - 2
+    cdef Place first
+    cdef Py_ssize_t position = 0, literals_start = 0
+    cdef Py_ssize_t size, last_start
     cdef Py_ssize_t origin, length, distance, literals_size
     cdef u64 *slot
     cdef bytes made
     cdef unsigned char *out
     cdef unsigned char *out_first
+    require_bytes(data)
+    first = <Place> PyBytes_AS_STRING(data)
+    size = PyBytes_GET_SIZE(data)
+    last_start = size - 2
     if size_max <= 0:
         return None
     # The last literals are only found to be too many behind the check, by three bytes and a control byte.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headrace.persistence.rdb.crc64 import crc64
+from headrace.persistence.rdb.primitives import crc64
 from support.inprocess import START_MS, Caller, Rig
 from support.servers import Server
 
@@ -201,3 +201,14 @@ def test_strings_are_dumped_as_by_redis(headrace: Server, oracle: Server) -> Non
         for text in texts:
             ours.call("SET", "k", text), theirs.call("SET", "k", text)
             assert ours.call("DUMP", "k") == theirs.call("DUMP", "k"), text
+
+
+@pytest.mark.parametrize("change", ["APPEND k b", "SETRANGE k 3 b"])
+def test_a_string_that_was_changed_in_place_is_dumped_like_any_other(change: str) -> None:
+    """It is compressed as well, so the payload is that of the same text."""
+    caller = Rig().connect()
+    caller.call(f"SET k {'a' * 40}", change)
+    text = caller.call("GET k")
+    caller.call("SET other " + text.split(b"\r\n")[1].decode())
+    assert caller.call("DUMP k") == caller.call("DUMP other")
+    assert caller.call("DUMP k").startswith(b"$")
