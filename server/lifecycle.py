@@ -83,6 +83,16 @@ async def _run(server: Server, addresses: list[str]) -> int:
         logger.error("%s", explain(error))
         server.drop_replies()
         return EXIT_FAILURE
+    if not server.stopped.is_set():
+        await _serve(server, addresses)
+    metrics.stop()
+    code = await server.stop()
+    logger.info("Server is now ready to exit, bye bye...")
+    return code
+
+
+async def _serve(server: Server, addresses: list[str]) -> None:
+    """Serve the dataset that is loaded until asked to stop."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -93,12 +103,8 @@ async def _run(server: Server, addresses: list[str]) -> int:
     warn_of_folder(server.config)
     logger.info("Ready to accept connections")
     await server.stopped.wait()
-    metrics.stop()
-    code = await server.stop()
     if pid_path is not None:
         pid_path.unlink(missing_ok=True)
-    logger.info("Server is now ready to exit, bye bye...")
-    return code
 
 
 def warn_of_folder(config: Config) -> None:

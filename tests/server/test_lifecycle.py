@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -418,3 +419,22 @@ def test_folder_that_takes_no_snapshot_is_told_of_at_the_start(
     config.save, config.appendonly, config.dir = save, appendonly, b"/data"
     lifecycle.warn_of_folder(config)
     assert ("Snapshots cannot be written to /data: choose another folder (--dir)" in caplog.text) is is_told
+
+
+def test_stop_during_a_load_ends_without_a_word_of_being_ready(tmp_path: Path) -> None:
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.1.incr.aof").write_bytes(b"".join(encode(("SET", n, "v" * 50)) for n in range(200_000)))
+    (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+    port = free_port()
+    words = [sys.executable, "-m", "headrace", "--port", str(port), "--bind", "127.0.0.1", "--appendonly", "yes"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=tmp_path)
+    while True:
+        with contextlib.suppress(ConnectionRefusedError), Wire(port) as wire:
+            if wire.call("PING").startswith(b"-LOADING"):
+                wire.send("SHUTDOWN")
+                break
+    _, errors = process.communicate(timeout=STOP_TIMEOUT_S)
+    assert process.returncode == 0
+    assert b"Ready to accept connections" not in errors
+    assert not (tmp_path / "dump.rdb").exists(), "half a dataset is not saved"
