@@ -11,6 +11,9 @@ from .blocking import Blocked
 from .permissions.user import User
 from .tracking import TrackingMode
 
+LOOPBACK: Final = (b"127.", b"[::1]:")
+"""How addresses of the loopback interface begin."""
+
 CLIENT_SIZE: Final = 6 << 10
 """Bytes of a connection at rest, as measured over a thousand of them."""
 WATCHED_KEY_SIZE: Final = 410
@@ -118,6 +121,11 @@ class Client:
         """Bytes received whose requests are not all run yet, the running ones among them."""
         self.measure_output: Callable[[], int] = int
         """Answers `output_buffer_size`; set by whoever sends."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it has come over the loopback interface or the Unix socket: who may do what `local` allows."""
+        return self.is_unix or self.address.startswith(LOOPBACK)
 
     @property
     def is_subscriber(self) -> bool:

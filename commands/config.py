@@ -73,7 +73,8 @@ def config_set(context: Context, argv: list[bytes]) -> Reply:
     words = argv[2:]
     if len(words) % 2:
         raise syntax_error()
-    context.server.config.set_many(list(zip(words[::2], words[1::2], strict=True)))
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    context.server.config.set_many(pairs, is_local=context.client.is_local)
     return OK
 
 

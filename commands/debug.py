@@ -24,7 +24,6 @@ NOT_ALLOWED: Final = (
     b'DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
     b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
-LOCAL_ADDRESSES: Final = (b"127.", b"[::1]:")
 
 
 PACKED_THRESHOLD_MAX: Final = (4 << 30) - (1 << 20)
@@ -75,8 +74,7 @@ HELP_LINES: Final = (
 def is_allowed(context: Context) -> bool:
     """Whether `enable-debug-command` lets this client in."""
     setting = context.server.config.enable_debug_command
-    client = context.client
-    return setting == b"yes" or (setting == b"local" and (client.is_unix or client.address.startswith(LOCAL_ADDRESSES)))
+    return setting == b"yes" or (setting == b"local" and context.client.is_local)
 
 
 @command(

@@ -112,6 +112,8 @@ class AppendOnlyLog:
         self._written_mark = mark
         self._mark_in_file = mark
         """Up to this mark the open file is on stable storage; `synced_mark` follows it once the base is complete."""
+        self.holds_fsync: Callable[[], bool] = lambda: False
+        """Returns whether `everysec` starts no background fsync now (`no-appendfsync-on-rewrite`)."""
         self.on_synced: Callable[[], None] = lambda: None
         """Called, by any thread, when a background fsync has ended."""
         self.on_mark: Callable[[], None] = lambda: None
@@ -502,7 +504,7 @@ class AppendOnlyLog:
             return
         # A clock that was set back must not put the fsync off.
         is_due = abs(now_ms - self._sync.started_ms) >= FSYNC_INTERVAL_MS
-        if is_due and (self._unsynced_size or not self.last_fsync_ok):
+        if is_due and (not self.last_fsync_ok or (self._unsynced_size and not self.holds_fsync())):
             self._start_fsync(now_ms)
 
     def sync_soon(self, size_min: int) -> bool:

@@ -132,9 +132,12 @@ class Config:
         """Take a value at start, before anybody listens for changes. Raises BadValue."""
         setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
 
-    def set_many(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        """CONFIG SET: all of these (name, value) pairs, or none. Raises GenericError with Redis' text."""
-        requests = self._checked(list(pairs))
+    def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
+        """CONFIG SET: all of these (name, value) pairs, or none. Raises GenericError with Redis' text.
+
+        `is_local`: the client that asks is of this machine.
+        """
+        requests = self._checked(list(pairs), is_local=is_local)
         before = [(directive, self.value(directive)) for _, directive, _ in requests]
         for typed, directive, value in requests:
             words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
@@ -158,8 +161,9 @@ class Config:
         for each in self._any_callbacks:
             each()
 
-    def _checked(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, Directive, bytes]]:
+    def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
         """The rows meant, if all of them exist and may change now."""
+        may_change_protected = self.enable_protected_configs in ((b"yes", b"local") if is_local else (b"yes",))
         requests: list[tuple[bytes, Directive, bytes]] = []
         seen: set[bytes] = set()
         for typed, value in pairs:
@@ -169,8 +173,7 @@ class Config:
             name = directive.name if typed.lower() == directive.name else typed.lower()
             if directive.change is Change.IMMUTABLE:
                 raise _set_failed(typed, "can't set immutable config")
-            # `local` would need to know the caller; it is read as "no" here, the safer of the two.
-            if directive.change is Change.PROTECTED and self.enable_protected_configs != b"yes":
+            if directive.change is Change.PROTECTED and not may_change_protected:
                 raise _set_failed(typed, "can't set protected config")
             if directive.name in seen:
                 raise _set_failed(typed, "duplicate parameter")

@@ -11,6 +11,7 @@ prints (`show`), and into lines of a configuration file (`lines`). It knows no d
     ├── MemoryOrPercent                                        int; negative means percent
     ├── Choice        one word, or several, of a fixed list    bytes
     ├── Text          any string                               bytes
+    ├── CipherSuites  any string, where it has an effect       bytes
     ├── Path          a string without a null character        bytes
     ├── FileName      a path without a slash                   bytes
     ├── EventClasses  letters of notify-keyspace-events        bytes
@@ -23,6 +24,7 @@ Source: Redis 8.10.2, as observed.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -221,6 +223,19 @@ class Text(Kind):
 
     def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
         return [name + b" " + quote(value)]
+
+
+CAN_CHOOSE_CIPHERSUITES = hasattr(ssl.SSLContext, "set_ciphersuites")
+NO_CIPHERSUITES = "This Python cannot choose tls-ciphersuites (3.15 can): leave it empty for those of OpenSSL"
+
+
+class CipherSuites(Text):
+    """Ciphers of TLS 1.3. Where Python cannot choose them, only the empty value is taken."""
+
+    def parse_word(self, word: bytes) -> bytes:
+        if word and not CAN_CHOOSE_CIPHERSUITES:
+            raise BadValue(NO_CIPHERSUITES)
+        return word
 
 
 class Path(Text):

@@ -115,6 +115,7 @@ class LogKeeper:
         if log is None:
             server.dispatcher.log_has_news = False
         else:
+            log.holds_fsync = self._holds_fsync
             log.on_synced = self._note_sync
             log.on_mark = self._serve_synced_soon
         self._serve_synced_soon()  # without a log nobody can wait for one
@@ -260,6 +261,12 @@ class LogKeeper:
         except LogFailure as failure:
             self._server.die(failure)
         self._note_error()
+
+    def _holds_fsync(self) -> bool:
+        """Whether the directive holds the fsyncs of `everysec` back, since a rewrite or a snapshot is written."""
+        server = self._server
+        is_writing = server.snapshots.rewrite.is_running or server.snapshots.save.is_running
+        return bool(server.config.no_appendfsync_on_rewrite) and is_writing
 
     def _note_sync(self) -> None:
         """A background fsync has ended; told by its thread."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .config import Config
+from .directive_kinds import NO_CIPHERSUITES
 
 DIRECTIVES: Final = (
     "tls-cert-file",
@@ -95,7 +96,7 @@ def _choose_ciphers(context: ssl.SSLContext, config: Config) -> None:
     if config.tls_ciphersuites:
         apply = getattr(context, "set_ciphersuites", None)
         if apply is None:
-            raise TlsError("This Python cannot choose tls-ciphersuites (3.15 can): leave it empty for those of OpenSSL")
+            raise TlsError(NO_CIPHERSUITES)
         choose("tls-ciphersuites", apply, config.tls_ciphersuites)
     if config.tls_prefer_server_ciphers:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.commands import config as config_commands
 from headrace.commands import info as info_commands
+from headrace.commands.client import Client
 from headrace.commands.table import TABLE, Flag
 from headrace.protocol.replies import OK, SimpleString, Verbatim
 from headrace.server.config import Config
@@ -25,7 +26,7 @@ def context() -> Any:
         reset_stats=lambda: asked.append("reset"),
         info=lambda sections: b"|".join(sections),
     )
-    return SimpleNamespace(server=server, asked=asked)
+    return SimpleNamespace(server=server, asked=asked, client=Client(1))
 
 
 def test_get_answers_a_map(context: Any) -> None:

@@ -258,6 +258,15 @@ async def test_too_many_at_one_time_are_told_to_come_later(
     assert answer == "HTTP/1.1 503 Service Unavailable"
 
 
+async def test_metrics_are_where_metrics_bind_says(rig: Rig) -> None:
+    rig.config.metrics_port, rig.config.metrics_bind = free_port(), b"127.0.0.2 127.0.0.3"
+    endpoint = MetricsEndpoint(rig.server)
+    await endpoint.start()
+    assert [address for address, _ in endpoint.addresses] == ["127.0.0.2", "127.0.0.3"]
+    assert (await http(endpoint, "GET /metrics HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
+    endpoint.stop()
+
+
 async def test_without_a_port_nothing_listens(rig: Rig) -> None:
     endpoint = MetricsEndpoint(rig.server)
     await endpoint.start()
