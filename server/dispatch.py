@@ -53,11 +53,23 @@ ARGUMENTS_COUNT_MAX: Final = 2**31
 TURN_NS: Final = 5_000_000
 """Time that the requests of one read may take in one go: then other clients have their turn."""
 
-TURN_OUTPUT_SIZE: Final = 1 << 20
-"""Bytes of large replies, those that take long to make, at which the turn ends: the peer may be a slow reader."""
+TURN_OUTPUT_SIZE: Final = 256 << 10
+"""Bytes of replies at which the turn ends: the peer may be a slow reader."""
+
+UNMEASURED_COUNT: Final = 16
+"""Pieces of output, one or more for each reply, after which their bytes are added up; after a call that took long they
+are at once."""
 
 FastRow = tuple[Handler, int, int, Row, list[int]]
 """(handler, fewest words, most words, row, its histogram of short calls)."""
+
+
+def size_of(pieces: list[Any], first: int) -> int:
+    """Bytes of the pieces of output from the `first` on, without what is made while it is sent."""
+    try:
+        return sum(map(len, pieces[first:]))
+    except TypeError:
+        return sum(len(piece) for piece in pieces[first:] if type(piece) is bytes)
 
 
 class Log(Protocol):
@@ -142,7 +154,9 @@ class Dispatcher:
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
         db, image = client.db, context.image
-        units_end = large_size = 0
+        units_end = output_size = 0
+        measured_count = len(out)
+        measure_at = measured_count + UNMEASURED_COUNT
         uncounted = len(requests)
         iterator = iter(requests)
         began_ns = started_ns = read_clock()
@@ -165,7 +179,10 @@ class Dispatcher:
                     break
                 encode, db, image = ENCODERS[client.protocol], client.db, context.image
                 started_ns = read_clock()
-                if (context.gives_way or started_ns - began_ns > TURN_NS) and uncounted:
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                is_over = started_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE
+                if (context.gives_way or is_over) and uncounted:
                     uncounted = 0
                     self._leave_for_later(session, iterator)
                 context.gives_way = False
@@ -192,9 +209,16 @@ class Dispatcher:
                     row.durations.add(duration_ns)
                 else:
                     count_call(context, client, row, words_of(argv), duration_ns)
-                if out and type(out[-1]) is bytes:
-                    large_size += len(out[-1])
-                if ended_ns - began_ns > TURN_NS or large_size > TURN_OUTPUT_SIZE:
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                if ended_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
+            if len(out) > measure_at:
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                measure_at = measured_count + UNMEASURED_COUNT
+                if output_size > TURN_OUTPUT_SIZE:
                     uncounted -= length_hint(iterator)
                     self._leave_for_later(session, iterator)
             started_ns = ended_ns

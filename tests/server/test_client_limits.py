@@ -10,10 +10,12 @@ import pytest
 from conftest import StartServer
 from headrace.commands.client import CLIENT_SIZE
 from headrace.server.connection import OUTPUT_SIZE_HIGH, Connection
+from headrace.server.dispatch import TURN_OUTPUT_SIZE, UNMEASURED_COUNT
 from headrace.server.turns import SLICE_COUNT
 from headrace.store.ids import make_id
 from headrace.store.stream import Stream
-from support.inprocess import Clock, Peer, Running, running_server
+from support.inprocess import Clock, Peer, Rig, Running, running_server
+from support.lines import split
 from support.servers import Server
 from support.wire import Wire, encode
 
@@ -168,6 +170,59 @@ async def test_requests_of_a_client_that_does_not_read_wait() -> None:
             await asyncio.sleep(0)
         assert connection.output_size() < 4_000_000
         assert connection.client.commands_count < 20
+
+
+LARGE_REPLIES = {
+    "GET": "GET value",
+    "MGET": "MGET value value value value value",
+    "XRANGE": "XRANGE entries - +",
+    "XREAD": "XREAD STREAMS entries 0",
+    "XREADGROUP": "XREADGROUP GROUP g c STREAMS entries 0",
+    "ECHO": f"ECHO {'x' * 20_000}",
+    "EXEC": "EXEC",
+}
+"""Requests with replies of several kinds of pieces."""
+
+
+@pytest.mark.parametrize("name", LARGE_REPLIES)
+@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize("value_size", [1_000, 16_000, 60_000])
+def test_a_turn_ends_when_it_has_made_enough(name: str, is_plain: bool, value_size: int) -> None:
+    """Goal: what a client that does not read costs is bounded whatever the sizes of the replies."""
+    rig = Rig()
+    caller = rig.connect()
+    value = "x" * value_size
+    caller.call(
+        f"SET value {value}",
+        *(f"XADD entries {number}-1 f {value}" for number in range(1, 4)),
+        "XGROUP CREATE entries g 0",
+        "XREADGROUP GROUP g c STREAMS entries >",
+    )
+    if not is_plain:
+        caller.call("CLIENT NO-TOUCH ON")
+    line = LARGE_REPLIES[name]
+    requests = [split(each) for each in (["MULTI", "GET value", "GET value", "EXEC"] if name == "EXEC" else [line])]
+    for request in requests:
+        rig.dispatcher.execute(caller.session, [request], rig.clock())
+    reply_size = len(caller.output())
+    rig.dispatcher.execute(caller.session, requests * 400, rig.clock())
+    made_size = sum(map(len, caller.session.out))
+    assert caller.session.backlog, "the rest waits for another turn"
+    assert made_size <= TURN_OUTPUT_SIZE + (UNMEASURED_COUNT + 2) * reply_size
+
+
+async def test_what_a_client_that_does_not_read_costs_is_bounded() -> None:
+    async with running_server() as running:
+        reader = await slow_reader(running)
+        connection = connection_of(running, await id_of(reader))
+        running.server.store.databases[0].put(b"value", b"x" * 16_000)
+        reader.writer.write(encode(("GET", "value")) * 2000)
+        await until(lambda: connection.is_write_paused)
+        sizes: list[int] = []
+        for _ in range(200):
+            await asyncio.sleep(0)
+            sizes.append(connection.output_size())
+        assert max(sizes) <= OUTPUT_SIZE_HIGH + TURN_OUTPUT_SIZE + (UNMEASURED_COUNT + 2) * 16_100
 
 
 async def test_a_subscriber_that_does_not_read_is_closed_at_the_hard_limit() -> None:
