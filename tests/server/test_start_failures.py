@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headrace.persistence import check_aof
 from headrace.server import directive_kinds
 from headrace.server.config import Config
 from headrace.server.configfile import ConfigError, load_text
 from headrace.server.directive_kinds import quote
 from headrace.server.directives import DIRECTIVES, Directive
+from support.inprocess import Rig
 from support.lines import split
 from support.ports import free_port
 from support.starts import attempt
@@ -182,3 +186,36 @@ def test_a_script_in_the_log_runs(tmp_path: Path) -> None:
     made = attempt(words, tmp_path)
     assert made.code is None
     assert "CRITICAL" not in made.output
+
+
+# -- the same files, read later ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ACL_FILES)
+def test_a_broken_acl_file_is_an_error_of_acl_load(what: str, tmp_path: Path) -> None:
+    (tmp_path / "acl").write_bytes(b"user default on nopass ~* &* +@all\n")
+    rig = Rig(aclfile=os.fsencode(tmp_path / "acl"))
+    (tmp_path / "acl").write_bytes(ACL_FILES[what])
+    reply = rig.connect().call("ACL LOAD")
+    assert reply.startswith((b"-ERR ", b"+OK"))
+    assert not reply.startswith(b"-ERR internal error")
+
+
+@pytest.mark.parametrize("what", BYTES)
+def test_a_configuration_file_of_any_bytes_is_rewritten(what: str, tmp_path: Path) -> None:
+    rig = Rig()
+    rig.config.file_path = os.fsencode(tmp_path / "c")
+    (tmp_path / "c").write_bytes(BYTES[what])
+    assert rig.connect().call("CONFIG SET hz 20", "CONFIG REWRITE") == b"+OK\r\n" * 2
+    assert b"\nhz 20\n" in b"\n" + (tmp_path / "c").read_bytes()
+
+
+@pytest.mark.parametrize("options", [(), ("--fix",), ("--truncate-to-timestamp", "9" * 5000)], ids=str)
+def test_the_checking_tool_judges_any_bytes(options: tuple[str, ...], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 100))
+    for number, prepare in enumerate(CASES.values()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        prepare(folder)
+        for path in [*folder.rglob("*.manifest"), *folder.rglob("*.aof"), *folder.rglob("dump.rdb")]:
+            assert check_aof.main([*options, str(path)]) in (0, 1)
