@@ -110,6 +110,17 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_a_link_that_comes_at_the_last_moment_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "temp-dump.rdb").symlink_to(victim)
+    files = DiskFiles()
+    monkeypatch.setattr(files, "remove", lambda path: None)
+    with pytest.raises(FileExistsError):
+        files.replace(str(tmp_path / "dump.rdb"), [b"new"])
+    assert victim.read_bytes() == b"precious"
+
+
 def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
