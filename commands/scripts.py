@@ -37,8 +37,8 @@ INPUT_ARGUMENTS: Final = (
 
 DIFFERS: Final = (
     "Needs the package lupa (`pip install 'headrace[scripts]'`). While a script runs nobody is heard: one that takes "
-    "longer than `busy-reply-threshold` and has written nothing is ended, one that has written goes on. There are no "
-    "`cmsgpack` and `struct`."
+    "longer than `busy-reply-threshold` and has written nothing is ended, one that has written goes on. There is no "
+    "`struct`."
 )
 DEBUG_OFF: Final = "There is no debugger: YES and SYNC are refused."
 

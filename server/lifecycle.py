@@ -17,7 +17,7 @@ import signal
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..persistence.errors import LogError, explain
 from ..persistence.files import FILE_MODE
@@ -236,10 +236,18 @@ def insist(*_: object) -> None:
 
 
 def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
-    """SIGTERM and SIGINT come through the loop."""
+    """SIGTERM and SIGINT come through the loop. A script that keeps the loop waiting is told at once."""
     loop = asyncio.get_running_loop()
+    server.context.scripts.is_stopping = False
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, partial(on_stop_signal, server, number, is_second=is_second))
+        signal.signal(number, partial(_end_script, server, signal.getsignal(number)))
+
+
+def _end_script(server: Server, to_loop: Any, *received: Any) -> None:
+    """A stop signal while a script runs: one that has written nothing ends, and then the loop gets the signal."""
+    server.context.scripts.is_stopping = True
+    to_loop(*received)
 
 
 def write_pid_file(server: Server) -> Path | None:

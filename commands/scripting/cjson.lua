@@ -1,6 +1,7 @@
 -- cjson as scripts of Redis know it (lua-cjson 2.1): the same texts, the same errors. Part of the sandbox.
-local null = ... -- stands for JSON's
-local type, tostring, tonumber, pairs, rawget, error, select = type, tostring, tonumber, pairs, rawget, error, select
+local null, host = ... -- `null` stands for JSON's
+local fail, bad_argument = host.fail, host.bad_argument
+local type, tostring, tonumber, pairs, rawget, select = type, tostring, tonumber, pairs, rawget, select
 local byte, char, find, format, gsub, sub = string.byte, string.char, string.find, string.format, string.gsub, string.sub
 local concat, floor, huge = table.concat, math.floor, math.huge
 
@@ -13,12 +14,14 @@ local SPARSE_SAFE = 10 -- and so long in any case
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["/"] = "\\/", ["\b"] = "\\b", ["\t"] = "\\t", ["\n"] = "\\n",
     ["\f"] = "\\f", ["\r"] = "\\r" }
 
-local function escaped(mark)
-    return ESCAPES[mark] or format("\\u%04x", byte(mark))
+for code = 0, 127 do
+    if code < 32 or code == 127 then
+        ESCAPES[char(code)] = ESCAPES[char(code)] or format("\\u%04x", code)
+    end
 end
 
 local function quoted(text)
-    return '"' .. gsub(text, '[%c"\\/\127]', escaped) .. '"'
+    return '"' .. gsub(text, '[%c"\\/\127]', ESCAPES) .. '"'
 end
 
 -- Encoding --------------------------------------------------------------------------------------
@@ -115,12 +118,12 @@ local cjson = { null = null, _NAME = "cjson", _VERSION = "2.1.0" }
 
 function cjson.encode(...)
     if select("#", ...) ~= 1 then
-        error("bad argument #1 to 'encode' (expected 1 argument)", 2)
+        bad_argument("encode", 1, "expected 1 argument")
     end
     local pieces = {}
     local problem = encode_value((...), pieces, 0)
     if problem then
-        error(problem, 2)
+        fail(problem)
     end
     return concat(pieces)
 end
@@ -185,7 +188,26 @@ local function string_token(text, start)
 end
 
 local WORDS = { { "^true", true, "T_BOOLEAN" }, { "^false", false, "T_BOOLEAN" }, { "^null", null, "T_NULL" } }
-local NUMBERS = { "^[+-]?0[xX]%x+", "^[+-]?%d+%.?%d*[eE][+-]?%d+", "^[+-]?%d+%.?%d*", "^[+-]%.%d+" }
+local HEXADECIMAL = "^[+-]?0[xX]%x+"
+local PARTS = { "^[+-]?%d+", "^%.%d*", "^[eE][+-]?%d+" } -- of a number, the latter two optional
+local WITHOUT_WHOLE = "^[+-]%.%d+"
+
+local function number_end(text, start) -- part by part: a pattern of all of them would try each digit again
+    local _, last = find(text, HEXADECIMAL, start)
+    if last then
+        return last
+    end
+    _, last = find(text, PARTS[1], start)
+    if not last then
+        _, last = find(text, WITHOUT_WHOLE, start)
+        return last
+    end
+    for index = 2, #PARTS do
+        local _, end_of_part = find(text, PARTS[index], last + 1)
+        last = end_of_part or last
+    end
+    return last
+end
 
 local function token(text, at)
     local start = find(text, "[^ \t\n\r]", at)
@@ -205,13 +227,11 @@ local function token(text, at)
             return word[3], word[2], start, last + 1
         end
     end
-    for index = 1, #NUMBERS do
-        local _, last = find(text, NUMBERS[index], start)
-        if last then
-            return "T_NUMBER", tonumber(sub(text, start, last)), start, last + 1
-        end
+    local last = number_end(text, start)
+    if last then
+        return "T_NUMBER", tonumber(sub(text, start, last)), start, last + 1
     end
-    local _, last = find(text, "^[+-]?[iI][nN][fF][iI]?[nN]?[iI]?[tT]?[yY]?", start)
+    _, last = find(text, "^[+-]?[iI][nN][fF][iI]?[nN]?[iI]?[tT]?[yY]?", start)
     if last then
         return "T_NUMBER", mark == "-" and -huge or huge, start, last + 1
     end
@@ -300,13 +320,13 @@ end
 function cjson.decode(...)
     local text = ...
     if select("#", ...) ~= 1 then
-        error("bad argument #1 to 'decode' (expected 1 argument)", 2)
+        bad_argument("decode", 1, "expected 1 argument")
     end
     if type(text) == "number" then
         text = tostring(text)
     end
     if type(text) ~= "string" then
-        error("bad argument #1 to 'decode' (string expected, got " .. type(text) .. ")", 2)
+        bad_argument("decode", 1, "string expected, got " .. type(text))
     end
     local value, problem, after = decode_value(text, 0, token(text, 1))
     if not problem then
@@ -316,7 +336,7 @@ function cjson.decode(...)
         end
     end
     if problem then
-        error(problem, 2)
+        fail(problem)
     end
     return value
 end

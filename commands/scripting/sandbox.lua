@@ -1,17 +1,25 @@
 -- The world that scripts see, on stock Lua 5.1 as lupa bundles it. Redis makes tables read-only in C; here scripts get
 -- empty tables in front of the real ones. Whatever can catch an error is wrapped: an error that Python raised arrives as
 -- the exception itself, and no script may get hold of that; and one that has run out of time may not go on.
+--
+-- While a script runs, Lua may allocate so much memory and no more (`limit_memory`). Python must not run then: an
+-- allocation of its own that fails would jump over it. So the limit is lifted around each call of Python that allocates.
 local host = ...
-local raw_pcall, raw_xpcall, raw_pairs, raw_rawset = pcall, xpcall, pairs, rawset
+local raw_pcall, raw_xpcall, raw_pairs, raw_rawset, raw_unpack = pcall, xpcall, pairs, rawset, unpack
 local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = getmetatable, setmetatable, loadstring,
     collectgarbage
-local rawget, type, tostring, error, next, setfenv, unpack = rawget, type, tostring, error, next, setfenv, unpack
+local rawget, type, tostring, error, next, setfenv, select = rawget, type, tostring, error, next, setfenv, select
 local getinfo, sethook = debug.getinfo, debug.sethook
 local concat, byte, match = table.concat, string.byte, string.match
 local create, resume = coroutine.create, coroutine.resume
 local as_function = python.as_function
 
-local OVERDUE_CHECK_INSTRUCTIONS = 10000
+local OVERDUE_CHECK_INSTRUCTIONS = 1000
+local LARGE_MEMORY_KIB = 8192 -- beyond it one instruction may take long: the time is looked at more often
+local LARGE_CHECK_INSTRUCTIONS = 200
+local HUGE_MEMORY_KIB = 65536
+local HUGE_CHECK_INSTRUCTIONS = 20
+local OUT_OF_MEMORY = "not enough memory"
 local READONLY = "Attempt to modify a readonly table"
 
 local fronts = {} -- front -> the table behind it
@@ -26,20 +34,87 @@ end
 -- Errors ----------------------------------------------------------------------------------------
 
 local describe, is_overdue = as_function(host.describe), as_function(host.is_overdue)
+local limit_memory, lift_memory = as_function(host.limit_memory), as_function(host.lift_memory)
+local overdue_texts -- why a script is ended, by what `is_overdue` returns
 local overdue_text -- set while a script that has run out of time is brought down
+local running -- the function of the script
+
+local border = {}
+
+local function watch()
+    if not overdue_text then
+        overdue_text = overdue_texts[is_overdue()]
+    end
+    if overdue_text and getinfo(2, "f").func ~= border.run then -- what ends the script is not ended itself
+        error({ err = overdue_text }, 0)
+    end
+    local size_kib = gcinfo()
+    if size_kib > HUGE_MEMORY_KIB then
+        sethook(watch, "", HUGE_CHECK_INSTRUCTIONS)
+    elseif size_kib > LARGE_MEMORY_KIB then
+        sethook(watch, "", LARGE_CHECK_INSTRUCTIONS)
+    end
+end
 
 local function as_seen(problem) -- an exception of ours as the table that Redis raises
     if type(problem) == "userdata" then
-        return { err = describe(problem), ignore_error_stats_update = true }
+        overdue_text = overdue_text or overdue_texts[is_overdue()]
+        lift_memory()
+        problem = { err = describe(problem), ignore_error_stats_update = true }
+        limit_memory()
     end
     return problem
 end
 
-local function watch()
-    overdue_text = overdue_text or is_overdue()
-    if overdue_text then
-        error({ err = overdue_text }, 0)
+-- The first function of a script on the stack from `level` on. What a tail call has taken off the stack is gone: then it
+-- is the next one, or the last line of the script. With `is_strict` nothing is found where C is the caller.
+local function script_level(level, is_strict)
+    local wrapper, is_tail, is_lost
+    while true do
+        level = level + 1
+        local info = getinfo(level, "nSl")
+        if not info then
+            break
+        elseif info.source == "=sandbox" then
+            wrapper, is_tail = is_lost and wrapper or info, false
+        elseif info.what == "tail" then
+            is_tail = true
+        elseif info.what ~= "C" then
+            return info, wrapper, is_tail or is_lost
+        elseif is_tail then
+            is_lost = true
+        elseif is_strict and not is_lost then
+            return nil, wrapper, false
+        end
     end
+    if not is_tail and not is_lost then
+        return nil, wrapper, false
+    end
+    local info = getinfo(running, "SL")
+    info.currentline = 0
+    for line in raw_pairs(info.activelines) do
+        info.currentline = line > info.currentline and line or info.currentline
+    end
+    return info, wrapper, true
+end
+
+local function fail(text) -- an error of a function of the sandbox, as C would raise it where a script called it
+    local info = script_level(1, true)
+    error((info and info.short_src .. ":" .. info.currentline .. ": " or "") .. text, 0)
+end
+
+local function bad_argument(name, index, text)
+    local _, wrapper, is_tail = script_level(1, true)
+    if not is_tail then
+        name = wrapper and wrapper.name or "?"
+    end
+    if not is_tail and wrapper and wrapper.namewhat == "method" then
+        index = index - 1
+        if index == 0 then
+            fail("calling '" .. name .. "' on bad self (" .. text .. ")")
+        end
+    end
+    fail("bad argument #" .. index .. " to '" .. name .. "' (" .. text .. ")")
 end
 
 local function caught(...) -- what a call under protection gave; there is no going on after the time
@@ -50,11 +125,7 @@ local function caught(...) -- what a call under protection gave; there is no goi
 end
 
 local function handle(problem) -- of a whole script: where it happened, as a new table
-    local level, info = 2, getinfo(2, "Sl")
-    while info and (info.what == "C" or info.what == "tail" or info.source == "=sandbox") do
-        level = level + 1
-        info = getinfo(level, "Sl")
-    end
+    local info = script_level(1, false)
     problem = as_seen(problem)
     local told = {}
     if type(problem) == "table" then
@@ -96,14 +167,13 @@ end
 local seen = {
     _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs, next = next,
     rawequal = rawequal, rawget = rawget, select = select, tonumber = tonumber, tostring = tostring, type = type,
-    unpack = unpack,
 }
 
 local globals -- the front of `seen`, the environment of every script
 
-local function require_table(name, value) -- in the words of Lua itself, at the place of the script
+local function require_table(name, value)
     if type(value) ~= "table" then
-        error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+        bad_argument(name, 1, "table expected, got " .. type(value))
     end
 end
 
@@ -111,8 +181,25 @@ function seen.pcall(...)
     return caught(after_pcall(raw_pcall(...)))
 end
 
-function seen.xpcall(action, handler)
-    return caught(raw_xpcall(action, function(problem) return handler(as_seen(problem)) end))
+local function after_xpcall(handler, ok, ...)
+    if ok then
+        return ok, ...
+    end
+    local problem = caught(as_seen((...)))
+    local handled, value = raw_pcall(handler, problem)
+    if not handled then
+        as_seen(value)
+        value = "error in error handling"
+    end
+    return false, value
+end
+
+function seen.xpcall(...) -- the handler runs after the error, for Lua watches no time while it raises one
+    if select("#", ...) < 2 then
+        bad_argument("xpcall", 2, "value expected")
+    end
+    local action, handler = ...
+    return caught(after_xpcall(handler, raw_pcall(action)))
 end
 
 function seen.pairs(values)
@@ -177,12 +264,15 @@ end
 
 function seen.loadstring(text, name)
     if type(text) ~= "string" then
-        error("bad argument #1 to 'loadstring' (string expected, got " .. type(text) .. ")", 2)
+        bad_argument("loadstring", 1, "string expected, got " .. type(text))
     end
     return compile(text, name or text)
 end
 
 function seen.load(reader, name)
+    if type(reader) ~= "function" then
+        bad_argument("load", 1, "function expected, got " .. type(reader))
+    end
     local pieces = {}
     while true do
         local ok, piece = caught(after_pcall(raw_pcall(reader)))
@@ -208,8 +298,9 @@ function seen.collectgarbage(option) -- one collector for all scripts: none may 
 end
 
 local function new_coroutine(name, action)
-    if type(action) ~= "function" or getinfo(action, "S").what == "C" then
-        error("bad argument #1 to '" .. name .. "' (Lua function expected)", 3)
+    local info = type(action) == "function" and getinfo(action, "S")
+    if not info or info.what == "C" or info.source == "=sandbox" then
+        bad_argument(name, 1, "Lua function expected")
     end
     local made = create(action)
     sethook(made, watch, "", OVERDUE_CHECK_INSTRUCTIONS)
@@ -223,12 +314,24 @@ local function after_wrapped(ok, ...)
     error((...), 3)
 end
 
+local function part(name, ...) -- what a file beside this one returns
+    return raw_loadstring(host.parts[name], "=sandbox")(...)
+end
+
+local tools = {
+    fail = fail, bad_argument = bad_argument, watch = watch, patterns = part("patterns", fail),
+    memory_size_max = host.memory_size_max,
+}
+local library = part("library", tools)
+tools.as_int = library.as_int
+seen.unpack = library.unpack
+
 local libraries = {
-    cjson = raw_loadstring(host.cjson, "=sandbox")(newproxy()),
-    string = string, table = table, math = math, os = { clock = os.clock }, bit = {} }
+    cjson = part("cjson", newproxy(), tools), cmsgpack = part("cmsgpack", tools),
+    string = library.string, table = library.table, math = math, os = { clock = os.clock }, bit = {} }
 
 libraries.coroutine = {
-    create = function(action) -- no tail call: the error names the line of the script
+    create = function(action)
         local made = new_coroutine("create", action)
         return made
     end,
@@ -255,9 +358,38 @@ local redis = {
 
 libraries.redis = redis
 
-for library, functions in raw_pairs(host.functions) do -- functions of Python that look like functions of C
-    for name, action in raw_pairs(functions) do
-        libraries[library][name] = as_function(action)
+local function returned(...)
+    limit_memory()
+    return ...
+end
+
+-- A function of Python. It gets strings and numbers, whose size it is given beforehand; anything else is false to it.
+local function hosted(action)
+    return function(...)
+        local words, count, size, is_changed = { ... }, select("#", ...), 0, false
+        for index = 1, count do
+            local word = words[index]
+            local kind = type(word)
+            if kind == "string" then
+                size = size + #word
+            elseif kind ~= "number" and kind ~= "nil" then
+                words[index], is_changed = false, true
+            end
+        end
+        if size > host.memory_size_max then
+            error(OUT_OF_MEMORY, 0)
+        end
+        lift_memory()
+        if is_changed then
+            return returned(action(raw_unpack(words, 1, count)))
+        end
+        return returned(action(...))
+    end
+end
+
+for name, functions in raw_pairs(host.functions) do
+    for field, action in raw_pairs(functions) do
+        libraries[name][field] = hosted(as_function(action))
     end
 end
 
@@ -299,7 +431,9 @@ seen._G = globals
 metatables.globals = front({})
 raw_getmetatable("").__index = seen.string
 
-local border = {}
+-- One step of the collector is a whole collection, at twice the memory that the last one left: a script that makes large
+-- strings gets no further ahead of it.
+raw_collectgarbage("setstepmul", 0)
 
 local NOTHING = {} -- stands for what no reply can hold: only plain values and tables cross the border
 
@@ -312,28 +446,42 @@ local function plain(value)
 end
 
 function border.run(action) -- whether it went well, and what came of it
+    running = action
+    sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
+    limit_memory()
     local ok, value = raw_xpcall(action, handle)
     sethook()
+    lift_memory()
+    if ok and overdue_text then
+        ok, value = false, { err = overdue_text }
+    end
     return ok, plain(value)
 end
 
 function border.compile(text)
-    return compile(text, "@user_script")
+    limit_memory()
+    local ok, action, problem = raw_pcall(compile, text, "@user_script")
+    lift_memory()
+    if ok and action then
+        return action
+    end
+    return nil, problem or action
 end
 
-function border.prepare(keys, arguments)
-    seen.KEYS, seen.ARGV = keys, arguments
-    sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
+function border.prepare(keys, arguments, texts)
+    seen.KEYS, seen.ARGV, overdue_texts = keys, arguments, texts
 end
 
 function border.finish() -- nothing of one script is left for the next; how many KiB Lua holds
-    sethook()
-    overdue_text, seen.KEYS, seen.ARGV = nil, nil, nil
+    overdue_text, running, seen.KEYS, seen.ARGV = nil, nil, nil, nil
     for index = 1, #exposed do
         local made = exposed[index]
         for key in raw_pairs(made) do
             raw_rawset(made, key, nil)
         end
+    end
+    if gcinfo() > LARGE_MEMORY_KIB then
+        raw_collectgarbage()
     end
     return gcinfo()
 end

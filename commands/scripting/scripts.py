@@ -49,6 +49,15 @@ class Scripts:
         """Bytes that Lua holds."""
         return 0 if self._lua is None else self._lua.memory_size
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server was asked to stop: a script that has written nothing ends then."""
+        return self._deadline.is_stopping
+
+    @is_stopping.setter
+    def is_stopping(self, is_stopping: bool) -> None:
+        self._deadline.is_stopping = is_stopping
+
     def flush(self) -> None:
         """Forget all scripts, and what Lua has gathered."""
         evicted_count = self.cache.evicted_count
@@ -74,9 +83,12 @@ class Scripts:
         run = self._run = Run(context, script, self._deadline, read_only=read_only)
         caller, db, may_block = context.client, context.db, context.may_block
         context.client, context.may_block = run.client, False
-        self._deadline.begin(context.server.config.busy_reply_threshold)
+        # A script that the log holds came to its end when it was written.
+        limit_ms = 0 if context.loading else context.server.config.busy_reply_threshold
+        self._deadline.begin(limit_ms)
         try:
-            returned = Returned(lua, lua.run(script.action, keys, arguments), run.client.protocol)
+            value = lua.run(script.action, keys, arguments, self._deadline.reasons)
+            returned = Returned(lua, value, run.client.protocol, limit_ms)
             return Outcome(returned.reply, returned.errors)
         except Failure as failure:
             error = WrittenError(_with_place(failure, script))
@@ -102,12 +114,14 @@ class Scripts:
     # -- what scripts call -----------------------------------------------------------------------
 
     def _call(self, *arguments: Any) -> Any:
+        self._deadline.require()
         reply = self._run.execute(words_of(arguments))
         if isinstance(reply, ReplyError):
             raise ScriptError(reply.wire_text, prefix=b"")
         return self._replies.value(reply, self._run.client.protocol)
 
     def _call_protected(self, *arguments: Any) -> Any:
+        self._deadline.require()
         try:
             reply = self._run.execute(words_of(arguments))
         except ScriptError as error:

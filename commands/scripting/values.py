@@ -6,14 +6,21 @@ Source: "Data type conversion" of redis.io/docs/latest/develop/programmability/l
 from __future__ import annotations
 
 from math import copysign, isfinite, isnan
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.encoder import ENCODERS, double_text
 from ...protocol.replies import BigNumber, DoubleText, Pairs, Reply, SetReply, SimpleString, Verbatim
 from ...store.errors import ReplyError
+from .errors import Failure
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
+
+REPLY_SIZE_MAX: Final = 512 << 20
+"""Bytes of what a script returns."""
+ELEMENT_SIZE: Final = 64
+"""Bytes that an element of a reply takes beside its text: an upper bound of them is what counts."""
 
 DEPTH_MAX: Final = 100
 """Levels of nested tables in what a script returns; a table may contain itself."""
@@ -45,18 +52,25 @@ def whole(number: float) -> int:
 
 
 class Returned:
-    """What a script returns, as a reply. `protocol` is the one that the script has chosen."""
+    """What a script returns, as a reply. `protocol` is the one that the script has chosen. Tables that contain one
+    another make a small script's reply endless: it may take `limit_ms` (0 is no limit) and REPLY_SIZE_MAX. Raises
+    Failure.
+    """
 
-    def __init__(self, lua: Interpreter, value: Any, protocol: int) -> None:
+    def __init__(self, lua: Interpreter, value: Any, protocol: int, limit_ms: int) -> None:
         self._lua = lua
         self._protocol = protocol
+        self._end_ns = monotonic_ns() + limit_ms * 1_000_000 if limit_ms else None
+        self._size = 0
         self.errors: list[tuple[ReplyError, bool]] = []
         """The errors in it, and whether each was counted when it arose."""
         self.reply: Reply = self._reply(value, 0)
 
     def _reply(self, value: Any, depth: int) -> Reply:
         kind = type(value)
+        self._size += ELEMENT_SIZE
         if kind is bytes:
+            self._size += len(value)
             return value
         if kind is bool:
             return value if self._protocol == 3 else (1 if value else None)
@@ -93,7 +107,12 @@ class Returned:
         return self._replies(self._lua.items_of(table, content), depth)
 
     def _replies(self, items: Any, depth: int) -> list[Reply]:
-        return [self._reply(item, depth + 1) for item in items.values()]
+        replies = []
+        for item in items.values():
+            replies.append(self._reply(item, depth + 1))
+            if self._size > REPLY_SIZE_MAX or (self._end_ns is not None and monotonic_ns() > self._end_ns):
+                raise Failure(b"ERR reached lua stack limit")
+        return replies
 
 
 class Replies:

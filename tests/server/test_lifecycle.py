@@ -174,6 +174,33 @@ def test_signal_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> N
     assert b"XADD" in next((tmp_path / "appendonlydir").glob("*.incr.aof")).read_bytes()
 
 
+ENDLESS = "redis.log(redis.LOG_WARNING, 'script runs') while true do end"
+WRITING = """
+    redis.call('SET', 'first', '1')
+    redis.log(redis.LOG_WARNING, 'script runs')
+    local start = os.clock()
+    while os.clock() - start < 0.3 do end
+    redis.call('SET', 'second', '2')
+"""
+
+
+@pytest.mark.parametrize(("script", "is_ended"), [(ENDLESS, True), (WRITING, False)])
+def test_signal_ends_a_script_that_has_written_nothing_and_waits_for_one_that_has(
+    script: str, is_ended: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("lupa")
+    process, port = start(tmp_path, "--appendonly", "yes", "--busy-reply-threshold", "0")
+    assert process.stderr is not None
+    with Wire(port) as wire:
+        wire.send("EVAL", script, "0")
+        while b"script runs" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    log = next((tmp_path / "appendonlydir").glob("*.incr.aof")).read_bytes()
+    assert (b"first" in log, b"second" in log) == ((False, False) if is_ended else (True, True))
+
+
 def test_data_folder_changes_while_there_is_no_log(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
