@@ -1,5 +1,5 @@
 # Headrace: `make serve`, `make test`, `make test-compiled`, `make test-plain`, `make test-clients`, `make test-pipeline`,
-# `make lint`, `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `fuzz`, `soak`),
+# `make lint`, `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `crossing`, `fuzz`, `soak`),
 # `make coverage`, `make mutate`, `make audit`.
 #
 #   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
@@ -8,10 +8,11 @@
 #   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
 #   N       how many sequences `make differential` plays          make differential N=20000
 #   FIRST   the number of the first of them, or of the mutants    make differential SEED=2 FIRST=26 N=1
-#   MINUTES how long `make simulate` and `make soak` go on        make soak MINUTES=30
+#   MINUTES how long `make simulate`, `crossing` and `soak` go on make soak MINUTES=30
+#   ONLY    the one cell that `make crossing` plays               make crossing ONLY='rewriting/FLUSHALL'
 #   PRODUCERS, CONSUMERS  how many work in `make soak`            make soak PRODUCERS=10 CONSUMERS=20
 #   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
-#   SEED    what `make differential`, `simulate`, `fuzz` draw     make simulate SEED=7
+#   SEED    what `make differential`, `simulate`, `crossing` and `fuzz` draw  make simulate SEED=7
 #   MUTANTS how many `make mutate` tries; 0 for all               make mutate MUTANTS=0
 #   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
 #   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
@@ -27,6 +28,7 @@ KILLS  ?= 20
 N      ?= 2000
 FIRST  ?= 0
 SEED   ?=
+ONLY   ?=
 PRODUCERS ?= 3
 CONSUMERS ?= 5
 SECONDS ?= 60
@@ -59,7 +61,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi)
 endif
 
-.PHONY: serve test test-compiled test-plain test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate fuzz soak
+.PHONY: serve test test-compiled test-plain test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate crossing fuzz soak
 .DEFAULT_GOAL := test
 
 $(VENV)/.created:
@@ -107,7 +109,7 @@ run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
 # The tests of all that is compiled, or meets what is, on the compiled form; building it takes about a minute.
-COMPILED := store protocol commands server persistence faults simulation compat scenario differential
+COMPILED := store protocol commands server persistence faults simulation crossing compat scenario differential
 test-compiled:
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
@@ -147,7 +149,7 @@ crash: $(VENV)/.installed-dev
 	HEADRACE_CRASH_CYCLES=$(CYCLES) $(BIN)/pytest -s tests/faults $(ARGS)
 
 # The machines that look for what nobody thought of: docs/testing.md.
-prove: differential simulate fuzz soak
+prove: differential simulate crossing fuzz soak
 
 differential: $(VENV)/.installed-dev
 	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_FIRST=$(FIRST) \
@@ -157,6 +159,11 @@ differential: $(VENV)/.installed-dev
 simulate: MINUTES ?= 60
 simulate: $(VENV)/.installed-dev
 	HEADRACE_TEST_SIMULATED_MINUTES=$(MINUTES) HEADRACE_TEST_SIMULATION_SEED=$(SEED) $(BIN)/pytest -s tests/simulation $(ARGS)
+
+crossing: MINUTES ?= 1
+crossing: $(VENV)/.installed-dev
+	HEADRACE_TEST_CROSSING_MINUTES=$(MINUTES) HEADRACE_TEST_CROSSING_SEED=$(or $(SEED),1) \
+	  HEADRACE_TEST_CROSSING_ONLY="$(ONLY)" $(BIN)/pytest -s tests/crossing $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	HEADRACE_TEST_FUZZ_SECONDS=$(SECONDS) HEADRACE_TEST_FUZZ_FRAMES=$(FRAMES) HEADRACE_TEST_FUZZ_SEED=$(or $(SEED),1) \

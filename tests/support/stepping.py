@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +19,13 @@ class Handle:
 
     def __init__(self, due_ms: float, call: Callable[[], object]) -> None:
         self.due_ms = due_ms
-        self.call = call
+        self._call = call
         self.is_cancelled = False
+
+    def run(self) -> None:
+        """Call, unless it was cancelled after it had become due."""
+        if not self.is_cancelled:
+            self._call()
 
     def cancel(self) -> None:
         """Do not call."""
@@ -33,8 +39,12 @@ class SteppingLoop:
         self._clock = clock
         self._ready: deque[Callable[[], object]] = deque()
         self._timers: list[Handle] = []
+        self.signal_handlers: dict[int, Callable[[], object]] = {}
+        """By signal number."""
+        self.errors: list[dict[str, Any]] = []
+        """What asyncio would have logged."""
 
-    def call_soon(self, call: Callable[..., object], *arguments: object) -> None:
+    def call_soon(self, call: Callable[..., object], *arguments: object, context: object = None) -> None:
         """In the next turn."""
         self._ready.append(lambda: call(*arguments))
 
@@ -50,13 +60,54 @@ class SteppingLoop:
         """Never."""
         return False
 
+    # -- for coroutines --------------------------------------------------------------------------
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future whose callbacks run here."""
+        return asyncio.Future(loop=self)  # type: ignore[arg-type]
+
+    def create_task(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task whose steps run here."""
+        return asyncio.Task(coroutine, loop=self)  # type: ignore[arg-type]
+
+    def get_debug(self) -> bool:
+        """No."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep it for the test."""
+        self.errors.append(context)
+
+    def add_signal_handler(self, number: int, call: Callable[..., object], *arguments: object) -> None:
+        """Signals come when the test calls these."""
+        self.signal_handlers[number] = lambda: call(*arguments)
+
+    # -- what the test does ----------------------------------------------------------------------
+
     def run(self) -> None:
         """Run everything that is ready or due."""
-        due = [each for each in self._timers if each.due_ms <= self._clock() and not each.is_cancelled]
-        self._timers = [each for each in self._timers if each.due_ms > self._clock() and not each.is_cancelled]
-        self._ready.extend(each.call for each in sorted(due, key=lambda each: each.due_ms))
+        self._take_due()
         while self._ready:
             self._ready.popleft()()
+
+    def turn(self) -> bool:
+        """Run what is due, or was ready before, as one turn of asyncio does; whether there is more."""
+        self._take_due()
+        for _ in range(len(self._ready)):
+            self._ready.popleft()()
+        return bool(self._ready)
+
+    def next_due_ms(self) -> float | None:
+        """When the next timer is due; None without one."""
+        return min((each.due_ms for each in self._timers if not each.is_cancelled), default=None)
+
+    def _take_due(self) -> None:
+        now_ms = self._clock()
+        if not any(each.due_ms <= now_ms for each in self._timers):
+            return
+        due = [each for each in self._timers if each.due_ms <= now_ms and not each.is_cancelled]
+        self._timers = [each for each in self._timers if each.due_ms > now_ms and not each.is_cancelled]
+        self._ready.extend(each.run for each in sorted(due, key=lambda each: each.due_ms))
 
     @contextmanager
     def running(self) -> Iterator[None]:

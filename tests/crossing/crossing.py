@@ -1,0 +1,549 @@
+"""Plays cells: a state, what is done in it by whom, and how the server is stopped; and holds the rules.
+
+    play(Cell("rewriting", b"always", (Step(acts=(act,)),), stop="kill"))
+
+Rules, by the letters that failures name:
+
+    told       what a reply told of is on the disk as `appendfsync` promises, when it leaves and after a restart
+    refused    a request that was answered with an error has changed nothing
+    error      no internal error is answered or logged, and nothing is raised out of a callback
+    replies    every client has its own replies in order
+    client     the requests of a pipeline run as the client that sent them
+    left       no state is left for good
+    restart    a restart finds what was served
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+from crossing.acts import OWN_ID, READER_ID, SILENT, UNLOGGED, WAITER_ID, Act
+from crossing.fixture import disk_of
+from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
+from crossing.states import BEHIND, MULTI, SCRIPT, STATES, Stage
+from headrace.server.directives import DIRECTIVES
+from support.digest import Digest, digest_of
+from support.replies import Node
+from support.simulated_disk import Call, SimulatedDisk
+
+STOPS: Final = ("SIGTERM", "SHUTDOWN", "kill")
+CRASH_CALLS_MAX: Final = 12
+CALM_MS: Final = 1500
+WAITS_MAX: Final = 12
+"""So often that time passes again while a client still waits: a pipeline may hold several requests that do."""
+RETRY_MS: Final = 61_000
+MANY_COUNT: Final = 1100
+"""Requests behind a blocked one: more than a connection keeps."""
+BUSY: Final = {
+    "starting", "rewrite beginning", "rewrite about to swap the manifest", "snapshot about to end", "replayed",
+    "shutting down", "shutting down by another client",
+}  # fmt: skip
+"""States in which something else changes in the turn of the act."""
+SELECTING: Final = {"SELECT", "RESET"}
+MADE_ANEW: Final = {b"stream-idmp-duration", b"stream-idmp-maxsize"}
+"""Directives that each stream keeps as they were when it was made: a replay makes it anew, as in Redis."""
+FENCE: Final = b"fence%d"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one client sends."""
+
+    acts: tuple[Act, ...]
+    client: int = 0
+    mode: str = ""
+    """Empty for the state's own."""
+
+    def __str__(self) -> str:
+        return f"client {self.client} {self.mode}: " + "; ".join(act.name for act in self.acts)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One crossing."""
+
+    state: str
+    policy: bytes
+    steps: tuple[Step, ...]
+    stop: str = "kill"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """What `ONLY=` takes."""
+        return f"{self.state}/{self.steps[0].acts[0].name}"
+
+    def __str__(self) -> str:
+        lines = [f"state: {self.state}   appendfsync {self.policy.decode()}   stop: {self.stop}   seed: {self.seed}"]
+        for step in self.steps:
+            lines += [f"  client {step.client} ({step.mode or STATES[self.state].mode})"]
+            lines += [f"    {act.name}   {' '.join(repr(word)[1:] for word in act.request)}" for act in step.acts]
+        return "\n".join(lines)
+
+
+@dataclass
+class Sent:
+    """What a step sent, and what is to come back."""
+
+    step: Step
+    mode: str
+    peer: Peer
+    fences: list[bytes]
+    is_exec: bool = False
+
+
+def play(cell: Cell) -> None:
+    """Play a cell. Raises Violation."""
+    Play(cell).run()
+
+
+class Play:
+    """One playing of a cell."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.state = STATES[cell.state]
+        disk, clock = disk_of(self.state.disk)
+        self.rnd = Random(f"{cell.seed} {cell.name} {cell.policy!r} {cell.stop}")
+        self.scene = Scene(disk, cell.policy, clock, **self.state.directives)
+        self.stage = Stage(self.scene)
+        self.stage.look_at_crashes = self._look_at_crashes
+        self.initial = disk.after_kill()
+        self._fences_count = 0
+        self._crash_in = self.rnd.randrange(CRASH_CALLS_MAX)
+        self._crashed: tuple[SimulatedDisk, set[bytes]] | None = None
+        self._is_unlogged = False
+        self._has_faults = False
+
+    # -- the course --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """From the start to what the restart finds."""
+        scene = self.scene
+        with scene.playing():
+            steps = self.state.run(self.stage)
+            try:
+                next(steps)
+                self._require("before the act")
+                self._act()
+                self._require("after the act")
+                self._look_at_crashes()
+                self._end_state(steps)
+                self._require("after the state")
+                if not scene.has_ended:
+                    self._calm()
+                    self._require("when all was over")
+                if not scene.has_ended:
+                    self._probe()
+                    self._stop()
+                self._check_ended()
+                self._require("at the end")
+            except AssertionError as error:
+                text = str(error)
+                if scene.failures and scene.failures[0] not in text:
+                    text += f" ({scene.failures[0]})"
+                raise Violation(f"{text}\n{self.cell}") from error
+            finally:
+                steps.close()
+
+    def _require(self, when: str) -> None:
+        if self.scene.failures:
+            raise Violation(f"{self.scene.failures[0]}, {when}")
+
+    # -- the act -----------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        scene, stage = self.scene, self.stage
+        scene.promises = scene.promises and stage.is_log_promised
+        before = self._observed()
+        scene.on_boundary = self._count_down
+        sent = [each for step in self.cell.steps for each in self._send(step)]
+        if not scene.server.context.loading and self.cell.state != "starting":
+            stage.company.write()
+        scene.loop.turn()
+        stage.meanwhile()
+        scene.settle()
+        scene.on_boundary = lambda call: None
+        self._sent = sent
+        after = self._observed()
+        if len(sent) == len(self.cell.steps) and all(map(self._is_refused, sent)) and self._only_acts_change():
+            for what, value in before.items():
+                if after[what] != value:
+                    raise Violation(
+                        f"refused: the request was refused, and {what} changed: {changes(value, after[what])}"
+                    )
+
+    def _count_down(self, call: Call) -> None:
+        """At one moment of the disk within the act, keep what a crash would leave."""
+        self._crash_in -= 1
+        if self._crash_in == -1 and self.scene.promises:
+            held = tokens_of(digest_of(self.scene.server.store))
+            self._crashed = (self.scene.crashed_disk(), set(self.scene.told) & held)
+
+    def _only_acts_change(self) -> bool:
+        """Whether nothing but the requests of the steps can have changed anything."""
+        return self.cell.state not in BUSY and all(act.request for step in self.cell.steps for act in step.acts)
+
+    def _send(self, step: Step) -> Iterator[Sent]:
+        """Send what a step has; what is to be looked at later."""
+        scene, mode = self.scene, step.mode or self.state.mode
+        actor = self.stage.actors[step.client % len(self.stage.actors)]
+        acts: list[Act] = []
+        for act in step.acts:
+            if act.row_name in UNLOGGED and b"POPULATE" in act.request:
+                self._is_unlogged = True
+            if act.request:
+                acts.append(act)
+            elif act.signal:
+                scene.raise_signal(act.signal)
+            else:
+                yield from self._pipeline(step, mode, actor, acts)
+                acts = []
+                self._connect(act.connection, actor)
+        yield from self._pipeline(step, mode, actor, acts)
+
+    def _ids(self, actor: Peer) -> dict[bytes, int]:
+        company = self.stage.company
+        return {OWN_ID: actor.id, READER_ID: company.reader.id, WAITER_ID: company.waiter.id}
+
+    def _fence(self) -> bytes:
+        self._fences_count += 1
+        return FENCE % self._fences_count
+
+    def _pipeline(self, step: Step, mode: str, actor: Peer, acts: list[Act]) -> Iterator[Sent]:
+        """Send these acts between fences."""
+        if not acts or actor.is_closed or actor.wire.has_ended:
+            return
+        scene = self.scene
+        step = replace(step, acts=tuple(acts))
+        requests = [act.words(self._ids(actor)) for act in acts]
+        fences = [self._fence() for _ in range(4)]
+        before, after = scene.token(), scene.token()
+        info = (b"CLIENT", b"INFO")
+        echo = [(b"ECHO", fence) for fence in fences]
+        if mode == MULTI:
+            inner = [*_written_and_read(before), *requests, *_written_and_read(after), info]
+            actor.ask(echo[0], (b"MULTI",), *inner, (b"EXEC",), echo[3])
+            yield Sent(step, mode, actor, fences, is_exec=True)
+            return
+        if mode == SCRIPT:
+            requests = [(b"EVAL", b"return redis.call(unpack(ARGV))", b"0", *request) for request in requests]
+        head: list[Request] = []
+        if mode == BEHIND:
+            head = [(b"XREAD", b"BLOCK", b"200", b"STREAMS", b"~gate", b"$")]
+        actor.ask(
+            *head,
+            echo[0],
+            *_written_and_read(before),
+            echo[1],
+            *requests,
+            echo[2],
+            *_written_and_read(after),
+            info,
+            echo[3],
+        )
+        yield Sent(step, mode, actor, fences)
+
+    def _connect(self, kind: str, actor: Peer) -> None:
+        if kind == "connect":
+            if self.scene.network.is_listening:
+                self.scene.connect("newcomer").ask((b"PING",))
+        elif kind == "close":
+            actor.ask((b"SET", b"~closing", b"1"))
+            actor.wire.leave()
+        elif kind == "half close":
+            actor.ask((b"SET", b"~closing", b"1"))
+            actor.wire.end()
+        else:
+            actor.ask((b"XREADGROUP", b"GROUP", b"g", b"dead", b"BLOCK", b"0", b"STREAMS", b"jobs", b">"))
+            self.scene.turn()
+            actor.ask(*[(b"PING",)] * MANY_COUNT)
+            self.scene.turn()
+            actor.wire.leave()
+
+    # -- what came back ----------------------------------------------------------------------------
+
+    def _replies_to(self, sent: Sent) -> list[Node] | None:
+        """The replies to the acts of a step; None if they have not come, or cannot be told from others."""
+        peer = sent.peer
+        if sent.is_exec:
+            start, end = peer.reply_after(sent.fences[0]), peer.reply_after(sent.fences[3])
+            if start < 0 or end < 0:
+                return None
+            found = peer.replies[start : end - 1]
+            if not found or found[-1].kind != b"*" or found[-1].value is None:
+                return found[-1:]
+            elements = found[-1].value
+            return list(elements[2 : 2 + len(sent.step.acts)])
+        start, end = peer.reply_after(sent.fences[1]), peer.reply_after(sent.fences[2])
+        return peer.replies[start : end - 1] if 0 <= start < end else None
+
+    def _is_refused(self, sent: Sent) -> bool:
+        """Whether all that the step did was refused, so that nothing may have changed."""
+        replies = self._replies_to(sent)
+        if not replies or any(act.row_name.startswith(("EVAL", "EXEC", "FCALL")) for act in sent.step.acts):
+            return False
+        return all(reply.kind == b"-" for reply in replies) and len(replies) == len(sent.step.acts)
+
+    def _observed(self) -> dict[str, Any]:
+        """All that a refused request must leave as it is."""
+        server = self.scene.server
+        log = server.log
+        manifest = next(
+            (bytes(i.content) for p, i in self.scene.disk.names.items() if p.endswith(".manifest") and i), b""
+        )
+        return {
+            "the dataset": fixture_keys(digest_of(server.store)),
+            "the configuration": {each.name: server.config.value(each) for each in DIRECTIVES},
+            "the log": None if log is None else (id(log), log.is_starting),
+            "the manifest": manifest,
+            "the pause": server.dispatcher.pause.end_ms,
+        }
+
+    # -- crashes while the state lasts ---------------------------------------------------------------
+
+    def _look_at_crashes(self) -> None:
+        """What a crash within the act, and one now, would have left."""
+        scene = self.scene
+        if self.state.is_refused:
+            return
+        if self._crashed is not None:
+            disk, told = self._crashed
+            config = copied(scene.server.config)
+            config.appendonly = True  # as it was then
+            lost = told - tokens_of(recovered(disk, scene.clock, config))
+            if lost:
+                raise Violation(f"told: a crash within the act loses {sorted(lost)}")
+        if scene.has_ended:
+            return
+        found = scene.recover(scene.crashed_disk())
+        if not self._is_log_kept():
+            return
+        if scene.server.context.loading or not scene.is_serving:
+            served = recovered(self.initial.after_kill(), scene.clock, copied(scene.config))
+        else:
+            served = digest_of(scene.server.store)
+        self._compare(served, found, "a crash behind the act")
+
+    def _is_log_kept(self) -> bool:
+        """Whether a crash now must leave all that is served."""
+        server = self.scene.server
+        return (
+            self.stage.is_log_promised
+            and not self._is_unlogged
+            and bool(server.config.appendonly)
+            and not self._log_was_turned()
+            and server.dispatcher.admission.write_error is None
+            and not self.scene.is_disk_failing
+            and not self._has_held_output()
+        )
+
+    def _has_held_output(self) -> bool:
+        return bool(self.scene.server.dispatcher.log_has_news)
+
+    def _log_was_turned(self) -> bool:
+        """Whether an act that was taken has turned the log off, or on after that."""
+        for sent in self._sent:
+            for act in sent.step.acts:
+                if act.request[:4] == (b"CONFIG", b"SET", b"appendonly", b"no") and len(act.request) == 4:
+                    return True
+        return False
+
+    def _compare(self, served: Any, found: Any, when: str) -> None:
+        if any(act.request[2:3] and act.request[2] in MADE_ANEW for step in self.cell.steps for act in step.acts):
+            served, found = without_settings(served), without_settings(found)
+        if served != found:
+            raise Violation(f"restart: {when} does not leave what was served: {changes(served, found)}")
+
+    # -- the end of the state, and of the server -----------------------------------------------------
+
+    def _end_state(self, steps: Iterator[None]) -> None:
+        next(steps, None)
+        self.scene.settle()
+
+    def _calm(self) -> None:
+        """The cause is over: time passes, and those that waited for ever leave."""
+        scene = self.scene
+        scene.pass_time(CALM_MS)
+        for _ in range(WAITS_MAX):
+            if scene.has_ended or not any(each.peer.connection.must_wait for each in self._sent):
+                break
+            scene.pass_time(CALM_MS)
+        for each in (*self._sent,):
+            self._check_replies(each)
+        for peer in scene.peers:
+            if peer.name not in ("director",) and not peer.name.startswith("writer"):
+                peer.wire.reads = True
+                peer.wire.leave()
+        scene.pass_time(300)
+        if not scene.has_ended and scene.server.snapshots.rewrite.retry_ms > scene.clock():
+            scene.jump(RETRY_MS)
+            scene.pass_time(500)
+
+    def _check_replies(self, sent: Sent) -> None:
+        """The replies of a step have come, in order, and are its own."""
+        peer = sent.peer
+        is_odd = bool(self._rows_of(peer) & SILENT)
+        if peer.is_closed or self.scene.has_ended or is_odd or peer.wire.has_ended:
+            return
+        if peer.connection.client.blocked is not None and peer.connection.client.blocked.block_ms is None:
+            return  # it waits for ever, as it has asked for
+        places = [peer.reply_after(fence) for fence in (sent.fences if not sent.is_exec else sent.fences[::3])]
+        if -1 in places or places != sorted(places):
+            raise Violation(f"replies: those of {sent.peer.name} have not come, or not in order: {peer.replies[-8:]}")
+        for node in self._infos(sent):
+            self._check_identity(sent, bytes(node.value))
+
+    def _rows_of(self, peer: Peer) -> set[str]:
+        """The commands that a client has sent, by the names of their rows."""
+        return {row for each in self._sent if each.peer is peer for act in each.step.acts for row in act.row_names}
+
+    def _infos(self, sent: Sent) -> Iterator[Node]:
+        for reply in sent.peer.replies[max(sent.peer.reply_after(sent.fences[0]), 0) :]:
+            for node in reply.value if isinstance(reply.value, list) else [reply]:
+                if (
+                    node.kind in b"$="
+                    and isinstance(node.value, bytes)
+                    and b"id=" in node.value
+                    and b" laddr=" in node.value
+                ):
+                    if any(act.row_name == "CLIENT|LIST" for act in sent.step.acts) and node.value.count(b"id=") > 1:
+                        continue
+                    yield node
+
+    def _check_identity(self, sent: Sent, line: bytes) -> None:
+        rows = self._rows_of(sent.peer)
+        found = dict(word.split(b"=", 1) for word in line.removeprefix(b"txt:").split() if b"=" in word)
+        if int(found[b"id"]) != sent.peer.id:
+            raise Violation(f"client: {sent.peer.name} (ID {sent.peer.id}) ran as the client {int(found[b'id'])}")
+        if not rows & SELECTING and found[b"db"] != b"0":
+            raise Violation(f"client: {sent.peer.name} is in database {found[b'db'].decode()}")
+
+    def _probe(self) -> None:
+        """Nothing is left of the state: what clients and the server can do is what they could before."""
+        scene, server = self.scene, self.scene.server
+        left = {
+            "a load": server.context.loading,
+            "a pause": server.dispatcher.pause.end_ms,
+            "a freeze": any(db.frozen for db in server.store.databases),
+            "clients that are held": list(server.dispatcher.pause.held),
+            "clients that wait": len(server.dispatcher.waiters),
+            "a client without its turn": list(server.dispatcher.resumable),
+            "output that is not sent": list(server.dispatcher.outgoing),
+            "an image": server.context.image,
+            "a job": server.snapshots.runner.job,
+            "that nothing may block": not server.context.may_block,
+            "records that are not written": server.dispatcher.log_has_news,
+        }
+        found = [what for what, value in left.items() if value]
+        if found:
+            raise Violation(f"left: the server is left with {', '.join(found)}")
+        if server.config.maxmemory or not scene.network.is_listening:
+            return
+        if bool(server.config.appendonly) != (server.log is not None and not server.log.is_starting):
+            raise Violation(f"left: appendonly is {server.config.appendonly}, and the log is {server.log}")
+        try:
+            prober = scene.connect("prober")
+        except ConnectionRefusedError:
+            raise Violation("left: no client is let in") from None
+        if server.config.requirepass:
+            prober.ask((b"AUTH", server.config.requirepass))
+            scene.settle()
+            prober.replies.clear()
+        scene.promises = bool(server.config.appendonly)
+        token = scene.token()
+        prober.ask((b"SET", b"~probe", token), (b"GET", b"~probe"), (b"XADD", b"~probes", b"*", b"v", token))
+        if server.config.appendonly:
+            prober.ask((b"WAITAOF", b"1", b"0", b"30000"))
+        scene.pass_time(2200)
+        if prober.is_closed and len(server.dispatcher.sessions) >= server.config.maxclients - 1:
+            return
+        values = [reply.value for reply in prober.replies]
+        wanted = [b"OK", token, values[2] if len(values) > 2 else None]
+        if values[:3] != wanted or prober.replies[2].kind != b"$":
+            raise Violation(f"left: a write and a read get {prober.replies}")
+        is_synced = bool(server.config.appendonly) and server.config.appendfsync != b"no"
+        if is_synced and (len(values) < 4 or prober.replies[3].kind != b"*" or values[3][0].value != b"1"):
+            raise Violation(f"left: WAITAOF of a write gets {prober.replies[3:]}")
+
+    def _stop(self) -> None:
+        scene = self.scene
+        if self.cell.stop == "kill":
+            return
+        is_kept_out = True
+        if self.cell.stop == "SHUTDOWN" and scene.network.is_listening:
+            stopper = scene.connect("stopper")
+            if scene.server.config.requirepass:
+                stopper.ask((b"AUTH", scene.server.config.requirepass))
+            stopper.ask((b"SHUTDOWN",))
+            scene.pass_time(50)
+            is_kept_out = stopper.is_closed  # by `maxclients`, say
+        if is_kept_out and not scene.has_ended:
+            scene.raise_signal(15)
+            scene.pass_time(50)
+        if not scene.has_ended and not self.stage.is_log_promised:
+            return
+        if not scene.has_ended and scene.network.is_listening:
+            raise Violation(f"left: {self.cell.stop} does not end the server")
+
+    def _check_ended(self) -> None:
+        """What a restart finds."""
+        scene = self.scene
+        if scene.task.done() and not scene.task.cancelled() and scene.task.exception() is not None:
+            raise Violation(f"error: the server ended by {scene.task.exception()!r}")
+        if self.state.is_refused:
+            if scene.told:
+                raise Violation(f"told: {scene.told} though the load failed")
+            if any(token for token in tokens_of(digest_of(scene.server.store))):
+                raise Violation("told: a write was run though the load failed")
+            return
+        config = copied(scene.server.config)
+        disk = scene.disk.after_kill() if scene.has_ended else scene.crashed_disk()
+        found = recovered(disk, scene.clock, config)
+        served = digest_of(scene.server.store)
+        if config.appendonly:
+            lost = (set(scene.told) & tokens_of(served)) - tokens_of(found)
+            if lost:
+                raise Violation(f"told: {sorted(lost)} of {sorted({scene.told[each] for each in lost})} are gone")
+        if not self._is_whole_at_end(config):
+            return
+        if not scene.has_served:
+            served = recovered(self.initial.after_kill(), scene.clock, copied(scene.config))
+        self._compare(served, found, f"the end by {self.cell.stop}")
+
+    def _is_whole_at_end(self, config: Any) -> bool:
+        """Whether a restart must find all that was served last."""
+        server = self.scene.server
+        if server.exit_code or server.dispatcher.admission.write_error is not None:
+            return False
+        if config.appendonly:
+            return not self._is_unlogged
+        # A stop in good order has saved everything just now.
+        snapshots = server.snapshots
+        return snapshots.save.count > 0 and snapshots.last_save_ms == self.scene.ended_ms and self.scene.has_served
+
+
+def _written_and_read(token: bytes) -> tuple[Request, Request]:
+    """A write, and a read that tells of it."""
+    key = b"~a:" + token.strip(b"~")
+    return (b"SET", key, token), (b"GET", key)
+
+
+def without_settings(digest: Digest) -> Digest:
+    """A digest without what streams have from directives."""
+    return {
+        place: (value[0][:3], value[1]) if isinstance(value[0], tuple) else value  # type: ignore
+        for place, value in digest.items()
+    }
+
+
+def changes(before: Any, after: Any) -> str:
+    """In what two observations differ, in short."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        parts = [f"{key!r}: {str(before.get(key))[:160]} -> {str(after.get(key))[:160]}" for key in keys[:4]]
+        return f"{len(keys)} differ; " + "; ".join(parts)
+    return f"{str(before)[:200]} -> {str(after)[:200]}"

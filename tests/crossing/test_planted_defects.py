@@ -1,0 +1,220 @@
+"""Defects that Headrace has had, put back: the machine finds each of them in the cell where two states meet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from crossing.acts import all_acts
+from crossing.crossing import Cell, Step, play
+from crossing.scene import Violation
+from headrace import is_compiled
+from headrace.commands.context import Context
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence.errors import LogError
+from headrace.server import loading as server_loading
+from headrace.server.app import Server
+from headrace.server.config import ChangeRefused, Config, _set_failed
+from headrace.server.connection import Connection
+from headrace.server.log_life import LogLife, LogState
+from headrace.server.logkeeper import LogKeeper
+from headrace.server.replay import Replay
+from headrace.server.serving import Serving
+from headrace.server.session import Session
+from headrace.server.snapshots import Snapshots
+from headrace.server.turns import Turns
+from headrace.server.waiters import Waiter
+from headrace.store.database import Store
+
+pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes call each other whatever is put in")
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def serve_after_a_failed_load(patch: pytest.MonkeyPatch) -> None:
+    """The state `loading` ends with the load, however it went, and the process some turns later."""
+
+    def load(self: Server) -> Iterator[None]:
+        loaded = self.log_keeper.begin_load()
+        try:
+            yield from self.loading.steps(loaded)
+            self.log_keeper.end_load(loaded)
+        except (LogError, OSError):
+            self.log_keeper.life.state = LogState.OFF
+            raise
+
+    patch.setattr(Server, "load", load)
+    patch.setattr(Server, "drop_replies", lambda self: None)
+
+
+def start_a_log_while_loading(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET appendonly yes does not ask whether a load runs: what is loaded so far becomes the log."""
+    end_load = LogKeeper.end_load
+
+    def prepare_on(self: LogKeeper) -> None:
+        self._server.snapshots.start_log()
+
+    def end_load_beside_a_log(self: LogKeeper, loaded: AppendOnlyLog | None) -> None:
+        if self.log is None:
+            end_load(self, loaded)
+
+    patch.setattr(LogKeeper, "prepare_on", prepare_on)
+    patch.setattr(LogKeeper, "end_load", end_load_beside_a_log)
+    patch.setattr(LogLife, "become", lambda self, state: setattr(self, "state", state))
+
+
+def refuse_after_the_effect(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET puts each directive in force as it comes; a later refusal restores the values alone."""
+
+    def prepare(self: Config, changed: list[Any], before: list[Any]) -> None:
+        for typed, directive in changed:
+            value = self.value(directive)
+            if directive.name == b"appendonly":
+                self._callbacks[directive.name][0](value)
+                if value:
+                    self._preparations[directive.name][0](value)
+                continue
+            for preparation in self._preparations.get(directive.name, ()):
+                try:
+                    preparation(value)
+                except (ChangeRefused, OSError) as refusal:
+                    self._restore(before)
+                    if changed[0][1].name == b"appendonly" and self.appendonly:
+                        self._preparations[b"appendonly"][0](True)
+                    raise _set_failed(typed, str(refusal)) from refusal
+
+    patch.setattr(Config, "_prepare", prepare)
+
+
+def run_on_as_the_unblocked_client(patch: pytest.MonkeyPatch) -> None:
+    """CLIENT UNBLOCK of a client in WAIT leaves that client as the one that runs."""
+    unblock = Serving.unblock
+
+    def unblock_and_stay(self: Serving, client: Any, *, with_error: bool) -> bool:
+        was_blocked = unblock(self, client, with_error=with_error)
+        self._context.client = client
+        return was_blocked
+
+    patch.setattr(Serving, "unblock", unblock_and_stay)
+
+
+def thaw_for_all(patch: pytest.MonkeyPatch) -> None:
+    """The end of a pause lets keys expire, whoever else had stopped that."""
+
+    def thaw(self: Store, owner: str) -> None:
+        self._frozen_by.clear()
+        self._note_frozen()
+
+    patch.setattr(Store, "thaw", thaw)
+
+
+def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
+    """What waits for a slow reader leaves as soon as it reads, whatever the log still has to write."""
+
+    def release(self: Turns, session: Session) -> None:
+        dispatcher = self.dispatcher
+        had_news, dispatcher.log_has_news = dispatcher.log_has_news, False
+        session.send()
+        dispatcher.log_has_news = had_news
+
+    patch.setattr(Turns, "release", release)
+
+
+def end_the_snapshot_with_the_log(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET appendonly no gives up whatever job runs, and calls it a success."""
+    patch.setattr(Snapshots, "give_up_rewrite", Snapshots.stop)
+
+
+def forget_what_the_transaction_did(patch: pytest.MonkeyPatch) -> None:
+    """DEBUG RELOAD drops the records that its transaction has made before it."""
+    loading = server_loading.loading
+
+    @contextlib.contextmanager
+    def loading_alone(context: Context) -> Iterator[Replay]:
+        with loading(context) as replay:
+            yield replay
+        context.effects.clear()
+
+    patch.setattr(server_loading, "loading", loading_alone)
+
+
+def run_on_after_shutdown(patch: pytest.MonkeyPatch) -> None:
+    """SHUTDOWN ends the process some turns later, and requests behind it are still run."""
+
+    patch.setattr(Server, "end", lambda self: self.stopped.set())
+
+
+def leave_the_mark_behind(patch: pytest.MonkeyPatch) -> None:
+    """An fsync in the foreground does not tell WAITAOF how far the log is synced."""
+    fsync = AppendOnlyLog.fsync
+
+    def fsync_silently(self: AppendOnlyLog) -> bool:
+        mark = self.synced_mark
+        is_synced = fsync(self)
+        self.synced_mark = mark
+        return is_synced
+
+    patch.setattr(AppendOnlyLog, "fsync", fsync_silently)
+
+
+def wake_readers_during_a_pause(patch: pytest.MonkeyPatch) -> None:
+    """A reader that CLIENT PAUSE concerns is served all the same, and what it is given is logged."""
+    run_again = Serving._run_again
+
+    def run_again_now(self: Serving, waiter: Waiter, *, is_stream: bool) -> bool:
+        pause = self._dispatcher.pause
+        end_ms, pause.end_ms = pause.end_ms, None
+        try:
+            return run_again(self, waiter, is_stream=is_stream)
+        finally:
+            pause.end_ms = end_ms
+
+    patch.setattr(Serving, "_run_again", run_again_now)
+
+
+def leave_a_blocked_client_unread(patch: pytest.MonkeyPatch) -> None:
+    """Behind many requests of a client that waits, the end of its peer is not noticed."""
+
+    def regulate(self: Connection) -> None:
+        if self.client.query_buffer_size > 4096:
+            self._pause_reading()
+        else:
+            self._resume_reading()
+
+    patch.setattr(Connection, "_regulate_reading", regulate)
+
+
+PLANTED = [
+    (serve_after_a_failed_load, "loading a bad log", "PING", b"always", "told"),
+    (serve_after_a_failed_load, "loading a bad dump.rdb", "PING", b"everysec", "told"),
+    (start_a_log_while_loading, "loading dump.rdb", "CONFIG|SET appendonly yes", b"always", "restart"),
+    (refuse_after_the_effect, "serving", "CONFIG|SET appendonly no bind refused", b"always", "refused|told"),
+    (run_on_as_the_unblocked_client, "in MULTI", "CLIENT|UNBLOCK <waiter>", b"no", "client"),
+    (thaw_for_all, "loading a log", "CLIENT|UNPAUSE", b"no", "restart"),
+    (send_when_the_peer_reads, "a stalled reader that waits", "PING", b"always", "told"),
+    (end_the_snapshot_with_the_log, "snapshot running", "CONFIG|SET appendonly no", b"everysec", "BGSAVE ended well"),
+    (forget_what_the_transaction_did, "in MULTI", "DEBUG RELOAD", b"no", "told"),
+    (run_on_after_shutdown, "serving without a log", "SHUTDOWN", b"everysec", "restart"),
+    (leave_the_mark_behind, "rewrite beginning", "PING", b"always", "WAITAOF"),
+    (wake_readers_during_a_pause, "paused for writes", "PING", b"everysec", "changes during a pause"),
+    (leave_a_blocked_client_unread, "serving", "connection many behind", b"no", "clients that wait"),
+]
+
+
+@pytest.mark.parametrize(
+    ("break_it", "state", "name", "policy", "message"),
+    PLANTED,
+    ids=[f"{each[0].__name__}-{each[1]}" for each in PLANTED],
+)
+def test_defect_that_is_put_back_is_found(
+    break_it: Break, state: str, name: str, policy: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (act,) = (each for each in all_acts() if each.name == name)
+    cell = Cell(state, policy, (Step((act,)),), "kill")
+    play(cell)
+    break_it(monkeypatch)
+    with pytest.raises(Violation, match=message):
+        play(cell)
