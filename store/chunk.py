@@ -58,7 +58,20 @@ class Chunk:
     While the chunk is open, entries are added to its body, and how many they are and which is the last are read off it.
     """
 
-    __slots__ = ("_body", "_count", "_last_id", "_open", "_packed", "dead", "first_id", "head", "is_shared", "removed")
+    __slots__ = (
+        "_body",
+        "_count",
+        "_last_id",
+        "_open",
+        "_packed",
+        "_tail",
+        "_tail_count",
+        "dead",
+        "first_id",
+        "head",
+        "is_shared",
+        "removed",
+    )
 
     def __init__(self, first_id: StreamID) -> None:
         self._open: Body | None = Body(CHUNK_SIZE_MAX, CHUNK_ENTRIES_MAX)
@@ -70,10 +83,14 @@ class Chunk:
         self._count = 0
         self._last_id: StreamID = 0
         self.first_id = first_id
-        self.head = 0
         self.dead: set[int] | None = None
+        self.head = 0
+        """Position of the first live entry; none of those before it are in `dead`."""
         self.removed = 0
         """Entries deleted or trimmed."""
+        self._tail = 0
+        """Position of the last live entry, or one after it, if the chunk has `_tail_count` entries."""
+        self._tail_count = 0
         self.is_shared = False
         """Other logs have it too, or had it: entries leave a copy that takes its place."""
 
@@ -170,6 +187,9 @@ class Chunk:
             self.dead = set()
         self.dead.add(position)
         self.removed += 1
+        while self.head in self.dead:
+            self.dead.discard(self.head)
+            self.head += 1
 
     def kill_head(self, count: int) -> None:
         """Delete the first `count` live entries; fewer than all of them."""
@@ -183,22 +203,23 @@ class Chunk:
             else:
                 count -= 1
             self.head += 1
+        while self.dead is not None and self.head in self.dead:
+            self.dead.discard(self.head)
+            self.head += 1
 
     def first_live_id(self) -> StreamID:
         """Smallest live ID; the chunk has at least one live entry."""
-        position = self.head
-        while self.dead is not None and position in self.dead:
-            position += 1
-        return self.body().id_at(position)
+        return self.body().id_at(self.head)
 
     def last_live_id(self) -> StreamID:
         """Largest live ID; the chunk has at least one live entry."""
         if self.dead is None:
             return self.last_id
-        position = self.count - 1
-        while position in self.dead:
-            position -= 1
-        return self.body().id_at(position)
+        if self._tail_count != self.count:
+            self._tail, self._tail_count = self.count - 1, self.count
+        while self._tail in self.dead:
+            self._tail -= 1
+        return self.body().id_at(self._tail)
 
     def spans(self, low: int, high: int) -> Iterator[tuple[int, int]]:
         """The runs of live entries between positions `low` and `high` (excluded), ascending."""

@@ -308,6 +308,17 @@ class EntryLog:
         if not self.length:
             self.last_id = ID_MIN
 
+    def id_at(self, index: int) -> StreamID:
+        """ID of the live entry that has `index` smaller ones. Raises IndexError if there are fewer."""
+        for chunk in self._chunks:
+            if index < chunk.live:
+                for low, high in chunk.spans(0, chunk.count):
+                    if index < high - low:
+                        return chunk.body().id_at(low + index)
+                    index -= high - low
+            index -= chunk.live
+        raise IndexError(index)
+
     def count_between(self, start: StreamID, end: StreamID) -> int:
         """How many live entries lie from `start` to `end`, both included."""
         return sum(high - low for _, low, high in self._spans(start, end))

@@ -6,6 +6,7 @@ by XDEL, XDELEX and XACKDEL, never by trimming), `entries_added` is entries-adde
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import Enum
 from typing import ClassVar, Final
 
@@ -18,6 +19,8 @@ from .log import EntryLog
 from .nodes import IS_COMPILED, NodeLedger, StreamLimits
 
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
+REFERENCES_AT_ONCE_MAX: Final = 1024
+"""Pending entries looked at in one go when references are dropped."""
 
 
 class References(Enum):
@@ -156,6 +159,20 @@ class Stream:
         """Remove the entry from every group's pending list (DELREF)."""
         for group in self.groups.values():
             group.pending.drop(entry_id)
+
+    def drop_references_between(self, first_id: StreamID, last_id: StreamID, count: int) -> None:
+        """Remove all live entries of a range, of which there are `count`, from every group's pending list."""
+        at_once = min(count, REFERENCES_AT_ONCE_MAX)
+        for group in self.groups.values():
+            start = first_id
+            while start and start <= last_id:
+                ids = group.pending.first_ids(start, at_once)
+                start = id_after(ids[-1]) if len(ids) == at_once and ids[-1] < ID_MAX else 0
+                del ids[bisect_right(ids, last_id) :]
+                if ids and not self.log.still_has_all(ids[0], ids[-1]):
+                    # Entries that are gone keep their references.
+                    ids = [entry_id for entry_id in ids if self.log.still_has(entry_id)]
+                group.pending.drop_all(ids)
 
     # -- groups ----------------------------------------------------------------------------------
 

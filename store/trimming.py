@@ -44,10 +44,10 @@ def trim(stream: Stream, request: Trim) -> tuple[int, StreamID]:
     ):
         return 0, 0
     stream.settle_nodes()
-    if request.references is References.KEEP:
-        return _trim_keeping_references(stream, request), 0
-    removed = _trim_by_entry(stream, request)
-    return len(removed), removed[-1] if removed else 0
+    if request.references is References.ACKED:
+        removed = _trim_acked(stream, request)
+        return len(removed), removed[-1] if removed else 0
+    return _trim_head(stream, request, drops_references=request.references is References.DELETE)
 
 
 def _keeps_first_node(stream: Stream, request: Trim, length_max: int) -> bool:
@@ -68,8 +68,8 @@ def _is_whole(stream: Stream, node: Node, removed: int, request: Trim) -> bool:
     return node.last_id < request.id_min
 
 
-def _trim_keeping_references(stream: Stream, request: Trim) -> int:
-    """KEEPREF: the removed entries are exactly the smallest ones."""
+def _trim_head(stream: Stream, request: Trim, *, drops_references: bool) -> tuple[int, StreamID]:
+    """KEEPREF and DELREF: the removed entries are exactly the smallest ones. DELREF is exact even with `~`."""
     removed = whole_count = partial_count = 0
     for node in stream.nodes.nodes:
         if request.length_max is not None and len(stream) - removed <= request.length_max:
@@ -80,14 +80,19 @@ def _trim_keeping_references(stream: Stream, request: Trim) -> int:
             removed += node.live
             whole_count += 1
             continue
-        if not request.approximate:
+        if drops_references or not request.approximate:
             partial_count = _excess_in(stream, node, removed, request)
             removed += partial_count
         break
+    if not removed:
+        return 0, 0
+    last_id = 0
+    if drops_references:
+        last_id = stream.log.id_at(removed - 1)
+        stream.drop_references_between(stream.log.first_id, last_id, removed)
     stream.nodes.forget_head(whole_count, partial_count)
-    if removed:
-        stream.log.trim_head(removed)
-    return removed
+    stream.log.trim_head(removed)
+    return removed, last_id
 
 
 def _excess_in(stream: Stream, node: Node, removed: int, request: Trim) -> int:
@@ -98,8 +103,8 @@ def _excess_in(stream: Stream, node: Node, removed: int, request: Trim) -> int:
     return stream.log.count_between(node.first_id, request.id_min - 1) if request.id_min else 0
 
 
-def _trim_by_entry(stream: Stream, request: Trim) -> list[StreamID]:
-    """DELREF and ACKED: entry by entry, exact even with `~`, and never beyond the first node that is not whole."""
+def _trim_acked(stream: Stream, request: Trim) -> list[StreamID]:
+    """ACKED: entry by entry, exact even with `~`, and never beyond the first node that is not whole."""
     removed: list[StreamID] = []
     for node in list(stream.nodes.nodes):
         if request.length_max is not None and len(stream) <= request.length_max:
@@ -112,11 +117,8 @@ def _trim_by_entry(stream: Stream, request: Trim) -> list[StreamID]:
                 break
             if request.id_min is not None and entry_id >= request.id_min:
                 break
-            if request.references is References.ACKED:
-                if stream.is_referenced(entry_id):
-                    continue
-            else:
-                stream.drop_references(entry_id)
+            if stream.is_referenced(entry_id):
+                continue
             stream.remove(entry_id, keep_node=True)
             removed.append(entry_id)
         if not whole:

@@ -342,3 +342,36 @@ def test_a_run_goes_in_as_its_entries_would_one_by_one(packs: bool) -> None:
     assert by_runs.length == one_by_one.length
     assert (by_runs.first_id, by_runs.last_id) == (one_by_one.first_id, one_by_one.last_id)
     assert list(by_runs.all_entries()) == list(one_by_one.all_entries())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_deleting_from_either_end_keeps_the_edge_at_hand(order: int) -> None:
+    """Otherwise each deletion would look at all those before it."""
+    log = EntryLog()
+    ids = [make_id(1, seq) for seq in range(1, 501)]
+    for entry_id in ids:
+        log.append(entry_id, b"x")
+    (chunk,) = log._chunks
+    for count, entry_id in enumerate(ids[:-1][::order], 1):
+        assert log.delete(entry_id)
+        if order > 0:
+            assert chunk.head == count
+            assert not chunk.dead
+            assert log.first_id == ids[count]
+    assert log.first_id == log.last_id == log.id_at(0) == ids[-1]
+    assert log.delete(ids[-1])
+    assert not log.length
+
+
+def test_an_entry_is_found_by_how_many_are_below_it() -> None:
+    rnd = random.Random(4)
+    log = EntryLog()
+    live = [make_id(1, seq) for seq in range(1, 4001)]
+    for entry_id in live:
+        log.append(entry_id, b"x")
+    for entry_id in rnd.sample(live, 3000):
+        log.delete(entry_id)
+        live.remove(entry_id)
+    assert [log.id_at(index) for index in range(len(live))] == live
+    with pytest.raises(IndexError):
+        log.id_at(len(live))
