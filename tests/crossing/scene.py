@@ -169,6 +169,7 @@ class Scene:
         signals = SimpleNamespace(
             **{name: getattr(lifecycle.signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIG_IGN", "Signals")},
             signal=lambda number, handler: self.loop.signal_handlers.__setitem__(int(number), handler),
+            getsignal=lambda number: self.loop.signal_handlers.get(int(number)),
         )
         garbage = SimpleNamespace(
             disable=int, enable=int, collect=int, freeze=int, set_threshold=lambda *thresholds: None
