@@ -105,9 +105,14 @@ def _counters(stream: Stream) -> dict[bytes, Any]:
         b"idmp-maxsize": idempotence.entries_max,
         b"pids-tracked": len(idempotence.producers),
         b"iids-tracked": idempotence.pairs_count,
-        b"iids-added": idempotence.added,
-        b"iids-duplicates": idempotence.duplicates,
+        b"iids-added": _wrapped(idempotence.added),
+        b"iids-duplicates": _wrapped(idempotence.duplicates),
     }
+
+
+def _wrapped(count: int) -> int:
+    """A count as a signed number of 64 bits, as Redis shows it: RESTORE may have brought any."""
+    return (count + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _entry(stream: Stream, entry_id: int) -> Reply:

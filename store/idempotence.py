@@ -43,6 +43,7 @@ class Idempotence:
         self.producers: dict[bytes, Producer] = {}
         self.added = 0
         self.duplicates = 0
+        """Both are counted on beyond 64 bits, which is what replies and payloads hold of them."""
 
     def find(self, producer_id: bytes, iid: bytes) -> StreamID | None:
         """The entry this pair made, None if it is not remembered."""

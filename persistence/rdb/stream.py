@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...store.idempotence import Idempotence, Producer
-from ...store.ids import SEQ_BITS, StreamID
+from ...store.ids import SEQ_BITS, U64_MAX, StreamID
 from ...store.image import StreamImage
 from ...store.nodes import NodeLedger, StreamLimits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
@@ -63,7 +63,7 @@ def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool
         iids = [iid for iid in producer.order if producer.ids[iid] >> SEQ_BITS > oldest_ms]
         yield encode_string(producer_id, compress=compress) + encode_length(len(iids))
         yield b"".join(encode_string(iid, compress=compress) + encode_split_id(producer.ids[iid]) for iid in iids)
-    yield encode_length(idempotence.added) + encode_length(idempotence.duplicates)
+    yield encode_length(idempotence.added & U64_MAX) + encode_length(idempotence.duplicates & U64_MAX)
 
 
 def _oldest_ms(idempotence: Idempotence, now_ms: int) -> int:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from headrace.persistence.rdb.payload import dump as dump_payload
 from headrace.persistence.rdb.primitives import crc64
 from support.inprocess import START_MS, Caller, Rig
 from support.servers import Server
@@ -212,3 +213,23 @@ def test_a_string_that_was_changed_in_place_is_dumped_like_any_other(change: str
     caller.call("SET other " + text.split(b"\r\n")[1].decode())
     assert caller.call("DUMP k") == caller.call("DUMP other")
     assert caller.call("DUMP k").startswith(b"$")
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, 2**63, 2**64 - 1])
+def test_restored_counts_of_any_size_are_shown_and_dumped_in_64_bits(count: int, server: Server) -> None:
+    """Redis takes them, and shows them as signed numbers that wrap."""
+    caller = Rig().connect()
+    caller.call("XADD s 1-1 f v", "XGROUP CREATE s g 0")
+    idempotence = caller.client.db.streams[b"s"].idempotence
+    idempotence.added = idempotence.duplicates = count
+    value = caller.client.db.keys[b"s"]
+    payload = b"".join(dump_payload(value, now_ms=START_MS))
+    with server.connect() as wire:
+        assert wire.call("RESTORE", "s", 0, payload, "REPLACE") == OK
+        for added in (0, 1):
+            described = wire.ask("XINFO", "STREAM", "s")
+            shown = dict(zip(described[::2], described[1::2], strict=True))
+            assert shown[b"iids-added"] == (count + added + 2**63) % 2**64 - 2**63
+            assert shown[b"iids-duplicates"] == (count + 2**63) % 2**64 - 2**63
+            assert wire.call("DUMP", "s").startswith(b"$")
+            wire.call("XADD", "s", "IDMP", "p", "i", "*", "f", "v")
