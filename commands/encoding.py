@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ..store.database import Value
-from ..store.text import EditedText, SumText
+from ..store.text import EMBEDDED_SIZE_MAX, EditedText, SumText, edited
 from .numbers import is_canonical_integer
-
-EMBEDDED_SIZE_MAX: Final = 41
-"""Bytes of key and string together that Redis keeps in one object."""
 
 
 def string_encoding(key: bytes, text: bytes) -> bytes:
@@ -23,4 +18,4 @@ def string_encoding(key: bytes, text: bytes) -> bytes:
 
 def as_kept_under(key: bytes, value: Value) -> Value:
     """The value of `key` for another key: a string that is kept apart stays so, however short the new key is."""
-    return EditedText(value) if isinstance(value, bytes) and string_encoding(key, value) == b"raw" else value
+    return edited(value) if isinstance(value, bytes) and string_encoding(key, value) == b"raw" else value

@@ -7,7 +7,7 @@ from typing import Final
 from ..protocol.replies import Reply
 from ..store.errors import GenericError
 from ..store.events import APPEND, SETRANGE
-from ..store.text import EditedText
+from ..store.text import edited
 from .context import Context
 from .numbers import integer
 from .string import KEY_ARGUMENT, READ_KEY, WRITE
@@ -47,7 +47,7 @@ def append(context: Context, argv: list[bytes]) -> Reply:
     value = argv[2]
     if old is not None:
         check_size(context, len(old) + len(value))
-        value = EditedText(old + value)
+        value = edited(old + value)
     context.db.put(argv[1], value, APPEND, keep_expiry=True)
     context.log(*argv)
     return len(value)
@@ -95,7 +95,10 @@ def setrange(context: Context, argv: list[bytes]) -> Reply:
     if not piece:
         return len(old)
     check_size(context, offset + len(piece))
-    value = EditedText(old[:offset].ljust(offset, b"\0") + piece + old[offset + len(piece) :])
+    # Views, so that a long string is copied once.
+    view = memoryview(old)
+    gap = bytes(max(offset - len(old), 0))
+    value = edited(b"".join((view[:offset], gap, piece, view[offset + len(piece) :])))
     context.db.put(key, value, SETRANGE, keep_expiry=True)
     context.log(*argv)
     return len(value)

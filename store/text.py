@@ -7,11 +7,22 @@ other command these are what their bytes are. A restart forgets the difference, 
 
 from __future__ import annotations
 
+from typing import Final
+
+EMBEDDED_SIZE_MAX: Final = 41
+"""Bytes of key and string together that Redis keeps in one object."""
+
 
 class EditedText(bytes):
     """Changed in place by APPEND or SETRANGE: Redis keeps it apart from then on."""
 
     __slots__ = ()
+
+
+def edited(text: bytes) -> bytes:
+    """A string that Redis keeps apart from now on. One that is too long for anything else needs no class of its own,
+    and so is never copied to be read."""
+    return EditedText(text) if len(text) <= EMBEDDED_SIZE_MAX else text
 
 
 class SumText(bytes):

@@ -304,3 +304,22 @@ def test_string_commands_announce_what_redis_announces(line: str, events: str) -
     words = listener.output().split(b"\r\n")
     heard = [(words[start + 6].partition(b":")[2], words[start + 8]) for start in range(0, len(words) - 1, 9)]
     assert b" ".join(name + b":" + key for name, key in heard).decode() == events
+
+
+@pytest.mark.parametrize("line", ["APPEND k x", "SETRANGE k 3 x", "SETRANGE k 100050 x", "RENAME k k", "COPY k other"])
+def test_a_long_string_that_was_changed_is_read_without_a_copy(line: str) -> None:
+    """It is kept as plain bytes: its encoding follows from its length."""
+    caller = Rig().connect()
+    caller.call("SET k " + "a" * 100_000, line)
+    assert all(type(value) is bytes for value in caller.client.db.keys.values())
+    assert caller.call("OBJECT ENCODING k") == b"$3\r\nraw\r\n"
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 40, 41, 42, 100])
+def test_setrange_writes_over_behind_and_beyond_a_string(size: int) -> None:
+    for offset in (0, 1, 4, 5, 39, 40, 41, 100, 101, 130):
+        caller = Rig().connect()
+        text = bytes(range(65, 65 + 26)) * 4
+        caller.call(f"SET k '{text[:size].decode()}'", f"SETRANGE k {offset} xyz")
+        expected = text[:size].ljust(offset, b"\0")[:offset] + b"xyz" + text[:size][offset + 3 :]
+        assert caller.call("GET k") == b"$%d\r\n%b\r\n" % (len(expected), expected)
