@@ -8,11 +8,12 @@ from typing import Any
 from ..protocol.replies import Reply, SimpleString
 from ..store.errors import NoGroup, no_such_key
 from ..store.group import ENTRIES_READ_UNKNOWN, Group
-from ..store.ids import ID_MAX, ID_MIN, format_id
+from ..store.ids import ID_MAX, ID_MIN, StreamID, format_id
 from ..store.pending import NEVER, Consumer
 from ..store.stream import Stream
 from .context import Context
 from .group import bad_shape
+from .long_replies import array_of
 from .numbers import integer
 from .stream import KEY_ARGUMENT
 from .table import Argument, Flag, KeySpec, command, container
@@ -180,17 +181,23 @@ def _entries_read(group: Group) -> int | None:
 def xinfo_groups(context: Context, argv: list[bytes]) -> Reply:
     """XINFO GROUPS key. Returns a map per group, by name. Raises WrongType, GenericError. Source: Redis 7.0."""
     stream = _require_stream(context, argv[2])
-    return [
-        {
-            b"name": group.name,
-            b"consumers": len(group.consumers),
-            b"pending": len(group.pending),
-            b"last-delivered-id": format_id(group.last_id),
-            b"entries-read": _entries_read(group),
-            b"lag": stream.lag(group),
-        }
+    states = [
+        (group.name, len(group.consumers), len(group.pending), group.last_id, _entries_read(group), stream.lag(group))
         for group in stream.sorted_groups()
     ]
+    return array_of(states, _describe_group, context.client.protocol)
+
+
+def _describe_group(state: tuple[bytes, int, int, StreamID, int | None, int | None]) -> dict[bytes, Any]:
+    name, consumers_count, pending_count, last_id, entries_read, lag = state
+    return {
+        b"name": name,
+        b"consumers": consumers_count,
+        b"pending": pending_count,
+        b"last-delivered-id": format_id(last_id),
+        b"entries-read": entries_read,
+        b"lag": lag,
+    }
 
 
 @command(
@@ -217,15 +224,25 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[3])
     if group is None:
         raise NoGroup.for_group(argv[2], argv[3])
-    return [_describe_consumer(consumer, context.now_ms) for consumer in group.sorted_consumers()]
+    now_ms = context.now_ms
+    states = [
+        (
+            each.name,
+            each.pending_count,
+            max(now_ms - each.seen_ms, 0),
+            NEVER if each.active_ms == NEVER else max(now_ms - each.active_ms, 0),
+        )
+        for each in group.sorted_consumers()
+    ]
+    return array_of(states, _describe_consumer, context.client.protocol)
 
 
-def _describe_consumer(consumer: Consumer, now_ms: int) -> dict[bytes, Any]:
-    inactive_ms = NEVER if consumer.active_ms == NEVER else max(now_ms - consumer.active_ms, 0)
+def _describe_consumer(state: tuple[bytes, int, int, int]) -> dict[bytes, Any]:
+    name, pending_count, idle_ms, inactive_ms = state
     return {
-        b"name": consumer.name,
-        b"pending": consumer.pending_count,
-        b"idle": max(now_ms - consumer.seen_ms, 0),
+        b"name": name,
+        b"pending": pending_count,
+        b"idle": idle_ms,
         b"inactive": inactive_ms,
     }
 
