@@ -66,6 +66,14 @@ local function as_seen(problem) -- an exception of ours as the table that Redis 
     return problem
 end
 
+-- A problem that a script may catch. Where the stack of C is used up, a hook raises an error and does not run: the time
+-- is looked at here too.
+local function catchable(problem)
+    problem = as_seen(problem)
+    watch()
+    return problem
+end
+
 -- The first function of a script on the stack from `level` on. What a tail call has taken off the stack is gone: then it
 -- is the next one, or the last line of the script. With `is_strict` nothing is found where C is the caller.
 local function script_level(level, is_strict)
@@ -147,7 +155,7 @@ local function after_pcall(ok, problem, ...)
     if ok then
         return ok, problem, ...
     end
-    problem = as_seen(problem)
+    problem = catchable(problem)
     local text = type(problem) == "table" and rawget(problem, "err")
     if type(text) == "string" or type(text) == "number" then
         problem = text
@@ -159,7 +167,7 @@ local function after_resume(ok, problem, ...)
     if ok then
         return ok, problem, ...
     end
-    return false, as_seen(problem)
+    return false, catchable(problem)
 end
 
 -- The functions of Lua --------------------------------------------------------------------------
@@ -185,10 +193,9 @@ local function after_xpcall(handler, ok, ...)
     if ok then
         return ok, ...
     end
-    local problem = caught(as_seen((...)))
-    local handled, value = raw_pcall(handler, problem)
+    local handled, value = raw_pcall(handler, catchable((...)))
     if not handled then
-        as_seen(value)
+        catchable(value)
         value = "error in error handling"
     end
     return false, value

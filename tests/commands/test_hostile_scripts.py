@@ -185,6 +185,26 @@ def test_scripts_without_an_end_are_ended_in_time(script: str, server: Server) -
     assert reply.startswith((ENDED, NO_MEMORY)), reply[:200]
 
 
+AT_DEPTH = """
+local t
+local function deep(n)
+    if n == 0 then
+        while true do pcall(function() while true do end end) end
+    end
+    return t[n - 1]
+end
+t = setmetatable({}, {__index = function(_, n) return deep(n) end})
+return t[tonumber(ARGV[1])]
+"""
+"""A loop at so many nested calls of C, of which there may be 200."""
+
+
+def test_the_time_is_looked_at_where_the_stack_of_c_is_used_up(server: Server) -> None:
+    for depth in range(180, 202):
+        reply = attack(server, AT_DEPTH, str(depth))
+        assert reply.startswith(ENDED) or b"C stack overflow" in reply, (depth, reply[:200])
+
+
 LARGE = (
     "local s = 'x' while true do s = s .. s end",
     "local t = {} while true do t = {t} end",
