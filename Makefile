@@ -160,7 +160,7 @@ simulate: MINUTES ?= 60
 simulate: $(VENV)/.installed-dev
 	HEADRACE_TEST_SIMULATED_MINUTES=$(MINUTES) HEADRACE_TEST_SIMULATION_SEED=$(SEED) $(BIN)/pytest -s tests/simulation $(ARGS)
 
-crossing: MINUTES ?= 1
+crossing: MINUTES ?= 0.5
 crossing: $(VENV)/.installed-dev
 	HEADRACE_TEST_CROSSING_MINUTES=$(MINUTES) HEADRACE_TEST_CROSSING_SEED=$(or $(SEED),1) \
 	  HEADRACE_TEST_CROSSING_ONLY="$(ONLY)" $(BIN)/pytest -s tests/crossing $(ARGS)

@@ -13,6 +13,7 @@ from functools import cache
 from random import Random
 from typing import Any, Final
 
+from compat.differences import is_unfair
 from crossing.fixture import Company, disk_of
 from crossing.scene import Peer, Request, Scene
 from differential.grammar import draw_request
@@ -112,7 +113,7 @@ NEVER_TAKEN: Final = {
     "EXEC": "without MULTI; every transaction of the machine has one",
     "DISCARD": "without MULTI",
     "EVALSHA": "the script is not known", "EVALSHA_RO": "the script is not known",
-    "LATENCY|GRAPH": "needs an event that took long",
+    "LATENCY|GRAPH": "nothing is slow while latencies are not watched",
     "MODULE|LOAD": "there are no modules", "MODULE|LOADEX": "there are no modules",
     "MODULE|UNLOAD": "there are no modules",
     "OBJECT|FREQ": "needs an LFU policy, which Headrace has not",
@@ -165,8 +166,11 @@ def resolve(word: Token, number: int) -> bytes:
 
 
 def draw(rnd: Random, row: Row | None = None, *, may_bend: bool = False) -> Request:
-    """A request from the grammar, with words that stand for the IDs of clients and for payloads."""
-    request = tuple(resolve(word, rnd.randrange(3)) for word in draw_request(rnd, row, may_bend=may_bend))
+    """A request from the grammar, with words that stand for the IDs of clients; of any row, none that locks all out."""
+    drawn = draw_request(rnd, row, may_bend=may_bend)
+    while row is None and is_unfair(drawn):
+        drawn = draw_request(rnd, may_bend=may_bend)
+    request = tuple(resolve(word, rnd.randrange(3)) for word in drawn)
     return tuple(dump_of(word[6:-1]) if word.startswith(b"<dump ") else word for word in request)
 
 

@@ -155,6 +155,8 @@ class Scene:
         """Token -> who was told of it, while the log promised something."""
         self.promises = True
         """False while no promise holds: there is no log, or the disk refuses what it is given (but with `always`)."""
+        self._handlers: dict[int, Any] = {}
+        """By signal number, as `signal.signal` was given them."""
         self.has_served = False
         """Whether the load has ended well."""
         self.ended_ms: int | None = None
@@ -168,8 +170,8 @@ class Scene:
         """Everything that a scene does happens in here."""
         signals = SimpleNamespace(
             **{name: getattr(lifecycle.signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIG_IGN", "Signals")},
-            signal=lambda number, handler: self.loop.signal_handlers.__setitem__(int(number), handler),
-            getsignal=lambda number: self.loop.signal_handlers.get(int(number)),
+            signal=self._handlers.__setitem__,
+            getsignal=lambda number: lambda *received: self.loop.call_soon(self.loop.signal_handlers[number]),
         )
         garbage = SimpleNamespace(
             disable=int, enable=int, collect=int, freeze=int, set_threshold=lambda *thresholds: None
@@ -292,12 +294,12 @@ class Scene:
         self.work()
 
     def raise_signal(self, number: int) -> None:
-        """What the kernel does: the handler runs in the next turn, or at once if it is `insist`."""
-        handler = self.loop.signal_handlers.get(number)
+        """What the kernel does: the handler of the process runs at once, the loop's in the next turn."""
+        handler = self._handlers.get(number)
         if handler is lifecycle.insist:
             self.task.cancel()
         elif callable(handler):
-            self.loop.call_soon(handler)
+            handler(number, None)
 
     # -- clients ---------------------------------------------------------------------------------
 

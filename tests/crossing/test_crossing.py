@@ -36,7 +36,7 @@ QUICK_SHARE = 0.02
 """Share of the pairs that `make test` plays."""
 QUICK_MINUTES = 0.5
 """With fewer minutes it is the quick form."""
-UNLIKELY_SHARE = 0.12
+UNLIKELY_SHARE = 0.05
 """Share of the pairs that CI plays of acts that only read, and of directives that have nothing to do with the disk."""
 SHOWN_MAX = 8
 """Failures of a state that are shown."""
