@@ -39,10 +39,10 @@ def _folded(operation: Callable[[int, int], int]) -> Callable[..., int]:
 
 def _shifting(shift: Callable[[int, int], int]) -> Callable[..., int]:
     """Only the low five bits of the distance count."""
-    return lambda value=None, distance=None: signed(shift(unsigned(value), unsigned(distance) & 31))
+    return lambda value=None, distance=None, *_: signed(shift(unsigned(value), unsigned(distance) & 31))
 
 
-def _to_hex(value: Any = None, digits: Any = HEX_DIGITS_MAX) -> bytes:
+def _to_hex(value: Any = None, digits: Any = HEX_DIGITS_MAX, *_: Any) -> bytes:
     """As many digits from the right; capital ones if the number is negative."""
     count = signed(unsigned(digits))
     text = b"%08x" % unsigned(value)
@@ -54,9 +54,9 @@ def _rotate_left(bits: int, distance: int) -> int:
 
 
 BIT_OPERATIONS: Final[dict[bytes, Callable[..., Any]]] = {
-    b"tobit": lambda value=None: signed(unsigned(value)),
+    b"tobit": lambda value=None, *_: signed(unsigned(value)),
     b"tohex": _to_hex,
-    b"bnot": lambda value=None: signed(~unsigned(value)),
+    b"bnot": lambda value=None, *_: signed(~unsigned(value)),
     b"band": _folded(and_),
     b"bor": _folded(or_),
     b"bxor": _folded(xor),
@@ -65,6 +65,6 @@ BIT_OPERATIONS: Final[dict[bytes, Callable[..., Any]]] = {
     b"arshift": _shifting(lambda bits, distance: signed(bits) >> distance),
     b"rol": _shifting(_rotate_left),
     b"ror": _shifting(lambda bits, distance: _rotate_left(bits, (32 - distance) & 31)),
-    b"bswap": lambda value=None: signed(int.from_bytes(unsigned(value).to_bytes(4, "little"), "big")),
+    b"bswap": lambda value=None, *_: signed(int.from_bytes(unsigned(value).to_bytes(4, "little"), "big")),
 }
 """By name."""

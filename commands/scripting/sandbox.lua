@@ -38,6 +38,7 @@ local limit_memory, lift_memory = as_function(host.limit_memory), as_function(ho
 local overdue_texts -- why a script is ended, by what `is_overdue` returns
 local overdue_text -- set while a script that has run out of time is brought down
 local running -- the function of the script
+local null = newproxy() -- that of JSON: the one userdata that scripts may have
 
 local border = {}
 
@@ -57,7 +58,7 @@ local function watch()
 end
 
 local function as_seen(problem) -- an exception of ours as the table that Redis raises
-    if type(problem) == "userdata" then
+    if type(problem) == "userdata" and problem ~= null then
         overdue_text = overdue_text or overdue_texts[is_overdue()]
         lift_memory()
         problem = { err = describe(problem), ignore_error_stats_update = true }
@@ -334,7 +335,7 @@ tools.as_int = library.as_int
 seen.unpack = library.unpack
 
 local libraries = {
-    cjson = part("cjson", newproxy(), tools), cmsgpack = part("cmsgpack", tools),
+    cjson = part("cjson", null, tools), cmsgpack = part("cmsgpack", tools),
     string = library.string, table = library.table, math = math, os = { clock = os.clock }, bit = {} }
 
 libraries.coroutine = {
@@ -342,7 +343,12 @@ libraries.coroutine = {
         local made = new_coroutine("create", action)
         return made
     end,
-    resume = function(...) return caught(after_resume(resume(...))) end,
+    resume = function(...)
+        if type((...)) ~= "thread" then
+            bad_argument("resume", 1, "coroutine expected")
+        end
+        return caught(after_resume(resume(...)))
+    end,
     running = coroutine.running,
     status = coroutine.status,
     wrap = function(action)

@@ -323,6 +323,11 @@ local hostile = {
     coroutine.running(),
 }
 local count, step = #hostile, tonumber(ARGV[2])
+local raw_pcall = pcall
+local function pcall(...)
+    local ok, problem = raw_pcall(...)
+    if not ok and type(problem) == 'string' and problem:find('internal error') then error(problem) end
+end
 pcall(called)
 for index = 1, count do
     pcall(called, hostile[index])

@@ -203,6 +203,7 @@ def test_errors_of_python_never_appear_as_objects(script: str, rig: Rig) -> None
         "error({err=redis.call})",
         "error(redis.call)",
         "error(cjson.null)",
+        "local ok, e = pcall(error, cjson.null) return {e == cjson.null}",
         "local t = {} for i = 1, 7000 do t[i] = redis.call end redis.call(unpack(t))",
         "local t = {} for i = 1, 7000 do t[i] = cjson.null end redis.call(unpack(t))",
         "coroutine.wrap(function() local t = {} for i = 1, 7000 do t[i] = {} end redis.call(unpack(t)) end)()",

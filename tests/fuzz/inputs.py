@@ -10,6 +10,7 @@ from compat.differences import is_unfair
 from differential.grammar import draw_request
 from differential.openings import POPULATED
 from differential.values import ClientId, Dump, Duration, Token
+from fuzz.lua_scripts import draw_script
 from fuzz.seeds import seeds_of
 from headrace.commands.table import Flag, all_rows
 from support.wire import encode
@@ -56,7 +57,7 @@ def _plain(word: Token, rnd: random.Random) -> bytes:
     return rnd.choice(payloads) if isinstance(word, Dump) else payloads[word.number % len(payloads)]
 
 
-DRAWN: Final[dict[str, Callable[[random.Random], bytes]]] = {"commands": draw_pipeline}
+DRAWN: Final[dict[str, Callable[[random.Random], bytes]]] = {"commands": draw_pipeline, "scripts": draw_script}
 """By target."""
 
 

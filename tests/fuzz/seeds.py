@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from fuzz.lua_scripts import SEEDS as SCRIPTS
 from headrace.persistence.checksum import with_checksums
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import write_file
@@ -100,4 +101,5 @@ _MAKERS = {
     "restore": _payloads,
     "aof": _logs,
     "config": lambda: [CONFIGURATION, *CONFIGURATION.splitlines(keepends=True)],
+    "scripts": lambda: [script.encode("latin-1") for script in SCRIPTS],
 }

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from errno import ENOMEM
+from functools import cache
+from importlib.util import find_spec
 
+from fuzz.lua_scripts import Runner
 from headrace.commands.lookup import named_row
 from headrace.commands.table import Flag
 from headrace.persistence.errors import LogError, RdbError
@@ -269,6 +272,19 @@ def config(data: bytes) -> None:
             raise Finding("refused without a word") from error
 
 
+@cache
+def runner() -> Runner:
+    """Where scripts run."""
+    return Runner()
+
+
+def scripts(data: bytes) -> None:
+    """A script ends in time, takes a bounded amount of memory, leaves nothing to the next, and the server lives."""
+    problem = runner().run(data)
+    if problem:
+        raise Finding(problem)
+
+
 TARGETS: dict[str, Target] = {
     "resp": resp,
     "commands": commands,
@@ -276,9 +292,18 @@ TARGETS: dict[str, Target] = {
     "restore": restore,
     "aof": aof,
     "config": config,
+    **({"scripts": scripts} if find_spec("lupa") is not None else {}),
 }
 
-MEMORY_PER_BYTE_MAX = {"resp": 64, "commands": 512, "rdb": 512, "restore": 512, "aof": 512, "config": 256}
+MEMORY_PER_BYTE_MAX = {
+    "resp": 64,
+    "commands": 512,
+    "rdb": 512,
+    "restore": 512,
+    "aof": 512,
+    "config": 256,
+    "scripts": 64,
+}
 """Bytes that one byte of input may cost at the worst moment, by target. An LZF string alone may unfold to 88 times its
 size; where requests are run, each of them makes objects. See MEMORY_FIXED."""
 MEMORY_FIXED = {
@@ -288,6 +313,7 @@ MEMORY_FIXED = {
     "restore": 1 << 18,
     "aof": 1 << 19,
     "config": 1 << 16,
+    "scripts": 1 << 18,
 }
 """What a target may take for an empty input, by target: where requests are run, a log is loaded, or a value is read and
 then asked, a server with all its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made."""

@@ -21,6 +21,7 @@ import pytest
 
 from fuzz.fuzzer import HANG_S, can_be_guided, can_watch, fuzz, measure, report, run
 from fuzz.inputs import ROWS, new_input
+from fuzz.lua_scripts import Runner
 from fuzz.seeds import seeds_of
 from fuzz.targets import TARGETS, Finding, Tally, resp, words_sent
 from headrace.persistence.errors import RdbError
@@ -215,6 +216,32 @@ def test_memory_taken_once_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(TARGETS, "resp", fill_cache)
     run("resp", b"*1\r\n")
     assert taken
+
+
+PLANTED = """
+import headrace.commands.scripting.interpreter as interpreter
+real = interpreter._source
+interpreter._source = lambda name: real(name).replace({0!r}, {1!r})
+"""
+
+
+@pytest.mark.skipif("scripts" not in TARGETS, reason="lupa is not installed")
+@pytest.mark.parametrize(
+    ("sound", "broken", "found"),
+    [
+        (b"RESULTS_COUNT_MAX = 8000", b"RESULTS_COUNT_MAX = 2 ^ 40", "does not answer"),
+        (b"__newindex = function() error(READONLY, 2) end", b"__newindex = real", "the next script finds"),
+    ],
+    ids=["unpack", "read-only tables"],
+)
+def test_flaw_in_the_sandbox_is_found(sound: bytes, broken: bytes, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = Runner(PLANTED.format(sound, broken))
+    monkeypatch.setattr("fuzz.targets.runner", lambda: runner)
+    try:
+        with pytest.raises(Finding, match=found):
+            fuzz("scripts", PLANT_S, SEED)
+    finally:
+        runner.close()
 
 
 def spin(data: bytes) -> None:
