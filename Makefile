@@ -1,30 +1,27 @@
-# Headrace: `make serve`, `make test`, `make test-compiled`, `make test-plain`, `make test-clients`, `make test-pipeline`,
-# `make lint`, `make bench`, `make oracle`, `make crash`, `make prove` (`make differential`, `simulate`, `crossing`, `fuzz`, `soak`),
-# `make coverage`, `make mutate`, `make audit`.
-#
-#   PYTHON  the interpreter that makes .venv (3.11 or newer)      make test PYTHON=python3.12
-#   FORM    `compiled`: not these sources, but the wheel of them  make bench FORM=compiled
-#           `plain`: the wheel that is made without a compiler
-#   PORT    where `make serve` listens on 127.0.0.1               make serve PORT=6380
-#   N       how many sequences `make differential` plays          make differential N=20000
-#   FIRST   the number of the first of them, or of the mutants    make differential SEED=2 FIRST=26 N=1
-#   MINUTES how long `make simulate`, `crossing` and `soak` go on make soak MINUTES=30
-#   ONLY    the one cell that `make crossing` plays               make crossing ONLY='rewriting/FLUSHALL'
-#   PRODUCERS, CONSUMERS  how many work in `make soak`            make soak PRODUCERS=10 CONSUMERS=20
-#   SECONDS how long `make fuzz` tries each target                make fuzz SECONDS=600 FRAMES=100000000
-#   SEED    what `make differential`, `simulate`, `crossing` and `fuzz` draw  make simulate SEED=7
-#   MUTANTS how many `make mutate` tries; 0 for all               make mutate MUTANTS=0
-#   CYCLES  how often `make crash` kills a server                 make crash CYCLES=100
-#   KILLS   how often `make crash-pipeline` kills each            make crash-pipeline KILLS=5
-#   WORKERS processes that share the tests of `make test`         make test WORKERS=0 ARGS='-s -k xclaim'
-#   RUN     what `make bench-report` makes the page of            make bench-report RUN=run.json
-#   ARGS    further words for the server, pytest or the benchmark make serve ARGS='--loglevel debug'
+# `make help` prints the targets by group, and the variables that they take. It is made of this file: `##@` begins a group,
+# `##` after a target describes the target, and `#:` describes a variable.
+
+#: PYTHON=python3        the interpreter that makes .venv (3.11 or newer)
+#: FORM=pure             `compiled`: test or run a compiled wheel; `plain`: a wheel built without a compiler
+#: ARGS=                 more words for the server, pytest or the benchmark, e.g. ARGS='-k xclaim'
+#: PORT=6379             serve: the port on 127.0.0.1
+#: WORKERS=auto          test: processes that share the tests; 0 runs them in one process, for `-s` and `--pdb`
+#: CYCLES=1000           crash: how often a server is killed
+#: N=2000                differential: the number of sequences
+#: FIRST=0               differential: the number of the first sequence
+#: SEED=                 differential, simulate, crossing, fuzz, soak: the seed of the random choices
+#: MINUTES=              simulate (60), crossing (0.5), soak (1): how long the run lasts
+#: ONLY=                 crossing: one cell or sequence, e.g. ONLY='rewriting/FLUSHALL'
+#: SECONDS=60            fuzz: the time for each target
+#: FRAMES=10000000       fuzz: the number of RESP frames
+#: PRODUCERS=3           soak: the number of producers
+#: CONSUMERS=5           soak: the number of consumers
+#: RUN=run.json          bench-report: the file that `make bench ARGS='--json run.json'` wrote
 
 PYTHON ?= python3
 FORM   ?= pure
 PORT   ?= 6379
 CYCLES ?= 1000
-KILLS  ?= 20
 N      ?= 2000
 FIRST  ?= 0
 SEED   ?=
@@ -33,7 +30,6 @@ PRODUCERS ?= 3
 CONSUMERS ?= 5
 SECONDS ?= 60
 FRAMES ?= 10000000
-MUTANTS ?= 250
 WORKERS ?= auto
 RUN    ?= run.json
 ARGS   ?=
@@ -61,8 +57,14 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi)
 endif
 
-.PHONY: serve test test-compiled test-plain test-clients test-pipeline crash-pipeline lint bench bench-report oracle crash coverage mutate audit prove differential simulate crossing fuzz soak
+.PHONY: help serve test run-tests test-compiled test-plain test-clients test-pipeline lint oracle \
+  prove differential simulate crossing fuzz soak crash bench bench-report
 .DEFAULT_GOAL := test
+
+help: ## Print this list
+	@awk -f .ci/help.awk $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "Rare runs (coverage, mutants, known weaknesses, killed Spark drivers): .ci/extra"
 
 $(VENV)/.created:
 	@command -v $(PYTHON) >/dev/null || { \
@@ -92,17 +94,22 @@ $(VENV)/.installed-node: tests/clients/node/package-lock.json $(VENV)/.installed
 	$(BIN)/npm ci --silent --prefix tests/clients/node
 	@touch $@
 
-serve: $(VENV)/.installed
+##@ Run
+
+serve: $(VENV)/.installed ## Serve this checkout on 127.0.0.1, with an append-only file in ./data
 	@mkdir -p data
 	$(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
 
-lint: $(VENV)/.installed-dev
+##@ Test
+
+lint: $(VENV)/.installed-dev ## Run ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
 	$(BIN)/mypy --strict compiling
+	cd tools && MYPYPATH=../$(TYPED):. ../$(BIN)/mypy --strict -m compatibility -m reference
 
-test: lint run-tests
+test: lint run-tests ## Run lint and all tests that need nothing but Python (the default target)
 
 # A test module stays in one process, with the servers that it started.
 run-tests: $(VENV)/.installed-dev
@@ -110,15 +117,15 @@ run-tests: $(VENV)/.installed-dev
 
 # The tests of all that is compiled, or meets what is, on the compiled form; building it takes about a minute.
 COMPILED := store protocol commands server persistence faults simulation crossing compat scenario differential
-test-compiled:
+test-compiled: ## Run the tests of everything that is compiled, on a compiled wheel
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
 # What has a form of its own in C, on the form for machines without a compiler.
 PLAIN := store protocol
-test-plain:
+test-plain: ## Run the tests of store and protocol on a wheel without compiled modules
 	$(MAKE) FORM=plain run-tests ARGS="$(PLAIN:%=tests/%) tests/test_compiled.py $(ARGS)"
 
-test-clients: $(VENV)/.installed-node
+test-clients: $(VENV)/.installed-node ## Install other projects' clients and run them against a server
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
 
 $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
@@ -126,83 +133,53 @@ $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
 	@touch $@
 
 # `make test` skips what needs Spark; this installs PySpark (700 MB) and skips nothing. Java 17 or newer must be there.
-test-pipeline: $(VENV)/.installed-spark
+test-pipeline: $(VENV)/.installed-spark ## Install PySpark and run the tests of the data source (Java 17)
 	HEADRACE_REQUIRE_SPARK=1 $(BIN)/pytest tests/pipeline $(ARGS)
-
-# What `make test-pipeline` does once, often: kill drivers and workers.
-crash-pipeline: $(VENV)/.installed-spark
-	HEADRACE_REQUIRE_SPARK=1 HEADRACE_TEST_PIPELINE_KILLS=$(KILLS) $(BIN)/pytest -s tests/pipeline/test_kills.py $(ARGS)
 
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
 	$(INSTALL) '.[dev,bench]'
 	@touch $@
 
-bench: $(VENV)/.installed-bench
+##@ Measure
+
+bench: $(VENV)/.installed-bench ## Load Headrace and Redis in turn and compare them
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # docs/performance.md, its plots and README's table, from what `make bench ARGS='--json run.json'` wrote.
-bench-report: $(VENV)/.installed-bench
+bench-report: $(VENV)/.installed-bench ## Write docs/performance.md and README's table from a run
 	$(BIN)/python -m benchmarks.report $(RUN)
 
-# What `make test` does in a minute, at length: docs/durability.md.
-crash: $(VENV)/.installed-dev
+##@ Search for defects (docs/testing.md)
+
+crash: $(VENV)/.installed-dev ## Kill a loaded server again and again, and check what it kept
 	HEADRACE_CRASH_CYCLES=$(CYCLES) $(BIN)/pytest -s tests/faults $(ARGS)
 
-# The machines that look for what nobody thought of: docs/testing.md.
-prove: differential simulate crossing fuzz soak
+prove: differential simulate crossing fuzz soak ## Run the five generators below
 
-differential: $(VENV)/.installed-dev
+differential: $(VENV)/.installed-dev ## Send random requests to Headrace and to Redis, and compare every byte
 	HEADRACE_TEST_DIFFERENTIAL_SEQUENCES=$(N) HEADRACE_TEST_DIFFERENTIAL_FIRST=$(FIRST) \
 	  HEADRACE_TEST_DIFFERENTIAL_SEED=$(or $(SEED),1) \
 	  $(BIN)/pytest -s tests/differential $(ARGS)
 
 simulate: MINUTES ?= 60
-simulate: $(VENV)/.installed-dev
+simulate: $(VENV)/.installed-dev ## Run the server under a simulated clock, network and disk, with crashes
 	HEADRACE_TEST_SIMULATED_MINUTES=$(MINUTES) HEADRACE_TEST_SIMULATION_SEED=$(SEED) $(BIN)/pytest -s tests/simulation $(ARGS)
 
 crossing: MINUTES ?= 0.5
-crossing: $(VENV)/.installed-dev
+crossing: $(VENV)/.installed-dev ## Try every command in every state of the server
 	HEADRACE_TEST_CROSSING_MINUTES=$(MINUTES) HEADRACE_TEST_CROSSING_SEED=$(or $(SEED),1) \
 	  HEADRACE_TEST_CROSSING_ONLY="$(ONLY)" $(BIN)/pytest -s tests/crossing $(ARGS)
 
-fuzz: $(VENV)/.installed-dev
+fuzz: $(VENV)/.installed-dev ## Send malformed bytes to the reader, the handlers and the loaders
 	HEADRACE_TEST_FUZZ_SECONDS=$(SECONDS) HEADRACE_TEST_FUZZ_FRAMES=$(FRAMES) HEADRACE_TEST_FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/pytest -s tests/fuzz $(ARGS)
 
 soak: MINUTES ?= 1
-soak: $(VENV)/.installed-dev
+soak: $(VENV)/.installed-dev ## Run producers and consumers over TCP while the server is disturbed
 	HEADRACE_TEST_SOAK_MINUTES=$(MINUTES) HEADRACE_TEST_SOAK_SEED=$(SEED) HEADRACE_TEST_SOAK_PRODUCERS=$(PRODUCERS) \
 	  HEADRACE_TEST_SOAK_CONSUMERS=$(CONSUMERS) $(BIN)/pytest -s tests/soak $(ARGS)
 
-# Lines and branches of the four packages without I/O of their own, and the tests that are about them; servers that
-# tests start are measured as well.
-COVERED := store protocol commands persistence
-COVERED_BY := compat server differential fuzz simulation
-coverage: $(VENV)/.installed-dev
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile \
-	  $(COVERED:%=tests/%) $(COVERED_BY:%=tests/%) tests/test_*.py $(ARGS)
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --show-missing
-	$(BIN)/coverage json --quiet -o coverage.json
-	$(BIN)/python tests/coverage_shares.py coverage.json $(COVERED)
+##@ Set up
 
-$(VENV)/.installed-mutate: $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
-	@touch $@
-
-# Small changes to the store's code, which its tests should notice: docs/testing.md.
-mutate: $(VENV)/.installed-mutate
-	cd tests && ../$(BIN)/python -m mutation --mutants $(MUTANTS) --seed $(or $(SEED),1) --first $(FIRST) $(ARGS)
-
-$(VENV)/.installed-audit: $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	@touch $@
-
-# Known weaknesses of what is installed, at the versions that are: asks PyPI, so it fails where only a mirror of it is.
-audit: $(VENV)/.installed-audit
-	$(BIN)/pip freeze --quiet --exclude-editable > $(VENV)/audited.txt
-	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/audited.txt $(ARGS)
-
-oracle:
+oracle: ## Install the real redis-server 8.10.2 that tests compare with
 	@.ci/install_oracle

@@ -18,16 +18,16 @@ import pyarrow as pa
 import redis
 from benchmarks.pipeline import PAGE_SIZE, PIPELINE_SIZE, log_records
 
-from headrace.pipeline.aof import scan
+from headrace.pipeline.aof.scan import scan
+from headrace.pipeline.aof.splits import plan_splits
+from headrace.pipeline.columns.decode import Decoder
 from headrace.pipeline.connection import Connection
-from headrace.pipeline.decode import Decoder
-from headrace.pipeline.encode import Encoder
-from headrace.pipeline.options import Endpoint, WriteOptions, parse
-from headrace.pipeline.reading import read_span
-from headrace.pipeline.recognition import prepare_stream
-from headrace.pipeline.sink import Pipeline, windows
-from headrace.pipeline.spans import Span
-from headrace.pipeline.splits import plan_splits
+from headrace.pipeline.connection.streams import prepare_stream
+from headrace.pipeline.options.kinds import Endpoint, WriteOptions, parse
+from headrace.pipeline.reading.pages import read_span
+from headrace.pipeline.reading.spans import Span
+from headrace.pipeline.writing.encode import Encoder
+from headrace.pipeline.writing.sink import Pipeline, windows
 from headrace.store.ids import ID_MAX
 from support.processes import cpu_seconds
 from support.servers import Server

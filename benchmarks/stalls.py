@@ -1,8 +1,9 @@
 """How long one client's large command keeps the others waiting: `python -m benchmarks.stalls`.
 
-Another connection sends PING after PING while the command runs, and the worst of them is shown, in ms, beside the time
+Another connection sends PING after PING while the command runs, and the worst of them is shown, in ms, next to the time
 that the command itself took. Both clients are threads of one process, so the figure also has what the interpreter costs
-them: about 5 ms with nothing else going on, which the first line shows.
+them: about 5 ms with nothing else going on, which the first line shows. With `--redis` the same is measured on Redis,
+and the last column is the ratio of the two worst PINGs.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
-from benchmarks.streams import fill
+from benchmarks.load import Refused
+from benchmarks.streams import ask, fill
 
 from support.servers import Server, oracle_folder
 from support.wire import Wire, encode
@@ -24,6 +27,12 @@ from support.wire import Wire, encode
 RECEIVE_SIZE = 1 << 20
 PIPELINE_COUNT = 100_000
 PENDING_PER_READ = 10_000
+LONG_STRING_SIZE = 64 << 20
+MEMBERS_COUNT = 100_000
+"""Groups, consumers and pending entries of the cases that list them."""
+FIELDS_COUNT = 200_000
+BATCH_COUNT = 1000
+"""Requests of one pipeline that prepares a case."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Case:
 
     title: str
     prepare: Callable[[Server, int], None]
-    words: tuple[str, ...]
+    words: tuple[str | int, ...]
     repeat: int = 1
     """The command is sent so many times in one pipeline."""
 
@@ -71,6 +80,74 @@ def pending(server: Server, size: int) -> None:
             wire.call("XREADGROUP", "GROUP", "g", consumer, "COUNT", PENDING_PER_READ, "STREAMS", "s", ">")
 
 
+def long_string(server: Server, size: int) -> None:
+    """A string of 64 MiB."""
+    with server.connect() as wire:
+        wire.socket.settimeout(300)
+        ask(wire, "SET", "t", b"x" * LONG_STRING_SIZE)
+
+
+def wide_entry(server: Server, size: int) -> None:
+    """A stream with one entry of very many fields."""
+    with server.connect() as wire:
+        wire.socket.settimeout(300)
+        pairs = (word for number in range(FIELDS_COUNT) for word in (f"field{number}", f"value{number}"))
+        ask(wire, "XADD", "s", "*", *pairs)
+
+
+def one_entry(server: Server, requests: Iterable[tuple[str | int, ...]]) -> None:
+    """A stream with one entry, and these requests, which must not fail."""
+    with server.connect() as wire:
+        wire.socket.settimeout(300)
+        ask(wire, "XADD", "s", "1-1", "f", "v")
+        waiting = iter(requests)
+        while batch := list(islice(waiting, BATCH_COUNT)):
+            wire.send_bytes(b"".join(map(encode, batch)))
+            for _ in batch:
+                reply = wire.receive()
+                if reply.startswith(b"-"):
+                    raise Refused(reply.decode().strip())
+
+
+def groups(server: Server, size: int) -> None:
+    """A stream with very many groups."""
+    one_entry(server, (("XGROUP", "CREATE", "s", f"g{number}", "0") for number in range(MEMBERS_COUNT)))
+
+
+def consumers(server: Server, size: int) -> None:
+    """A group with very many consumers."""
+    create = ("XGROUP", "CREATE", "s", "g", "0")
+    names = (("XGROUP", "CREATECONSUMER", "s", "g", f"c{number}") for number in range(MEMBERS_COUNT))
+    one_entry(server, chain((create,), names))
+
+
+def new_entries(server: Server, size: int) -> None:
+    """A group that many entries wait for."""
+    fill(server, "s", MEMBERS_COUNT)
+    with server.connect() as wire:
+        ask(wire, "XGROUP", "CREATE", "s", "g", "0")
+
+
+def listed_pending(server: Server, size: int) -> None:
+    """A group with many pending entries of one consumer."""
+    new_entries(server, size)
+    with server.connect() as wire:
+        wire.socket.settimeout(300)
+        for _ in range(MEMBERS_COUNT // PENDING_PER_READ):
+            ask(wire, "XREADGROUP", "GROUP", "g", "c", "COUNT", PENDING_PER_READ, "STREAMS", "s", ">")
+
+
+def acknowledged(server: Server, size: int) -> None:
+    """Ten groups that have read and acknowledged all."""
+    fill(server, "s", MEMBERS_COUNT)
+    with server.connect() as wire:
+        wire.socket.settimeout(300)
+        for number in range(10):
+            ask(wire, "XGROUP", "CREATE", "s", f"g{number}", "$")
+
+
+READ_NEW = ("XREADGROUP", "GROUP", "g", "c", "COUNT", MEMBERS_COUNT)
+
 CASES = (
     Case("PING only", nothing, ("PING",)),
     Case("pipeline of 100,000 XADD", nothing, ("XADD", "p", "*", "f", "v"), PIPELINE_COUNT),
@@ -84,6 +161,19 @@ CASES = (
     Case("XTRIM MAXLEN 0", described_entries, ("XTRIM", "s", "MAXLEN", "0")),
     Case("DEL of a stream", pending, ("DEL", "s")),
     Case("FLUSHALL of a stream", pending, ("FLUSHALL",)),
+    Case("APPEND to 64 MB", long_string, ("APPEND", "t", "y")),
+    Case("SETRANGE in 64 MB", long_string, ("SETRANGE", "t", 1000, "y")),
+    Case("DUMP of 200,000 fields", wide_entry, ("DUMP", "s")),
+    Case("INFO, 100,000 groups", groups, ("INFO",)),
+    Case("MEMORY USAGE, 100,000 groups", groups, ("MEMORY", "USAGE", "s")),
+    Case("XINFO STREAM FULL, 100,000 groups", groups, ("XINFO", "STREAM", "s", "FULL")),
+    Case("XINFO GROUPS, 100,000 groups", groups, ("XINFO", "GROUPS", "s")),
+    Case("XINFO CONSUMERS, 100,000 consumers", consumers, ("XINFO", "CONSUMERS", "s", "g")),
+    Case("XPENDING of 100,000 entries", listed_pending, ("XPENDING", "s", "g", "-", "+", MEMBERS_COUNT)),
+    Case("XREADGROUP of 100,000 entries", new_entries, (*READ_NEW, "STREAMS", "s", ">")),
+    Case("XREADGROUP NOACK of 100,000", new_entries, (*READ_NEW, "NOACK", "STREAMS", "s", ">")),
+    Case("COPY of 100,000 pending", listed_pending, ("COPY", "s", "t")),
+    Case("XTRIM ACKED of 100,000, 10 groups", acknowledged, ("XTRIM", "s", "MAXLEN", 0, "ACKED")),
 )
 
 
@@ -156,18 +246,23 @@ def main() -> int:
     parser.add_argument("--redis", action="store_true", help="measure Redis as well, if it is installed")
     options = parser.parse_args()
     names = ["headrace", *(["oracle"] if options.redis and oracle_folder() else [])]
+    print(f"{'':36}" + "".join(f"{name + ' PING':>16}{'command':>10}" for name in names) + "  ms", flush=True)
     with tempfile.TemporaryDirectory(prefix="headrace-stalls-") as folder:
-        for name in names:
-            server = Server(name, Path(folder) / name, "--appendonly", "no").start()
-            try:
-                print(f"{name:32}{'worst PING':>12}{'command':>12}  ms")
-                for case in CASES:
-                    if options.only in case.title:
-                        worst_ms, duration_ms = measure(server, case, options.size)
-                        print(f"{case.title:32}{worst_ms:>12.1f}{duration_ms:>12.1f}", flush=True)
-            finally:
+        servers = [Server(name, Path(folder) / name, "--appendonly", "no").start() for name in names]
+        try:
+            for case in CASES:
+                if options.only in case.title:
+                    print(row(case, [measure(server, case, options.size) for server in servers]), flush=True)
+        finally:
+            for server in servers:
                 server.kill()
     return 0
+
+
+def row(case: Case, measured: Sequence[tuple[float, float]]) -> str:
+    """A line of the table: worst PING and duration on each server, and the ratio of the first to the second PING."""
+    line = f"{case.title:36}" + "".join(f"{worst_ms:>16.1f}{duration_ms:>10.1f}" for worst_ms, duration_ms in measured)
+    return line if len(measured) < 2 else f"{line}{measured[0][0] / measured[1][0]:>10.1f}x"
 
 
 if __name__ == "__main__":

@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-from . import (
-    acl,
-    claim,
-    client_commands,
-    client_list,
-    client_tracking,
-    config,
-    connection,
-    debug,
-    dump,
-    expiry,
-    flushing,
-    group,
-    group_read,
-    idempotence,
-    info,
-    introspection,
-    keyspace,
-    keyspace_move,
-    keyspace_scan,
-    latency_commands,
-    lolwut,
-    memory,
-    module,
-    object_commands,
-    pending,
-    pubsub,
-    release,
-    replication,
-    scripts,
-    server_admin,
-    slow_log_commands,
-    stream,
-    stream_add,
-    stream_info,
-    stream_read,
-    stream_trim,
-    string,
-    string_bounded,
-    string_compare,
-    string_counter,
-    string_many,
-    string_part,
-    transaction,
-    waiting,
-)
+from .admin import acl, config, debug, info, introspection, lolwut, memory, module, replication, server_admin
+from .clients import client_commands, client_list, connection, pubsub, transaction, waiting
+from .clients import tracking_commands as client_tracking
+from .keyspace import dump, expiry, flushing
+from .keyspace import keys as keyspace
+from .keyspace import move as keyspace_move
+from .keyspace import object as object_commands
+from .keyspace import scan as keyspace_scan
+from .observing import latency_commands, slow_log_commands
+from .scripting import commands as scripts
+from .streams import add as stream_add
+from .streams import claim, group, group_read, idempotence, pending, release
+from .streams import entries as stream
+from .streams import info as stream_info
+from .streams import read as stream_read
+from .streams import trim as stream_trim
+from .strings import bounded as string_bounded
+from .strings import compare as string_compare
+from .strings import counter as string_counter
+from .strings import many as string_many
+from .strings import part as string_part
+from .strings import values as string
 
 FAMILIES = (
     connection,

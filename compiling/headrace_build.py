@@ -55,13 +55,18 @@ HOT_MODULES: Final = {
     "store": (
         "chunk", "clock", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
     ),
-    "commands": (
-        "blocking", "calls", "claim", "claim_log", "client", "connection", "context", "durations", "group_read",
-        "group_read_new", "latency", "lookup", "numbers", "pending", "read_request", "release", "stream", "stream_add",
-        "stream_read", "stream_trim",
+    "commands/clients": ("connection",),
+    "commands/core": ("blocking", "calls", "client", "context", "durations", "lookup", "numbers"),
+    "commands/observing": ("latency",),
+    "commands/streams": (
+        "add", "claim", "claim_log", "entries", "group_read", "group_read_new", "pending", "read", "read_request",
+        "release", "trim",
     ),
     "persistence": ("aof", "checksum", "syncing"),
-    "server": ("connection", "dispatch", "logkeeper", "pushes", "serving", "session", "stats", "turns", "waiters"),
+    "server/reports": ("stats",),
+    "server/requests": ("dispatch", "pushes", "serving", "session", "turns", "waiters"),
+    "server/sockets": ("connection",),
+    "server/storage": ("logkeeper",),
 }  # fmt: skip
 """By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
 
@@ -139,7 +144,7 @@ def why_pure() -> str | None:
 
 
 def codecs() -> list[Any]:
-    """What has a form of its own in C, and a `plain_` one beside it for where nothing is compiled."""
+    """What has a form of its own in C, and a `_plain` twin next to it for where nothing is compiled."""
     from Cython.Build import cythonize
 
     sources = [

@@ -1,17 +1,17 @@
-"""The append-only log: what has been promised to survive, and when.
+"""The append-only log, and what each fsync policy guarantees.
 
-    append(effects)   into a buffer, in order
-    flush()           one write for everything gathered; with it the process may end and nothing is lost
-    fsync()           stable storage; with it the machine may lose power and nothing is lost
+    append(effects)   adds records to a buffer, in order
+    flush()           writes the buffer; what was flushed survives the end of the process
+    fsync()           syncs the file; what was synced survives a power loss
 
-What each `appendfsync` promises to a client that has its reply:
+What each `appendfsync` guarantees when the client has its reply:
 
-- `always`: the effect is on stable storage. `needs_fsync_before_reply` says so: flush and fsync, then reply. If either
-  raises LogFailure the promise is broken, and the replies of that turn must not be sent.
-- `everysec`: the effect was handed to the operating system; a thread syncs it, at most once a second.
-- `no`: the effect was handed to the operating system, which syncs when it likes.
+- `always`: the effect is on stable storage. `needs_fsync_before_reply` is true: flush and fsync, then reply. If either
+  raises LogFailure, the replies of that turn must not be sent.
+- `everysec`: the effect was passed to the operating system; a thread syncs it, at most once a second.
+- `no`: the effect was passed to the operating system, which syncs when it likes.
 
-One thread calls all methods. The only other thread runs `LogFile.fsync`.
+All methods are called by one thread. The only other thread runs `LogFile.fsync`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final
 
 from ..store.clock import wall_clock_ms
 from .checksum import EMPTY_BLOCK_LINE, OpenBlock, with_checksums
-from .errors import LogFailure
+from .errors import LogFailure, remedy
 from .files import DiskFiles, Files, LogFile
 from .folder import LogFolder, LogSettings
 from .loading import Apply, LoadResult, Progress, Target, run_through
@@ -37,34 +37,35 @@ from .syncing import BackgroundSync
 
 logger = logging.getLogger(__name__)
 
+# Policy `everysec`: time between the starts of two background fsyncs.
 FSYNC_INTERVAL_MS: Final = 1000
-"""`everysec`: time between the starts of two background fsyncs."""
 
+# Policy `everysec`: a background fsync that takes longer is reported in the server log, as in Redis.
 SLOW_FSYNC_MS: Final = 2000
-"""`everysec`: a background fsync that takes longer is worth a line in the server's log, as in Redis."""
 
+# A lasting write error is reported in the server log at most once in this time.
 ERROR_LOG_INTERVAL_MS: Final = 30_000
-"""A disk that stays full gets one log line in this time, not one per command."""
 
+# Records of a new base file are written in blocks of about this size: making one takes well below a millisecond.
 SNAPSHOT_BLOCK_SIZE: Final = 64 * 1024
-"""Records of a new base file are written in blocks of about this size: one takes well below a millisecond to make."""
 
+# A write is followed by a checksum line, of some 30 bytes, once this many bytes have none.
 CHECKSUM_BLOCK_SIZE: Final = 4 * 1024
-"""A write that brings the bytes without a checksum to this many ends with their line of some 30 bytes."""
 
+# A smaller block gets its checksum line after this time without writes, so that a quiet server does not write a line
+# per record.
 IDLE_BLOCK_MS: Final = 1000
-"""A smaller block gets its line when nothing was written for this time: not after each record of a quiet server."""
 
+# (database index, RESP record).
 Effect = tuple[int, bytes]
-"""(database index, RESP record)."""
 
 
 class AppendOnlyLog:
-    """One log. Before `open` or `start` it keeps nothing.
+    """One log. It keeps no records before `open` or `begin_start`.
 
-    `policy` is the word of `appendfsync`, and may be assigned at any time. `clock` answers Unix ms; the fsyncs of
-    `everysec` run in `executor`, by default a thread of the log's own. `mark` and `synced_mark` are those of the log
-    before this one: clients keep marks, so these only grow.
+    `policy` is the value of `appendfsync`, and may be assigned at any time. `clock` returns Unix ms. The fsyncs of
+    `everysec` run in `executor`, by default in a thread of this log. `mark` and `synced_mark` continue those of the
+    previous log: clients keep marks, so marks only grow.
     """
 
     def __init__(
@@ -83,61 +84,61 @@ class AppendOnlyLog:
         self._sync = BackgroundSync(executor)
         self._file: LogFile | None = None
         self._buffer: list[bytes] = []
+        # Database of the last record in the file; None if the next record must follow a SELECT.
         self._selected_db: int | None = None
-        """Database of the last record in the file; None makes the next one begin with SELECT."""
+        # Unix seconds of the last timestamp line.
         self._stamped_s = 0
-        """Unix seconds of the last timestamp line."""
         self._unsynced_size = 0
         self._error_logged_ms: int | None = None
         self.policy = policy
+        # `aof-disable-auto-gc`: whether superseded files are kept.
         self.keeps_history = False
-        """`aof-disable-auto-gc`: superseded files stay."""
+        # `aof-use-rdb-preamble`: whether the base that a rewrite writes is an RDB file.
         self.has_rdb_base = False
-        """`aof-use-rdb-preamble`: what a rewrite puts in place is an RDB file."""
+        # `aof-timestamp-enabled`: whether a `#TS:` line precedes the first record of each second.
         self.has_timestamps = False
-        """`aof-timestamp-enabled`: a `#TS:` line goes before the first record of each second."""
+        # `aof-block-checksums`: whether checksum lines cover the bytes of the files. Set before opening.
         self.has_block_checksums = False
-        """`aof-block-checksums`: the bytes of the files are covered by checksum lines. Set it before opening."""
         self._block = OpenBlock()
+        # Bytes at the front of the buffer that were added to `_block`, or are a checksum line.
         self._hashed_size = 0
-        """Bytes at the front of the buffer that have gone into `_block`, or are a line themselves."""
         self._idle_block_size = 0
+        # Unix ms since which `_block` has this size.
         self._idle_since_ms = 0
-        """Since when `_block` has that size."""
+        # Whether the base that the records continue is still being written.
         self.is_starting = False
-        """The base that the records continue is not complete yet."""
+        # Number of the last append: a write is on stable storage once `synced_mark` has reached its mark.
         self.mark = mark
-        """Counts what was appended: a write is on stable storage once `synced_mark` is at or above its mark."""
         self.synced_mark = synced_mark
         self._written_mark = mark
+        # Up to this mark the open file is on stable storage; `synced_mark` follows it once the base is complete.
         self._mark_in_file = mark
-        """Up to this mark the open file is on stable storage; `synced_mark` follows it once the base is complete."""
+        # Returns whether `everysec` starts no background fsync now (`no-appendfsync-on-rewrite`).
         self.holds_fsync: Callable[[], bool] = lambda: False
-        """Returns whether `everysec` starts no background fsync now (`no-appendfsync-on-rewrite`)."""
+        # Called, by any thread, when a background fsync has ended.
         self.on_synced: Callable[[], None] = lambda: None
-        """Called, by any thread, when a background fsync has ended."""
+        # Called when `synced_mark` has grown.
         self.on_mark: Callable[[], None] = lambda: None
-        """Called when `synced_mark` has grown, however that came."""
+        # Called with appended effects, and whether they are a group. Set by the component that follows the log.
         self.on_append: Callable[[list[Effect], bool], None] | None = None
-        """Called with what was appended, and whether as a group, by whoever follows the log."""
+        # Writes made during an fsync that took too long (INFO aof_delayed_fsync).
         self.delayed_fsyncs_count = 0
-        """Writes that had to go on beside an fsync that took too long (INFO aof_delayed_fsync)."""
+        # Bytes of all files that a start would read, written so far.
         self.current_size = 0
-        """Bytes of all files that a start would read, written so far."""
+        # Bytes of the base file.
         self.base_size = 0
-        """Bytes of the base file."""
         self.last_write_ok = True
         self.last_fsync_ok = True
+        # Text of the last OSError, e.g. `No space left on device`.
         self.last_error = b""
-        """Text of the last OSError, e.g. `No space left on device`."""
+        # DEBUG AOF-FLUSH-SLEEP: time to sleep before each write.
         self.flush_delay_us = 0
-        """DEBUG AOF-FLUSH-SLEEP: time to waste before each write."""
 
     # -- what others ask -------------------------------------------------------------------------
 
     @property
     def files(self) -> Files:
-        """The disk it is on."""
+        """The disk that the log is on."""
         return self._folder.files
 
     @property
@@ -147,17 +148,17 @@ class AppendOnlyLog:
 
     @property
     def is_fsync_pending(self) -> bool:
-        """Whether the background fsync is running."""
+        """Whether a background fsync is running."""
         return self._sync.is_running
 
     @property
     def needs_fsync_before_reply(self) -> bool:
-        """Whether a reply promises stable storage."""
+        """Whether a reply guarantees that its effects are on stable storage."""
         return self.policy == b"always"
 
     @property
     def write_error(self) -> bytes | None:
-        """Why writes must be refused (MISCONF), None while the log works."""
+        """The reason to refuse writes (MISCONF), None while the log works."""
         return None if self.last_write_ok and self.last_fsync_ok else self.last_error
 
     # -- opening and closing ---------------------------------------------------------------------
@@ -170,15 +171,15 @@ class AppendOnlyLog:
     ) -> LoadResult:
         """Replay the log, before `open` or (DEBUG LOADAOF) after an `fsync`.
 
-        `apply` gets each record but MULTI and EXEC, SELECT included, starting in database 0; the keys of an RDB base go
-        to `target`. Raises LoadError, OSError.
+        `apply` is called with each record except MULTI and EXEC, starting in database 0. `target` takes the keys of an
+        RDB base. Raises LoadError, OSError.
         """
         return run_through(self.load_steps(apply, on_progress, target))
 
     def load_steps(
         self, apply: Apply, on_progress: Progress, target: Target | None = None
     ) -> Generator[None, None, LoadResult]:
-        """The same bit by bit: between two steps others may do something."""
+        """Replay the log in steps, between which the event loop may run other work. See `load`."""
         result = yield from self._folder.load_steps(apply, on_progress, target)
         self.current_size, self.base_size = result.size, result.base_size
         return result
@@ -189,11 +190,11 @@ class AppendOnlyLog:
 
     @property
     def manifest_path(self) -> str:
-        """The list of its files."""
+        """Path of the manifest."""
         return self._folder.manifest_path
 
     def open(self) -> None:
-        """Begin to keep records at the end of the log that is there, or in a new one. Raises LogError, OSError."""
+        """Start to keep records at the end of the existing log, or in a new one. Raises LogError, OSError."""
         folder = self._folder
         folder.make()
         before = folder.read()
@@ -204,8 +205,8 @@ class AppendOnlyLog:
         file = self.files.open_log(folder.path(manifest.increments[-1]))
         try:
             if is_new and file.size():
-                file.truncate(0)  # left by a start that did not come as far as the manifest
-            # What is read after a crash is made known before the first record.
+                file.truncate(0)  # left by a start that ended before the manifest was written
+            # The manifest names the file before the first record is written, so that a start after a crash reads it.
             if manifest != before:
                 folder.put(manifest)
         except OSError:
@@ -213,7 +214,7 @@ class AppendOnlyLog:
             raise
         self._go_on_with(file)
         if self.has_block_checksums and file.size():
-            # What is there may end without a line: see `checksum`.
+            # The existing bytes may end without a checksum line: see `checksum`.
             self._buffer.insert(0, EMPTY_BLOCK_LINE)
             self._hashed_size = len(EMPTY_BLOCK_LINE)
         self.base_size = folder.size(manifest.base) if manifest.base else 0
@@ -221,23 +222,23 @@ class AppendOnlyLog:
         self._remove_history()
 
     def _go_on_with(self, file: LogFile) -> None:
-        """What is appended from here on goes to the end of this file, of which all is on stable storage."""
+        """Append from now on to the end of this file, all of which is on stable storage."""
         self._file, self._selected_db, self._unsynced_size = file, None, 0
         self._block.clear()
         self._hashed_size = 0
 
     def begin_start(self) -> str:
-        """CONFIG SET appendonly yes: keep records in a temporary file until the base that they continue is complete;
-        answers where that must be put. Raises OSError.
+        """Start the log at CONFIG SET appendonly yes: keep records in a temporary file until their base is complete.
+        Returns the path for the base. Raises OSError.
 
-        Until `finish_start` nothing is promised, and the old files are the log.
+        Until `finish_start` the log gives no guarantees, and the old files are the log.
         """
         self._folder.make()
         self._folder.read()
         self._folder.begin_manifest()
         file = self.files.open_log(self._folder.temporary_path)
         if file.size():
-            file.truncate(0)  # left by a start that did not come this far
+            file.truncate(0)  # left by a start that was interrupted
         self._go_on_with(file)
         self.is_starting = True
         self.current_size = self.base_size = 0
@@ -248,7 +249,7 @@ class AppendOnlyLog:
         return folder.path(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base))
 
     def finish_start(self, size: int) -> None:
-        """The base has been put in its place, `size` bytes long: it and the records since are the log from here on.
+        """Make the base, which is now at its path with `size` bytes, and the records since `begin_start` the log.
 
         Raises OSError.
         """
@@ -262,12 +263,12 @@ class AppendOnlyLog:
         self._note_synced(self._mark_in_file)
         self.base_size = size
         self.current_size += size
-        self._unsynced_size += 1  # the next fsync must come, whether or not something is written before it
+        self._unsynced_size += 1  # forces the next fsync, even if nothing is written before it
         for part in old.parts:
             self.files.remove(folder.path(part))
 
     def abandon_start(self) -> None:
-        """There will be no base: forget the records since."""
+        """Cancel `begin_start`, and drop the records since."""
         self._let_go()
         self.is_starting = False
         with contextlib.suppress(OSError):
@@ -275,17 +276,17 @@ class AppendOnlyLog:
             self._folder.remove_empty_manifest()
 
     def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
-        """The content of a base file in RESP."""
+        """Return the content of a base file in RESP, in blocks."""
         blocks = record_blocks(snapshot)
         return with_checksums(blocks) if self.has_block_checksums else blocks
 
     # -- rewriting -------------------------------------------------------------------------------
 
     def begin_rewrite(self) -> str:
-        """Open the next increment, which continues what the dataset is now; answers where its new base must be put.
+        """Open the next increment, which continues the present dataset. Returns the path for its new base.
 
-        The manifest names the increment from here on, after the old base and increments, which stay in force. Without
-        an open log only a base is made. Raises OSError, LogFailure.
+        From now on the manifest names the increment after the old base and increments, which stay valid. Without an
+        open log only a base is written. Raises OSError, LogFailure.
         """
         self._folder.make()
         if self._file is None:
@@ -296,9 +297,9 @@ class AppendOnlyLog:
         return self._next_base_path()
 
     def _switch_increment(self) -> None:
-        """Let the next record be the first of a new file.
+        """Write records to a new file from now on.
 
-        The present one is on stable storage before the manifest names another behind it: after a power loss only the
+        The current file is on stable storage before the manifest names the next one. So after a power loss only the
         last file may lack its end.
         """
         assert self._file is not None
@@ -309,7 +310,7 @@ class AppendOnlyLog:
         file = self.files.open_log(folder.path(part))
         try:
             if file.size():
-                file.truncate(0)  # left by a rewrite that did not come this far
+                file.truncate(0)  # left by a rewrite that was interrupted
             folder.put(Manifest((*folder.manifest.parts, part)))
         except OSError:
             file.close()
@@ -318,10 +319,10 @@ class AppendOnlyLog:
         self._file, self._selected_db = file, None
 
     def finish_rewrite(self, size: int) -> None:
-        """The base has been put in its place, `size` bytes long: from here on a start reads it and the increment.
+        """Make the base, which is now at its path with `size` bytes, and the increment the log.
 
-        All other files are superseded, which the manifest says before they are deleted. Raises OSError, and then the
-        old files are still in force.
+        The manifest marks all other files as superseded before they are deleted. Raises OSError; the old files are then
+        still valid.
         """
         folder = self._folder
         current = folder.manifest.increments[-1:] if self._file is not None else []
@@ -337,7 +338,8 @@ class AppendOnlyLog:
     # -- closing ---------------------------------------------------------------------------------
 
     def close(self) -> bool:
-        """Write and sync what is left, and close. False, or LogFailure, if that failed: `last_error` says why."""
+        """Write and sync the rest, and close. Returns False, or raises LogFailure, on failure; `last_error` has the
+        reason."""
         if self._file is None:
             return True
         try:
@@ -346,7 +348,7 @@ class AppendOnlyLog:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Close the file, once nobody syncs it any more."""
+        """Close the file after the background fsync has ended."""
         self._sync.stop()
         if self._file is not None:
             self._file.close()
@@ -355,7 +357,7 @@ class AppendOnlyLog:
     # -- writing ---------------------------------------------------------------------------------
 
     def append(self, effects: list[Effect], grouped: bool) -> None:
-        """Take over records. `grouped`: they happened as one, and a replay must run all of them or none.
+        """Append records. `grouped`: they are one transaction, and a replay must apply all of them or none.
 
         Hot: see the benchmark row XADD with a log.
         """
@@ -383,11 +385,11 @@ class AppendOnlyLog:
             self._buffer.append(timestamp_line(now_s))
 
     def flush(self) -> bool:
-        """Write the buffer. False if not all of it could be: the rest stays, and the next flush goes on with it.
+        """Write the buffer. Returns False if a part could not be written; the next flush continues with it.
 
-        With `everysec` it goes on beside the background fsync: a reply promises that the records were handed to the
-        operating system, and most systems take them meanwhile. Raises LogFailure instead of answering False if replies
-        wait for stable storage.
+        With `everysec` it also writes during a background fsync: a reply guarantees that the records were passed to the
+        operating system, and most systems accept them meanwhile. If replies wait for stable storage, it raises
+        LogFailure instead of returning False.
         """
         now_ms = self._clock()
         if self._buffer and self._file is not None:
@@ -398,7 +400,7 @@ class AppendOnlyLog:
         return True
 
     def _note_slow_fsync(self, now_ms: int) -> None:
-        """Say so, once, when records are written beside an fsync that has been running for two seconds."""
+        """Log a warning, once per fsync, if records are written while an fsync has been running for two seconds."""
         sync = self._sync
         if not sync.is_running or sync.is_slow:
             return
@@ -411,7 +413,7 @@ class AppendOnlyLog:
             )
 
     def _write_rest(self) -> bool:
-        """Write the buffer now, and the line of the last block."""
+        """Write the buffer, and the checksum line of the last block."""
         return not (self._buffer or self._block.size) or self._write(block_size_min=1)
 
     def _write(self, block_size_min: int = CHECKSUM_BLOCK_SIZE) -> bool:
@@ -442,7 +444,7 @@ class AppendOnlyLog:
         return self.last_write_ok
 
     def _with_checksum(self, data: bytes, block_size_min: int) -> bytes:
-        """`data` as it is to be written: with the line of the block that it completes, if that is large enough."""
+        """Return `data`, followed by the checksum line if the block is large enough."""
         if not self.has_block_checksums:
             return data
         block = self._block
@@ -454,7 +456,7 @@ class AppendOnlyLog:
         return data + line
 
     def fsync(self) -> bool:
-        """Bring everything to stable storage before returning. False, or LogFailure, if that failed."""
+        """Write and sync everything before returning. Returns False, or raises LogFailure, on failure."""
         self._collect_fsync(wait=True)
         if self._buffer and self._file is not None and not self._write():
             return False
@@ -474,14 +476,14 @@ class AppendOnlyLog:
         return True
 
     def _note_synced(self, mark: int) -> None:
-        """The open file is on stable storage up to this mark."""
+        """Record that the open file is on stable storage up to this mark."""
         self._mark_in_file = mark
         if not self.is_starting and mark != self.synced_mark:
             self.synced_mark = mark
             self.on_mark()
 
     def cron(self, now_ms: int) -> None:
-        """Ten times a second: retry a failed write, and sync what an idle server has left."""
+        """Retry a failed write, and sync what an idle server has written. Called ten times a second."""
         if self._buffer and self._file is not None and not self._write():
             return
         self._close_idle_block(now_ms)
@@ -497,18 +499,19 @@ class AppendOnlyLog:
             self._write_rest()
 
     def _sync_in_background(self, now_ms: int) -> None:
-        """Start the fsync of `everysec`, or one more after a failure, if it is due and the last one has ended."""
+        """Start the fsync of `everysec`, or a retry after a failure, if it is due and the last one has ended."""
         self._collect_fsync(wait=False)
         is_wanted = self.policy == b"everysec" or not self.last_fsync_ok
         if not is_wanted or self._file is None or self._sync.current is not None:
             return
-        # A clock that was set back must not put the fsync off.
+        # A clock that was set back must not delay the fsync.
         is_due = abs(now_ms - self._sync.started_ms) >= FSYNC_INTERVAL_MS
         if is_due and (not self.last_fsync_ok or (self._unsynced_size and not self.holds_fsync())):
             self._start_fsync(now_ms)
 
     def sync_soon(self, size_min: int) -> bool:
-        """Whether the thread is syncing `size_min` bytes or more; if so many are unsynced, it begins to."""
+        """Start a background fsync if `size_min` bytes or more are unsynced. Returns whether one of that size is
+        running."""
         self._collect_fsync(wait=False)
         if self._sync.current is None and self._file is not None and self._unsynced_size >= size_min:
             self._start_fsync(self._clock())
@@ -526,7 +529,7 @@ class AppendOnlyLog:
         self._unsynced_size = 0
 
     def _collect_fsync(self, *, wait: bool) -> None:
-        """Learn how the background fsync went, if there was one."""
+        """Handle the result of the background fsync, if there was one."""
         sync = self._sync.collect(wait=wait)
         if sync is None:
             return
@@ -541,19 +544,30 @@ class AppendOnlyLog:
             raise error
 
     def _failed(self, what: str, error: OSError) -> None:
-        """Remember why, log it now and then, and stop whoever was about to make a promise."""
+        """Record the error, log it at intervals, and raise LogFailure under `appendfsync always`."""
         reason = error.strerror or str(error)
         self.last_error = reason.encode()
+        folder = os.path.abspath(os.path.dirname(self.manifest_path))
+        cure = remedy(error, "check that disk")
         if self.policy == b"always":
-            raise LogFailure(f"{what} when the AOF fsync policy is 'always': {reason}. Exiting...") from error
+            raise LogFailure(
+                f"{what} when the AOF fsync policy is 'always': {reason}. Exiting... ({folder}: {cure}, then "
+                "start the server again)"
+            ) from error
         now_ms = self._clock()
         if self._error_logged_ms is None or abs(now_ms - self._error_logged_ms) >= ERROR_LOG_INTERVAL_MS:
             self._error_logged_ms = now_ms
-            logger.warning("%s: %s", what, reason)
+            logger.warning(
+                "%s: %s. Writes are refused with MISCONF until %s can be written again: %s",
+                what,
+                reason,
+                folder,
+                cure,
+            )
 
 
 def record_blocks(snapshot: Iterable[Effect]) -> Iterator[bytes]:
-    """The content of a base file in RESP; every database begins with its SELECT."""
+    """Yield the content of a base file in RESP. Each database begins with its SELECT."""
     selected: int | None = None
     block = bytearray()
     for db_index, record in snapshot:

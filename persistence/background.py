@@ -1,7 +1,7 @@
-"""A whole file written beside the work: its blocks are made in this thread, a slice at a time, and written in another.
+"""Writes a whole file in the background: one thread makes its blocks, a few at a time, and another one writes them.
 
-Making blocks needs the dataset, which only one thread may touch; writing and syncing them waits for the disk, which
-the clients should not. A queue of a few blocks stands between the two, so memory stays bounded whatever the disk does.
+Making blocks needs the dataset, which only the main thread may access. Writing and syncing waits for the disk, and
+clients should not. A queue of a few blocks connects the two threads, so memory is bounded even if the disk is slow.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Final
 
 from .files import Files
 
+# Largest number of blocks that wait for the disk.
 QUEUED_COUNT_MAX: Final = 16
-"""Blocks that may wait for the disk."""
+# Longest time that `wait` waits for the disk to take a block.
 DISK_TURN_S: Final = 0.0005
-"""How long the disk may take for a block before somebody who waits looks again."""
 
 
 class Abandoned(Exception):
-    """Raised in the writing thread to end a file that nobody wants any more."""
+    """Raised in the writing thread to end a file that was abandoned."""
 
 
 class BackgroundFile:
-    """Puts a file in place of `path` at once, when `step` has made the last block and all is on stable storage."""
+    """Writes a file that replaces `path` atomically once `step` has made the last block and all is on stable
+    storage."""
 
     def __init__(self, files: Files, path: str, blocks: Iterator[bytes], executor: Executor) -> None:
         self._blocks = blocks
@@ -34,14 +35,14 @@ class BackgroundFile:
         self._future: Future[int] = executor.submit(files.replace, path, self._queued_blocks())
 
     def _queued_blocks(self) -> Iterator[bytes]:
-        """Runs in the writing thread."""
+        """Yield the blocks of the queue. Runs in the writing thread."""
         while (block := self._queue.get()) is not None:
             if isinstance(block, Abandoned):
                 raise block
             yield block
 
     def step(self) -> bool:
-        """Make one block if there is room for it; True once the file is in its place. Raises OSError."""
+        """Make one block if the queue has room. Returns whether the file has replaced the old one. Raises OSError."""
         if self._future.done():
             self._future.result()
             return True
@@ -52,7 +53,7 @@ class BackgroundFile:
         return False
 
     def wait(self) -> None:
-        """Return when `step` has something to do again: all is on disk, or there may be room for a block."""
+        """Wait until `step` may have work: all is on disk, or the queue may have room."""
         if self._is_made:
             self._future.exception()
         elif self._queue.qsize() >= QUEUED_COUNT_MAX:
@@ -64,6 +65,6 @@ class BackgroundFile:
         return self._future.result()
 
     def abandon(self) -> None:
-        """End without a file, and wait until the thread has let go of it."""
+        """Cancel the file, and wait until the thread has removed it."""
         self._queue.put(Abandoned())
         self._future.exception()

@@ -1,10 +1,10 @@
-"""headrace-check-aof: says whether a log is whole, and cuts it where it is not.
+"""headrace-check-aof: checks whether a log is complete and undamaged, and truncates a damaged one.
 
     headrace-check-aof [--fix|--truncate-to-timestamp <unix seconds>] <file.manifest|file.aof>
 
-What it prints and returns is what redis-check-aof does (Redis 8.10.2), so that scripts for one work with the other. It
-also verifies checksum lines, and judges as the server does: a record without arguments and an annotation that the file
-ends in are bad, though Redis' tool lets them pass. Exit codes: 0 if all is well now, 1 otherwise.
+Output and exit codes are those of redis-check-aof (Redis 8.10.2), so that scripts work with both. It also verifies
+checksum lines. Like the server, and unlike Redis' tool, it refuses a record without arguments and an annotation that
+the file ends in. Exit codes: 0 if the log is valid or was repaired, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..store.clock import wall_clock_ms
 from ..store.nodes import StreamLimits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
 from .errors import LoadError, RdbError
-from .files import DiskFile
+from .files import DiskFile, open_regular
 from .manifest import LINE_SIZE_MAX, Manifest, Part
 from .rdb.file import FileReader
 
 USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
 RDB_MAGIC: Final = b"REDIS"
 TIMESTAMP_DIGITS_MAX: Final = 19
+# Accept any number of databases: the files do not show how many the server was configured with.
 DATABASES_COUNT_MAX: Final = 2**31
-"""How many the server was told to have cannot be seen from its files."""
 
 
 class Aborted(Exception):
@@ -37,12 +37,12 @@ class Aborted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     path: str
     is_fix: bool = False
+    # Unix seconds after which records are cut off; 0 for no cut.
     until_s: int = 0
-    """Cut behind this moment (Unix seconds); 0 for no cut."""
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Request:
@@ -60,7 +60,7 @@ class Request:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command; answers the exit code."""
+    """Run the command. Returns the exit code."""
     words = sys.argv[1:] if words is None else words
     if list(words) in (["--help"], ["-h"]):
         print(USAGE)
@@ -78,11 +78,11 @@ class Check:
 
     def __init__(self, request: Request) -> None:
         self._request = request
+        # Lines over all files, as Redis' tool counts them.
         self._lines_count = 1
-        """Over all files, as Redis' tool counts them."""
 
     def run(self) -> None:
-        """Print what is found. Raises Aborted."""
+        """Check all files, and print the findings. Raises Aborted."""
         path = self._request.path
         data = _content(path)
         if not is_manifest(data):
@@ -111,7 +111,7 @@ class Check:
     # -- one file --------------------------------------------------------------------------------
 
     def _check(self, name: str, path: str, title: str, *, is_last: bool) -> None:
-        """Check a file, and cut it if that was asked for. Raises Aborted."""
+        """Check one file, and truncate it if the command line says so. Raises Aborted."""
         data = _content(path, ", aborting...")
         if not data:
             print(f"{title} {name} is empty")
@@ -161,7 +161,7 @@ class Check:
         _truncate(path, offset)
 
     def _fix(self, name: str, path: str, found: Findings, *, is_last: bool) -> None:
-        """Cut the file before its first bad unit if the person agrees. Raises Aborted."""
+        """Truncate the file before its first bad unit if the user agrees. Raises Aborted."""
         if not is_last:
             raise Aborted(f"Failed to truncate AOF {name} because it is not the last file")
         lost_size = found.size - found.good_offset
@@ -177,7 +177,7 @@ class Check:
 
 
 def check_rdb(data: mmap | bytes, name: str) -> int:
-    """Read the RDB file at the beginning of `data`; answers where it ends. Raises Aborted."""
+    """Read the RDB file at the beginning of `data`. Returns where it ends. Raises Aborted."""
     print(f"[offset 0] Checking RDB file {name}")
     reader = FileReader(
         _pieces(data),
@@ -224,7 +224,7 @@ def _pieces(data: mmap | bytes) -> Iterator[bytes]:
 def _content(path: str, epilogue: str = "") -> mmap | bytes:
     """A file, mapped; an empty one cannot be. Raises Aborted, whose text ends with `epilogue`."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_regular) as file:
             return mmap(file.fileno(), 0, access=ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as error:
         raise Aborted(f"Cannot open file {path}: {error.strerror}{epilogue}") from error

@@ -1,6 +1,6 @@
-"""What is wrong with one file of records, and from which byte on: framing, transactions and checksums, not commands.
+"""Finds the first bad byte of a file of records: checks framing, transactions and checksums, not commands.
 
-The words are those of redis-check-aof, wherever it has words for it.
+Messages are those of redis-check-aof, where it has one.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class BadTimestamp(Exception):
 
 @dataclass(slots=True)
 class Findings:
-    """About one file. Offsets and sizes are bytes."""
+    """The result for one file. Offsets and sizes are in bytes."""
 
     size: int
+    # Offset up to which all units are complete and valid; the size of the file if all are.
     good_offset: int
-    """Everything before it is whole; the size of the file if all is."""
+    # Lines that end before the first bad byte, annotations not counted.
     lines_count: int = 0
-    """Lines that end before the first bad byte, annotations not counted."""
+    # Description of the first bad byte, for the user.
     detail: str = ""
-    """What the first bad byte is, for a person."""
+    # Blocks whose checksums are right.
     blocks_count: int = 0
-    """Blocks whose checksums are right."""
+    # Bytes of the blocks whose checksums are right.
     verified_size: int = 0
-    """Of these blocks."""
+    # Offset of the first timestamp line that is later than `until_s`.
     cut_offset: int | None = None
-    """Where the first timestamp line stands that is later than was asked for."""
 
 
 def examine(data: mmap | bytes, name: str, *, start: int = 0, until_s: int = 0) -> Findings:
-    """Check records from `start` on. With `until_s` (Unix seconds) no further than that: see `Findings.cut_offset`.
+    """Check records from `start` on. With `until_s` (Unix seconds) only up to that time: see `Findings.cut_offset`.
 
     Raises BadTimestamp, with `until_s` only.
     """
@@ -82,7 +82,7 @@ class _Examination:
         return found
 
     def _read(self) -> None:
-        """Take records as long as they are good. Raises Damage, _BadByte."""
+        """Read records while they are valid. Raises Damage, _BadByte."""
         found, reader = self._found, self._reader
         for record in self._records():
             if found.cut_offset is not None and reader.offset > found.cut_offset:
@@ -99,7 +99,7 @@ class _Examination:
                 found.good_offset = reader.offset
 
     def _note_good_offset(self) -> None:
-        """Annotations and checksum lines behind the last record are good as well."""
+        """Set `good_offset` after the annotations and checksum lines that follow the last record."""
         if not self._is_in_group:
             self._found.good_offset = self._reader.offset
 
@@ -120,7 +120,7 @@ class _Examination:
             self._found.cut_offset = offset
 
     def _stop(self, offset: int, text: str) -> None:
-        """Note the first bad byte. What is damaged behind the place to cut at does not matter."""
+        """Record the first bad byte. Damage after `cut_offset` does not matter."""
         cut_offset = self._found.cut_offset
         if cut_offset is None or offset < cut_offset:
             self._found.detail = f"0x{offset:16x}: {text}"
@@ -134,7 +134,7 @@ class _Examination:
             self._last_argument_offset = bad.offset
 
     def _explain(self, start: int, otherwise: str) -> None:
-        """Find the first bad byte of the record that begins at `start`; `otherwise` if its framing is right."""
+        """Find the first bad byte of the record at `start`. `otherwise` is the text if the framing is right."""
         if self._data[start : start + 1] not in (b"*", b"#"):
             self._stop(start, "")
             if self._found.detail:
@@ -148,7 +148,8 @@ class _Examination:
 
 
 class _BadByte(Exception):
-    """Where a record goes wrong, after so many lines. No text if the file ends between two of them."""
+    """The offset of a record's first bad byte, and the number of good lines before. The text is empty if the file ends
+    between two lines."""
 
     def __init__(self, offset: int, text: str, lines_count: int) -> None:
         super().__init__(text)
@@ -158,7 +159,7 @@ class _BadByte(Exception):
 
 
 def _walk(data: mmap | bytes, start: int) -> int:
-    """Step through a record, line by line; answers how many there are. Raises _BadByte."""
+    """Check a record line by line. Returns the number of lines. Raises _BadByte."""
     if data[start : start + 1] == b"#":
         return 0
     arguments_count, offset = _read_number(data, start, b"*", 0)

@@ -1,10 +1,10 @@
-"""Checksum lines: what shows that the bytes of a log are those that were written.
+"""Checksum lines, which prove that the bytes of a log are those that were written.
 
     #XXH3:<XXH3-64 of the block, 16 hex digits> <size of the block in bytes>\\r\\n
 
-A block is everything since the previous such line, or since the start of the file. Redis and its tools skip the line
-as they skip every annotation. A line over no bytes covers nothing and only begins a new block: a log that is opened
-again starts with one, because what stands before it may end in bytes that no line has covered.
+A block consists of all bytes since the previous checksum line, or since the start of the file. Redis and its tools skip
+the line as they skip every annotation. A line over no bytes only begins a new block. A log that is opened again starts
+with such a line, because the existing file may end in bytes that no line covers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
+# The beginning of a checksum line. A line that begins so and is not exactly the line of its block is damage.
 CHECKSUM_PREFIX: Final = b"#XXH3:"
-"""How a checksum line begins. A line that begins so and is not exactly the line of its block is damage."""
 
 
 def checksum_line(block: bytes | bytearray) -> bytes:
@@ -27,8 +27,8 @@ def _line(digest: str, size: int) -> bytes:
     return b"%b%b %d\r\n" % (CHECKSUM_PREFIX, digest.encode(), size)
 
 
+# The checksum line over no bytes, which begins a new block.
 EMPTY_BLOCK_LINE: Final = checksum_line(b"")
-"""Begins a new block."""
 
 
 class OpenBlock:
@@ -39,21 +39,21 @@ class OpenBlock:
         self.size = 0
 
     def add(self, data: bytes | bytearray) -> None:
-        """These bytes follow."""
+        """Add bytes to the block."""
         self._hash.update(data)
         self.size += len(data)
 
     def line(self) -> bytes:
-        """The line that would close the block here."""
+        """Return the line that closes the block here."""
         return _line(self._hash.hexdigest(), self.size)
 
     def clear(self) -> None:
-        """A new block begins."""
+        """Begin a new block."""
         self._hash.reset()
         self.size = 0
 
 
 def with_checksums(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole records in blocks, each followed by its line."""
+    """Yield blocks of complete records, each followed by its checksum line."""
     for block in blocks:
         yield block + checksum_line(block) if block else block

@@ -1,18 +1,22 @@
-"""What can go wrong with the log.
+"""The errors of the log and of RDB data.
 
 LogError
-├── LoadError        the log cannot be loaded: one line for the person who started the server
+├── LoadError        the log cannot be loaded: one line for the user who started the server
 ├── UnknownRecord    a record whose command does not exist
 ├── LogFailure       a write or fsync failed under `appendfsync always`
 └── RdbError         an RDB file or a DUMP payload that cannot be read
+    ├── ForeignType       a key of a type that Headrace does not have
+    └── TooManyDatabases  a key of a database that this server does not have
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import Final
+from stat import S_ISBLK, S_ISCHR, S_ISFIFO, S_ISSOCK
+from typing import ClassVar, Final
 
+# What to do about an OSError, by errno.
 REMEDIES: Final = {
     errno.EACCES: "give the user that runs the server the right to read and write it",
     errno.EPERM: "give the user that runs the server the right to read and write it",
@@ -23,20 +27,37 @@ REMEDIES: Final = {
     errno.ELOOP: "a symbolic link is in the place of a file that the server writes: remove it",
     errno.EDQUOT: "make room on that disk",
 }
-"""What to do about an OSError, by errno."""
+
+
+FILE_KINDS: Final = ((S_ISFIFO, "a FIFO"), (S_ISSOCK, "a socket"), (S_ISCHR, "a device"), (S_ISBLK, "a device"))
+
+
+class NotRegularFile(OSError):
+    """A FIFO, a device or a socket is in the place of a file: to read it could take forever."""
+
+    cure = "move it away, or name another file"
+
+    def __init__(self, path: str | bytes, mode: int) -> None:
+        kind = next((name for is_kind, name in FILE_KINDS if is_kind(mode)), "something else")
+        super().__init__(errno.EINVAL, f"it is {kind}, not a regular file", path)
 
 
 def explain(error: Exception) -> str:
-    """One line for a person; that of an OSError names the path, what is wrong with it, and what to do."""
+    """Return one line for the user. For an OSError it names the path, the error, and what to do."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
-    remedy = REMEDIES.get(error.errno or 0)
-    text = f"{error.strerror}; {remedy}" if remedy else error.strerror
+    advice = remedy(error, "")
+    text = f"{error.strerror}; {advice}" if advice else error.strerror
     return f"{os.path.abspath(os.fsdecode(error.filename))}: {text}" if error.filename else text
 
 
+def remedy(error: OSError, otherwise: str) -> str:
+    """What to do about an OSError; `otherwise` is the advice if nothing is known about its errno."""
+    return error.cure if isinstance(error, NotRegularFile) else REMEDIES.get(error.errno or 0, otherwise)
+
+
 class LogError(Exception):
-    """Anything about the log; the text is one line for a person."""
+    """An error of the log. The text is one line for the user."""
 
 
 class LoadError(LogError):
@@ -44,12 +65,27 @@ class LoadError(LogError):
 
 
 class UnknownRecord(LogError):
-    """A record whose command does not exist; raised by the one who applies records. The text is the command."""
+    """A record whose command does not exist. Raised by the function that applies records. The text is the command."""
 
 
 class LogFailure(LogError):
-    """A write or fsync failed under `appendfsync always`: nothing that waits for it may be answered."""
+    """A write or fsync failed under `appendfsync always`: replies that wait for it must not be sent."""
 
 
 class RdbError(LogError):
-    """An RDB file or a DUMP payload that cannot be read: damaged, too new, or with values that are not ours."""
+    """An RDB file or a DUMP payload that cannot be read: damaged, too new, or with values of unsupported types."""
+
+    # What to do about the error; empty for damage, where only another copy of the file helps.
+    cure: ClassVar[str] = ""
+
+
+class ForeignType(RdbError):
+    """A key of a type that Headrace does not have."""
+
+    cure = "rdb-skip-foreign-types yes leaves out such keys"
+
+
+class TooManyDatabases(RdbError):
+    """A key of a database that this server does not have."""
+
+    cure = "start with more databases (databases)"

@@ -1,7 +1,7 @@
-"""The only place that touches the disk: log files, the folder they are in, and small files replaced whole.
+"""All access to the disk: log files, their folder, and files that are replaced atomically.
 
-`Files` and `LogFile` are protocols, so that a test can put in files that fail, tear a write or forget what was not
-synced. All methods raise OSError. Paths are absolute or relative to the working directory; sizes are bytes.
+`Files` and `LogFile` are protocols, so that a test can use files that fail, write a part, or lose what was not synced.
+All methods raise OSError. Paths are absolute or relative to the working directory; sizes are bytes.
 """
 
 from __future__ import annotations
@@ -9,19 +9,39 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from errno import EACCES, ENOTDIR
-from stat import S_ISREG
+from errno import EACCES, ENOTDIR, ENXIO
+from stat import S_ISDIR, S_ISREG
 from typing import Final, Protocol
+
+from .errors import NotRegularFile
 
 FILE_MODE: Final = 0o644
 FOLDER_MODE: Final = 0o755
+
+
+def open_regular(path: str | bytes, flags: int, mode: int = FILE_MODE) -> int:
+    """open(2) of a regular file or a folder, which never waits. Raises NotRegularFile, OSError.
+
+    Without O_NONBLOCK the open of a FIFO waits for its other end. Can be the `opener` of `open`, which refuses folders.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    except OSError as error:
+        if error.errno == ENXIO:  # a socket, or a FIFO that is opened for writing
+            raise NotRegularFile(path, os.stat(path).st_mode) from None
+        raise
+    found_mode = os.fstat(descriptor).st_mode
+    if S_ISREG(found_mode) or S_ISDIR(found_mode):
+        return descriptor
+    os.close(descriptor)
+    raise NotRegularFile(path, found_mode)
 
 
 class LogFile(Protocol):
     """A file that only grows at its end."""
 
     def append(self, data: bytes | memoryview) -> int:
-        """Write once and answer how much was taken, which may be less than all of it."""
+        """Write once. Returns the number of bytes written, which may be less than all."""
         ...
 
     def fsync(self) -> None:
@@ -29,7 +49,7 @@ class LogFile(Protocol):
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         ...
 
     def size(self) -> int:
@@ -37,27 +57,27 @@ class LogFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the file back; no fsync."""
+        """Close the file without an fsync."""
         ...
 
 
 class Files(Protocol):
-    """The folder operations a log needs."""
+    """The folder operations that a log needs."""
 
     def make_folder(self, path: str) -> None:
-        """Create the folder and put its name on stable storage; one that exists is fine if files can be made in it."""
+        """Create the folder and sync its name. An existing folder is accepted if files can be created in it."""
         ...
 
     def open_log(self, path: str) -> LogFile:
-        """Open for appending; the file is created, and its name synced, if it is not there."""
+        """Open a file for appending. If it does not exist, it is created and its name synced."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A small file's content, None if there is none."""
+        """Return the content of a small file, None if it does not exist."""
         ...
 
     def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
-        """A large file's content, in order."""
+        """Yield the content of a large file in blocks, in order."""
         ...
 
     def size(self, path: str) -> int | None:
@@ -65,13 +85,13 @@ class Files(Protocol):
         ...
 
     def names_in(self, folder: str) -> list[str]:
-        """The names of what is in a folder, in any order; none if there is no such folder."""
+        """Return the names in a folder, in any order; an empty list if the folder does not exist."""
         ...
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
-        """Put a whole file in place of `path` at once: after a crash there is the old one or the new one, never a part.
+        """Replace the file at `path` atomically: after a crash there is the old file or the new one, never a part.
 
-        Answers its size.
+        Returns its size.
         """
         ...
 
@@ -80,24 +100,24 @@ class Files(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Delete a file; one that is not there is fine."""
+        """Delete a file. A missing file is no error."""
         ...
 
 
 class DiskFile:
-    """A `LogFile` on a real disk. Unbuffered: what `append` took has been handed to the operating system."""
+    """A `LogFile` on a real disk. Unbuffered: bytes that `append` has written are with the operating system."""
 
     def __init__(self, path: str, *, follows_links: bool = True) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW, FILE_MODE)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._descriptor = open_regular(path, flags if follows_links else flags | os.O_NOFOLLOW)
 
     def append(self, data: bytes | memoryview) -> int:
         """One write(2)."""
         return os.write(self._descriptor, data)
 
     def fsync(self) -> None:
-        """fdatasync where there is one: it writes the size along, and only times of the file may be lost."""
+        """Sync with fdatasync where it exists. That includes the size; only the file's times may be lost."""
         _SYNC_DATA(self._descriptor)
 
     def truncate(self, size: int) -> None:
@@ -115,14 +135,20 @@ class DiskFile:
 
 _SYNC_DATA: Final = getattr(os, "fdatasync", os.fsync)
 
+# Files of at least this size are closed in a thread after they were unlinked.
 LARGE_FILE_SIZE: Final = 1024 * 1024
-"""Bytes from which on a file is closed in a thread after its name has gone."""
+# A large file is synced each time this much was written. One sync at its end would delay all other syncs.
 SYNC_SIZE: Final = 4 * 1024 * 1024
-"""A large file is synced each time so much of it has been written: one sync at its end would hold up all others."""
+
+
+def temporary_path(path: str) -> str:
+    """Return the path at which `Files.replace` writes a file before it replaces `path`."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"temp-{name}")
 
 
 def _write_all(descriptor: int, block: bytes) -> None:
-    """write(2) until everything is written: a disk that fills up takes a part first and fails after that."""
+    """Call write(2) until everything is written: a disk that fills up first accepts a part, and fails afterwards."""
     view = memoryview(block)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -132,7 +158,7 @@ class DiskFiles:
     """`Files` on a real disk."""
 
     def make_folder(self, path: str) -> None:
-        """mkdir, and an fsync of the parent; a folder that exists must be ours to use."""
+        """Call mkdir, and sync the parent. An existing folder must be accessible."""
         try:
             os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
@@ -144,7 +170,7 @@ class DiskFiles:
         try:
             self._sync_folder(os.path.dirname(path) or ".")
         except OSError:
-            os.rmdir(path)  # or the next start would take its name for synced
+            os.rmdir(path)  # otherwise the next start would assume that its name is synced
             raise
 
     def open_log(self, path: str) -> LogFile:
@@ -157,21 +183,21 @@ class DiskFiles:
                 self._sync_folder(os.path.dirname(path) or ".")
             except OSError:
                 file.close()
-                self.remove(path)  # or the next attempt would take its name for synced
+                self.remove(path)  # otherwise the next attempt would assume that its name is synced
                 raise
         return file
 
     def read(self, path: str) -> bytes | None:
         """See `Files`."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=open_regular) as file:
                 return file.read()
         except FileNotFoundError:
             return None
 
     def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
         """See `Files`."""
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=open_regular) as file:
             while block := file.read(block_size):
                 yield block
 
@@ -190,12 +216,11 @@ class DiskFiles:
             return []
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
-        """Written beside it as `temp-<name>`, synced, renamed over it, and the folder synced.
+        """Write the file next to `path` as `temp-<name>`, sync it, rename it, and sync the folder.
 
-        What has the temporary name is removed and not written to: it may be a link to another file.
+        An existing file with the temporary name is removed, not written to: it may be a link to another file.
         """
-        folder, name = os.path.split(path)
-        temporary = os.path.join(folder, f"temp-{name}")
+        temporary = temporary_path(path)
         size = synced_size = 0
         try:
             self.remove(temporary)
@@ -211,18 +236,19 @@ class DiskFiles:
         except BaseException as error:
             self.remove(temporary)
             if isinstance(error, OSError):
-                error.filename = path  # write(2) knows none, and nobody looks for the temporary one
+                error.filename = path  # write(2) names no file, and the temporary one means nothing to the user
             raise
-        self._sync_folder(folder or ".")
+        self._sync_folder(os.path.dirname(path) or ".")
         return size
 
     def rename(self, path: str, new_path: str) -> None:
-        """rename(2), and an fsync of the folder."""
+        """Call rename(2), and sync the folder."""
         os.replace(path, new_path)
         self._sync_folder(os.path.dirname(new_path) or ".")
 
     def remove(self, path: str) -> None:
-        """unlink(2), of a link the link. The space of a large file is given back by a thread, for that takes long."""
+        """Call unlink(2), which removes a link itself. A thread frees the space of a large file, since that takes
+        long."""
         try:
             found = os.lstat(path)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The folder a log lives in: its manifest, and the names of the files that the manifest lists."""
+"""The folder of a log: its manifest, and the names of the files that the manifest lists."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RDB_ENDING: Final = b"base.rdb"
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Where the log lives, and how much damage its end may have."""
+    """The location of the log, and how much damage is accepted at its end."""
 
+    # `<dir>/<appenddirname>`.
     folder: str
-    """`<dir>/<appenddirname>`."""
+    # `appendfilename`, which the names of all files begin with.
     file_name: str
-    """`appendfilename`, which the names of all files begin with."""
+    # `aof-load-truncated`.
     load_truncated: bool = True
-    """`aof-load-truncated`."""
+    # `aof-load-corrupt-tail-max-size`, in bytes.
     corrupt_tail_size_max: int = 0
-    """`aof-load-corrupt-tail-max-size`, in bytes."""
 
     @property
     def manifest_path(self) -> str:
@@ -40,7 +40,7 @@ class LogSettings:
 
 
 class LogFolder:
-    """`manifest` is what the disk has, once it has been read or put there. All methods may raise OSError."""
+    """The folder of one log. `manifest` is that on disk, after `read` or `put`. All methods may raise OSError."""
 
     def __init__(self, settings: LogSettings, files: Files) -> None:
         self._settings = settings
@@ -50,33 +50,33 @@ class LogFolder:
     # -- names -----------------------------------------------------------------------------------
 
     def path(self, part: Part) -> str:
-        """Where a part is."""
+        """Return the path of a part."""
         return os.path.join(self._settings.folder, os.fsdecode(part.name))
 
     @property
     def manifest_path(self) -> str:
-        """Where the list of the files is."""
+        """Path of the manifest."""
         return self._settings.manifest_path
 
     @property
     def temporary_path(self) -> str:
-        """Where the records of a log are kept whose base is not complete yet."""
+        """Path of the file that keeps records while their base is being written."""
         return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
 
     def next_part(self, kind: bytes, manifest: Manifest, *, is_rdb: bool = False) -> Part:
-        """The base (`b"b"`) or increment (`b"i"`) that comes after those of `manifest`."""
+        """Return a new base (`b"b"`) or increment (`b"i"`) with the number after those of `manifest`."""
         sequence = manifest.next_sequence(kind)
         ending = RDB_ENDING if is_rdb else ENDINGS[kind]
         return Part(b"%b.%d.%b" % (os.fsencode(self._settings.file_name), sequence, ending), sequence, kind)
 
     def size(self, part: Part) -> int:
-        """Bytes of a part, 0 if it is not there."""
+        """Bytes of a part, 0 if the file does not exist."""
         return self.files.size(self.path(part)) or 0
 
     # -- manifest --------------------------------------------------------------------------------
 
     def read(self) -> Manifest:
-        """The manifest as it is on disk, an empty one if there is none. Raises LoadError."""
+        """Read the manifest from disk; without a file it is empty. Raises LoadError."""
         path = self._settings.manifest_path
         data = self.files.read(path)
         if data is None:
@@ -84,11 +84,14 @@ class LogFolder:
         try:
             self.manifest = Manifest() if data is None else Manifest.decode(data)
         except LoadError as error:
-            raise LoadError(f"{path}: {error}; mend this list of the log's files, or take it from a backup") from error
+            raise LoadError(
+                f"{path}: {error}; repair this list of the log's files, or take it from a backup"
+            ) from error
         return self.manifest
 
     def _refuse_lost_manifest(self) -> None:
-        """Files of a log that no manifest lists are neither read nor overwritten. Raises LoadError that names them."""
+        """Raise LoadError if the folder has files of a log but no manifest. Such files are neither read nor
+        overwritten."""
         lost = self._files_of_a_log()
         if lost:
             raise LoadError(
@@ -98,27 +101,27 @@ class LogFolder:
             )
 
     def _files_of_a_log(self) -> list[str]:
-        """Names of what may hold records. An empty file is left by a crash in the very first start."""
+        """Names of files that may have records. Empty files are left by a crash in the first start."""
         pattern = re.compile(re.escape(self._settings.file_name) + r"\.\d+\.(base\.(aof|rdb)|incr\.aof)")
         names = sorted(filter(pattern.fullmatch, self.files.names_in(self._settings.folder)))
         return [name for name in names if self.files.size(os.path.join(self._settings.folder, name))]
 
     def put(self, manifest: Manifest) -> None:
-        """Make another manifest the one in force."""
+        """Write a manifest, and use it from now on."""
         self.files.replace(self._settings.manifest_path, (manifest.encode(),))
         self.manifest = manifest
 
     def make(self) -> None:
-        """Create the folder if it is not there."""
+        """Create the folder if it does not exist."""
         self.files.make_folder(self._settings.folder)
 
     def begin_manifest(self) -> None:
-        """Before the first file of a log is made: a manifest, so that a crash leaves no file without one."""
+        """Write an empty manifest before the first file of a log, so that a crash leaves no file without a manifest."""
         if self.files.size(self._settings.manifest_path) is None:
             self.put(Manifest())
 
     def remove_empty_manifest(self) -> None:
-        """The first file has not been made after all. A base that came into its place keeps the manifest there."""
+        """Remove the manifest if the first file was not created. If a base was put in its place, the manifest stays."""
         if not self.manifest.parts and not self._files_of_a_log():
             self.files.remove(self._settings.manifest_path)
 
@@ -127,7 +130,7 @@ class LogFolder:
     def load_steps(
         self, apply: Apply, on_progress: Progress, target: Target | None
     ) -> Generator[None, None, LoadResult]:
-        """Replay the files bit by bit; see `AppendOnlyLog.load`. Raises LoadError."""
+        """Replay the files in steps; see `AppendOnlyLog.load`. Raises LoadError."""
         self._adopt_old_file()
         self._require_access()
         settings = self._settings
@@ -137,9 +140,9 @@ class LogFolder:
         return loader.result
 
     def _adopt_old_file(self) -> None:
-        """Make a log that is one file in the data folder, as Redis kept it before version 7, the base of one of parts.
+        """Turn a log of one file in the data folder, as Redis had before version 7, into the base of a log of parts.
 
-        The manifest comes first: after a crash behind it, this server and Redis go on where it was.
+        The manifest is written first: after a crash, this server and Redis continue the migration.
         """
         folder, name = self._settings.folder, self._settings.file_name
         old_path = os.path.join(os.path.dirname(folder), name)
@@ -150,6 +153,8 @@ class LogFolder:
         is_begun = manifest.readable == [base] and self.files.size(self.path(base)) is None
         if manifest.readable and not is_begun:
             return
+        for _ in self.files.read_blocks(old_path, 1):
+            break  # what cannot be read stays where it is
         if not is_begun:
             self.make()
             self.put(Manifest((base,)))
@@ -157,7 +162,7 @@ class LogFolder:
         logger.info("Successfully migrated an old-style AOF: %s is now %s", old_path, self.path(base))
 
     def _require_access(self) -> None:
-        """Find out before a long load whether the log can be gone on with."""
+        """Check before a long load whether the log can be appended to."""
         self.make()
         for part in self.read().increments[-1:]:
             if self.files.size(self.path(part)) is not None:
@@ -166,12 +171,12 @@ class LogFolder:
     # -- superseded files ------------------------------------------------------------------------
 
     def supersede(self, base: Part, current: list[Part]) -> None:
-        """Make `base` and the increments behind it the log; all other files are history from here on."""
+        """Make `base` and the increments `current` the log. All other files are superseded from now on."""
         old = tuple(replace(part, kind=b"h") for part in self.manifest.parts if part not in current)
         self.put(Manifest((base, *old, *current)))
 
     def remove_history(self) -> None:
-        """Delete superseded files, and forget them. A failure leaves them to the next start."""
+        """Delete superseded files, and remove them from the manifest. After a failure the next start tries again."""
         history = [part for part in self.manifest.parts if part.kind == b"h"]
         if not history:
             return

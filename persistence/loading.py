@@ -1,4 +1,4 @@
-"""Reading a log back: every record in order, MULTI groups whole or not at all, and what to do with a damaged end."""
+"""Loads a log: every record in order, MULTI groups completely or not at all, and handles a damaged end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
+from ..protocol.frames_plain import is_run
 from ..protocol.packing import splitter
-from ..protocol.plain_frames import is_run
 from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .manifest import Manifest
@@ -19,31 +19,31 @@ from .records import Damage, RecordReader
 
 logger = logging.getLogger(__name__)
 
+# Bytes that are read at once. Memory is bounded by this and the largest transaction.
 BLOCK_SIZE: Final = 256 * 1024
-"""How much is read at once: memory stays bounded by this and the largest transaction."""
 
 RDB_MAGIC: Final = b"REDIS"
 
-FROM_BACKUP: Final = "records stand behind it: take the log from a backup"
+FROM_BACKUP: Final = "more records follow it: take the log from a backup"
 TAIL_CURE: Final = (
-    "to give up the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
+    "to drop the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
 )
 
+# Applies one record. Raises UnknownRecord, or LoadError if the record is invalid. The result is ignored.
 Apply = Callable[[list[bytes]], object]
-"""Runs one record. Raises UnknownRecord, or LoadError if it makes no sense; its answer is not looked at."""
 
+# (bytes read, bytes in all), called after each block.
 Progress = Callable[[int, int], None]
-"""(bytes read, bytes in all), called after each block."""
 
+# Records that are applied in one step, and then the rest of a run: below a millisecond.
 RECORDS_PER_STEP: Final = 64
-"""Records between two moments at which others may do something, and then the rest of a run: below a millisecond."""
 
 
 class Target(Protocol):
-    """Takes what is no single record: the keys of an RDB base, and runs of records that are alike."""
+    """Takes data other than single records: the keys of an RDB base, and runs of similar records."""
 
     def open_rdb(self, blocks: Iterable[bytes]) -> FileReader:
-        """A reader with the dataset's limits."""
+        """Return a reader that uses the dataset's limits."""
         ...
 
     def put(self, key: FileKey) -> None:
@@ -51,38 +51,38 @@ class Target(Protocol):
         ...
 
     def take_run(self, run: list[bytes]) -> bool:
-        """Apply `ADDITIONS` or `CLAIMS`; False if their records are to be applied one by one."""
+        """Apply a run (`ADDITIONS` or `CLAIMS`). Returns False if its records must be applied one by one."""
         ...
 
 
 @dataclass(slots=True)
 class LoadResult:
-    """What a load found. Sizes are bytes."""
+    """The result of a load. Sizes are in bytes."""
 
     records_count: int = 0
+    # Keys of an RDB base.
     keys_count: int = 0
-    """Keys of an RDB base."""
+    # Size of all files read, after truncation.
     size: int = 0
-    """Of all files read, after truncation."""
     base_size: int = 0
+    # Size of the blocks whose checksums are right.
     verified_size: int = 0
-    """Of the blocks whose checksums were found right."""
+    # (file name, new size) of each file that was truncated.
     truncated: list[tuple[str, int]] = field(default_factory=list)
-    """(file name, size it was cut to)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailPolicy:
-    """What may be cut off the end of the last file."""
+    """How much may be cut off the end of the last file."""
 
+    # aof-load-truncated: whether an incomplete record or transaction at the end may be cut off.
     truncate_torn: bool
-    """aof-load-truncated: a record or transaction that the file ends in."""
+    # aof-load-corrupt-tail-max-size: damaged bytes at the end may be cut off if they are fewer than this; 0 for none.
     damaged_size_max: int
-    """aof-load-corrupt-tail-max-size: any bytes, if they are fewer than this; 0 for none."""
 
 
 def run_through(steps: Generator[None, None, LoadResult]) -> LoadResult:
-    """All steps at once."""
+    """Run all steps at once, and return their result."""
     while True:
         try:
             next(steps)
@@ -111,13 +111,13 @@ class Loader:
         self._on_progress = on_progress
         self._size_total = 0
         self._size_read = 0
+        # Records since MULTI, None outside of a transaction.
         self._group: list[list[bytes]] | None = None
-        """Records since MULTI, None outside of a transaction."""
         self._split = splitter()
         self.result = LoadResult()
 
     def steps(self, manifest: Manifest) -> Iterator[None]:
-        """Apply everything, bit by bit: between two steps others may do something.
+        """Apply all files in steps, between which the event loop may run other work.
 
         Raises LoadError; what was applied before it stays applied.
         """
@@ -125,7 +125,7 @@ class Loader:
         sizes = {name: self._size_of(name) for name, _ in parts}
         self._size_total = sum(sizes.values())
         for index, (name, kind) in enumerate(parts):
-            # Behind empty files, too: what a crash leaves when a rewrite had named the next file and got no further.
+            # Also if only empty files follow, which a crash leaves if a rewrite had just named the next file.
             is_last = not any(sizes[later] for later, _ in parts[index + 1 :])
             size = yield from self._load_file(name, sizes[name], is_last=is_last)
             self.result.size += size
@@ -138,11 +138,15 @@ class Loader:
     def _size_of(self, name: str) -> int:
         size = self._files.size(self._path(name))
         if size is None:
-            raise LoadError(f"Unable to obtain the AOF file {name} length. stat: No such file or directory")
+            path = os.path.abspath(self._path(name))
+            raise LoadError(
+                f"Unable to obtain the AOF file {name} length. stat: No such file or directory; restore {path} from a "
+                "backup: the list of the log's files names it"
+            )
         return size
 
     def _load_file(self, name: str, size: int, *, is_last: bool) -> Generator[None, None, int]:
-        """Apply one file; answers its size, which is smaller than before if its end had to go."""
+        """Apply one file. Returns its size, which is smaller than before if its end was cut off."""
         blocks = self._blocks(name)
         first = next(blocks, b"")
         blocks, good_offset = chain((first,), blocks), 0
@@ -162,13 +166,13 @@ class Loader:
                     yield
         except Damage as damage:
             if self._group is None:
-                good_offset = reader.offset  # behind the line of the last good block
+                good_offset = reader.offset  # after the line of the last valid block
             lost_size, is_applied = size - good_offset, damage.offset < good_offset
             if not is_last or is_applied:
                 raise _damaged(name, damage.offset, damage.reason, FROM_BACKUP) from damage
             if lost_size >= self._policy.damaged_size_max:
                 cure = TAIL_CURE % (lost_size, lost_size + 1, self._path(name))
-                if reader.has_blocks_behind:
+                if reader.has_later_blocks:
                     cure = f"{FROM_BACKUP}, or {cure}"
                 raise _damaged(name, damage.offset, damage.reason, cure) from damage
             return self._truncate(name, good_offset)
@@ -181,14 +185,14 @@ class Loader:
         return size if good_offset == size else self._truncate_torn(name, good_offset, is_last=is_last)
 
     def _blocks(self, name: str) -> Iterator[bytes]:
-        """A file's content; asking for the next block says that this one has been used."""
+        """Yield a file's content. Asking for the next block means that the previous one was used."""
         for block in self._files.read_blocks(self._path(name), BLOCK_SIZE):
             yield block
             self._size_read += len(block)
             self._on_progress(self._size_read, self._size_total)
 
     def _load_rdb(self, name: str, blocks: Iterable[bytes]) -> Generator[None, None, tuple[Iterator[bytes], int]]:
-        """Store the keys of an RDB file; answers what stands behind it, and where that begins."""
+        """Store the keys of an RDB file. Returns the blocks that follow it, and their offset."""
         target = self._target
         if target is None:
             raise LoadError(f"{name} is an RDB file, which cannot be read here")
@@ -198,12 +202,13 @@ class Loader:
                 target.put(key)
                 yield
         except RdbError as error:
-            raise LoadError(f"{error} ({name} at offset {reader.offset})") from error
+            cure = error.cure or f"restore {os.path.abspath(self._path(name))} from a backup"
+            raise LoadError(f"{error} ({name} at offset {reader.offset}); {cure}") from error
         self.result.keys_count += reader.keys_count
         return reader.rest(), reader.offset
 
     def _records(self, blocks: Iterable[bytes], reader: RecordReader) -> Iterator[list[bytes]]:
-        """Everything that may be applied. Raises Damage."""
+        """Yield all records that may be applied. Raises Damage."""
         for block in blocks:
             yield from reader.feed(block)
             if not reader.wants_more:
@@ -211,7 +216,8 @@ class Loader:
         yield from reader.finish()
 
     def _take(self, name: str, offset: int, record: list[bytes]) -> None:
-        """Apply a record, or keep it until its transaction is complete. `offset` is where the unit begins."""
+        """Apply a record, or keep it until its transaction is complete. `offset` is that of the record or
+        transaction."""
         word = record[0].upper()
         group = self._group
         if word == b"MULTI" and group is None:
@@ -251,7 +257,7 @@ class Loader:
         return self._truncate(name, offset)
 
     def _truncate(self, name: str, offset: int) -> int:
-        """Cut the file after its last whole unit, so that what is appended next follows on that."""
+        """Truncate the file after its last complete unit, so that new records follow that."""
         logger.warning("!!! Truncating the AOF %s at offset %d !!!", name, offset)
         file = self._files.open_log(self._path(name))
         try:
@@ -269,5 +275,5 @@ def _count_of(record: list[bytes]) -> int:
 
 
 def _damaged(name: str, offset: int, reason: str, cure: str) -> LoadError:
-    """Bytes that no torn write explains."""
+    """Return the error for damage that is no incomplete write."""
     return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}; {cure}")

@@ -1,4 +1,4 @@
-"""One server a data folder: the folder itself is locked, so nothing has to be tidied up after a crash."""
+"""Locks the data folder for one server. The folder itself is locked, so no lock file is left after a crash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import LogError
 
 
 class FolderLock:
-    """Held from `acquire` until `release`, or the end of the process."""
+    """A lock on a folder, held from `acquire` until `release` or the end of the process."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -18,13 +18,13 @@ class FolderLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this server has the folder."""
+        """Whether this server has locked the folder."""
         return self._descriptor is not None
 
     def acquire(self) -> None:
-        """Take the folder, if it is not ours yet. Raises LogError if another server has it, OSError.
+        """Lock the folder, unless this server already has. Raises LogError if another server has locked it, OSError.
 
-        A file system without locks is used without one.
+        On a file system without locks it does nothing.
         """
         if self._descriptor is not None:
             return
@@ -44,7 +44,7 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Unlock the folder."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -3,8 +3,8 @@
     file appendonly.aof.1.base.aof seq 1 type b
     file appendonly.aof.1.incr.aof seq 1 type i
 
-At most one base (`b`), then increments (`i`) in the order of their numbers; `h` marks what a rewrite has superseded and
-nobody reads. The format is Redis' own, so either server can read what the other wrote.
+At most one base (`b`), then increments (`i`) in the order of their numbers; `h` marks files that a rewrite has
+superseded and that are not read. The format is Redis' own, so either server can read what the other wrote.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 from .errors import LoadError
 
 LINE_SIZE_MAX: Final = 1024
+# Digits of the largest number of 64 bits.
 NUMBER_SIZE_MAX: Final = 19
-"""Digits of the largest number of 64 bits."""
 WORD: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(\S+)')
 PLAIN_NAME: Final = re.compile(rb"[A-Za-z0-9._+=@%:,~-]+\Z")
 ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
@@ -37,7 +37,7 @@ class Part:
     end_offset: int | None = None
 
     def line(self) -> bytes:
-        """As it stands in the manifest."""
+        """Return the part's line in the manifest."""
         line = b"file %b seq %d type %b" % (quoted(self.name), self.sequence, self.kind)
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def readable(self) -> list[Part]:
-        """What a start reads, in order."""
+        """The files that a start reads, in order."""
         return [*([self.base] if self.base else []), *self.increments]
 
     def next_sequence(self, kind: bytes) -> int:
@@ -73,7 +73,7 @@ class Manifest:
         return 1 + max((part.sequence for part in self.parts if part.kind == kind or mark in part.name), default=0)
 
     def reopened(self) -> Manifest:
-        """Without the mark of a clean stop on the last increment, which is about to grow."""
+        """Return the manifest without the mark of a clean stop on the last increment, which will be appended to."""
         parts = list(self.parts)
         for index in range(len(parts) - 1, -1, -1):
             if parts[index].kind == b"i":
@@ -142,7 +142,7 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 
 
 def quoted(name: bytes) -> bytes:
-    """A file name as one word: in quotes and escaped unless it is plain."""
+    """Return a file name as one word, in quotes and escaped if necessary."""
     if PLAIN_NAME.match(name):
         return name
     inside = b"".join(bytes((code,)) if 32 <= code < 127 and code not in b'"\\' else b"\\x%02x" % code for code in name)

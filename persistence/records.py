@@ -1,7 +1,7 @@
 """The codec: argument vectors to records and back, with exact byte offsets.
 
-A record is a command as RESP sends it: an array of bulk strings. Between records there may be lines that start
-with `#`, e.g. `#TS:1700000000`; they are skipped, but for checksum lines. Anything else between records is damage.
+A record is a command as RESP sends it: an array of bulk strings. Between records there may be lines that start with
+`#`, e.g. `#TS:1700000000`; they are skipped, except for checksum lines. Anything else between records is damage.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ..protocol.frames_plain import SLICE_SIZE, is_run
 from ..protocol.packing import pack_command, record_splitter, splitter
-from ..protocol.plain_frames import SLICE_SIZE, is_run
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))
 
+# `*` or `$`, ten digits, CR LF, and some room: a longer number is damage.
 HEADER_SIZE_MAX: Final = 16
-"""`*` or `$`, ten digits, CR LF, and some room: a longer number is damage."""
+# `$0`, CR LF, CR LF: a record with more arguments than fit in the rest of the file is incomplete.
 ARGUMENT_SIZE_MIN: Final = 6
-"""`$0`, CR LF, CR LF: a record of more arguments than fit into what is left of the file is torn."""
 
+# Bytes of records that are held back until their checksum line is read. Blocks of a busy server are far smaller, and a
+# log of Redis, which has no such lines, must not collect in memory.
 HELD_SIZE_MAX: Final = 1024 * 1024
-"""Bytes of records held back for want of a checksum line. Blocks of a busy server are far smaller, and a log of Redis,
-which has no such lines, must not gather in memory."""
 
+# Bytes that are searched after an invalid record for a checksum line, which proves damage.
 LOOKAHEAD_SIZE: Final = 4 * 1024 * 1024
-"""Bytes looked through after a record that makes no sense, for a checksum line that proves damage."""
 
+# (offset, line), for annotations that are not checksum lines. Raising ends the reading.
 OnAnnotation = Callable[[int, bytes], None]
-"""(offset, line), for annotations that are not checksum lines. Raising ends the reading."""
 
 _ASTERISK: Final = ord("*")
 _DOLLAR: Final = ord("$")
@@ -58,27 +58,27 @@ class Damage(Exception):
 
 
 class Mismatch(Damage):
-    """A block that is not what its checksum line says; it begins at `offset`."""
+    """A block that does not match its checksum line. It begins at `offset`."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset, "the checksum of the block does not match")
 
 
 class RecordReader:
-    """Turns a file, fed in pieces, into records. `size` is the file's: nothing may be longer than what is left.
+    """Turns a file, fed in pieces, into records. `size` is the file's: nothing may be longer than the rest of the file.
 
         for piece in pieces: reader.feed(piece)    and then    reader.finish()
 
-    A block with a checksum line is verified before any of its records is given out. Two ways lead there:
+    A block with a checksum line is verified before any of its records is returned. There are two cases:
 
-    - The line is at hand and right: the bytes are what the log wrote, and are read at once.
-    - Otherwise some records at once, or argument after argument where these are not plain: nothing is reserved for
-      what is only announced. Records are held back until the line comes. What no line has covered after HELD_SIZE_MAX
-      bytes, or at the end of the file, is given out unverified.
+    - The line is in the window and right: the bytes are those that the log wrote, and are parsed at once.
+    - Otherwise some records are parsed at once, or one argument at a time if they are not canonical. No memory is
+      reserved for announced sizes. Records are held back until the line is read. Records that no line covers after
+      HELD_SIZE_MAX bytes, or at the end of the file, are returned unverified.
 
-    `offset` is the end of the last record or line given out; inside of a verified block it stays where that begins, up
-    to the last record. At the end of the file everything from there on is torn. `start` is where in the file the first
-    piece begins. With `gathers_runs` neighbours that are alike come as `ADDITIONS` and `CLAIMS` say.
+    `offset` is the end of the last record or line returned. In a verified block it stays at the block's beginning until
+    its last record. At the end of the file everything after `offset` is incomplete. `start` is the offset of the first
+    piece in the file. With `gathers_runs` consecutive similar records are returned as `ADDITIONS` and `CLAIMS`.
     """
 
     def __init__(
@@ -86,36 +86,36 @@ class RecordReader:
     ) -> None:
         self.size = size
         self.offset = start
+        # Whether the next record announces more than fits in the file.
         self.is_torn = False
-        """The next record announces more than fits into the file."""
+        # Bytes of verified blocks, without their lines.
         self.verified_size = 0
-        """Bytes of verified blocks, without their lines."""
+        # Number of verified blocks.
         self.blocks_count = 0
-        """Verified blocks."""
         self._on_annotation = on_annotation
         self._damage: Damage | None = None
         self._window = bytearray()
+        # Offset of the window in the file.
         self._window_offset = start
-        """Where in the file the window begins."""
+        # Offset in the window of the next record or line.
         self._position = 0
-        """Where in the window the next record or line begins."""
+        # The arguments of the current record that were read.
         self._arguments: list[bytes] = []
-        """Those of the present record that are there."""
+        # Arguments that the current record lacks; 0 between records.
         self._missing = 0
-        """Arguments it lacks; 0 between records."""
+        # Offset in the window of the first missing argument.
         self._argument_at = 0
-        """Where in the window the first of these begins."""
         self._block = OpenBlock()
+        # Offset in the window up to which bytes were added to `_block`.
         self._hashed = 0
-        """Up to where in the window the bytes have gone into `_block`."""
         self._is_block_start = True
+        # (record, offset of its end).
         self._held: list[tuple[list[bytes], int]] = []
-        """(record, offset of its end)."""
         self._split = record_splitter() if gathers_runs else splitter()
 
     @property
     def _parsed_offset(self) -> int:
-        """Where in the file the next record or line begins."""
+        """Offset in the file of the next record or line."""
         return self._window_offset + self._position
 
     @property
@@ -124,17 +124,17 @@ class RecordReader:
 
     @property
     def wants_more(self) -> bool:
-        """False once more of the file would change nothing."""
+        """Whether the reader can use more of the file."""
         return not self._is_stuck or len(self._window) - self._position < LOOKAHEAD_SIZE
 
     @property
-    def has_blocks_behind(self) -> bool:
-        """Whether more blocks stand behind the damaged one, as far as was looked."""
+    def has_later_blocks(self) -> bool:
+        """Whether more blocks were found after the damaged one."""
         lines_count = self._window.count(_CHECKSUM_START, self._position)
         return lines_count > (0 if isinstance(self._damage, Mismatch) else 1)
 
     def feed(self, piece: bytes) -> Iterator[list[bytes]]:
-        """The records that may be used with this piece. Take all before feeding the next one."""
+        """Yield the records that are ready with this piece. Consume all before feeding the next piece."""
         self._trim()
         window = self._window
         window += piece
@@ -159,10 +159,10 @@ class RecordReader:
                 return
 
     def finish(self) -> Iterator[list[bytes]]:
-        """The records that no line covers, after the last piece. Raises Damage.
+        """Yield the records that no checksum line covers, after the last piece. Raises Damage.
 
-        A write that was cut off has no checksum line behind it. If there is one, this is damage, and nothing of its
-        block is given out.
+        An incomplete write has no checksum line after it. If there is one, the block is damaged, and none of its
+        records is returned.
         """
         is_known = isinstance(self._damage, Mismatch)
         if is_known or (self._position < len(self._window) and self._is_covered()):
@@ -172,7 +172,7 @@ class RecordReader:
             raise self._damage
 
     def _release(self) -> Iterator[list[bytes]]:
-        """Give out what is held."""
+        """Yield the records that were held back."""
         for record, end in self._held:
             self.offset = end
             yield record
@@ -180,7 +180,7 @@ class RecordReader:
         self.offset = self._parsed_offset
 
     def _trim(self) -> None:
-        """Forget the bytes of what was parsed; the block keeps their hash."""
+        """Drop the parsed bytes; the block keeps their hash."""
         position = self._position
         self._hash_up_to(position)
         del self._window[:position]
@@ -195,9 +195,10 @@ class RecordReader:
     # -- blocks ----------------------------------------------------------------------------------
 
     def _take_verified_block(self) -> list[list[bytes]]:
-        """The records of the block that begins here; none if its line is not at hand, or wrong, or not the only one.
+        """Return the records of the block that begins here; none if its line is not in the window, or wrong, or not the
+        only line.
 
-        Hot: this is how a log of our own is loaded.
+        Hot: logs that Headrace has written are loaded this way.
         """
         window, start = self._window, self._position
         end = window.find(_CHECKSUM_START, start) + 1
@@ -208,14 +209,14 @@ class RecordReader:
         if not window.startswith(line, end):
             return []
         records, taken_size = self._split(block, len(block))
-        if taken_size < len(block):  # another annotation among the records, or a record that takes more care
+        if taken_size < len(block):  # there is another annotation, or a record for the careful parser
             return []
         self._position = end + len(line)
         self._begin_block(len(block))
         return records
 
     def _begin_block(self, verified_size: int) -> None:
-        """The block that ends here is verified but for one of no size, which covers nothing."""
+        """Begin a block after a verified one. A block of no bytes is not counted."""
         if verified_size:
             self.verified_size += verified_size
             self.blocks_count += 1
@@ -224,7 +225,7 @@ class RecordReader:
         self._is_block_start = True
 
     def _take_line(self) -> bool:
-        """Step over an annotation; False if its end is not there yet, or all ends here."""
+        """Skip an annotation. Returns False if its end is not in the window, or if reading ends here."""
         start = self._position
         end = self._window.find(b"\n", start) + 1
         if not end:
@@ -244,7 +245,7 @@ class RecordReader:
         return True
 
     def _close_block(self, line: bytes) -> None:
-        """A checksum line: what is held is good, or the block is damaged."""
+        """Check the block against its checksum line: the held records are valid, or the block is damaged."""
         if line == EMPTY_BLOCK_LINE:
             self._begin_block(0)
         elif line == self._block.line():
@@ -254,7 +255,7 @@ class RecordReader:
             self._held.clear()
 
     def _is_covered(self) -> bool:
-        """Whether a line further on says how far it is from the start of this block."""
+        """Whether a later checksum line has a size that reaches back to the start of this block."""
         window, start = self._window, self._position
         while (start := window.find(_CHECKSUM_START, start) + 1) > 0:
             end = window.find(b"\n", start) + 1
@@ -265,7 +266,7 @@ class RecordReader:
     # -- one by one ------------------------------------------------------------------------------
 
     def _hold_records(self) -> bool:
-        """Read what begins here, a record at least; False if that takes more bytes or cannot be done."""
+        """Read at least one record. Returns False if that needs more bytes or is impossible."""
         if not self._missing and self._hold_plain_records():
             return True
         try:
@@ -280,7 +281,8 @@ class RecordReader:
         return is_whole
 
     def _hold_plain_records(self) -> bool:
-        """Take those that are requests to the letter, as nearly all are; False if none is. Packing tells the sizes."""
+        """Read the records in canonical form, as nearly all are. Returns False if none is. Their sizes follow from
+        packing them."""
         window, start = self._window, self._position
         records, _ = self._split(bytes(window[start : start + SLICE_SIZE]), SLICE_SIZE)
         for record in records:
@@ -292,7 +294,7 @@ class RecordReader:
         return self._position > start
 
     def _read_count(self) -> bool:
-        """How many arguments the next record has; False asks for more bytes. Raises Damage."""
+        """Read the number of arguments of the next record. Returns False if more bytes are needed. Raises Damage."""
         start = self._position
         if self._window[start] != _ASTERISK:
             raise Damage(self._parsed_offset, "no record begins here")
@@ -309,7 +311,7 @@ class RecordReader:
         return True
 
     def _read_arguments(self) -> bool:
-        """What is there of the arguments; False asks for more bytes. Raises Damage."""
+        """Read the arguments that are in the window. Returns False if more bytes are needed. Raises Damage."""
         window = self._window
         while self._missing:
             start = self._argument_at
@@ -331,14 +333,14 @@ class RecordReader:
         return True
 
     def _header_end(self, start: int, complaint: str) -> int:
-        """Where the line of a number ends, -1 if that takes more bytes. Raises Damage."""
+        """Return where the line of a number ends, -1 if more bytes are needed. Raises Damage."""
         end = self._window.find(b"\r\n", start, start + HEADER_SIZE_MAX)
         if end < 0 and len(self._window) - start >= HEADER_SIZE_MAX:
             raise Damage(self._parsed_offset, complaint)
         return end
 
     def _number(self, start: int, end: int, complaint: str) -> int:
-        """The number behind the mark at `start`, in the one form that is written. Raises Damage."""
+        """Return the number after the mark at `start`, which must be canonical. Raises Damage."""
         digits = self._window[start + 1 : end]
         if not digits.isdigit() or (digits[0] == _ZERO and len(digits) > 1):
             raise Damage(self._parsed_offset, complaint)

@@ -1,12 +1,12 @@
-"""The dataset as records that build it again from nothing: what the log holds instead of its history.
+"""Writes the dataset as records that rebuild it: the content of a base in RESP.
 
-Everything is given in absolute terms, in an order that replays: entries, then the counters, then each group with what
-it has pending, in the order by delivery time so that this order survives, then idempotent producers, then expiry.
+All values are absolute, in an order that can be replayed: entries, then the counters, then each group with its pending
+entries by delivery time, so that their order is kept, then idempotent producers, then expiry.
 
-A deleted entry may still be pending, or be what an idempotent pair stands for. Records of either replay as nothing
-without the entry, so an empty one takes its place, and is removed after the records that name it.
+A deleted entry may still be pending, or belong to an idempotent pair. Records of either have no effect without the
+entry. So an empty entry is added with its ID, and removed after the records that name it.
 
-Not carried, as in Redis' own text form: seen and active times of consumers, and the count of duplicates of idempotent
+Not included, as in Redis' own text form: seen and active times of consumers, and the count of duplicates of idempotent
 producers.
 """
 
@@ -23,24 +23,25 @@ from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, StreamImage
 from ..store.pending import Delivery
 
+# IDs in one XCLAIM record: keeps a record small enough to be one step of loading.
 CLAIM_COUNT_MAX: Final = 1024
-"""IDs in one XCLAIM record: keeps a record small enough to be one step of loading."""
+# IDs in one XNACK record, as Redis writes them.
 RELEASE_COUNT_MAX: Final = 64
-"""IDs in one XNACK record, as Redis writes them."""
 
+# (database index, one RESP record or several).
 Record = tuple[int, bytes]
-"""(database index, one RESP record or several)."""
 
 
 def snapshot(keys: Iterable[KeyImage]) -> Iterator[Record]:
-    """Records of every key."""
+    """Yield the records of every key."""
     for key in keys:
         for record in key_records(key):
             yield key.db_index, record
 
 
 def key_records(image: KeyImage) -> Iterator[bytes]:
-    """One key: its value, then its expiry. A record may hold many commands, all of the same database."""
+    """Yield the records of one key: its value, then its expiry. A record may contain several commands, all in one
+    database."""
     if isinstance(image.value, bytes):
         yield pack_command((b"SET", image.key, image.value))
     else:
@@ -50,13 +51,13 @@ def key_records(image: KeyImage) -> Iterator[bytes]:
 
 
 def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
-    """One stream, groups and producers included."""
-    gone: list[StreamID] = []
+    """Yield the records of one stream, including groups and producers."""
+    deleted: list[StreamID] = []
     for record, placed in _entries_records(key, stream):
-        gone += placed
+        deleted += placed
         yield record
-    if not len(stream) and not gone:
-        # The only way to an empty stream: an entry that trims itself away.
+    if not len(stream) and not deleted:
+        # An empty stream is created by an XADD that trims its own entry.
         yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
     yield pack_command(
         (
@@ -66,13 +67,14 @@ def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
     )  # fmt: skip
     for group in stream.groups:
         yield from _group_records(key, group)
-    yield from _producer_records(key, stream, frozenset(gone))
-    if gone:
-        yield from _removal_records(key, stream, gone)
+    yield from _producer_records(key, stream, frozenset(deleted))
+    if deleted:
+        yield from _removal_records(key, stream, deleted)
 
 
 def _entries_records(key: bytes, stream: StreamImage) -> Iterator[tuple[bytes, list[StreamID]]]:
-    """Records of the entries, ascending, with empty ones for deleted entries that are still named, and these IDs.
+    """Yield records of the entries, ascending, with empty entries for deleted ones that are still named, and the IDs of
+    these.
 
     A record has a chunk's entries, or as many empty ones as a claim may name.
     """
@@ -81,13 +83,13 @@ def _entries_records(key: bytes, stream: StreamImage) -> Iterator[tuple[bytes, l
     for body, spans in log.all_bodies():
         last_id = body.id_at(spans[-1][1] - 1)
         pieces: list[bytes] = []
-        gone: list[StreamID] = []
+        deleted: list[StreamID] = []
         while ids := named.take(last_id):
-            gone += [] if log.has_all(ids) else [each for each in ids if each not in log]
-            if len(gone) >= CLAIM_COUNT_MAX and gone[-1] < body.id_at(spans[0][0]):
-                yield _placed(key, gone), gone
-                gone = []
-        cuts = [(body.position(each), each) for each in gone]
+            deleted += [] if log.has_all(ids) else [each for each in ids if each not in log]
+            if len(deleted) >= CLAIM_COUNT_MAX and deleted[-1] < body.id_at(spans[0][0]):
+                yield _placed(key, deleted), deleted
+                deleted = []
+        cuts = [(body.position(each), each) for each in deleted]
         for low, high in spans:
             while cuts and cuts[0][0] < high:
                 position, entry_id = cuts.pop(0)
@@ -97,13 +99,13 @@ def _entries_records(key: bytes, stream: StreamImage) -> Iterator[tuple[bytes, l
                 pieces.append(_placed(key, [entry_id]))
             pieces.append(pack_adds(key, body.slice(low, high), body.ends(low, high)))
         pieces += [_placed(key, [entry_id]) for _, entry_id in cuts]
-        yield b"".join(pieces), gone
+        yield b"".join(pieces), deleted
     while ids := named.take(stream.last_id):
         yield _placed(key, ids), ids
 
 
 class _Named:
-    """The IDs that groups or producers name, ascending, each once."""
+    """The IDs that groups or producers refer to, ascending, each once."""
 
     def __init__(self, stream: StreamImage) -> None:
         walks: list[Iterable[StreamID]] = [map(itemgetter(0), group.pending.walk()) for group in stream.groups]
@@ -112,7 +114,7 @@ class _Named:
         self._next = next(self._ids, None)
 
     def take(self, last_id: StreamID) -> list[StreamID]:
-        """The next ones, up to and including `last_id`, as many as one claim may name."""
+        """Return the next IDs, up to and including `last_id`, at most as many as one claim may name."""
         taken: list[StreamID] = []
         entry_id = self._next
         while entry_id is not None and entry_id <= last_id and len(taken) < CLAIM_COUNT_MAX:
@@ -124,16 +126,16 @@ class _Named:
 
 
 def _placed(key: bytes, ids: list[StreamID]) -> bytes:
-    """Empty entries in the place of deleted ones."""
+    """Return records that add empty entries with the IDs of deleted ones."""
     return b"".join([pack_command((b"XADD", key, format_id(each), b"", b"")) for each in ids])
 
 
-def _removal_records(key: bytes, stream: StreamImage, gone: list[StreamID]) -> Iterator[bytes]:
+def _removal_records(key: bytes, stream: StreamImage, deleted: list[StreamID]) -> Iterator[bytes]:
     """Remove the empty entries. Those before the first entry may never have been deleted one by one: they are trimmed,
     which leaves the largest deleted ID as it is.
     """
     first_id = stream.log.first_id if len(stream) else stream.last_id + 1
-    for ids in _batches((each for each in gone if each > first_id), CLAIM_COUNT_MAX):
+    for ids in _batches((each for each in deleted if each > first_id), CLAIM_COUNT_MAX):
         yield pack_command((b"XDEL", key, *ids))
     yield pack_command((b"XTRIM", key, b"MAXLEN", b"=", b"%d" % len(stream)))
 
@@ -167,13 +169,13 @@ def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
 
 
 def _shared(pair: tuple[StreamID, Delivery]) -> tuple[bytes, int, int]:
-    """What an owned entry has in common with others: consumer, time and count."""
+    """Return the key by which owned entries are grouped: consumer, time and count."""
     delivery = pair[1]
     assert delivery.consumer is not None
     return delivery.consumer.name, delivery.time_ms, delivery.count
 
 
-def _producer_records(key: bytes, stream: StreamImage, gone: frozenset[StreamID]) -> Iterator[bytes]:
+def _producer_records(key: bytes, stream: StreamImage, deleted: frozenset[StreamID]) -> Iterator[bytes]:
     idempotence, limits = stream.idempotence, stream.limits
     settings = (idempotence.duration_s, idempotence.entries_max)
     if settings != (limits.idmp_duration_s, limits.idmp_entries_max):
@@ -184,7 +186,7 @@ def _producer_records(key: bytes, stream: StreamImage, gone: frozenset[StreamID]
     for producer_id in sorted(idempotence.producers):
         producer = idempotence.producers[producer_id]
         for iid in producer.order:
-            if producer.ids[iid] in stream.log or producer.ids[iid] in gone:
+            if producer.ids[iid] in stream.log or producer.ids[iid] in deleted:
                 yield pack_command((b"XIDMPRECORD", key, producer_id, iid, format_id(producer.ids[iid])))
 
 

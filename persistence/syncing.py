@@ -1,4 +1,4 @@
-"""The thread that brings the log's file to stable storage beside the work, one fsync at a time."""
+"""The thread that syncs the log's file in the background, one fsync at a time."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One fsync that the thread was asked for."""
+    """One fsync of the thread."""
 
     future: Future[None]
+    # Bytes that were written since the previous fsync.
     size: int
-    """Bytes that were written since the one before."""
+    # The mark that is on stable storage once the fsync has succeeded: see `AppendOnlyLog.mark`.
     mark: int
-    """What is on stable storage once it has succeeded: see `AppendOnlyLog.mark`."""
 
 
 class BackgroundSync:
-    """At most one fsync under way. The thread is made when it is first needed, unless an `executor` is given."""
+    """Runs at most one fsync at a time. The thread is created when it is first needed, unless an `executor` is
+    given."""
 
     def __init__(self, executor: Executor | None = None) -> None:
         self._executor = executor
         self._owns_executor = executor is None
+        # The fsync that is running, or has ended and is not collected yet.
         self.current: Sync | None = None
-        """Under way, or over and not yet collected."""
+        # Unix ms at which the last fsync began.
         self.started_ms = 0
-        """When the last one began, Unix ms."""
+        # Whether the slow-fsync warning was logged for the current fsync.
         self.is_slow = False
-        """Somebody has been told that the current one takes long."""
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread is at work."""
+        """Whether an fsync is running."""
         return self.current is not None and not self.current.future.done()
 
     def start(
         self, fsync: Callable[[], None], *, size: int, mark: int, now_ms: int, on_ended: Callable[[], None]
     ) -> None:
-        """Let the thread call `fsync`, then `on_ended`. The one before must have been collected."""
+        """Let the thread call `fsync`, then `on_ended`. The previous fsync must have been collected."""
         assert self.current is None
         if self._executor is None:
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
@@ -48,7 +49,8 @@ class BackgroundSync:
         self.current.future.add_done_callback(lambda _: on_ended())
 
     def collect(self, *, wait: bool) -> Sync | None:
-        """The current one if it is over, or once it is; its future holds what the fsync raised."""
+        """Return the current fsync if it has ended, with `wait` after it has ended. Its future has what the fsync
+        raised."""
         sync = self.current
         if sync is None or not (wait or sync.future.done()):
             return None
@@ -57,7 +59,7 @@ class BackgroundSync:
         return sync
 
     def stop(self) -> None:
-        """Wait for the thread and let it go; how its fsync went no longer matters."""
+        """Wait for the thread and end it. The result of its fsync is ignored."""
         self.collect(wait=True)
         if self._owns_executor and self._executor is not None:
             self._executor.shutdown()

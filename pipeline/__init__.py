@@ -1,4 +1,4 @@
-"""Streams in and out of PySpark: a data source named `headrace`, and jobs for the chores around consumer groups.
+"""Streams in and out of PySpark: a data source named `headrace`, and jobs around streams and consumer groups.
 
-Needs the extra `headrace[spark]`; nothing else of the package imports it. See docs/pipeline.md.
+It needs the extra `headrace[spark]`. No other folder of the package imports it. See docs/pipeline.md.
 """

@@ -10,7 +10,8 @@ from .errors import PipelineError, message_of
 from .jobs.common import print_summary
 
 try:
-    import pyspark as pyspark  # which jobs import when they run: whoever lacks it should know before
+    # Jobs import pyspark when they run; importing it here reports a missing package before that.
+    import pyspark as pyspark
 
     from .jobs import archive, audit, deadletter, replay
 except ModuleNotFoundError as missing:
@@ -21,20 +22,20 @@ JOBS = {job.name: job for job in (archive.JOB, replay.JOB, deadletter.JOB, audit
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run a job. Errors are one line on standard error and exit code 1."""
+    """Runs a job. An error is one line on standard error and exit code 1."""
     parser = argparse.ArgumentParser(prog="headrace.pipeline", description="Jobs around streams and consumer groups.")
     subparsers = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for job in JOBS.values():
         job.add_arguments(subparsers.add_parser(job.name, help=job.help, description=job.help))
     for word in sys.argv[1:] if words is None else words:
         if _is_no_text(word):
-            parser.error(f"{word!r} is no text in UTF-8: keys with other bytes cannot be named here")
+            parser.error(f"{word!r} is not UTF-8: the command line cannot name keys with other bytes")
     arguments = parser.parse_args(words)
     started = time.monotonic()
     try:
         summary = JOBS[arguments.job].run(arguments)
     except KeyboardInterrupt:
-        print(f"{arguments.job}: interrupted; the same command goes on where it was", file=sys.stderr)
+        print(f"{arguments.job}: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
     except Exception as error:
         if not isinstance(error, PipelineError) and not type(error).__module__.startswith(("pyspark", "py4j")):

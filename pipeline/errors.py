@@ -1,11 +1,11 @@
-"""What can go wrong, told in one line each. Messages name options and keys, never passwords or values of entries.
+"""The errors of the pipeline. Each message is one line; it names options and keys, never passwords or entry values.
 
 PipelineError
 ├── OptionError       an option is missing, unknown or wrong
 ├── ServerGone        no connection, or it was lost for longer than `retryFor`
 ├── Refused           the server refused a command: no password, wrong type, missing group, ...
-├── Unsupported       the server is too old for what is asked
-├── DataLoss          entries that were to be read are no longer there
+├── Unsupported       the server is too old for the operation
+├── DataLoss          entries to be read no longer exist
 ├── Malformed         an entry does not fit the schema (parseMode=FAILFAST)
 └── BadLog            an append-only file cannot be understood
 """
@@ -16,7 +16,7 @@ import re
 
 
 class PipelineError(Exception):
-    """Anything a user can cause."""
+    """An error that a user can cause and fix."""
 
 
 class OptionError(PipelineError):
@@ -32,11 +32,11 @@ class Refused(PipelineError):
 
 
 class Unsupported(PipelineError):
-    """The server is too old for what is asked."""
+    """The server is too old for the operation."""
 
 
 class DataLoss(PipelineError):
-    """Entries that were to be read are no longer there."""
+    """Entries to be read no longer exist."""
 
 
 class Malformed(PipelineError):
@@ -48,18 +48,19 @@ class BadLog(PipelineError):
 
 
 def message_of(error: BaseException) -> str:
-    """The line that was meant for the user, out of what Spark makes of an error on its way to the driver."""
+    """Returns the line of an error that is for the user, without the traceback that Spark wraps it in."""
     if isinstance(error, PipelineError):
         return str(error)
     found = re.findall(r"^headrace\.pipeline\.errors\.\w+: (.*)$", str(error), re.MULTILINE)
     return found[-1] if found else str(error).strip().split("\n", 1)[0]
 
 
+# What to do about an error reply, by how the reply begins.
 HINTS = (
     ("NOAUTH", "the server wants a password: set passwordFile or passwordEnv"),
     ("WRONGPASS", "the server refused the password: check username, passwordFile and passwordEnv"),
-    ("ERR AUTH <password> called without any password", "the server knows no password: leave it out"),
-    ("WRONGTYPE", "the key holds no stream: check the option stream"),
+    ("ERR AUTH <password> called without any password", "the server has no password: leave the option out"),
+    ("WRONGTYPE", "the key is not a stream: check the option stream"),
     (
         "ERR no such key",
         "there is no such stream: make it with its group, XGROUP CREATE .. MKSTREAM (option stream)",
@@ -70,15 +71,15 @@ HINTS = (
     ("OOM", "the server has reached maxmemory"),
     ("MISCONF", "the server cannot write its files and refuses writes"),
     ("READONLY", "this server is a replica: connect to its master"),
-    ("ERR unknown command", "the server does not know a command for it: Headrace does, and newer versions of Redis"),
+    ("ERR unknown command", "the server lacks a command that this needs: Headrace and newer versions of Redis have it"),
     ("ERR max number of clients", "the server has no room for another client: raise maxclients"),
 )
-"""What to do about an error reply, by its beginning."""
 
 
 def refused(doing: str, reply: str, rights: str = "") -> Refused:
-    """The error for a reply such as `WRONGTYPE Operation against ..`; `doing` says what for, without secrets, and
-    `rights` what a user needs for it.
+    """Returns the error for an error reply such as `WRONGTYPE Operation against ..`.
+
+    `doing` names what was attempted, without secrets. `rights` is the ACL rule that a user needs for it.
     """
     if reply.startswith("NOPERM"):
         return Refused(f"{doing}: {_missing_right(reply, rights)}")
@@ -88,7 +89,7 @@ def refused(doing: str, reply: str, rights: str = "") -> Refused:
 
 
 def _missing_right(reply: str, rights: str) -> str:
-    """What `NOPERM User ann has no permissions to run the 'xgroup|create' command` asks for."""
+    """Returns which right a NOPERM reply says is missing, for example XGROUP CREATE."""
     command = re.search(r"the '([^']+)' command", reply)
     lacks = f"may not run {command[1].upper().replace('|', ' ')}" if command else "may not use this key"
     needs = f"; it needs {rights} and its keys" if rights else ""

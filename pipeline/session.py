@@ -1,4 +1,4 @@
-"""A local Spark session that finds its Java and knows the data source: for the jobs, for tests and for notebooks."""
+"""A local Spark session with the data source registered: for the jobs, for tests and for notebooks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ DEFAULTS = {
 
 
 def local_session(app_name: str = "headrace", *, master: str | None = None, **conf: str) -> SparkSession:
-    """A session on this machine; where Spark runs already, another session of it, so that the user's stays as it is.
-    `conf` names settings with `__` for dots; what can only be set before Spark starts holds no more then.
+    """Returns a new session on this machine, with the data source registered.
 
-    Raises PipelineError without Java or without the extra.
+    If Spark already runs in this process, the session shares it, and the user's own session keeps its settings.
+    Settings that Spark accepts only before it starts are ignored then. `conf` names settings with `__` for dots.
+
+    Raises PipelineError if Java or the extra `headrace[spark]` is missing.
     """
     try:
         import pyarrow  # noqa: F401

@@ -1,4 +1,4 @@
-"""The data source `headrace`: `spark.read.format("headrace")`, and `readStream`, `write`, `writeStream` likewise."""
+"""The data source `headrace`, for `spark.read`, `readStream`, `write` and `writeStream`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,22 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from .batch import FilteringBatchReader, HeadraceBatchReader
-from .decode import META, PERMISSIVE, Decoder
-from .encode import (
+from .columns.decode import META, PERMISSIVE, Decoder
+from .errors import OptionError
+from .options.kinds import (
+    BatchOptions,
+    QueueOptions,
+    ReadOptions,
+    SettleOptions,
+    StreamOptions,
+    WriteOptions,
+    parse,
+    required,
+)
+from .reading.batch import FilteringBatchReader, HeadraceBatchReader
+from .reading.log_mode import HeadraceLogReader
+from .reading.queue_mode import HeadraceQueueReader
+from .writing.encode import (
     ACK_ID,
     ACK_STREAM,
     FIELDS,
@@ -31,22 +44,9 @@ from .encode import (
     TWO_STREAMS,
     trimming,
 )
-from .errors import OptionError
-from .log import HeadraceLogReader
-from .options import (
-    BatchOptions,
-    QueueOptions,
-    ReadOptions,
-    SettleOptions,
-    StreamOptions,
-    WriteOptions,
-    parse,
-    required,
-)
-from .queue import HeadraceQueueReader
-from .settle import COLUMNS as SETTLE_COLUMNS
-from .settle import SettleWriter, StreamSettleWriter
-from .sink import HeadraceStreamWriter, HeadraceWriter
+from .writing.settle import COLUMNS as SETTLE_COLUMNS
+from .writing.settle import SettleWriter, StreamSettleWriter
+from .writing.sink import HeadraceStreamWriter, HeadraceWriter
 
 UNTYPED_SCHEMA = "_stream string, _id string, _ts timestamp, _fields map<string,string>"
 TYPED_SCHEMA = "_stream string, _id string, _ts timestamp, {fields}"
@@ -58,11 +58,11 @@ class HeadraceDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format()`."""
+        """The name for `format()`."""
         return "headrace"
 
     def schema(self) -> str:
-        """The columns where the user names none: what the option `fields` says, or all fields as one map."""
+        """The columns of a query without its own schema: those of the option `fields`, or all fields as one map."""
         given = {name.lower(): text for name, text in self.options.items()}
         if not given.get("fields"):
             return UNTYPED_SCHEMA
@@ -70,7 +70,7 @@ class HeadraceDataSource(DataSource):
         return TYPED_SCHEMA.format(fields=given["fields"]) + (", _corrupt map<string,binary>" if corrupt else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For spark.read."""
+        """Makes the reader for `spark.read`."""
         if self._mode not in ("", "log"):
             raise OptionError("option mode is for readStream: leave it out, a batch reads ranges of streams")
         options = parse(BatchOptions, self.options)
@@ -78,7 +78,7 @@ class HeadraceDataSource(DataSource):
         return kind(options, decoder(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For spark.readStream."""
+        """Makes the reader for `spark.readStream`: log mode, or queue mode with `mode=queue`."""
         if self._mode == "queue":
             taking = parse(QueueOptions, self.options)
             required("group", taking.group)
@@ -89,14 +89,14 @@ class HeadraceDataSource(DataSource):
         return HeadraceLogReader(options, decoder(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For df.write."""
+        """Makes the writer for `df.write`: rows become entries, or with `mode=settle` settle entries."""
         self._require_writing_mode()
         if self._mode == "settle":
             return SettleWriter(settling(schema, self.options))
         return HeadraceWriter(writing(schema, self.options), overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For df.writeStream."""
+        """Makes the writer for `df.writeStream`: rows become entries, or with `mode=settle` settle entries."""
         if overwrite:
             raise OptionError("outputMode complete would write everything again with each batch: use update or append")
         self._require_writing_mode()
@@ -114,7 +114,7 @@ class HeadraceDataSource(DataSource):
 
 
 def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
-    """Checks options and columns of rows to write. Raises PipelineError."""
+    """Checks the options and columns for writing rows, and returns the options. Raises PipelineError."""
     options = parse(WriteOptions, given)
     trimming(options)
     names = {column.name for column in schema}
@@ -150,7 +150,7 @@ def writing(schema: StructType, given: Mapping[str, str]) -> WriteOptions:
 
 
 def settling(schema: StructType, given: Mapping[str, str]) -> SettleOptions:
-    """Checks options and columns of outcomes. Raises PipelineError."""
+    """Checks the options and columns for settling entries, and returns the options. Raises PipelineError."""
     options = parse(SettleOptions, given)
     required("group", options.group)
     missing = set(SETTLE_COLUMNS) - {column.name for column in schema}
@@ -160,7 +160,7 @@ def settling(schema: StructType, given: Mapping[str, str]) -> SettleOptions:
 
 
 def decoder(schema: StructType, options: ReadOptions) -> Decoder:
-    """Checks the columns, and turns them into Arrow's. Raises OptionError."""
+    """Checks the columns to read, and returns the decoder that makes them. Raises OptionError."""
     for column in schema:
         kind = column.dataType.simpleString()
         meta = META.get(column.name)
@@ -174,5 +174,5 @@ def decoder(schema: StructType, options: ReadOptions) -> Decoder:
 
 
 def register(spark: Any) -> None:
-    """Make `format("headrace")` known to a session; needed only where the package was not installed as a wheel."""
+    """Registers `format("headrace")` with a session. Needed only if the package is not installed as a wheel."""
     spark.dataSource.register(HeadraceDataSource)

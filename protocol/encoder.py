@@ -1,4 +1,4 @@
-"""Reply values to bytes: one encoder for RESP2, one for RESP3 (the table of values stands in replies.py)."""
+"""Encodes reply values: one encoder for RESP2, one for RESP3. The table of values is in replies.py."""
 
 from __future__ import annotations
 
@@ -8,36 +8,49 @@ from math import inf
 from typing import Any, Final
 
 from ..store.errors import ReplyError
-from .replies import BigNumber, DoubleText, NullArray, PairList, Pairs, Push, Pushed, SetReply, SimpleString, Verbatim
+from .replies import (
+    BigNumber,
+    DoubleText,
+    FormattedText,
+    NullArray,
+    PairList,
+    Pairs,
+    Push,
+    Pushed,
+    SetReply,
+    SimpleString,
+    Verbatim,
+)
 
 INTEGERS_MAX: Final = 1024
+# Small integers, encoded once.
 INTEGERS: Final = [b":%d\r\n" % number for number in range(INTEGERS_MAX)]
-"""Small integers, encoded once."""
 
+# Whole doubles up to this are written as integers. Redis does so too, where no rounding can exceed 64 bits.
 WHOLE_DOUBLE_MAX: Final = 2**62
-"""Whole doubles up to here are written as integers: Redis converts them where no rounding can leave 64 bits."""
 TRAILING_ZEROS_MAX: Final = 7
+# The largest scale at which other doubles are written without an exponent, as in Redis.
 PLAIN_SCALE_MAX: Final = 4
-"""Where the plain form of other doubles ends and the exponent begins, as in Redis."""
 
 Encoder = Callable[[Any, list[bytes]], None]
 
 
 def bulk(value: bytes) -> bytes:
-    """A bulk string."""
+    """Encode a bulk string."""
     return b"$%d\r\n%b\r\n" % (len(value), value)
 
 
 def integer(number: int) -> bytes:
-    """An integer reply."""
+    """Encode an integer reply."""
     return INTEGERS[number] if 0 <= number < INTEGERS_MAX else b":%d\r\n" % number
 
 
 def double_text(number: float) -> bytes:
     """The shortest text that reads back as the same double, laid out as Redis does; `inf`, `-inf`, `nan`.
 
-    Whole numbers up to half the 64-bit range are written out, and so are small exponents; all else is `d.ddde+x`.
-    For one double in some two hundred Redis prints a longer text of the same double; the shortest is kept here.
+    Whole numbers up to half the 64-bit range, and numbers with small exponents, have no exponent; all others are
+    `d.ddde+x`. For one double in some two hundred, Redis prints a longer text of the same double; this returns the
+    shortest.
     """
     if number != number or number in (inf, -inf):
         return repr(number).encode()
@@ -85,7 +98,7 @@ def _constant(wire: bytes) -> Encoder:
 
 
 def _make_encoder(protocol: int) -> Encoder:
-    """The encoder of one protocol: a dictionary from value type to what it writes."""
+    """Return the encoder of one protocol, which looks a value's encoder up by its type."""
     is_resp3 = protocol == 3
     table: dict[type, Encoder] = {}
 
@@ -126,6 +139,9 @@ def _make_encoder(protocol: int) -> Encoder:
     def verbatim(value: Verbatim, out: list[bytes]) -> None:
         out.append(b"=%d\r\ntxt:%b\r\n" % (len(value) + 4, value) if is_resp3 else bulk(value))
 
+    def formatted(value: FormattedText, out: list[bytes]) -> None:
+        out.append(b"=%d\r\n%b\r\n" % (len(value), value) if is_resp3 else bulk(value[4:]))
+
     def double(value: float | DoubleText, out: list[bytes]) -> None:
         text = value if isinstance(value, DoubleText) else double_text(value)
         out.append(b",%b\r\n" % text if is_resp3 else bulk(text))
@@ -152,6 +168,7 @@ def _make_encoder(protocol: int) -> Encoder:
             Pairs: pairs,
             PairList: pair_list,
             Verbatim: verbatim,
+            FormattedText: formatted,
             float: double,
             DoubleText: double,
             BigNumber: big_number,
@@ -163,5 +180,5 @@ def _make_encoder(protocol: int) -> Encoder:
 
 encode2: Final = _make_encoder(2)
 encode3: Final = _make_encoder(3)
+# Encoder by protocol version.
 ENCODERS: Final = {2: encode2, 3: encode3}
-"""Encoder by protocol version."""

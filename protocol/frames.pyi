@@ -1,6 +1,6 @@
 from array import array
 
-from .plain_frames import Added, Claimed, Request, Split
+from .frames_plain import Added, Claimed, Request, Split
 
 def pack_command(words: list[bytes] | tuple[bytes, ...]) -> bytes: ...
 def pack_added(argv: list[bytes], id_at: int, pairs_at: int, ms: int, seq: int) -> tuple[bytes, bytes, bytes]: ...

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Requests out of bytes and commands into bytes, for machines with a C compiler: `plain_frames` in C.
+"""Parses requests and packs commands, for installations with a C compiler: `frames_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `packing` and `reader` take this one where it was built.
+Both modules behave alike and are tested by the same tests; `packing` and `reader` import this one if it was built.
 """
 
 from array import array as new_array
@@ -12,7 +12,7 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.string cimport memcmp, memcpy
 
-from headrace.protocol.plain_frames import ADDITION, ADDITIONS, CLAIMS
+from headrace.protocol.frames_plain import ADDITION, ADDITIONS, CLAIMS
 
 ctypedef unsigned long long u64
 
@@ -21,11 +21,11 @@ ctypedef struct EntryId:
     u64 seq
 
 cdef enum:
+    # A length of this many digits always fits 64 bits. Longer ones are left to the careful parser.
     SIZE_DIGITS_MAX = 18
-    # Digits of a length that surely fits 64 bits; a longer one is left to the careful way.
+    # Bytes of the words XADD and `*` as bulk strings.
     XADD_SIZE = 10
     AUTO_ID_SIZE = 7
-    # The words XADD and `*` as bulk strings.
     ADDITION_COUNT_MIN = 5
     MAXLEN_SIZE = 12
     ABOUT_SIZE = 7
@@ -35,24 +35,24 @@ cdef enum:
     FORCE_JUSTID_LASTID_SIZE = 35
     SETID_SIZE = 27
     ENTRIESREAD_SIZE = 18
+    # Words of a claim's record without its IDs.
     CLAIM_COUNT = 13
-    # Words of a claim beside its IDs.
+    # Words of a claim's record without its IDs, if it does not set the group's position.
     CLAIM_BARE_COUNT = 11
-    # The same where nothing is said of the group's position.
     JUSTID_FORCE_SIZE = 23
     NOT_IDLE_SIZE = 7
+    # Largest size in bytes of a claim's words, without those that the caller gives.
     CLAIM_SIZE_MAX = 160
-    # Bytes of them, with numbers of any size, without the words it is given.
     POSITION_SIZE = SETID_SIZE + ENTRIESREAD_SIZE
+    # Items of the list for a request that is kept as it was sent.
     KEPT_COUNT = 4
-    # What stands in the list of something that is kept as it was sent.
+    # Words of `MAXLEN ~ n`, and the digits of a number that always fits 64 bits.
     CAP_COUNT = 3
     CAP_DIGITS_MAX = 18
-    # `MAXLEN ~ n`, whose number surely fits 64 bits.
+    # Half of an ID with this many digits always fits 64 bits.
     ID_DIGITS_MAX = 19
-    # Of a half that surely fits 64 bits.
+    # Records of a run, or IDs of its claims, that are taken at once, which takes some 0.5 ms.
     RUN_COUNT_MAX = 1000
-    # Records of a run, or IDs of claims, which are taken in one go: some half a millisecond.
 
 cdef const char *XADD_UPPER = b"$4\r\nXADD\r\n"
 cdef const char *XADD_LOWER = b"$4\r\nxadd\r\n"
@@ -76,7 +76,8 @@ cdef array.array COLUMN = new_array("Q")
 
 
 cdef inline Py_ssize_t read_size(const char **place, const char *end) noexcept:
-    """The canonical decimal at `place`, which is moved behind its CR LF; -1 if there is none, or not all of it."""
+    """Read the canonical decimal at `place`, and move `place` past its CR LF. Returns -1 if it is missing or
+    incomplete."""
     cdef const char *at = place[0]
     cdef const char *limit = at + SIZE_DIGITS_MAX
     cdef Py_ssize_t size = 0
@@ -94,7 +95,7 @@ cdef inline Py_ssize_t read_size(const char **place, const char *end) noexcept:
 
 
 cdef inline bint is_cross_protocol(const char *word, Py_ssize_t size) noexcept:
-    """Whether this is `POST` or `Host:` in any case: their bytes are compared with the bit of case set."""
+    """Whether the word is `POST` or `Host:` in any case. The bytes are compared with the case bit set."""
     if size == 4:
         return word[0] | 32 == c'p' and word[1] | 32 == c'o' and word[2] | 32 == c's' and word[3] | 32 == c't'
     return (
@@ -104,7 +105,7 @@ cdef inline bint is_cross_protocol(const char *word, Py_ssize_t size) noexcept:
 
 
 cdef inline Py_ssize_t read_bulk(const char **place, const char *end, Py_ssize_t size_max) noexcept:
-    """The size of the bulk string at `place`, which is moved to its first byte; -1 if it is not all there."""
+    """Read the size of the bulk string at `place`, and move `place` to its first byte. -1 if it is incomplete."""
     cdef const char *at = place[0]
     cdef Py_ssize_t size
     if at == end or at[0] != c'$':
@@ -118,7 +119,7 @@ cdef inline Py_ssize_t read_bulk(const char **place, const char *end, Py_ssize_t
 
 
 cdef inline bint skip_bulks(const char **place, const char *end, Py_ssize_t count, Py_ssize_t size_max) noexcept:
-    """Whether so many bulk strings are at `place`, which is moved behind them."""
+    """Whether `count` bulk strings are at `place`. Moves `place` past them."""
     cdef Py_ssize_t index, size
     for index in range(count):
         size = read_bulk(place, end, size_max)
@@ -133,7 +134,8 @@ cdef inline bint is_one_of(const char *at, const char *end, const char *upper, c
 
 
 cdef list read_request(const char **place, const char *end, Py_ssize_t size_max):
-    """The words of the request at `place`, which is moved behind it; None unless it is whole and plain."""
+    """Read the words of the request at `place`, and move `place` past it. Returns None unless it is complete and an
+    array of bulk strings."""
     cdef const char *at = place[0]
     cdef Py_ssize_t count, index, size
     cdef list request
@@ -158,8 +160,10 @@ cdef list read_request(const char **place, const char *end, Py_ssize_t size_max)
 
 
 cdef list read_addition(const char **place, const char *end, Py_ssize_t size_max):
-    """What is kept of the request at `place`, which is moved behind it; None unless it is whole and
-    `XADD key [MAXLEN ~ n] * field value ...`. See `ADDITION`."""
+    """Read the request at `place` as `ADDITION` describes, and move `place` past it.
+
+    Returns None unless it is complete and `XADD key [MAXLEN ~ n] * field value ...`.
+    """
     cdef const char *start = place[0]
     cdef const char *at = start + 1
     cdef const char *key
@@ -205,7 +209,7 @@ cdef list read_addition(const char **place, const char *end, Py_ssize_t size_max
 
 
 cdef inline bint read_half(const char **place, const char *end, u64 *half) noexcept:
-    """The canonical decimal at `place`, which is moved behind it; False if there is none that surely fits."""
+    """Read the canonical decimal at `place`, and move `place` past it. False if there is none that surely fits."""
     cdef const char *at = place[0]
     cdef u64 number = 0
     while at < end and c'0' <= at[0] <= c'9':
@@ -221,7 +225,7 @@ cdef inline bint read_half(const char **place, const char *end, u64 *half) noexc
 
 
 cdef inline bint read_id(const char **place, const char *end, EntryId *both) noexcept:
-    """The canonical `ms-seq` that is the bulk string at `place`, which is moved behind it; False if there is none."""
+    """Read the bulk string at `place` as a canonical `ms-seq`, and move `place` past it. False if it is none."""
     cdef const char *at = place[0]
     cdef Py_ssize_t size = read_bulk(&at, end, 2 * ID_DIGITS_MAX + 1)
     cdef const char *limit = at + size
@@ -235,7 +239,8 @@ cdef inline bint read_id(const char **place, const char *end, EntryId *both) noe
 
 
 cdef list read_additions(const char **place, const char *end, Py_ssize_t size_max):
-    """What is kept of the records at `place`, which is moved behind them: see `ADDITIONS`. None if there are not two."""
+    """Read a run of records at `place` as `ADDITIONS` describes, and move `place` past it. Returns None for fewer than
+    two."""
     cdef const char *start = place[0]
     cdef const char *at
     cdef const char *word
@@ -277,10 +282,10 @@ cdef list read_additions(const char **place, const char *end, Py_ssize_t size_ma
 
 
 cdef struct Claim:
-    # Where its parts stand: `XCLAIM <key> <group> <consumer> 0 <ids ..> TIME <time_ms> RETRYCOUNT <count> JUSTID FORCE`
+    # The parts of `XCLAIM <key> <group> <consumer> 0 <ids ..> TIME <time_ms> RETRYCOUNT <count> JUSTID FORCE`.
     const char *key
+    # Bytes of key, group and consumer together, as bulk strings.
     Py_ssize_t owner_size
-    # Of key, group and consumer as bulk strings.
     const char *ids
     Py_ssize_t ids_count
     u64 time_ms
@@ -288,7 +293,7 @@ cdef struct Claim:
 
 
 cdef inline bint read_bulk_number(const char **place, const char *end, u64 *number) noexcept:
-    """The canonical decimal that is the bulk string at `place`, which is moved behind it."""
+    """Read the bulk string at `place` as a canonical decimal, and move `place` past it. Returns False if it is none."""
     cdef const char *at = place[0]
     cdef Py_ssize_t size = read_bulk(&at, end, SIZE_DIGITS_MAX)
     cdef const char *limit = at + size
@@ -299,7 +304,7 @@ cdef inline bint read_bulk_number(const char **place, const char *end, u64 *numb
 
 
 cdef bint read_claim(const char **place, const char *end, Py_ssize_t size_max, Claim *claim) noexcept:
-    """The claim at `place`, which is moved behind it; False if it is not whole, or of another form."""
+    """Read the claim at `place`, and move `place` past it. Returns False if it is incomplete or of another form."""
     cdef const char *at = place[0]
     cdef Py_ssize_t count, index, size
     if at == end or at[0] != c'*':
@@ -337,7 +342,7 @@ cdef bint read_claim(const char **place, const char *end, Py_ssize_t size_max, C
 
 
 cdef list read_claims(const char **place, const char *end, Py_ssize_t size_max):
-    """What is kept of the records at `place`, which is moved behind them: see `CLAIMS`. None if there are not two."""
+    """Read a run of claims at `place` as `CLAIMS` describes, and move `place` past it. None for fewer than two."""
     cdef const char *start = place[0]
     cdef const char *at = start
     cdef Claim first, claim
@@ -364,7 +369,7 @@ cdef list read_claims(const char **place, const char *end, Py_ssize_t size_max):
 
 
 cdef bytes take_bulk(const char **place, const char *end):
-    """The bulk string at `place`, which is moved behind it, and is known to be there."""
+    """Read the bulk string at `place`, which is complete, and move `place` past it."""
     cdef Py_ssize_t size = read_bulk(place, end, end - place[0])
     cdef bytes word = PyBytes_FromStringAndSize(place[0], size)
     place[0] += size + 2
@@ -372,7 +377,7 @@ cdef bytes take_bulk(const char **place, const char *end):
 
 
 def read_claimed(list run not None):
-    """What the records of a run say. Raises ValueError if `run` is no such thing."""
+    """Return the contents of a run of claims (`CLAIMS`). Raises ValueError for any other request."""
     if len(run) != KEPT_COUNT or run[0] is not CLAIMS:
         raise ValueError("no run of records")
     cdef bytes key = run[1], sent = run[2], group, consumer
@@ -404,8 +409,8 @@ def read_claimed(list run not None):
 
 
 def read_added(list run not None):
-    """What the records of a run lead to: their entries in the reply form, end to end, the halves of their IDs,
-    and where each entry ends. Raises ValueError if `run` is no such thing."""
+    """Return the entries of a run of records (`ADDITIONS`): their reply forms end to end, the halves of their IDs, and
+    the end offset of each. Raises ValueError for any other request."""
     if len(run) != KEPT_COUNT or run[0] is not ADDITIONS:
         raise ValueError("no run of records")
     cdef bytes key = run[1], sent = run[2]
@@ -413,7 +418,7 @@ def read_added(list run not None):
     cdef array.array ms = array.clone(COLUMN, count, False)
     cdef array.array seq = array.clone(COLUMN, count, False)
     cdef array.array ends = array.clone(COLUMN, count, False)
-    # An entry is shorter than the record of it by the name of the command and the key, and longer by `*2`.
+    # An entry lacks the command name and the key of its record, and has `*2` in addition.
     cdef bytes data = PyBytes_FromStringAndSize(NULL, PyBytes_GET_SIZE(sent))
     cdef char *out = PyBytes_AS_STRING(data)
     cdef char *to = out
@@ -449,30 +454,33 @@ def read_added(list run not None):
 
 
 def splitter(bint keeps_additions=False):
-    """What takes plain requests off the front of bytes, for one reader; additions may be kept as they were sent."""
+    """Return the function that splits complete requests off the front of bytes, for one reader. With `keeps_additions`
+    additions are kept as they were sent (`ADDITION`)."""
     return split_keeping_additions if keeps_additions else split
 
 
 def split(bytes data not None, Py_ssize_t bulk_size_max):
-    """The whole requests that `data` begins with, and how many bytes they take. What follows is for the careful way.
+    """Return the complete requests at the beginning of `data`, and their size in bytes. The rest is left to the careful
+    parser.
 
-    The list of a request is made for no more arguments than there are bytes for.
+    A request's list is not made longer than the number of arguments that fit in the data.
     """
     return take_requests(data, bulk_size_max, False)
 
 
 def split_keeping_additions(bytes data not None, Py_ssize_t bulk_size_max):
-    """The same, with what `ADDITION` says for each `XADD key [MAXLEN ~ n] * field value ...`."""
+    """Like `split`, with each `XADD key [MAXLEN ~ n] * field value ...` in the form of `ADDITION`."""
     return take_requests(data, bulk_size_max, True)
 
 
 def record_splitter():
-    """The same for a log: neighbours that add to one stream come as `ADDITIONS` says, and claims as `CLAIMS` does."""
+    """Return the function that splits records off the front of a log. Consecutive additions to one stream are in the
+    form of `ADDITIONS`, claims in that of `CLAIMS`."""
     return split_gathering_runs
 
 
 def split_gathering_runs(bytes data not None, Py_ssize_t bulk_size_max):
-    """Like `split`, with what `ADDITIONS` and `CLAIMS` say for neighbours of these forms."""
+    """Like `split`, with runs of additions and claims in the forms of `ADDITIONS` and `CLAIMS`."""
     cdef const char *start = PyBytes_AS_STRING(data)
     cdef const char *end = start + PyBytes_GET_SIZE(data)
     cdef const char *at = start
@@ -507,7 +515,7 @@ cdef tuple take_requests(bytes data, Py_ssize_t bulk_size_max, bint keeps_additi
 
 
 def words_of(list request not None):
-    """The words of a request, whether or not it was kept as it was sent."""
+    """Return the words of a request, also of one that was kept as it was sent."""
     if len(request) != KEPT_COUNT or request[0] is not ADDITION:
         return request
     cdef bytes sent = request[2]
@@ -524,7 +532,7 @@ cdef inline Py_ssize_t count_digits(u64 number) noexcept:
 
 
 cdef inline char *write_number(char *at, u64 number) noexcept:
-    """Its digits; answers where they end."""
+    """Write the digits of a number. Returns where they end."""
     cdef char *end = at + count_digits(number)
     at = end
     while True:
@@ -536,7 +544,7 @@ cdef inline char *write_number(char *at, u64 number) noexcept:
 
 
 cdef inline char *write_header(char *at, char mark, Py_ssize_t number) noexcept:
-    """`$5` or `*3` with its CR LF; answers where it ends."""
+    """Write a header such as `$5` or `*3` with its CR LF. Returns where it ends."""
     at[0] = mark
     at = write_number(at + 1, number)
     at[0] = c'\r'
@@ -545,12 +553,12 @@ cdef inline char *write_header(char *at, char mark, Py_ssize_t number) noexcept:
 
 
 cdef inline Py_ssize_t bulk_size(word) noexcept:
-    """Bytes of a word as a bulk string; of any kind of bytes, which the caller makes sure of."""
+    """Size in bytes of a word as a bulk string. The caller checks that the word is bytes, or of a subclass."""
     return count_digits(PyBytes_GET_SIZE(word)) + PyBytes_GET_SIZE(word) + 5
 
 
 cdef inline char *write_bulk(char *at, word) noexcept:
-    """A word as a bulk string; answers where it ends."""
+    """Write a word as a bulk string. Returns where it ends."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(word)
     at = write_header(at, c'$', size)
     memcpy(at, PyBytes_AS_STRING(word), size)
@@ -601,8 +609,9 @@ def pack_command(words not None):
 
 
 def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, u64 ms, u64 seq):
-    """What an XADD leads to: the ID `ms-seq` as a bulk string; the entry in its reply form; and the record of it, which
-    repeats `argv[:id_at]`, names the ID and then has the fields and values, `argv[pairs_at:]`.
+    """Return what an XADD produces: the ID `ms-seq` as a bulk string, the entry in its reply form, and the record.
+
+    The record consists of `argv[:id_at]`, the ID, and the fields and values, `argv[pairs_at:]`.
     """
     cdef Py_ssize_t count = len(argv)
     cdef Py_ssize_t text_size = count_digits(ms) + 1 + count_digits(seq)
@@ -635,7 +644,7 @@ def pack_added(list argv not None, Py_ssize_t id_at, Py_ssize_t pairs_at, u64 ms
 
 
 cdef const char *find_id(list request, Py_ssize_t *pairs_count) except NULL:
-    """Where the ID stands in an addition that was kept as it was sent, and how many fields and values follow it."""
+    """Find the ID in an addition that was kept as it was sent, and count the fields and values that follow it."""
     cdef bytes key = request[1], sent = request[2], cap = request[3]
     cdef const char *start = PyBytes_AS_STRING(sent)
     cdef const char *end = start + PyBytes_GET_SIZE(sent)
@@ -653,8 +662,8 @@ cdef const char *find_id(list request, Py_ssize_t *pairs_count) except NULL:
 
 
 def pack_sent(list request not None, u64 ms, u64 seq):
-    """The ID `ms-seq` as a bulk string, and the entry in its reply form, of an addition that was kept as it was sent.
-    Raises ValueError if `request` is no such thing."""
+    """Return the ID `ms-seq` as a bulk string, and the entry in its reply form, of an addition that was kept as it was
+    sent. Raises ValueError for any other request."""
     cdef Py_ssize_t pairs_count = 0
     cdef const char *pairs = find_id(request, &pairs_count) + AUTO_ID_SIZE
     cdef Py_ssize_t pairs_size = PyBytes_AS_STRING(request[2]) + PyBytes_GET_SIZE(request[2]) - pairs
@@ -675,7 +684,8 @@ def pack_sent(list request not None, u64 ms, u64 seq):
 
 
 def record_sent(list request not None, bytes id_bulk not None, u64 length):
-    """The record of such an addition: it names the ID, and instead of `MAXLEN ~ n` the `length` that was left."""
+    """Return the record of an addition that was kept as it was sent. The ID replaces `*`, and the `length` after
+    trimming replaces `MAXLEN ~ n`."""
     cdef Py_ssize_t pairs_count = 0
     cdef bytes sent = request[2], cap = request[3]
     cdef const char *start = PyBytes_AS_STRING(sent)
@@ -707,7 +717,7 @@ def pack_claim(
     bytes key not None, bytes group not None, bytes consumer not None, bytes ids not None, Py_ssize_t ids_count,
     u64 time_ms, u64 count, bytes last_id not None,
 ):
-    """`XCLAIM key group consumer 0 id .. TIME time_ms RETRYCOUNT count FORCE JUSTID LASTID last_id`; `ids` are
+    """`XCLAIM key group consumer 0 id .. TIME time_ms RETRYCOUNT count FORCE JUSTID LASTID last_id`; `ids` has
     `ids_count` bulk strings."""
     cdef bytes packed = PyBytes_FromStringAndSize(
         NULL,
@@ -738,9 +748,9 @@ def pack_position(bytes key not None, bytes group not None, bytes last_id not No
 
 
 def pack_adds(bytes key not None, bytes data not None, array.array ends not None):
-    """The records `XADD key id field value ...` of entries that stand end to end.
+    """Return the records `XADD key id field value ...` of entries that are stored end to end.
 
-    `data` holds them in their reply form, and `ends` says where each ends: `*2 <id> *4 <f> <v> <f> <v>` becomes
+    `data` has the entries in their reply form, and `ends` the end offset of each: `*2 <id> *4 <f> <v> <f> <v>` becomes
     `*7 XADD <key> <id> <f> <v> <f> <v>`.
     """
     cdef Py_ssize_t entries_count = len(ends)
@@ -755,7 +765,7 @@ def pack_adds(bytes key not None, bytes data not None, array.array ends not None
     cdef const char *end = first + ends.data.as_ulonglongs[entries_count - 1]
     cdef const char *at_pairs
     cdef Py_ssize_t size, position, count
-    # A record has a word more than its entry's reply has arrays, and its count may have a digit more.
+    # A record has the command name and the key in addition, and its count may have a digit more.
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, (end - entry) + entries_count * start_size)
     cdef char *out = PyBytes_AS_STRING(packed)
     cdef char *at = out

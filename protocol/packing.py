@@ -1,4 +1,4 @@
-"""Commands into bytes, and bytes into requests: which form of it is used, compiled or plain, is chosen here."""
+"""Packs commands and parses requests: this module imports the compiled form if it was built, else the plain one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ try:
         splitter,
         words_of,
     )  # fmt: skip
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_frames import (
+except ImportError:  # there was no C compiler at installation
+    from .frames_plain import (
         pack_added,
         pack_adds,
         pack_claim,

@@ -1,9 +1,8 @@
-"""Requests out of bytes, with every ceiling applied before anything is reserved. No I/O.
+"""Parses requests. Every limit is checked before memory is reserved. No I/O.
 
-Two ways lead through the bytes. The careful one reads header by header and knows every rule and error. The fast one
-(`frames`, or `plain_frames` where that was not compiled) takes the whole and plain requests off the front; on any
-doubt the careful way runs over the same bytes, of which nothing has been executed. What is executed never depends on
-which way was taken.
+There are two parsers. The careful one reads header by header and knows every rule and error. The fast one (`frames`, or
+`frames_plain` if that was not compiled) takes complete requests off the front. In case of doubt the careful parser
+reads the same bytes, of which nothing has been executed. The result never depends on which parser was used.
 """
 
 from __future__ import annotations
@@ -11,28 +10,30 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from .frames_plain import CROSS_PROTOCOL, Request
 from .packing import splitter
-from .plain_frames import CROSS_PROTOCOL, Request
 
+# Arguments that one request may announce, as in Redis. The header reserves no memory; arguments are stored as they
+# arrive.
 MULTIBULK_COUNT_MAX: Final = 2**31 - 1
-"""Arguments one request may announce, as in Redis. They are kept as they come: the header itself reserves nothing."""
+# Largest size in bytes of an inline request or header line without its end. A longer one is refused.
 INLINE_SIZE_MAX: Final = 64 * 1024
-"""Bytes of one inline request or header line without its end: people type them, so more is no request."""
 UNAUTHENTICATED_COUNT_MAX: Final = 10
 UNAUTHENTICATED_BULK_SIZE_MAX: Final = 16384
+# Bytes that a client may send before it has authenticated: enough for HELLO with AUTH, too little to do harm.
 UNAUTHENTICATED_BUFFER_SIZE_MAX = 1024 * 1024
-"""What a client may send before it has authenticated: enough for HELLO with AUTH, too little to hurt."""
 
 _ASTERISK: Final = 0x2A
 _DOLLAR: Final = 0x24
 
 _CANONICAL: Final = re.compile(rb"0|-?[1-9][0-9]*")
+# Digits and sign of the longest 64-bit number. All limits are far below such a number.
 _NUMBER_SIZE_MAX: Final = 20
-"""Digits and sign of the longest 64-bit number; no ceiling is near it."""
 
 
 class ProtocolError(Exception):
-    """A broken frame. `wire_text` is the error reply's text; the connection closes after it."""
+    """A request that breaks the protocol. `wire_text` is the text of the error reply, after which the connection
+    closes."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode("latin-1"))
@@ -45,15 +46,15 @@ class ProtocolError(Exception):
 
 
 class UnauthenticatedError(ProtocolError):
-    """More than a client may send before it has authenticated. The header that says so is left unread."""
+    """A request larger than a client may send before it has authenticated. Its header is left unread."""
 
 
 class RequestReader:
-    """Feeds on bytes and gives complete requests. After a fault `error` or `dropped` is set and nothing more comes.
+    """Turns bytes into complete requests. After a fault `error` or `dropped` is set, and no more requests are returned.
 
     `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
-    `authenticated` may be changed at any time; they hold from the next header on. With `keeps_additions` a request may
-    come as it was sent: see `packing.words_of`.
+    `authenticated` may be changed at any time, with effect from the next header on. With `keeps_additions` a request
+    may be returned as it was sent: see `packing.words_of`.
     """
 
     def __init__(
@@ -67,35 +68,36 @@ class RequestReader:
         self.query_buffer_size_max = query_buffer_size_max
         self.authenticated = True
         self.error: ProtocolError | None = None
+        # The connection must close without a reply.
         self.dropped = False
-        """The connection must close without a reply."""
+        # Whether the connection must close because of `POST` or `Host:`, which for instance a browser was tricked into
+        # sending.
         self.is_cross_protocol = False
-        """That is why: a browser, say, was made to send `POST` or `Host:`."""
         self._buffer = bytearray()
+        # Offset of the unread bytes in `_buffer`; 0 between two feeds.
         self._position = 0
-        """Where the unread bytes of `_buffer` begin; 0 between two feeds."""
+        # Offset up to which a line end has been searched for.
         self._scanned = 0
-        """From where on a line end has not been looked for."""
         self._arguments: Request = []
+        # Arguments that the current request still lacks; 0 between requests.
         self._missing = 0
-        """Arguments the present request still lacks; 0 between requests."""
+        # Size of the argument being received; -1 while its header is.
         self._bulk_size = -1
-        """Size of the argument being received; -1 while its header is."""
+        # Offset in `_buffer` at which the current request begins, or continues after an earlier feed.
         self._request_start = 0
-        """Where in `_buffer` the present request begins, or goes on after an earlier feed."""
+        # Bytes of the current request that were removed from `_buffer`.
         self._taken_size = 0
-        """Bytes of the present request that have left `_buffer`."""
+        # Bytes received and not yet part of a complete request.
         self.buffered_size = 0
-        """Bytes received and not yet part of a complete request."""
         self._split = splitter(keeps_additions)
 
     def feed(self, data: bytes) -> list[Request]:
-        """All requests that are complete with these bytes, in order. Those before a fault are given, none after it."""
+        """Return all requests that are complete with these bytes, in order. After a fault only those before it."""
         if self.error is not None or self.dropped:
             return []
         if self._missing or self._buffer:
-            # Only the request begun is finished carefully: what follows it can be fast again, and no byte of a
-            # request that comes in many reads is looked at twice.
+            # Only the current request is finished by the careful parser. What follows can be fast again, and no byte of
+            # a request that arrives in many reads is read twice.
             self._buffer += data
             requests = self._feed_carefully(1)
             if requests and self._buffer and self.error is None and not self.dropped:
@@ -110,7 +112,7 @@ class RequestReader:
         return requests
 
     def authenticate(self) -> list[Request]:
-        """Lift the limits of a client that has not authenticated; requests they had refused meanwhile are read on."""
+        """Remove the limits that hold before authentication. Returns the requests that they had stopped."""
         self.authenticated = True
         if not isinstance(self.error, UnauthenticatedError):
             return []
@@ -118,7 +120,7 @@ class RequestReader:
         return self.feed(b"")
 
     def _feed_whole(self, data: bytes) -> list[Request]:
-        """Requests of bytes that begin where a request begins; what is left of them is in `_buffer` afterwards."""
+        """Return the requests of bytes that begin with a request. The rest of the bytes is in `_buffer` afterwards."""
         requests: list[Request] = []
         if self.authenticated and data[:1] == b"*":
             requests, taken_size = self._split(data, self.bulk_size_max)
@@ -137,10 +139,10 @@ class RequestReader:
         if self.buffered_size > size_max:
             self.dropped = True
 
-    # -- the careful way -------------------------------------------------------------------------
+    # -- the careful parser ----------------------------------------------------------------------
 
     def _feed_carefully(self, count_max: int | None = None) -> list[Request]:
-        """Read what is buffered, or no more than `count_max` requests of it, and drop the bytes that were read."""
+        """Read all buffered requests, or at most `count_max`, and drop the bytes that were read."""
         requests: list[Request] = []
         try:
             while self._missing or self._position < len(self._buffer):
@@ -155,7 +157,7 @@ class RequestReader:
         return requests
 
     def _read_request(self, requests: list[Request]) -> bool:
-        """Read one request, which may be an empty one that nobody is told of. False if bytes are missing or bad."""
+        """Read one request; an empty one is not added to `requests`. Returns False if bytes are missing or wrong."""
         if not self._missing:
             if self._buffer[self._position] != _ASTERISK:
                 request = self._read_inline()
@@ -179,7 +181,7 @@ class RequestReader:
         return True
 
     def _read_inline(self) -> Request | None:
-        """An inline request, empty for a blank line; None while its end has not come."""
+        """Return an inline request, which is empty for a blank line; None while its end is missing."""
         end = self._buffer.find(b"\n", max(self._position, self._scanned))
         if end < 0:
             self._miss_line_end(b"too big inline request")
@@ -193,7 +195,7 @@ class RequestReader:
         return words
 
     def _find_header_end(self, error: bytes) -> int:
-        """Where the CR of a header line is, -1 while the two bytes of its end have not come."""
+        """Return the offset of the CR of a header line, -1 while the two bytes of its end are missing."""
         end = self._buffer.find(b"\r", max(self._position, self._scanned))
         if end < 0:
             self._miss_line_end(error)
@@ -206,7 +208,8 @@ class RequestReader:
         self._check_line(self._scanned, error)
 
     def _check_line(self, end: int, error: bytes) -> None:
-        """A line is too long whether or not its end has come: Redis looks only while it has not."""
+        """Refuse a line that is too long, whether or not its end has arrived. Redis checks only before the end has
+        arrived."""
         if end - self._position > INLINE_SIZE_MAX:
             raise ProtocolError(error)
 
@@ -242,7 +245,7 @@ class RequestReader:
         return True
 
     def _read_arguments(self) -> bool:
-        """Read arguments until none is missing. The two bytes after each are not looked at, as in Redis."""
+        """Read arguments until none is missing. The two bytes after each are ignored, as in Redis."""
         buffer = self._buffer
         while self._missing:
             if self._bulk_size < 0 and not self._read_bulk_size():
@@ -259,13 +262,14 @@ class RequestReader:
 
 
 def _number(buffer: bytearray, start: int, end: int) -> int | None:
-    """The canonical decimal that fills `buffer[start:end]`, None for anything else."""
+    """Return the number if `buffer[start:end]` is a canonical decimal, otherwise None."""
     if end - start > _NUMBER_SIZE_MAX or not _CANONICAL.fullmatch(buffer, start, end):
         return None
     return int(buffer[start:end])
 
 
-# A character outside quotes, "..." with escapes, '...' with \' only. The loops are possessive: a word is read one way.
+# A character outside quotes, "..." with escapes, '...' with \' only. The quantifiers are possessive: there is one way
+# to read a word.
 _PIECE: Final = re.compile(
     rb"""([^ \t\r\n"']++)|"((?:\\.|[^"])*+)"|'((?:\\'|[^'])*+)'""",
     re.DOTALL,
@@ -273,14 +277,14 @@ _PIECE: Final = re.compile(
 _ESCAPE: Final = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 _ESCAPES: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 _WORD_ENDS: Final = b" \t\r\n"
+# Bytes that may separate words or follow a quoted one. Inside a word, vertical tab and form feed are ordinary.
 _BLANKS: Final = b" \t\n\v\f\r"
-"""What may stand between words and after a quoted one; inside a word, vertical tab and form feed are ordinary."""
 
 
 def split_words(line: bytes) -> list[bytes] | None:
     r"""Split like a shell: blanks, `"..."` with escapes, `'...'` with `\'` only. None for unbalanced quotes.
 
-    A quote opens anywhere in a word, and what follows its end must be a blank or the end of the line.
+    A quote may begin anywhere in a word. Its end must be followed by a blank or the end of the line.
     """
     words: list[bytes] = []
     position, end = 0, len(line)

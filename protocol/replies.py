@@ -1,30 +1,19 @@
 """Reply values: what handlers return and the encoders turn into RESP2 or RESP3.
 
-| Python value              | RESP2                | RESP3                 |
-|---------------------------|----------------------|-----------------------|
-| `bytes`                   | bulk string          | same                  |
-| `int`                     | integer              | same                  |
-| `None`                    | null bulk `$-1`      | null `_`              |
-| `NULL_ARRAY`              | null array `*-1`     | null `_`              |
-| `list`                    | array                | same                  |
-| `dict`                    | flat array           | map, in order         |
-| `Pairs` (list of pairs)   | flat array           | map, keys may repeat  |
-| `SetReply` (list)         | array                | set                   |
-| `PairList` (list of pairs)| array of 2-arrays    | map, keys may repeat  |
-| `Push` (list)             | array                | push                  |
-| `bool`                    | integer 1 / 0        | boolean               |
-| `float`, `DoubleText`     | bulk string          | double                |
-| `BigNumber`               | bulk string          | big number            |
-| `SimpleString`            | simple string        | same                  |
-| `Verbatim`                | bulk string          | verbatim `txt`        |
-| `ReplyError`              | error                | same                  |
-| `tuple` of `bytes`        | as it stands: pieces already on the wire        |
-| `Pushed` (tuple)          | the same, also where CLIENT REPLY says silence  |
+| Python value | RESP2 | RESP3 | |---------------------------|----------------------|-----------------------| | `bytes`
+| bulk string | same | | `int` | integer | same | | `None` | null bulk `$-1` | null `_` | | `NULL_ARRAY` | null array
+`*-1` | null `_` | | `list` | array | same | | `dict` | flat array | map, in order | | `Pairs` (list of pairs) | flat
+array | map, keys may repeat | | `SetReply` (list) | array | set | | `PairList` (list of pairs)| array of 2-arrays |
+map, keys may repeat | | `Push` (list) | array | push | | `bool` | integer 1 / 0 | boolean | | `float`, `DoubleText` |
+bulk string | double | | `BigNumber` | bulk string | big number | | `SimpleString` | simple string | same | | `Verbatim`
+| bulk string | verbatim `txt` | | `FormattedText` | bulk string | verbatim | | `ReplyError` | error | same | | `tuple`
+of `bytes` | as it stands: pieces already on the wire | | `Pushed` (tuple) | the same, also where CLIENT REPLY says
+silence |
 
-The tuple is the hot path's door (benchmark rows XADD, XRANGE, XREADGROUP): pieces that were built once and are
-the same in both protocols are handed to the transport without another encoding. An element may be an iterator of
-bytes: a part of a long reply that is made while it is sent, a few milliseconds at a time, as fast as the peer reads. An
-empty piece says that there was work without a result yet.
+The tuple is for the hot path (benchmark rows XADD, XRANGE, XREADGROUP): pieces that are the same in both protocols are
+passed to the transport without another encoding. An element may be an iterator of bytes: a part of a long reply that is
+made while it is sent, a few milliseconds at a time, as fast as the client reads. An empty piece means work without a
+result yet.
 """
 
 from __future__ import annotations
@@ -33,13 +22,19 @@ from typing import Any, Final
 
 
 class SimpleString(bytes):
-    """A status line such as `OK`; never holds CR or LF."""
+    """A status line such as `OK`, without CR and LF."""
 
     __slots__ = ()
 
 
 class Verbatim(bytes):
     """Text for people, e.g. INFO."""
+
+    __slots__ = ()
+
+
+class FormattedText(bytes):
+    """Verbatim text of a script: the three bytes that name its format, a colon, and the text."""
 
     __slots__ = ()
 
@@ -81,7 +76,7 @@ class Push(list[Any]):
 
 
 class Pushed(tuple[bytes, ...]):
-    """Encoded pushes that answer a command (SUBSCRIBE and its kin)."""
+    """Encoded pushes that are the reply to a command such as SUBSCRIBE."""
 
     __slots__ = ()
 
@@ -98,5 +93,5 @@ OK: Final = (b"+OK\r\n",)
 PONG: Final = (b"+PONG\r\n",)
 QUEUED: Final = (b"+QUEUED\r\n",)
 
+# Any value of the table above.
 Reply = Any
-"""Any value of the table above."""

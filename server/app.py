@@ -8,46 +8,55 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from itertools import count
+from typing import Final, cast
 
 from ..commands import registry
-from ..commands.client import Client
-from ..commands.context import Context
+from ..commands.core.client import Client
+from ..commands.core.context import Context
 from ..commands.permissions.enforcement import may_stay
 from ..commands.permissions.log import AclLog
+from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure
 from ..protocol.replies import Reply
-from ..store.chunk import let_go_of_unpacked
+from ..store.chunk import drop_unpacked
 from ..store.clock import monotonic_clock_ms, wall_clock_ms
 from ..store.database import Store
 from ..store.errors import GenericError, ReplyError
-from .attacks import Attacks
-from .client_limits import ClientLimits
-from .config import Config
-from .connection import Connection
-from .dispatch import Dispatcher
-from .doors import Doors
-from .info import render
-from .lifecycle import run
-from .live_settings import LiveSettings
-from .loading import Loading
-from .log_life import LogState
-from .logkeeper import LogKeeper
-from .memory import Memory
-from .memory_report import memory_report, memory_stats, purge_memory
+from .configuration.config import Config
+from .configuration.live_settings import LiveSettings
+from .configuration.users import load_users, reload_users, save_users
 from .periodic import PeriodicWork
-from .renaming import rename_commands
-from .snapshots import Snapshots
-from .stats import Stats
-from .turns import Turns
-from .users import load_users, reload_users, save_users
-
-if TYPE_CHECKING:
-    from ..persistence.aof import AppendOnlyLog
+from .reports.info import render
+from .reports.memory import Memory
+from .reports.memory_report import memory_report, memory_stats, purge_memory
+from .reports.process import resident_size
+from .reports.stats import Stats
+from .requests.client_limits import ClientLimits
+from .requests.cross_protocol import CrossProtocol
+from .requests.dispatch import Dispatcher
+from .requests.turns import Turns
+from .sockets.acceptor import Acceptor
+from .sockets.connection import Connection, Shared
+from .storage.key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
+from .storage.loading import Loading
+from .storage.log_life import LogState
+from .storage.log_switch import LogSwitch
+from .storage.logkeeper import LogKeeper
+from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
+
+FREEING_NS: Final = 10_000_000
+"""Time that one periodic turn may spend on giving memory back, a tenth of the time between turns."""
+
+
+def call_later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    """Call a function on the running loop after a delay."""
+    return asyncio.get_running_loop().call_later(delay_s, call)
+
 
 assert registry.FAMILIES, "importing the registry fills the command table"
 
@@ -73,26 +82,46 @@ class Server:
         self.dispatcher = Dispatcher(self.context, self.stats, self.monotonic)
         self.stopped = asyncio.Event()
         """Set, by `end`, once the server has been asked to stop."""
-        self._last_client_id = 0
         self.exit_code = 0
-        self.doors = Doors(self)
+        self.has_died = False
+        """Whether the log could not keep a promise, which is logged once."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """Set while clients are served."""
-        self.periodic = PeriodicWork(self)
-        self.expiry = self.periodic.expiry
-        self.loading = Loading(self)
-        self.log_keeper = LogKeeper(self)
-        self.turns = Turns(self.dispatcher, clock, self.log_keeper.write, self.log_keeper.write_early)
+        self.periodic = PeriodicWork(config, clock, self._work)
+        self.expiry = ActiveExpiry(self.store)
+        self.idempotence_expiry = IdempotenceExpiry(self.store)
+        self._settling = NodeSettling(self.store)
+        self.log_keeper = keeper = LogKeeper(
+            config, self.context, self.dispatcher, clock,
+            die=self.die, has_died=lambda: self.has_died, wake=self.call_soon_threadsafe,
+            on_stable=self._serve_synced_soon,
+        )  # fmt: skip
+        self.loading = Loading(config, self.context, keeper, clock, self.dispatcher.refresh_clients)
+        self.turns = Turns(self.dispatcher, clock, keeper.write, keeper.write_early)
         self.snapshots = Snapshots(
-            self, self.log_keeper.life, lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call)
-        )
-        self.limits = ClientLimits(self)
-        self.attacks = Attacks(clock)
-        self.memory = Memory(self, self.dispatcher.refresh_clients)
+            config, self.context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
+            count_changes=lambda: self.changes_count, refuse_writes=self.dispatcher.note_save_failing,
+        )  # fmt: skip
+        LogSwitch(config, self.context, keeper, self.snapshots, lambda: self.is_serving)
+        self.limits = ClientLimits(config, self.stats, lambda: self.connections, clock, self.monotonic)
+        self.cross_protocol = CrossProtocol(clock)
+        client_ids = count(1)
+        self.shared = Shared(
+            config, self.context, self.dispatcher, self.turns, self.limits, self.stats, self.cross_protocol, clock,
+            lambda: next(client_ids),
+        )  # fmt: skip
+        self.acceptor = Acceptor(self.shared, self.users)
+        self.memory = Memory(
+            config, self.context, self.dispatcher.sessions, clock,
+            lambda: 0 if keeper.log is None else keeper.log.buffer_size, self.dispatcher.refresh_clients,
+        )  # fmt: skip
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
-        LiveSettings(self)
+        LiveSettings(
+            config, self.context, self.users, refresh_clients=self.dispatcher.refresh_clients,
+            apply_users=self.apply_users, configure_readers=self._configure_readers,
+        )  # fmt: skip
         self.memory.measure()
 
     # -- connections -----------------------------------------------------------------------------
@@ -112,18 +141,28 @@ class Server:
         """Effects of all commands so far."""
         return self.dispatcher.changes_count + self.context.unlogged_count
 
-    def next_client_id(self) -> int:
-        """A number no client had before."""
-        self._last_client_id += 1
-        return self._last_client_id
+    @property
+    def blocked_count(self) -> int:
+        """Clients that are blocked."""
+        return len(self.dispatcher.waiters.by_client)
 
-    def forget(self, connection: Connection) -> None:
-        """The connection is gone: so are its wait, its transaction and its backlog."""
-        client = connection.client
-        if client.id in self.dispatcher.sessions:
-            self.stats.pipelined_before += client.pipeline_length_sum
-            self.stats.reads_before += client.reads_count
-        self.dispatcher.detach(connection)
+    @property
+    def is_refusing_writes(self) -> bool:
+        """Whether writes get MISCONF."""
+        return self.dispatcher.admission.is_refusing_writes
+
+    def _configure_readers(self) -> None:
+        for connection in self.connections:
+            connection.configure_reader()
+
+    def _serve_synced_soon(self) -> None:
+        """More of the log is on stable storage than before, or there is no log any more: that may end a WAITAOF."""
+        if self.dispatcher.waiters.by_client:
+            self.call_soon_threadsafe(self._serve_synced)
+
+    def _serve_synced(self) -> None:
+        self.dispatcher.serving.serve_synced()
+        self.turns.finish()
 
     @property
     def is_serving(self) -> bool:
@@ -140,7 +179,9 @@ class Server:
 
     def die(self, failure: LogFailure) -> None:
         """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
-        logger.critical("%s", failure)
+        if not self.has_died:
+            logger.critical("%s", failure)
+        self.has_died = True
         self.exit_code = 1
         self.drop_replies()
         self.end()
@@ -185,11 +226,6 @@ class Server:
         for _ in self.load():
             continue
 
-    @property
-    def dump_path(self) -> str:
-        """`dir` and `dbfilename`."""
-        return os.path.join(os.fsdecode(self.config.dir), os.fsdecode(self.config.dbfilename))
-
     def reload_log(self) -> None:
         """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
         keeper = self.log_keeper
@@ -216,11 +252,11 @@ class Server:
     async def start_accepting(self) -> None:
         """Let clients in."""
         self._loop = asyncio.get_running_loop()
-        await self.doors.open()
+        await self.acceptor.open()
 
     async def stop(self) -> int:
         """Refuse new clients, send what is left, bring the log to disk, close everything; the exit code."""
-        self.doors.close()
+        self.acceptor.close()
         self.periodic.stop()
         self.turns.stop_timer()
         self.turns.flush()
@@ -232,6 +268,24 @@ class Server:
         # One turn, so that the transports can hand over what they were just given.
         await asyncio.sleep(0)
         return self.exit_code
+
+    def _work(self, now_ms: int, is_new_second: bool) -> None:
+        """The periodic work of one turn: `hz` times a second."""
+        if self.periodic.expires_keys:
+            self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
+        self.dispatcher.serving.serve_expired(now_ms)
+        if is_new_second or self.config.maxmemory:
+            self.memory.cron()
+        if is_new_second:
+            self.idempotence_expiry.run(now_ms)
+            self.limits.close_idle(now_ms)
+        self.store.garbage.free(time_limit(FREEING_NS))
+        self._settling.run(self.stats.commands_processed)
+        self.limits.cron(now_ms)
+        self.stats.sample(now_ms)
+        self.turns.finish()
+        self.log_keeper.cron(now_ms)
+        self.snapshots.cron(now_ms)
 
     # -- users -----------------------------------------------------------------------------------
 
@@ -361,7 +415,7 @@ class Server:
 
     def purge_memory(self) -> None:
         """MEMORY PURGE."""
-        let_go_of_unpacked()
+        drop_unpacked()
         purge_memory()
 
     def info(self, sections: list[bytes]) -> bytes:
@@ -378,23 +432,3 @@ class Server:
         self.context.slow_log.reset_statistics()
         for db in self.store.databases:
             db.hits = db.misses = 0
-
-
-def serve(config: Config) -> int:
-    """Run a server until it is asked to stop; the exit code. Raises ListenError, ConfigError."""
-    rename_commands(config.renamings)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(config))
-
-
-async def _serve(config: Config) -> int:
-    return await run(Server(config))
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed: it halves the price of a read and a write. asyncio's own does as well."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

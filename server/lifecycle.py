@@ -1,8 +1,8 @@
 """From start to exit code: load the log, listen, wait for the end, and leave the log whole.
 
-The order at the end is: refuse new connections, write and fsync the log, send what is still to be sent, close. A second
-signal while that goes on ends the process at once. If the disk does not take the dataset, the server goes on, and a
-second signal ends it all the same.
+The order at the end is: refuse new connections, write and fsync the log, send what is still to be sent, close. As with
+Redis, a second signal changes nothing about that, unless it is SIGINT, which ends the process at once. If the disk does
+not take the dataset, the server continues, and the next signal ends it all the same.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import signal
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..persistence.errors import LogError, explain
-from ..persistence.files import FILE_MODE
-from .config import ChangeRefused, Config
-from .connection import format_address
-from .directives import BY_NAME
-from .listener import ListenError, UnixSocketFile, open_unix_socket
-from .logs import banner
-from .metrics_endpoint import DESCRIPTORS_COUNT, MetricsEndpoint
-from .tcp_door import TcpDoor
-from .tls import TlsError
-from .tls_listener import TlsListener
-
-if TYPE_CHECKING:
-    from .app import Server
+from ..persistence.files import open_regular, temporary_path
+from .app import Server
+from .configuration.config import ChangeRefused, Config
+from .configuration.directives import BY_NAME
+from .reports.logs import banner
+from .requests.renaming import rename_commands
+from .sockets.connection import format_address
+from .sockets.listener import ListenError, UnixSocketFile, open_unix_socket
+from .sockets.metrics_endpoint import DESCRIPTORS_COUNT, MetricsEndpoint
+from .sockets.tcp_listener import TcpListener
+from .sockets.tls import TlsError
+from .sockets.tls_listener import TlsListener
+from .storage.paths import dump_path
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,26 @@ GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 on the request path makes reference cycles."""
 
 
+def serve(config: Config) -> int:
+    """Run a server until it is asked to stop; the exit code. Raises ListenError, ConfigError."""
+    rename_commands(config.renamings)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_start(config))
+
+
+async def _start(config: Config) -> int:
+    return await run(Server(config))
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: it halves the price of a read and a write. asyncio's own does as well."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 async def run(server: Server) -> int:
     """Serve until asked to stop; the exit code. Raises ListenError.
 
@@ -71,7 +91,7 @@ async def run(server: Server) -> int:
 
 
 async def _run(server: Server, addresses: list[str]) -> int:
-    metrics = MetricsEndpoint(server)
+    metrics = MetricsEndpoint(server.config, server)
     await metrics.start()
     catch_stop_signals(server)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -175,12 +195,13 @@ def listen(server: Server) -> list[str]:
     """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name; where they listen. Raises ListenError."""
     config = server.config
     opened: list[str] = []
-    server.doors.tcp = door = TcpDoor(server, listen_over_tls(server) if config.tls_port else None)
-    opened += [format_address(each.getsockname(), b"").decode() for each in door.sockets]
-    opened += [format_address(each.getsockname(), b"").decode() + " (TLS)" for each in door.tls_sockets]
+    tls = listen_over_tls(server) if config.tls_port else None
+    server.acceptor.tcp = tcp = TcpListener(config, tls, server.acceptor.new_connection)
+    opened += [format_address(each.getsockname(), b"").decode() for each in tcp.sockets]
+    opened += [format_address(each.getsockname(), b"").decode() + " (TLS)" for each in tcp.tls_sockets]
     if config.unixsocket:
         path = os.fsdecode(config.unixsocket)
-        server.doors.add(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
+        server.acceptor.add(open_unix_socket(path, config.unixsocketperm, config.tcp_backlog))
         opened.append(path)
     if not opened:
         raise ListenError(
@@ -197,20 +218,26 @@ def own_unix_socket(config: Config) -> UnixSocketFile | None:
 def listen_over_tls(server: Server) -> TlsListener:
     """A listener whose certificates are in order. Raises ListenError."""
     try:
-        return TlsListener(server)
+        return TlsListener(
+            server.config, server.stats, server.acceptor.new_connection, lambda: len(server.dispatcher.sessions)
+        )
     except TlsError as error:
         raise ListenError(f"Failed to configure TLS, aborting: {error}") from None
 
 
 def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> None:
-    """SIGTERM or SIGINT: stop in good order; one that comes meanwhile does not wait for that.
+    """SIGTERM or SIGINT: stop in good order.
 
     `is_second`: a stop has failed just now.
     """
-    logger.warning("Received %s scheduling shutdown...", signal.Signals(number).name)
+    log_stop_signal(number)
+    if server.stopped.is_set():
+        return
+    # Signals that arrive from here on do not go through the loop: it waits while a snapshot is written, and if that
+    # failed it would take a signal that arrived before the failure for one that follows it.
+    wakeup_descriptor = signal.set_wakeup_fd(-1)
     for each in STOP_SIGNALS:
-        # Not through the loop, which waits while a snapshot is written.
-        signal.signal(each, insist)
+        signal.signal(each, partial(on_signal_while_stopping, server))
     options = server.config.shutdown_on_sigint if number == signal.SIGINT else server.config.shutdown_on_sigterm
     words = options.split()
     save = None if b"save" not in words and b"nosave" not in words else b"save" in words
@@ -221,6 +248,7 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
                 "seconds ends it, without what could not be saved.",
                 INSIST_S,
             )
+            signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
             catch_stop_signals(server, is_second=True)
             asyncio.get_running_loop().call_later(INSIST_S, catch_stop_signals, server)
             return
@@ -229,9 +257,26 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
     server.end()
 
 
-def insist(*_: object) -> None:
-    """A signal while the server stops."""
+def log_stop_signal(number: int) -> None:
+    """The line of Redis for each signal that asks for a stop."""
+    logger.warning("Received %s scheduling shutdown...", signal.Signals(number).name)
+
+
+def on_signal_while_stopping(server: Server, number: int, _: object) -> None:
+    """A signal after the one that stops the server: SIGINT, as a person at a terminal sends it, ends it at once.
+
+    SIGTERM changes nothing: a process manager may send it twice, once to the process and once to its group.
+    """
+    if number == signal.SIGINT:
+        insist(server)
+    log_stop_signal(number)
+
+
+def insist(server: Server) -> None:
+    """End at once, without a snapshot and without the part of one that has been written."""
     logger.warning("You insist... exiting now.")
+    with contextlib.suppress(OSError):
+        server.log_keeper.files.remove(temporary_path(dump_path(server.config)))
     os._exit(EXIT_FAILURE)
 
 
@@ -245,7 +290,12 @@ def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
 
 
 def _end_script(server: Server, to_loop: Any, *received: Any) -> None:
-    """A stop signal while a script runs: one that has written nothing ends, and then the loop gets the signal."""
+    """A stop signal while a script runs: one that has written nothing ends, and then the loop gets the signal.
+
+    Of two signals before the loop gets the first, the second must not wait for the script either if it is SIGINT.
+    """
+    if server.context.scripts.is_stopping and received[0] == signal.SIGINT:
+        insist(server)
     server.context.scripts.is_stopping = True
     to_loop(*received)
 
@@ -256,7 +306,7 @@ def write_pid_file(server: Server) -> Path | None:
         return None
     path = Path(os.fsdecode(server.config.pidfile))
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        descriptor = open_regular(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "w") as file:
             file.write(f"{os.getpid()}\n")
     except OSError as error:

@@ -15,15 +15,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from .. import REDIS_VERSION, __version__, compiled_parts
-from .config import Config
-from .configfile import ConfigError, ConfigLineError, Loader
-from .listener import ListenError
-from .logs import set_level, set_up
+from ..persistence.errors import remedy
+from .configuration.config import Config
+from .configuration.configfile import ConfigError, ConfigLineError, Loader
+from .reports.logs import set_level, set_up
+from .sockets.listener import ListenError
 
 logger = logging.getLogger(__name__)
 
 EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
+
+OTHER_FOLDER: Final = "create that folder, or choose another (dir)"
+OTHER_LOG_FILE: Final = "create its folder, or choose another file (logfile)"
 
 USAGE: Final = """\
 Usage: headrace [/path/to/headrace.conf] [options] [-]
@@ -109,9 +113,12 @@ def enter_directory(config: Config) -> None:
     try:
         os.chdir(config.dir)
     except OSError as error:
-        raise ConfigError(f"Can't chdir to '{shown}': {error.strerror}") from error
+        raise ConfigError(f"Can't chdir to '{shown}': {error.strerror}; {remedy(error, OTHER_FOLDER)}") from error
     if config.appendonly and not os.access(".", os.W_OK | os.X_OK):
-        raise ConfigError(f"Can't write to the data directory '{shown}': Permission denied")
+        raise ConfigError(
+            f"Can't write to the data directory '{shown}': Permission denied; give the user that runs the server the "
+            "right to write there, or choose another folder (dir)"
+        )
     config.dir = os.getcwdb()
 
 
@@ -120,7 +127,10 @@ def open_log(config: Config) -> None:
     try:
         set_up(config)
     except OSError as error:
-        raise ConfigError(f"Can't open the log file '{os.fsdecode(config.logfile)}': {error.strerror}") from error
+        shown = os.fsdecode(config.logfile)
+        raise ConfigError(
+            f"Can't open the log file '{shown}': {error.strerror}; {remedy(error, OTHER_LOG_FILE)}"
+        ) from error
     config.on_change("loglevel", set_level)
     if config.passed_over:
         names = b", ".join(config.passed_over).decode()
@@ -141,7 +151,7 @@ def become_daemon() -> None:
 def run(config: Config) -> int:
     """Serve until the server stops; the exit code. A port that is taken is one line, in the log and to the user."""
     # Imported only now: --help and a wrong configuration need no event loop and no command table.
-    from .app import serve
+    from .lifecycle import serve
 
     try:
         return serve(config)

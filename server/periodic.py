@@ -1,31 +1,23 @@
-"""What the server does by itself, `hz` times a second."""
+"""The timer of what the server does by itself, `hz` times a second."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
 
-from .key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
-
-if TYPE_CHECKING:
-    from .app import Server
+from .configuration.config import Config
 
 logger = logging.getLogger(__name__)
 
-FREEING_NS: Final = 10_000_000
-"""Time that one turn may spend on giving memory back, a tenth of the time between turns."""
-
 
 class PeriodicWork:
-    """Expiry, idle clients, memory, statistics, and the turns of log and snapshots."""
+    """Calls `work(now_ms, is_new_second)` `hz` times a second; `is_new_second` is true once a second."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.expiry = ActiveExpiry(server.store)
-        self._settling = NodeSettling(server.store)
-        self._idempotence = IdempotenceExpiry(server.store)
+    def __init__(self, config: Config, clock: Callable[[], int], work: Callable[[int, bool], None]) -> None:
+        self._config = config
+        self._clock = clock
+        self._work = work
         self.expires_keys = True
         """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
         self.is_paused = False
@@ -34,12 +26,12 @@ class PeriodicWork:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin; a turn that fails is logged, and the next one comes all the same."""
-        delay_s = 1 / self._server.config.hz
+        """Start the timer. A turn that fails is logged; the next one runs nevertheless."""
+        delay_s = 1 / self._config.hz
         self._handle = asyncio.get_running_loop().call_later(delay_s, self._take_turn)
 
     def stop(self) -> None:
-        """No more turns."""
+        """Cancel the timer."""
         if self._handle is not None:
             self._handle.cancel()
 
@@ -51,25 +43,8 @@ class PeriodicWork:
             logger.exception("internal error in the periodic work")
 
     def run(self) -> None:
-        """The work of one turn: the loop's timer calls this, and tests after moving their clock."""
+        """Do the work of one turn. The timer calls this; tests call it after moving their clock."""
         if self.is_paused:
             return
-        server = self._server
-        now_ms = server.clock()
         self._turns_count += 1
-        if self.expires_keys:
-            server.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), server.clock)
-        server.dispatcher.serving.serve_expired(now_ms)
-        is_new_second = self._turns_count % max(1, server.config.hz) == 0
-        if is_new_second or server.config.maxmemory:
-            server.memory.cron()
-        if is_new_second:
-            self._idempotence.run(now_ms)
-            server.limits.close_idle(now_ms)
-        server.store.garbage.free(time_limit(FREEING_NS))
-        self._settling.run(server.stats.commands_processed)
-        server.limits.cron(now_ms)
-        server.stats.sample(now_ms)
-        server.turns.finish()
-        server.log_keeper.cron(now_ms)
-        server.snapshots.cron(now_ms)
+        self._work(self._clock(), self._turns_count % max(1, self._config.hz) == 0)

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""What a chunk holds, for machines with a C compiler: `plain_body` in C.
+"""The entries of a chunk, for installations with a C compiler: `body_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `chunk` takes this one where it was built. A body is a small
-object with two blocks of memory, the bytes and the rows, so that adding to one of ten thousand streams touches little
-of what no cache has (benchmark row XADD over 10,000 keys).
+Both modules behave alike and are tested by the same tests; `chunk` imports this one if it was built. A body is a small
+object with two blocks of memory, the bytes and the rows. So adding to one of ten thousand streams touches little memory
+that is not in the processor's cache (benchmark row XADD over 10,000 keys).
 """
 
 from array import array as new_array
@@ -19,14 +19,14 @@ include "packed_id.pxi"
 
 cdef enum:
     NUMBER_BYTES = 8
+    # Bytes of a body without its entries.
     BODY_SIZE = 80
-    # Bytes of a body without what it holds.
+    # Spare room, in rows and bytes, that a growing body always takes.
     ROWS_SPARE = 4
     BYTES_SPARE = 32
-    # Room that is always kept for more.
+    # A growing body also takes half of its present size, up to these limits; a quarter of its size if that is more.
     ROWS_AHEAD_MAX = 64
     BYTES_AHEAD_MAX = 4096
-    # And beside it: half of what there is up to this, or a fourth if that is more.
 
 cdef struct Row:
     Place id
@@ -36,15 +36,15 @@ cdef array.array COLUMN = new_array("Q")
 
 
 cdef class Body:
-    """Entries in their reply form, end to end, and for each of them the halves of its ID and where it ends.
+    """Entries in their reply form, end to end, with the two halves of each ID and the end offset of each entry.
 
-    It is full, for those who add, from `size_max` bytes or `entries_max` entries on.
+    A body counts as full from `size_max` bytes or `entries_max` entries on.
     """
 
     cdef char *data
     cdef Row *rows
+    # Number of entries.
     cdef readonly Py_ssize_t count
-    # Of entries.
     cdef Py_ssize_t size, data_room, rows_room, size_max, entries_max
 
     def __init__(self, Py_ssize_t size_max, Py_ssize_t entries_max):
@@ -56,8 +56,7 @@ cdef class Body:
 
     @staticmethod
     def of_columns(bytes data not None, array.array ms not None, array.array seq not None, array.array ends not None):
-        """One that is made of its parts, `Q` arrays that it may keep, and full. Raises ValueError if they do not fit
-        together."""
+        """Return a full body made of `Q` arrays, which it may keep. Raises ValueError if they do not fit together."""
         cdef Py_ssize_t count = len(ends), index
         cdef Body body = new_body(count, PyBytes_GET_SIZE(data))
         if len(ms) != count or len(seq) != count or not are_columns(ms, seq, ends):
@@ -94,7 +93,7 @@ cdef class Body:
         return BODY_SIZE + self.data_room + self.rows_room * <Py_ssize_t>sizeof(Row)
 
     def append(self, entry_id, bytes entry not None):
-        """Add an entry whose ID is above all others; True if the body is full now."""
+        """Add an entry whose ID is above all others. Returns whether the body is full now."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(entry)
         cdef Place both
         cdef Row *row
@@ -108,8 +107,10 @@ cdef class Body:
         return self.size >= self.size_max or self.count >= self.entries_max
 
     def extend(self, Body added not None, Py_ssize_t low):
-        """Add the entries of another body from position `low` on, until this one is full; the position behind the last
-        that was taken. Raises IndexError if there is none at `low`."""
+        """Add the entries of another body from position `low` on, until this one is full.
+
+        Returns the position after the last entry added. Raises IndexError if `added` has no entry at `low`.
+        """
         check_run(added, low, low + 1)
         cdef Py_ssize_t start = start_of(added, low), high = low, index
         cdef u64 shift = self.size - start
@@ -128,7 +129,7 @@ cdef class Body:
         return high
 
     def fit(self):
-        """Give back the room that was kept for more entries."""
+        """Free the spare room that was kept for more entries."""
         take_room(self, self.count, self.size)
 
     def id_at(self, Py_ssize_t position):
@@ -146,7 +147,7 @@ cdef class Body:
         return position_of(self, &wanted)
 
     def count_found(self, list ids not None, Py_ssize_t start):
-        """How many of `ids[start:]` are here, up to the first that is not."""
+        """Return how many of `ids[start:]` are in the body, counting up to the first that is not."""
         cdef Py_ssize_t index, at
         cdef Place wanted
         for index in range(max(start, 0), len(ids)):
@@ -157,7 +158,7 @@ cdef class Body:
         return len(ids) - start
 
     def ids(self, Py_ssize_t low, Py_ssize_t high):
-        """IDs of the entries `low` to `high` (excluded). Here and below: raises IndexError if not all are there."""
+        """IDs of the entries `low` to `high` (excluded). Raises IndexError if the body has not all of them."""
         check_run(self, low, high)
         cdef list ids = PyList_New(high - low)
         cdef Py_ssize_t index
@@ -169,7 +170,7 @@ cdef class Body:
         return ids
 
     def columns(self, Py_ssize_t low, Py_ssize_t high):
-        """The same as their halves."""
+        """IDs of the entries `low` to `high` (excluded) as two arrays, ms and seq. Raises IndexError."""
         check_run(self, low, high)
         cdef array.array ms = array.clone(COLUMN, high - low, False)
         cdef array.array seq = array.clone(COLUMN, high - low, False)
@@ -180,7 +181,8 @@ cdef class Body:
         return ms, seq
 
     def ends(self, Py_ssize_t low, Py_ssize_t high):
-        """Where each of the entries `low` to `high` (excluded) ends in what `slice` gives of them."""
+        """End offset of each of the entries `low` to `high` (excluded) in the bytes that `slice` returns. Raises
+        IndexError."""
         check_run(self, low, high)
         cdef array.array ends = array.clone(COLUMN, high - low, False)
         cdef u64 start = start_of(self, low)
@@ -190,13 +192,13 @@ cdef class Body:
         return ends
 
     def slice(self, Py_ssize_t low, Py_ssize_t high):
-        """The bytes of the entries `low` to `high` (excluded)."""
+        """The bytes of the entries `low` to `high` (excluded). Raises IndexError."""
         check_run(self, low, high)
         cdef Py_ssize_t start = start_of(self, low)
         return PyBytes_FromStringAndSize(self.data + start, start_of(self, high) - start)
 
     def slice_back(self, Py_ssize_t low, Py_ssize_t high):
-        """The same, last entry first."""
+        """The bytes of the entries `low` to `high` (excluded), last entry first. Raises IndexError."""
         check_run(self, low, high)
         cdef Py_ssize_t start = start_of(self, low), size, position
         cdef bytes turned = PyBytes_FromStringAndSize(NULL, start_of(self, high) - start)
@@ -209,8 +211,8 @@ cdef class Body:
         return turned
 
     def block(self):
-        """Everything in one piece: count, columns, then bytes. What ascends is there as differences, which compress to
-        almost nothing."""
+        """The whole body as one block: count, columns, then bytes. Ascending columns are stored as differences, which
+        compress to almost nothing."""
         cdef Py_ssize_t count = self.count, index
         cdef bytes block = PyBytes_FromStringAndSize(NULL, NUMBER_BYTES * (1 + 3 * count) + self.size)
         cdef char *at = PyBytes_AS_STRING(block)
@@ -229,7 +231,7 @@ cdef class Body:
 
     @staticmethod
     def of_block(bytes block not None):
-        """The inverse; what comes of it is full. Raises ValueError for what is no block."""
+        """Return a full body made of the bytes that `block` returned. Raises ValueError for other bytes."""
         cdef const char *at = PyBytes_AS_STRING(block)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(block) - NUMBER_BYTES, index
         cdef u64 announced, ms = 0, end = 0
@@ -252,7 +254,8 @@ cdef class Body:
 
 
 cdef Body new_body(Py_ssize_t count, Py_ssize_t size):
-    """A full one, with just the room for so many entries and bytes, to be filled."""
+    """Return a body that counts as full, with room for exactly `count` entries and `size` bytes, for the caller to
+    fill."""
     cdef Body body = Body(0, 0)
     take_room(body, count, size)
     body.count, body.size = count, size
@@ -260,7 +263,7 @@ cdef Body new_body(Py_ssize_t count, Py_ssize_t size):
 
 
 cdef inline int make_room(Body body, Py_ssize_t count, Py_ssize_t size) except -1:
-    """For so many more entries, and bytes."""
+    """Make room for `count` more entries of `size` bytes."""
     cdef Py_ssize_t rows_room = body.rows_room, data_room = body.data_room
     count += body.count
     size += body.size
@@ -268,7 +271,7 @@ cdef inline int make_room(Body body, Py_ssize_t count, Py_ssize_t size) except -
         rows_room = count + max(count // 4, min(count // 2, ROWS_AHEAD_MAX)) + ROWS_SPARE
     if size > data_room:
         data_room = size + max(size // 4, min(size // 2, BYTES_AHEAD_MAX)) + BYTES_SPARE
-        if data_room > body.size_max:  # it will be full: blocks of one size take each other's places in memory
+        if data_room > body.size_max:  # it will be full: freed blocks of one size can be reused
             data_room = max(size, body.size_max) + BYTES_SPARE
     if rows_room != body.rows_room or data_room != body.data_room:
         take_room(body, rows_room, data_room)
@@ -297,7 +300,7 @@ cdef inline int check_run(Body body, Py_ssize_t low, Py_ssize_t high) except -1:
 
 
 cdef inline void copy_bytes(void *to, const void *source, size_t size) noexcept:
-    """What is empty may be nowhere."""
+    """Copy bytes; with size 0 the pointers may be NULL."""
     if size:
         memcpy(to, source, size)
 
@@ -307,7 +310,7 @@ cdef inline bint are_columns(array.array ms, array.array seq, array.array ends) 
 
 
 cdef int check_ends(Body body) except -1:
-    """Raises ValueError unless the rows end one behind the other, and the last with the bytes."""
+    """Raise ValueError unless the rows' ends ascend and the last one is the end of the bytes."""
     cdef u64 end = 0
     cdef Py_ssize_t index
     for index in range(body.count):
@@ -333,7 +336,7 @@ cdef inline Py_ssize_t position_of(Body body, const Place *wanted) noexcept:
 
 
 cdef inline Py_ssize_t start_of(Body body, Py_ssize_t position) noexcept:
-    """Where the entry at `position` begins; of the one behind the last, where that ends."""
+    """Offset of the entry at `position`; for the position after the last entry, the end of the bytes."""
     return body.rows[position - 1].end if position else 0
 
 

@@ -1,8 +1,8 @@
 """A chunk: consecutive entries of a stream, stored as they are sent.
 
 Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk's body.
-The chunk at the tail grows; once full it is sealed: packed with zstd (unless told otherwise) and unpacked again when
-somebody reads it. A few unpacked ones are kept at hand, since readers follow each other.
+The chunk at the tail grows; once full it is sealed: packed with zstd (see `pack_sealed`) and unpacked again when it is
+read. Some unpacked bodies are cached, since several readers often read one chunk.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from .ids import StreamID
 
 try:
     from .body import Body
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_body import Body  # type: ignore[assignment]
+except ImportError:  # there was no C compiler at installation
+    from .body_plain import Body  # type: ignore[assignment]
 
 __all__ = [
     "CHUNK_SIZE",
     "Body",
     "Chunk",
-    "let_go_of_unpacked",
+    "drop_unpacked",
     "pack_sealed",
     "unpacked_size",
 ]
 
+# Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms.
 CHUNK_SIZE_MAX: Final = 64 * 1024
-"""Bytes at which a chunk is sealed: large enough to compress well, small enough to unpack in 0.1 ms."""
 CHUNK_ENTRIES_MAX = 1024
+# Unpacked chunks in the cache, over all streams.
 UNPACKED_CHUNKS_MAX = 1024
-"""Unpacked chunks kept at hand, over all streams."""
+# Bytes of all unpacked chunks in the cache. Chunks with huge entries leave room for fewer, at least the last one read.
 UNPACKED_SIZE_MAX: Final = 8 << 20
-"""Bytes of them all: chunks with huge entries make room for fewer, down to the one that was read last."""
 
+# Bytes of a chunk without its entries: the object, the numbers in its slots, and the references in lists.
 CHUNK_SIZE: Final = 288
-"""Bytes of a chunk without what it holds: the object, the numbers of its slots, and its places in lists."""
+# Bytes of one position in `Chunk.dead`, without its share of the set's table.
 POSITION_SIZE: Final = 32
-"""Bytes of a position among the dead ones, its place in the set not counted."""
 
 
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
 _DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
+# Whether chunks are packed when they are sealed. Set by `pack_sealed`.
 _packs_sealed = True
-"""What `pack_sealed` chose."""
+# The cache: sealed chunks that hold their unpacked body, with its size. The oldest one is dropped when it is over a
+# limit.
 _unpacked: dict[Chunk, int] = {}
-"""Sealed chunks that hold their unpacked body, and its size; the oldest gives it up when there are too many."""
 _unpacked_size = 0
 
 
 class Chunk:
     """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front.
 
-    While the chunk is open, entries are added to its body, and how many they are and which is the last are read off it.
+    While the chunk is open, entries are added to its body, and the count and the last ID are those of the body.
     """
 
     __slots__ = (
@@ -74,25 +75,25 @@ class Chunk:
     )
 
     def __init__(self, first_id: StreamID) -> None:
+        # The growing body; None once the chunk is sealed.
         self._open: Body | None = Body(CHUNK_SIZE_MAX, CHUNK_ENTRIES_MAX)
-        """The growing body; None once the chunk is sealed."""
+        # The open body; of a sealed chunk the unpacked body while it is cached, otherwise None.
         self._body: Body | None = self._open
-        """The same, or that of a sealed chunk while it is at hand."""
+        # The compressed body. Empty while the chunk is open, and if it was sealed unpacked, when it keeps its body.
         self._packed = b""
-        """Empty while the chunk is open, and if it was sealed without being packed: it keeps its body then."""
         self._count = 0
         self._last_id: StreamID = 0
         self.first_id = first_id
         self.dead: set[int] | None = None
+        # Position of the first live entry; none of those before it are in `dead`.
         self.head = 0
-        """Position of the first live entry; none of those before it are in `dead`."""
+        # Entries deleted or trimmed.
         self.removed = 0
-        """Entries deleted or trimmed."""
+        # Position of the last live entry, or one after it, if the chunk has `_tail_count` entries.
         self._tail = 0
-        """Position of the last live entry, or one after it, if the chunk has `_tail_count` entries."""
         self._tail_count = 0
+        # Whether other entry logs have, or had, this chunk too. Entries are then deleted from a copy that replaces it.
         self.is_shared = False
-        """Other logs have it too, or had it: entries leave a copy that takes its place."""
 
     @property
     def is_open(self) -> bool:
@@ -115,7 +116,7 @@ class Chunk:
         return self._last_id if self._open is None else self._open.last_id
 
     def seal(self) -> None:
-        """From now on entries only leave. They are packed, unless `pack_sealed` says otherwise."""
+        """Stop adding entries, and pack them if `pack_sealed` says so. From now on entries are only deleted."""
         body = self._open
         assert body is not None
         self._count, self._last_id = self.count, self.last_id
@@ -127,7 +128,7 @@ class Chunk:
             self._keep_unpacked(body)
 
     def body(self) -> Body:
-        """The entries, unpacked if need be."""
+        """The body, unpacked if necessary."""
         body = self._body
         if body is None:
             body = _unpack(self._packed)
@@ -135,7 +136,7 @@ class Chunk:
         return body
 
     def read_once(self) -> Body:
-        """The entries for somebody who reads the whole stream: the unpacked form is not kept at hand."""
+        """The body, for reading a whole stream: the unpacked form is not cached."""
         return self._body if self._body is not None else _unpack(self._packed)
 
     def _keep_unpacked(self, body: Body) -> None:
@@ -149,7 +150,7 @@ class Chunk:
             oldest._body = None
 
     def copy(self) -> Chunk:
-        """An independent chunk with the same entries; what is sealed is shared."""
+        """An independent chunk with the same entries. A sealed body is shared."""
         twin = Chunk(self.first_id)
         twin.head, twin.removed = self.head, self.removed
         twin.dead = None if self.dead is None else set(self.dead)
@@ -159,7 +160,7 @@ class Chunk:
         return twin
 
     def successor(self) -> Chunk:
-        """A copy that takes the place of a shared chunk; what is unpacked goes with it."""
+        """A copy that replaces a shared chunk. It takes over the cached unpacked body."""
         global _unpacked_size
         twin = self.copy()
         body, size = self._body, _unpacked.pop(self, 0)
@@ -237,14 +238,14 @@ class Chunk:
 
     @property
     def memory_size(self) -> int:
-        """Bytes held for the entries at rest, an unpacked copy at hand not counted."""
+        """Bytes held for the entries, without an unpacked copy in the cache."""
         size = getsizeof(self._packed) if self._packed else self.body().memory_size
         return size if self.dead is None else size + getsizeof(self.dead) + len(self.dead) * POSITION_SIZE
 
 
 def _pack(body: Body) -> bytes:
     """A body as one compressed block."""
-    # A copy, since what the compressor returns keeps the room it had for incompressible data.
+    # A copy, since the compressor's result keeps the room it reserved for incompressible data.
     return bytes(memoryview(_COMPRESSOR.compress(body.block())))
 
 
@@ -253,18 +254,18 @@ def _unpack(packed: bytes) -> Body:
 
 
 def pack_sealed(wanted: bool) -> None:
-    """Whether chunks that are sealed from now on are packed (`stream-chunk-compression`), of all streams."""
+    """Set whether chunks are packed when they are sealed, for all streams (`stream-chunk-compression`)."""
     global _packs_sealed
     _packs_sealed = wanted
 
 
 def unpacked_size() -> int:
-    """Bytes of the unpacked copies at hand, over all streams."""
+    """Bytes of the unpacked bodies in the cache, over all streams."""
     return _unpacked_size
 
 
-def let_go_of_unpacked() -> None:
-    """Give up all unpacked copies at hand."""
+def drop_unpacked() -> None:
+    """Empty the cache of unpacked bodies."""
     global _unpacked_size
     for chunk in _unpacked:
         chunk._body = None

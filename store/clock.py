@@ -1,7 +1,7 @@
-"""What time it is, unless a test says otherwise: everything that needs a time is given a clock.
+"""The two clocks. Code that needs the time takes a clock as an argument, so that tests can replace it.
 
-Data has Unix time, which outlives the process and may be set forth and back. Waits are timed by the monotonic clock,
-which always goes on.
+Data uses Unix time, which is valid after a restart and may be set forward or back. Waits use the monotonic clock, which
+never goes back.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ def wall_clock_ms() -> int:
 
 
 def monotonic_clock_ms() -> int:
-    """Time in ms since some moment in the past."""
+    """Time in ms since an arbitrary moment. It never goes back."""
     return monotonic_ns() // 1_000_000

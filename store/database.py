@@ -1,7 +1,7 @@
-"""Keys, their expiry times, and who must hear of a change.
+"""Keys, their expiry times, and notifications of changes.
 
-A `Database` is one numbered keyspace; the `Store` holds them all. Values are `Stream` objects or, for
-plain strings, `bytes`. Nothing here reads a clock: `now_ms` is Unix time in milliseconds, given by the caller.
+A `Database` is one numbered keyspace; the `Store` holds them all. Values are `Stream` objects or, for plain strings,
+`bytes`. Nothing here reads a clock: `now_ms` is Unix time in milliseconds, given by the caller.
 """
 
 from __future__ import annotations
@@ -17,23 +17,30 @@ from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
 from .memory import NUMBER_SIZE, stream_size, table_share, text_size, value_size
 from .stream import Stream
+from .text import spliced
 
+try:
+    from .splicing import splice_in_place
+except ImportError:  # there was no C compiler at installation
+    from .splicing_plain import splice_in_place
+
+# A stream, or a string. A string whose encoding in Redis does not follow from its bytes is of a class of `store.text`.
 Value = Stream | bytes
-"""A string that Redis would keep otherwise than its bytes suggest is of a class of `text`."""
 
 SLOT_BITS: Final = 12
+# Slots of the key index. With a million keys a slot has about 250, few enough to sort at every step of a SCAN.
 SLOT_COUNT: Final = 1 << SLOT_BITS
-"""Slots of the key index: a million keys make slots of some 250, small enough to sort at every step of a SCAN."""
 
+# Bits that order the keys of a slot. A SCAN cursor is slot and place, 48 bits: exact even for clients with doubles.
 PLACE_BITS: Final = 36
-"""Bits that order the keys of a slot. A SCAN cursor is slot and place, 48 bits: exact even for clients with doubles."""
 
+# With at most this many slots in use, sorting their numbers is cheaper than trying all slots.
 SPARSE_SLOT_COUNT: Final = 64
-"""With no more slots in use than this, sorting their numbers is cheaper than trying all of them."""
 
 
 def place_of(key: bytes) -> int:
-    """Where SCAN meets the key: its slot and, below that, its place there. It depends on nothing but the key's hash."""
+    """Return the position of a key in the order of SCAN: its slot, then its place in the slot. Only the key's hash
+    decides it."""
     code = hash(key)
     return (code & (SLOT_COUNT - 1)) << PLACE_BITS | code >> SLOT_BITS & ((1 << PLACE_BITS) - 1)
 
@@ -51,17 +58,18 @@ class Watcher(Protocol):
     """A transaction that must fail if a watched key changes (WATCH)."""
 
     dirty: bool
-    has_let_go: bool
-    """One of its keys was touched: it is shown as watching nothing. A flush or a swap only makes it dirty."""
+    # Whether a watched key was touched. The client is then reported as watching no key, as in Redis; a flush or a swap
+    # only sets `dirty`.
+    shows_no_keys: bool
 
 
 class Database:
     """One keyspace.
 
-    Who must hear of a change does so by one of these ways: `touch` says that a key is not what it was, to transactions
-    that WATCH it and to clients that cache it, and `announce` names what happened to it, to whoever subscribed to such
-    events; both cost one look at `is_observed` where nobody listens. `signal_ready` names keys that may feed blocked
-    readers, `expired_keys` collects keys that lazy or active expiry removed, for the log.
+    Changes are reported in these ways. `touch` reports a changed key to transactions that WATCH it and to clients that
+    cache it. `announce` reports an event to clients that subscribed to keyspace events. Both only read `is_observed` if
+    there is no observer. `signal_ready` collects keys that may have data for blocked readers. `expired_keys` collects,
+    for the log, keys that expiry removed.
     """
 
     __slots__ = (
@@ -73,33 +81,34 @@ class Database:
         self, index: int, garbage: Garbage | None = None, expired_keys: list[tuple[int, bytes]] | None = None
     ) -> None:
         self.index = index
+        # Removed values whose memory is still to be freed.
         self.garbage = Garbage() if garbage is None else garbage
-        """Where what has been removed waits to be given back."""
         self.keys: dict[bytes, Value] = {}
+        # The keys that hold streams.
         self.streams: dict[bytes, Stream] = {}
-        """The keys that hold streams."""
+        # Bytes of all keys and values. A stream counts as of its last `recount`.
         self.size = 0
-        """Bytes of all keys and values; of streams what they had when last looked at, see `recount`."""
+        # Absolute expiry times in Unix ms, for the keys that have one.
         self.expires: dict[bytes, int] = {}
-        """Absolute expiry times in Unix ms, for the keys that have one."""
         self.watchers: dict[bytes, set[Watcher]] = {}
+        # Keys touched since the waiters were last served, in touch order.
         self.ready: dict[bytes, None] = {}
-        """Keys touched since the waiters were last served, in touch order."""
+        # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
+        # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
-        """(database index, key) of those removed by expiry since the log last took them; one list for a whole store."""
+        # The keys by slot; slots without keys are left out.
         self._slots: defaultdict[int, set[bytes]] = defaultdict(set)
-        """The keys by slot; slots without keys are left out."""
+        # Whether expiry is suspended. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
-        """While set nothing expires; kept by `Store.freeze` and `Store.thaw`."""
+        # Reads of keys that exist (INFO keyspace_hits); `misses` counts reads of keys that do not.
         self.hits = 0
-        """Reads of keys that were there (INFO keyspace_hits); reads of those that were not are `misses`."""
         self.misses = 0
+        # Called with each touched key and the event that touched it.
         self.on_change: Callable[[bytes, Event | None], None] | None = None
-        """Called with each key that is touched, and the event that did it."""
+        # Called with database index, event and key.
         self.on_event: Callable[[int, Event, bytes], None] | None = None
-        """Called with database index, event and key."""
+        # Whether there is a watcher or a listener. Set by `watch`, `unwatch` and `listen`.
         self.is_observed = False
-        """Whether anybody watches or listens; kept by `watch`, `unwatch` and `listen`."""
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -120,7 +129,8 @@ class Database:
         return None
 
     def use(self, key: bytes, now_ms: int) -> None:
-        """Note that a command looks at a value whatever its type; `get_stream` and `read_stream` do so themselves."""
+        """Record the time of use of the stream at `key`, if there is one. `get_stream` and `read_stream` do this
+        themselves."""
         stream = self.streams.get(key)
         if stream is not None:
             stream.used_ms = now_ms
@@ -145,7 +155,7 @@ class Database:
         return value
 
     def count_read(self, key: bytes, was_there: bool) -> None:
-        """Count one read of a key, and announce a miss."""
+        """Count one read of a key as a hit or a miss, and announce a miss."""
         if was_there:
             self.hits += 1
         else:
@@ -167,10 +177,11 @@ class Database:
         return plain_text(self.read(key, now_ms))
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        """About `count` keys from `cursor` on, and the cursor to go on with; 0 begins, and ends.
+        """Return about `count` keys from `cursor` on, and the next cursor. Cursor 0 starts the walk, and ends it.
 
-        The order is that of `place_of`, so a key never moves and a cursor stays good whatever comes and goes: what is
-        there during the whole walk is met, once. A call costs its keys and one slot. Keys may have expired.
+        The order is that of `place_of`. A key never moves, so a cursor stays valid when keys are added and removed:
+        each key that exists during the whole walk is returned once. A call costs its keys and one slot. Keys may have
+        expired.
         """
         found: list[bytes] = []
         previous = -1
@@ -178,7 +189,7 @@ class Database:
             for place, key in sorted((place_of(key), key) for key in self._slots.get(slot, ())):
                 if place < cursor:
                     continue
-                # Keys of one place stay together, or the next call would pass over some.
+                # Keys of one place are returned together; otherwise the next call would skip some of them.
                 if len(found) >= count and place != previous:
                     return found, place
                 found.append(key)
@@ -186,13 +197,13 @@ class Database:
         return found, 0
 
     def _slots_from(self, first: int) -> Iterable[int]:
-        """Slots in order, all that have keys among them."""
+        """Slot numbers from `first` on, ascending: at least all those of slots with keys."""
         if len(self._slots) <= SPARSE_SLOT_COUNT:
             return sorted(slot for slot in self._slots if slot >= first)
         return range(first, SLOT_COUNT)
 
     def neighbours(self, index: int) -> list[bytes]:
-        """The key that is `index`-th in some order of all keys, and the others of its slot behind it."""
+        """Return the key at `index` in an arbitrary order of all keys, and the keys that follow it in its slot."""
         for slot in self._slots.values():
             if index < len(slot):
                 return [*islice(slot, index, None), *islice(slot, index)]
@@ -202,8 +213,8 @@ class Database:
     # -- changing --------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: Value, event: Event | None = None, *, keep_expiry: bool = False) -> None:
-        """Store `value`; a stored expiry time is dropped unless told otherwise. Touches the key, and announces that it
-        is new, if so, and the event."""
+        """Store `value`. The expiry time is dropped unless `keep_expiry` is set. Touches the key, announces NEW if the
+        key is new, and announces the event."""
         old = self._store(key, value, keep_expiry=keep_expiry)
         if self.is_observed:
             if old is None:
@@ -212,13 +223,26 @@ class Database:
         self.signal_ready(key)
 
     def add(self, key: bytes, value: Value) -> None:
-        """Store `value` under a key that is not there, and announce that it is new. The caller touches it."""
+        """Store `value` under a key that does not exist, and announce NEW. The caller touches the key."""
         self._store(key, value, keep_expiry=False)
         self.announce(NEW, key)
         self.signal_ready(key)
 
+    def splice(self, key: bytes, offset: int, piece: bytes, event: Event) -> int:
+        """Overwrite the existing string at `key` with `piece` from `offset` on. Returns the new length in bytes.
+
+        Bytes missing before the offset become zeros. A long string that nothing else refers to is not copied.
+        """
+        old_size = value_size(self.keys[key])
+        if not splice_in_place(self.keys, key, offset, piece):
+            self.keys[key] = spliced(plain_text(self.keys[key]) or b"", offset, piece)
+        self.size += value_size(self.keys[key]) - old_size
+        self.touch(key, event)
+        self.signal_ready(key)
+        return len(self.keys[key])
+
     def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> Value | None:
-        """Bring a value into the tables, and return what was there. Nobody is told."""
+        """Put a value into the tables, and return the previous value. Nothing is announced."""
         old = self.keys.get(key)
         if old is None:
             self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
@@ -237,30 +261,32 @@ class Database:
         return old
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
-        """`put` over whatever is there, as SET does: an expired key is removed first, and what is overwritten is
-        announced before the event."""
+        """Store `value` as SET does: an expired key is removed first, and an overwritten value is announced before the
+        event."""
         old = self.get(key, now_ms)
         if self.is_observed:
             self.announce_overwritten(key, old, value)
         self.put(key, value, event, keep_expiry=keep_expiry)
 
     def replace(self, key: bytes, value: Value) -> Value | None:
-        """`put` where Redis first deletes what is there. The caller announces NEW before, whether the key is there or
-        not, and afterwards its event and what has been overwritten: the value returned."""
+        """Store `value` where Redis deletes the key first. Returns the previous value.
+
+        The caller announces NEW before, in any case, and afterwards its event and the overwritten value.
+        """
         old = self._store(key, value, keep_expiry=False)
         self.touch(key)
         self.signal_ready(key)
         return old
 
     def announce_overwritten(self, key: bytes, old: Value | None, new: Value) -> None:
-        """One value, if there was one, gives way to another."""
+        """Announce that the value `old`, if there was one, has been replaced by `new`."""
         if old is not None:
             self.announce(OVERWRITTEN, key)
             if isinstance(old, Stream) is not isinstance(new, Stream):
                 self.announce(TYPE_CHANGED, key)
 
     def remove(self, key: bytes, event: Event | None = None) -> Value | None:
-        """Take `key` out, with its expiry. Touches it if it was there, and announces the event."""
+        """Remove `key` and its expiry time. If the key exists, touch it, announce the event, return its value."""
         value = self.keys.pop(key, None)
         if value is not None:
             slot = hash(key) & (SLOT_COUNT - 1)
@@ -275,14 +301,14 @@ class Database:
         return value
 
     def delete(self, key: bytes, event: Event | None = None) -> bool:
-        """Remove `key` for good, and say whether it was there."""
+        """Remove `key`, and free its value later. Returns whether the key existed."""
         value = self.remove(key, event)
         if type(value) is Stream:
             self.garbage.add_stream(value)
         return value is not None
 
     def _uncount(self, key: bytes, value: Value) -> None:
-        """A value leaves its key."""
+        """Subtract a value that leaves its key from `size`."""
         if type(value) is Stream:
             del self.streams[key]
             self.size -= value.counted_size
@@ -290,13 +316,13 @@ class Database:
             self.size -= value_size(value)
 
     def recount(self, stream: Stream) -> None:
-        """Bring `size` up to date with one of the streams, which do not tell when they grow."""
+        """Update `size` with the present size of a stream. Streams do not report when they grow."""
         size = stream_size(stream)
         self.size += size - stream.counted_size
         stream.counted_size = size
 
     def key_size(self, key: bytes) -> int:
-        """Bytes that one key, which is there, holds: name, value, expiry time, and its share of the tables."""
+        """Bytes of one existing key: name, value, expiry time, and its share of the tables."""
         slot = self._slots[hash(key) & (SLOT_COUNT - 1)]
         size = text_size(key) + value_size(self.keys[key]) + table_share(self.keys) + getsizeof(slot) // len(slot)
         size += table_share(self._slots) // len(slot)
@@ -313,15 +339,15 @@ class Database:
 
     @property
     def table_size(self) -> int:
-        """Bytes of the tables that find keys, expiry times not among them."""
+        """Bytes of the tables that find keys, without that of expiry times."""
         tables = getsizeof(self.keys) + getsizeof(self.streams) + getsizeof(self._slots)
         return tables + sum(map(getsizeof, self._slots.values()))
 
     def clear(self) -> int:
-        """Remove every key and answer how many there were."""
+        """Remove every key. Returns how many there were."""
         count = len(self.keys)
         self._fail_watchers([key for key in self.watchers if key in self.keys])
-        # Nobody waits for a key to go but readers of a group.
+        # Only blocked readers of a group are woken when a key is removed.
         self.ready.update(dict.fromkeys(self.streams))
         for table in (self.expires, self._slots, self.streams, self.keys):
             self.garbage.add(table)
@@ -333,13 +359,14 @@ class Database:
         return count
 
     def swap_with(self, other: Database) -> None:
-        """Exchange keys with another database: whoever watches or waits for a key on either side hears of it."""
+        """Exchange keys with another database. Watchers of, and clients blocked on, keys of either database are
+        notified."""
         if other is self:
             return
         streams = dict.fromkeys((*self.streams, *other.streams))
         for db in (self, other):
             db._fail_watchers([key for key in db.watchers if key in self.keys or key in other.keys])
-            # Nobody waits for a key to come or go that holds no stream.
+            # Clients block only on streams.
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
@@ -355,10 +382,12 @@ class Database:
         assert self.streams == {key: value for key, value in self.keys.items() if type(value) is Stream}
         for stream in self.streams.values():
             self.recount(stream)
-        assert self.size == sum(text_size(key) + value_size(value) for key, value in self.keys.items())
+        sizes = [value.counted_size if type(value) is Stream else value_size(value) for value in self.keys.values()]
+        assert self.size == sum(sizes) + sum(map(text_size, self.keys))
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:
-        """Remove `key` if its time is over; say whether it was removed. In its last millisecond it is there."""
+        """Remove `key` if its expiry time is over. Returns whether it was removed. In the millisecond of its expiry
+        time it still exists."""
         due_ms = self.expires.get(key)
         if due_ms is None or due_ms >= now_ms or self.frozen:
             return False
@@ -366,15 +395,15 @@ class Database:
         self.expired_keys.append((self.index, key))
         return True
 
-    # -- telling others --------------------------------------------------------------------------
+    # -- notifying -------------------------------------------------------------------------------
 
     def watch(self, key: bytes, watcher: Watcher) -> None:
-        """From now on a change of `key` makes the watcher dirty."""
+        """Set the watcher's `dirty` when `key` changes from now on."""
         self.watchers.setdefault(key, set()).add(watcher)
         self.is_observed = True
 
     def unwatch(self, key: bytes, watcher: Watcher) -> None:
-        """No more; a key that is not watched is no error."""
+        """Stop watching `key`. A key that is not watched is no error."""
         of_key = self.watchers.get(key)
         if of_key is not None:
             of_key.discard(watcher)
@@ -388,7 +417,7 @@ class Database:
         on_change: Callable[[bytes, Event | None], None] | None,
         on_event: Callable[[int, Event, bytes], None] | None,
     ) -> None:
-        """Whom to call from now on: with keys that change, and with events. None is nobody."""
+        """Set the callbacks for changed keys and for events; None removes a callback."""
         self.on_change, self.on_event = on_change, on_event
         self._observe()
 
@@ -396,17 +425,17 @@ class Database:
         self.is_observed = bool(self.watchers) or self.on_change is not None or self.on_event is not None
 
     def touch(self, key: bytes, event: Event | None = None) -> None:
-        """`key` is not what it was: mark the transactions that WATCH it as failed, tell who caches it, and announce the
-        event, in the order of Redis."""
+        """Report that `key` has changed: mark transactions that WATCH it as failed, notify clients that cache it, and
+        announce the event, in the order of Redis."""
         if not self.is_observed:
             return
-        if event is not None and event.is_told_first:
+        if event is not None and event.is_announced_first:
             self.announce(event, key)
         for watcher in self.watchers.get(key, ()):
-            watcher.dirty = watcher.has_let_go = True
+            watcher.dirty = watcher.shows_no_keys = True
         if self.on_change is not None:
             self.on_change(key, event)
-        if event is not None and not event.is_told_first:
+        if event is not None and not event.is_announced_first:
             self.announce(event, key)
 
     def _fail_watchers(self, keys: list[bytes]) -> None:
@@ -415,12 +444,12 @@ class Database:
                 watcher.dirty = True
 
     def announce(self, event: Event, key: bytes) -> None:
-        """Name what happened to `key`."""
+        """Report the event of `key` to the listener, if there is one."""
         if self.on_event is not None:
             self.on_event(self.index, event, key)
 
     def signal_ready(self, key: bytes) -> None:
-        """Remember that readers blocked on `key` should be looked at after this command."""
+        """Have clients that are blocked on `key` checked after this command."""
         self.ready[key] = None
 
 
@@ -436,12 +465,12 @@ class Store:
         self.databases = [Database(index, self.garbage, self.expired_keys) for index in range(count)]
 
     def freeze(self, owner: str) -> None:
-        """Nothing expires from now on, until `owner` and everyone else who froze the store has thawed it."""
+        """Suspend expiry until `owner`, and every other owner that froze the store, has thawed it."""
         self._frozen_by.add(owner)
         self._note_frozen()
 
     def thaw(self, owner: str) -> None:
-        """`owner` has no objection to expiry any more."""
+        """Resume expiry, unless another owner has frozen the store too."""
         self._frozen_by.discard(owner)
         self._note_frozen()
 

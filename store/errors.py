@@ -1,12 +1,12 @@
-"""Every error a client can be answered with, one class per prefix that clients match on.
+"""The error replies, one class per prefix that clients match on.
 
-    ReplyError                 the client's mistake; becomes an error reply
+    ReplyError                 an error reply to a client
     ├── GenericError           ERR ...
     ├── WrongType              WRONGTYPE
     ├── NoGroup                NOGROUP
     ├── BusyGroup              BUSYGROUP
     ├── StillLoading           LOADING
-    └── (further prefixes stand beside the code that alone can raise them)
+    └── (further prefixes are in the modules that raise them)
 
 The texts are Redis' own, byte for byte: clients match on them, so they are an API.
 """
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 
 def shown(word: bytes) -> bytes:
-    """A word of the request as an error text repeats it: Redis prints C strings, which end at their first NUL."""
+    """Return a word of the request as an error text shows it: up to its first NUL, since Redis prints C strings."""
     return word if b"\0" not in word else word[: word.index(b"\0")]
 
 
@@ -51,7 +51,7 @@ class WrongType(ReplyError):
 
 
 class StillLoading(ReplyError):
-    """The dataset is not there yet."""
+    """The dataset is still being loaded."""
 
     prefix = b"LOADING"
 
@@ -66,19 +66,19 @@ class NoGroup(ReplyError):
 
     @classmethod
     def for_key(cls, key: bytes, group: bytes) -> NoGroup:
-        """Of XPENDING, XCLAIM, XAUTOCLAIM and XNACK."""
+        """The error of XPENDING, XCLAIM, XAUTOCLAIM and XNACK."""
         return cls(b"No such key '%b' or consumer group '%b'" % (shown(key), shown(group)))
 
     @classmethod
     def for_read(cls, key: bytes, group: bytes) -> NoGroup:
-        """Of XREADGROUP, when it is called and when it wakes."""
+        """The error of XREADGROUP, when it is called and when it wakes."""
         return cls(
             b"No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (shown(key), shown(group))
         )
 
     @classmethod
     def for_group(cls, key: bytes, group: bytes) -> NoGroup:
-        """Of XGROUP and XINFO CONSUMERS."""
+        """The error of XGROUP and XINFO CONSUMERS."""
         return cls(b"No such consumer group '%b' for key name '%b'" % (shown(group), shown(key)))
 
 
@@ -92,17 +92,17 @@ class BusyGroup(ReplyError):
 
 
 def syntax_error() -> GenericError:
-    """The bare fallback for a malformed option list."""
+    """The general error for malformed options."""
     return GenericError(b"syntax error")
 
 
 def not_an_integer() -> GenericError:
-    """A number that is not a canonical signed 64-bit decimal."""
+    """The error for a number that is not a canonical signed 64-bit decimal."""
     return GenericError(b"value is not an integer or out of range")
 
 
 def no_such_key() -> GenericError:
-    """A command that needs its key to exist."""
+    """The error of a command whose key must exist."""
     return GenericError(b"no such key")
 
 

@@ -1,4 +1,4 @@
-"""What may happen to a key, as notify-keyspace-events names it: the event, and the letter of its class.
+"""Keyspace events: the name of each, and the letter of its class in `notify-keyspace-events`.
 
 Source: Redis 8.10.2, as observed.
 """
@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 class Event(NamedTuple):
     """One kind of event."""
 
+    # Letter of the event's class in `notify-keyspace-events`.
     letter: bytes
-    """Of its class, in `notify-keyspace-events`."""
     name: bytes
-    is_told_first: bool = False
-    """Redis names it, and then tells who caches the key; of most it is the other way round."""
+    # Whether Redis announces the event before it notifies clients that cache the key. Most events are announced after.
+    is_announced_first: bool = False
 
 
 DEL: Final = Event(b"g", b"del")
@@ -34,8 +34,8 @@ INCRBYFLOAT: Final = Event(b"$", b"incrbyfloat")
 SETRANGE: Final = Event(b"$", b"setrange")
 APPEND: Final = Event(b"$", b"append")
 
-XADD: Final = Event(b"t", b"xadd", is_told_first=True)
-XTRIM: Final = Event(b"t", b"xtrim", is_told_first=True)
+XADD: Final = Event(b"t", b"xadd", is_announced_first=True)
+XTRIM: Final = Event(b"t", b"xtrim", is_announced_first=True)
 XDEL: Final = Event(b"t", b"xdel")
 XSETID: Final = Event(b"t", b"xsetid")
 XGROUP_CREATE: Final = Event(b"t", b"xgroup-create")
@@ -44,9 +44,9 @@ XGROUP_DESTROY: Final = Event(b"t", b"xgroup-destroy")
 XGROUP_CREATECONSUMER: Final = Event(b"t", b"xgroup-createconsumer")
 XGROUP_DELCONSUMER: Final = Event(b"t", b"xgroup-delconsumer")
 
-EXPIRED: Final = Event(b"x", b"expired", is_told_first=True)
+EXPIRED: Final = Event(b"x", b"expired", is_announced_first=True)
 KEY_MISS: Final = Event(b"m", b"keymiss")
+# The key is new. Announced before the event that created it.
 NEW: Final = Event(b"n", b"new")
-"""The key was not there; told before what made it."""
 OVERWRITTEN: Final = Event(b"o", b"overwritten")
 TYPE_CHANGED: Final = Event(b"c", b"type_changed")

@@ -1,7 +1,8 @@
-"""What nobody needs any more, given back a little at a time: a million values at once would keep everybody waiting.
+"""Removed values, freed a little at a time: freeing a million values at once would delay all clients.
 
-Tables are emptied item by item; that of pending entries gives back the memory of so many. A stream with much in it is
-taken apart first, unless a snapshot may still read it: then it goes as a whole, when the snapshot has let go of it.
+Tables are emptied item by item; a table of pending entries frees the memory of a number of entries at a time. A large
+stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole when the snapshot
+drops it.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from .stream import Stream
 
 Heap = dict[Any, Any] | list[Any] | PendingTable
 
+# Items that are freed in one step.
 ITEMS_PER_STEP: Final = 256
-"""Items that go in one step."""
 
+# Streams with fewer pending entries are freed at once.
 PENDING_COUNT_MIN: Final = 10_000
-"""Streams with fewer pending entries are not worth the trouble."""
 
 
 class Garbage:
-    """Tables and lists waiting for their end."""
+    """Tables and lists whose items are still to be freed."""
 
     def __init__(self) -> None:
         self._heaps: list[Heap] = []
 
     def __len__(self) -> int:
-        """Items that wait."""
+        """Number of items still to be freed."""
         return sum(map(len, self._heaps))
 
     def add(self, heap: Heap) -> None:
-        """Take a table over; whoever had it has forgotten it."""
+        """Take over a table to which there is no other reference."""
         if heap:
             self._heaps.append(heap)
 
     def add_stream(self, stream: Stream) -> None:
-        """Take a stream over that has no key any more."""
+        """Take over a stream that has lost its key."""
         if stream.image_number < Stream.newest_image_number:
             return
         for group in stream.groups.values():
@@ -46,7 +47,7 @@ class Garbage:
                     self.add(heap)
 
     def free(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Give back until it is over, which is asked before each step."""
+        """Free items until `is_over`, which is called before each step, returns true."""
         while self._heaps and not is_over():
             heap = self._heaps.pop()
             if isinstance(heap, list):

@@ -1,6 +1,6 @@
 """Glob patterns as Redis matches them: `*`, `?`, `[a-z]`, `[^a]`, and a backslash before a literal.
 
-Nothing is made of a pattern and kept: matching reads the pattern itself, no further than the text makes it.
+Patterns are not compiled: matching reads the pattern itself, and only as far as the text requires.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from functools import partial
 
 try:
     from .glob_match import matches
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_glob_match import matches
+except ImportError:  # there was no C compiler at installation
+    from .glob_match_plain import matches
 
 __all__ = ["key_matcher", "matches"]
 
 
 def key_matcher(pattern: bytes) -> Callable[[bytes], bool]:
-    """What KEYS and SCAN look for: one star is every key, even the empty one, which more of them do not match."""
+    """Return the test for a pattern of KEYS or SCAN. `*` matches every key, also the empty one; `**` does not match
+    that."""
     return _is_key if pattern == b"*" else partial(matches, pattern)
 
 

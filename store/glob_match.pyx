@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Matches a glob pattern, for machines with a C compiler: `plain_glob_match` in C.
+"""Matches a glob pattern, for installations with a C compiler: `glob_match_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `glob` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `glob` imports this one if it was built.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 cdef enum:
     STARS_MAX = 1000
 
-# Redis compares `char`s, which have a sign: in a range, bytes from 0x80 on come before all others.
+# Redis compares signed `char`s: in a range, bytes from 0x80 on come before all others.
 ctypedef const signed char *Place
 
 # What a part of the pattern between two stars matches: `size` bytes.
@@ -28,7 +28,8 @@ cdef inline bint is_equal(int one, int other, bint ignore_case) noexcept:
 
 
 cdef bint is_in_class(Place *at, Place end, int char, bint ignore_case) noexcept:
-    """Whether a class whose bracket is at `at` has the byte; moves `at` behind it. It may end with the pattern."""
+    """Whether the class that starts at `at` contains the byte. Moves `at` past the class, which may end with the
+    pattern."""
     cdef Place place = at[0] + 1
     cdef bint is_negated = place < end and place[0] == c'^'
     cdef bint found = False
@@ -59,7 +60,7 @@ cdef bint is_in_class(Place *at, Place end, int char, bint ignore_case) noexcept
 
 
 cdef inline bint takes(Place *at, Place end, int char, bint ignore_case) noexcept:
-    """Whether what is at `at`, which is no star, matches the byte; moves `at` behind it."""
+    """Whether the pattern at `at`, which is no star, matches the byte. Moves `at` past that part of the pattern."""
     if at[0][0] == c'[':
         return is_in_class(at, end, char, ignore_case)
     if at[0][0] == c'\\' and end - at[0] >= 2:
@@ -72,7 +73,7 @@ cdef inline bint takes(Place *at, Place end, int char, bint ignore_case) noexcep
 
 
 cdef Part part_at(Place at, Place end, Py_ssize_t size_max) noexcept:
-    """The part that begins at `at`, followed no further than its size is above `size_max`."""
+    """The part that begins at `at`. Reading stops once its size is above `size_max`."""
     cdef Part part
     part.size, part.is_literal = 0, True
     while at < end and at[0] != c'*' and part.size <= size_max:
@@ -92,7 +93,7 @@ cdef Part part_at(Place at, Place end, Py_ssize_t size_max) noexcept:
 
 
 cdef bint is_here(Place at, Place part_end, Place end, Place char, bint ignore_case) noexcept:
-    """Whether the part from `at` to `part_end` matches the bytes from `char` on, which are enough."""
+    """Whether the part from `at` to `part_end` matches the bytes from `char` on. There are at least as many bytes."""
     while at < part_end:
         if not takes(&at, end, char[0], ignore_case):
             return False
@@ -103,8 +104,8 @@ cdef bint is_here(Place at, Place part_end, Place end, Place char, bint ignore_c
 def matches(bytes pattern not None, bytes text not None, bint ignore_case=False):
     """Whether the pattern matches the whole text. No number of stars matches an empty text, as in Redis.
 
-    What is between two stars is taken where it first fits and never reconsidered: a later place would only leave less
-    for the rest.
+    The part between two stars is matched at the first place where it fits. There is no backtracking: a later place
+    would only leave less text for the rest.
     """
     cdef Place at = <Place> PyBytes_AS_STRING(pattern)
     cdef Place end = at + PyBytes_GET_SIZE(pattern)

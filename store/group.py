@@ -35,23 +35,24 @@ class Group:
         self.forget_counts()
 
     def forget_counts(self) -> None:
-        """What the server's metrics show is counted from here: entries, since the server started."""
+        """Reset the counters that the server's metrics show: entries since the server started."""
+        # New entries delivered.
         self.deliveries_count = 0
-        """Handed out as new."""
+        # Entries claimed, owned and released ones.
         self.claims_count = 0
-        """Taken over, from their owner or released."""
         self.acks_count = 0
         self.releases_count = 0
+        # Entries released with XNACK FATAL.
         self.fatal_releases_count = 0
-        """Releases that gave an entry up."""
 
     def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
-        """Create a consumer; its name is free."""
+        """Create a consumer. No consumer may have the name."""
         consumer = self.consumers[name] = Consumer(name, now_ms)
         return consumer
 
     def remove_consumer(self, name: bytes) -> int | None:
-        """Remove a consumer with what it owns; answers how many pending entries that were, None if it is unknown."""
+        """Remove a consumer and its pending entries. Returns how many entries it had, or None if there is no such
+        consumer."""
         consumer = self.consumers.get(name)
         if consumer is None:
             return None

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Entry IDs to and from text, for machines with a C compiler: `plain_id_codec` in C.
+"""Entry IDs to and from text, for installations with a C compiler: `id_codec_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `ids` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `ids` imports this one if it was built.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -10,11 +10,11 @@ from libc.string cimport memcpy
 include "packed_id.pxi"
 
 cdef enum:
+    # A number of this many digits always fits 64 bits.
     DIGITS_MAX = 19
-    # Digits of a number that surely fits 64 bits.
     TEXT_SIZE_MAX = 41
+    # Bytes of the longest ID as a bulk string.
     BULK_SIZE_MAX = 48
-    # Of an ID with its header and line ends.
 
 
 cdef inline bint read_number(const char *at, Py_ssize_t size, u64 *number) noexcept:
@@ -47,12 +47,12 @@ cdef object read(bytes token, u64 missing_seq):
 
 
 def read_id(bytes token not None, u64 missing_seq=0):
-    """The ID that `ms-seq`, or `ms` with `missing_seq`, means; None if it is not as plain as that."""
+    """The ID that `ms-seq`, or `ms` with `missing_seq`, means; None for any other form."""
     return read(token, missing_seq)
 
 
 def read_ids(list tokens not None, Py_ssize_t start):
-    """The IDs of `tokens[start:]`; None if one of them is not plain."""
+    """The IDs of `tokens[start:]`; None if one of them has another form than `read_id` accepts."""
     cdef Py_ssize_t index
     cdef list ids = []
     cdef object entry_id
@@ -65,7 +65,7 @@ def read_ids(list tokens not None, Py_ssize_t start):
 
 
 cdef inline char *write_number(char *end, u64 number) noexcept:
-    """Write the digits so that they end before `end`; answers where they begin."""
+    """Write the digits so that they end before `end`. Returns where they begin."""
     while True:
         end -= 1
         end[0] = c'0' + <char>(number % 10)
@@ -87,7 +87,7 @@ def format_id(entry_id):
 
 
 def bulk_ids(list ids not None):
-    """The IDs as bulk strings, one behind the other."""
+    """The IDs as consecutive bulk strings."""
     cdef Py_ssize_t count = len(ids), index, size
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, count * BULK_SIZE_MAX)
     cdef char *out = PyBytes_AS_STRING(packed)

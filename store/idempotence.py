@@ -20,7 +20,7 @@ class Producer:
         self.order: deque[bytes] = deque()
 
     def add(self, iid: bytes, entry_id: StreamID, entries_max: int) -> None:
-        """Remember a new pair; the oldest makes room."""
+        """Remember a new pair. Above `entries_max` pairs the oldest is dropped."""
         self.ids[iid] = entry_id
         self.order.append(iid)
         while len(self.order) > entries_max:
@@ -41,12 +41,13 @@ class Idempotence:
         self.duration_s = duration_s
         self.entries_max = entries_max
         self.producers: dict[bytes, Producer] = {}
+        # Entries added, and duplicates refused, with an idempotent ID. Neither wraps at 64 bits; replies and payloads
+        # have the low 64 bits.
         self.added = 0
         self.duplicates = 0
-        """Both are counted on beyond 64 bits, which is what replies and payloads hold of them."""
 
     def find(self, producer_id: bytes, iid: bytes) -> StreamID | None:
-        """The entry this pair made, None if it is not remembered."""
+        """The ID of the entry that this pair added, None if the pair is not remembered."""
         producer = self.producers.get(producer_id)
         return None if producer is None else producer.ids.get(iid)
 
@@ -65,7 +66,7 @@ class Idempotence:
         producer.order.remove(iid)
 
     def configure(self, duration_s: int | None, entries_max: int | None) -> bool:
-        """XCFGSET: a different value forgets all pairs. Says whether anything changed."""
+        """Change the settings (XCFGSET). A different value drops all pairs. Returns whether a value changed."""
         new = (duration_s or self.duration_s, entries_max or self.entries_max)
         if new == (self.duration_s, self.entries_max):
             return False

@@ -1,11 +1,11 @@
 """Entry IDs.
 
-An ID is two unsigned 64-bit numbers, written `ms-seq`. Inside the store it is one integer, `ms << 72 | seq`: it
-orders, hashes and fits in a list as cheaply as anything in Python can, which the pending lists live on.
+An ID is two unsigned 64-bit numbers, written `ms-seq`. Inside the store it is one integer, `ms << 72 | seq`: ordering,
+hashing and storing such integers is as cheap as Python allows, and the pending lists depend on that.
 
-Why 72: Python's hash of an integer is its remainder modulo 2**61 - 1, where `1 << 64` leaves 8. Packed that close, an
-ID would hash like the one eight below it in the next millisecond, and so on: of a hundred entries a millisecond every
-twelve would share a hash, and finding one of them in a dictionary take a microsecond. `1 << 72` leaves 2048.
+Why 72: Python's hash of an integer is its remainder modulo 2**61 - 1. With a shift of 64 the factor of `ms` would be 8
+in the hash, so `ms-seq` and `(ms+1)-(seq-8)` would have equal hashes. With a hundred entries per millisecond twelve IDs
+each would share a hash, and a dictionary lookup would take a microsecond. With a shift of 72 the factor is 2048.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import re
 from typing import Final
 
 from .errors import GenericError
-from .plain_id_codec import SEQ_BITS, SEQ_MASK
+from .id_codec_plain import SEQ_BITS, SEQ_MASK
 
 try:
     from .id_codec import bulk_ids, format_id, read_id, read_ids
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_id_codec import bulk_ids, format_id, read_id, read_ids
+except ImportError:  # there was no C compiler at installation
+    from .id_codec_plain import bulk_ids, format_id, read_id, read_ids
 
 __all__ = [
     "ID_MAX",
@@ -40,15 +40,15 @@ __all__ = [
     "parse_range_start",
 ]
 
+# An entry ID packed as `ms << SEQ_BITS | seq`.
 StreamID = int
-"""An entry ID packed as `ms << SEQ_BITS | seq`."""
 
 U64_MAX: Final = 2**64 - 1
 U64_DIGITS_MAX: Final = 20
 ID_MIN: Final = 0
 ID_MAX: Final = U64_MAX << SEQ_BITS | U64_MAX
+# Longer texts are refused, as in Redis.
 ID_TEXT_SIZE_MAX: Final = 127
-"""Longer texts are refused, as in Redis."""
 
 _LOOSE_NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
 _CANONICAL_NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
@@ -65,14 +65,14 @@ def make_id(ms: int, seq: int) -> StreamID:
 
 
 def id_after(entry_id: StreamID) -> StreamID:
-    """The next ID there can be; that after the largest is above all IDs."""
+    """The next possible ID. For the largest ID, a number above all IDs."""
     if entry_id & SEQ_MASK == U64_MAX:
         return ((entry_id >> SEQ_BITS) + 1) << SEQ_BITS
     return entry_id + 1
 
 
 def id_before(entry_id: StreamID) -> StreamID:
-    """The one before; 0-0 has none."""
+    """The ID before this one, which must not be 0-0."""
     if entry_id & SEQ_MASK:
         return entry_id - 1
     return ((entry_id >> SEQ_BITS) - 1) << SEQ_BITS | U64_MAX
@@ -91,7 +91,7 @@ def parse_ids(tokens: list[bytes], start: int = 0) -> list[StreamID]:
 
 
 def _parse_loose(token: bytes, missing_seq: int) -> StreamID:
-    """The forms that C's strtoull lets through and Redis with it: blanks, signs, leading zeros, a NUL as the end."""
+    """Parse the forms that Redis accepts because C's strtoull does: blanks, signs, leading zeros, a NUL as the end."""
     if len(token) > ID_TEXT_SIZE_MAX:
         raise invalid_id()
     text, _, _ = token.partition(b"\0")

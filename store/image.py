@@ -1,10 +1,10 @@
-"""The dataset as it was at one moment, read while clients go on changing it.
+"""The dataset as it was at one moment, read while clients continue to change it.
 
-Taking the image copies references only: the key tables, not the values. Strings never change. A stream is copied when
-its turn comes to be read, or just before the first command that may change it, whichever is earlier; such a copy is
-again one of references, to packed chunks and to deliveries.
+Taking the image copies references only: the key tables, not the values. A string that the image refers to never changes
+(see `splicing`). A stream is copied when it is read, or just before the first command that may change it, whichever
+comes first. That copy too consists of references, to packed chunks and to deliveries.
 
-One thread calls all of it. There is one image at a time, or none.
+All calls come from one thread. There is at most one image at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ConsumerImage:
 
 @dataclass(frozen=True, slots=True)
 class GroupImage:
-    """A group; consumers by name bytes."""
+    """A group. Its consumers are ordered by the bytes of their names."""
 
     name: bytes
     last_id: StreamID
@@ -45,7 +45,7 @@ class GroupImage:
 
 @dataclass(frozen=True, slots=True)
 class StreamImage:
-    """A stream; groups by name bytes. `log` is a copy that nobody adds to."""
+    """A stream. Its groups are ordered by the bytes of their names. `log` is a copy to which no entry is added."""
 
     log: EntryLog
     last_id: StreamID
@@ -90,7 +90,8 @@ class KeyImage:
 
 
 def keys_now(store: Store) -> Iterator[KeyImage]:
-    """Every key as it is now; nothing may change until the last one is taken. It does not disturb a `StoreImage`."""
+    """Iterate over every key as it is now. The store must not change before the end of the iteration. A `StoreImage` is
+    not affected."""
     for db in store.databases:
         for key, value in db.keys.items():
             content = stream_image(value) if isinstance(value, Stream) else value
@@ -104,20 +105,20 @@ class StoreImage:
         Stream.newest_image_number += 1
         self._number = Stream.newest_image_number
         self._tables = [(db.index, db.keys.copy(), db.expires.copy()) for db in store.databases if db.keys]
+        # Copies of streams that have not been read yet and were about to change.
         self._preserved: dict[Stream, StreamImage] = {}
-        """Streams that were about to change before their turn came."""
         self.keys_count = sum(len(keys) for _, keys, _ in self._tables)
         self.keys_read = 0
         self.is_closed = False
 
     def preserve(self, stream: Stream) -> None:
-        """To be called before a stream changes."""
+        """Copy a stream before it changes, if it has not been read or copied yet."""
         if stream.image_number < self._number and not self.is_closed:
             stream.image_number = self._number
             self._preserved[stream] = stream_image(stream)
 
     def __iter__(self) -> Iterator[KeyImage]:
-        """Every key, once, database by database; what has been read is let go of."""
+        """Yield every key once, database by database. References to keys that were yielded are dropped."""
         for index, keys, expires in self._tables:
             while keys:
                 key, value = keys.popitem()
@@ -134,7 +135,7 @@ class StoreImage:
         return stream_image(stream)
 
     def close(self) -> None:
-        """Let go of everything; nothing needs to be preserved any more."""
+        """Drop all references. From now on `preserve` copies nothing."""
         self.is_closed = True
         self._tables = []
         self._preserved = {}

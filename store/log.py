@@ -11,14 +11,14 @@ from operator import lt
 from .chunk import CHUNK_SIZE, Body, Chunk
 from .ids import ID_MAX, ID_MIN, StreamID, id_after
 
+# Bytes of entries, or what yields them.
 Piece = bytes | Iterator[bytes]
-"""Bytes of entries, or what yields them."""
 
+# A run of live entries: chunk, first position, position after the last.
 Span = tuple[Chunk, int, int]
-"""A run of live entries: chunk, first position, position after the last."""
 
+# Chunks that are read at once, about a megabyte. Later ones are read when their bytes are needed.
 PIECES_AT_ONCE_MAX = 16
-"""Chunks that are read at once, about a megabyte; those behind them are read when their bytes are wanted."""
 
 
 class EntryLog:
@@ -40,23 +40,25 @@ class EntryLog:
     )
 
     def __init__(self) -> None:
-        # What each new entry touches stands together (benchmark row XADD over 10,000 keys).
+        # Fields that every new entry changes are next to each other (benchmark row XADD over 10,000 keys). The body of
+        # the open chunk, which is always the last one. None if the next entry opens a new chunk.
         self._open: Body | None = None
-        """What the chunk that grows, always the last one, holds; None when the next entry opens a new chunk."""
         self.length = 0
         self.last_id: StreamID = ID_MIN
         self.first_id: StreamID = ID_MIN
         self._chunks: list[Chunk] = []
         self._first_ids: list[StreamID] = []
+        # Bytes held by the sealed chunks.
         self._sealed_size = 0
-        """Bytes held by the chunks that do not grow any more."""
+        # Whether a chunk other than the first was removed because its last entry was deleted.
         self._has_gaps = False
-        """A chunk between others, or behind them, has gone with its last entry."""
+        # Whether the code that fills this entry log has seen pending IDs in the range of a chunk that were never
+        # entries of it.
         self.has_strays = False
-        """Pending IDs are known to whoever fills this log that may lie in a chunk and never were in it."""
 
     def append(self, entry_id: StreamID, entry: bytes) -> bool:
-        """Add an entry above all others. `entry` is its reply form. True if that filled a chunk, which is then sealed.
+        """Add an entry above all others. `entry` is its reply form. Returns whether a chunk became full; it is then
+        sealed.
 
         Hot: see the benchmark row XADD.
         """
@@ -73,8 +75,8 @@ class EntryLog:
         return is_full
 
     def append_run(self, run: Body) -> bool:
-        """Add entries above all others, at least one, as if one by one; the body is only read. True if that filled a
-        chunk. See the benchmark row reload."""
+        """Add entries above all others, at least one, as `append` would one by one. The body is not changed. Returns
+        whether a chunk became full. See the benchmark row reload."""
         count, done = run.count, 0
         has_filled = False
         if not self.length:
@@ -92,8 +94,10 @@ class EntryLog:
         return has_filled
 
     def allow_after(self, last_id: StreamID) -> None:
-        """The next ID is only known to be above this one, which is lower than the last: it may be below those of
-        deleted entries of the open chunk, and must then go into a new one."""
+        """Prepare for a next ID that is above `last_id`, which is lower than the last ID so far.
+
+        The next ID may be below those of deleted entries of the open chunk, and must then go into a new chunk.
+        """
         self.has_strays = True
         if self._open is not None and last_id < self._open.last_id:
             self._seal()
@@ -117,9 +121,9 @@ class EntryLog:
         return self._chunks[self._chunk_index(entry_id)].find(entry_id) >= 0
 
     def still_has(self, entry_id: StreamID) -> bool:
-        """Whether an entry that was added once has not been removed: as a pending one was.
+        """Whether an ID known to have been added is still in the entry log. A pending ID is such an ID.
 
-        A chunk nothing was deleted from need not be unpacked to tell (benchmark row XCLAIM).
+        A chunk without deleted entries is not unpacked for that (benchmark row XCLAIM).
         """
         if not self.first_id <= entry_id <= self.last_id or not self.length:
             return False
@@ -129,9 +133,9 @@ class EntryLog:
         return chunk.find(entry_id) >= 0
 
     def still_has_all(self, first_id: StreamID, last_id: StreamID) -> bool:
-        """Whether it is plain that no entry has been removed between two that were added once, both included.
+        """Whether certainly no entry was removed between two IDs that are known to have been added, both included.
 
-        False means that each must be asked for (benchmark row XAUTOCLAIM).
+        If false, the caller must check each entry (benchmark row XAUTOCLAIM).
         """
         if self._has_gaps or self.has_strays or not self.length:
             return False
@@ -141,7 +145,8 @@ class EntryLog:
         return all(chunk.dead is None for chunk in chunks)
 
     def has_all(self, ids: list[StreamID]) -> bool:
-        """Whether each of these is a live entry. Quick where neighbours stand side by side (benchmark row reload)."""
+        """Whether each of these IDs is that of a live entry. Fast for IDs of consecutive entries (benchmark row
+        reload)."""
         done = 0
         while done < len(ids):
             entry_id = ids[done]
@@ -162,7 +167,8 @@ class EntryLog:
         return None if position < 0 else chunk.body().slice(position, position + 1)
 
     def get_many(self, ids: list[StreamID]) -> list[Piece]:
-        """The bytes of live entries in the order of `ids`, in few pieces if they are neighbours (row XAUTOCLAIM)."""
+        """The bytes of live entries in the order of `ids`. Consecutive entries form one piece (benchmark row
+        XAUTOCLAIM)."""
         if not ids:
             return []
         count, pieces = self.read(ids[0], ids[-1], len(ids) + 1)
@@ -171,9 +177,9 @@ class EntryLog:
         return [self.get(entry_id) or b"" for entry_id in ids]
 
     def read(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[Piece]]:
-        """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in
-        as few pieces as possible. The last piece of a long range is an iterator: what it yields is of this moment,
-        whatever becomes of the log meanwhile."""
+        """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in as
+        few pieces as possible. The last piece of a long range is an iterator, which yields the entries as they are now,
+        even if the entry log changes later."""
         taken = 0
         pieces: list[Piece] = []
         if not count:
@@ -239,7 +245,7 @@ class EntryLog:
             yield *body.columns(low, high), body.slice(low, high)
 
     def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
-        """Every live entry, a chunk's worth at a time."""
+        """Yield all live entries, a chunk's at a time."""
         for body, spans in self.all_bodies():
             yield [
                 (body.id_at(position), body.slice(position, position + 1))
@@ -248,7 +254,7 @@ class EntryLog:
             ]
 
     def all_bodies(self) -> Iterator[tuple[Body, list[tuple[int, int]]]]:
-        """Every chunk's body, and the runs of live entries in it, from a position up to another (excluded)."""
+        """Yield each chunk's body with its runs of live entries: first position, and position after the last."""
         for chunk in self._chunks:
             yield chunk.read_once(), list(chunk.spans(0, chunk.count))
 
@@ -260,7 +266,7 @@ class EntryLog:
         return found
 
     def delete(self, entry_id: StreamID) -> bool:
-        """Delete one entry; False if there is no live one with that ID."""
+        """Delete one entry. Returns False if there is no live entry with that ID."""
         if not self.length or not self.first_id <= entry_id <= self.last_id:
             return False
         index = self._chunk_index(entry_id)
@@ -320,12 +326,12 @@ class EntryLog:
         raise IndexError(index)
 
     def count_between(self, start: StreamID, end: StreamID) -> int:
-        """How many live entries lie from `start` to `end`, both included."""
+        """Number of live entries from `start` to `end`, both included."""
         return sum(high - low for _, low, high in self._spans(start, end))
 
     def copy(self) -> EntryLog:
-        """An independent log with the same entries. Sealed chunks are shared until an entry leaves them (benchmark row
-        rewrite)."""
+        """An independent log with the same entries. Sealed chunks are shared until an entry of theirs is deleted
+        (benchmark row rewrite)."""
         twin = EntryLog()
         twin._chunks, twin._first_ids = self._chunks.copy(), self._first_ids.copy()
         for chunk in self._chunks:
@@ -368,8 +374,8 @@ class EntryLog:
         return low, high
 
     def _run_of(self, start: StreamID, end: StreamID, count: int) -> Span | None:
-        """The first `count` entries of a range if they stand side by side in one chunk, as they do for most who read a
-        few; None if they do not, or are not so many (benchmark rows XRANGE COUNT 10, XREADGROUP COUNT 1)."""
+        """The first `count` entries of a range if they are consecutive in one chunk, the usual case of a short read.
+        Otherwise, or if there are fewer, None (benchmark rows XRANGE COUNT 10, XREADGROUP COUNT 1)."""
         if count <= 0 or not self.length or start > end:
             return None
         chunk = self._chunks[self._chunk_index(start)]
@@ -407,7 +413,7 @@ class EntryLog:
                 yield chunk, low, high
 
     def _own(self, index: int) -> Chunk:
-        """A chunk that entries may leave: a copy takes the place of one that is shared."""
+        """The chunk at `index`, for deleting entries from it. A shared chunk is replaced by a copy first."""
         chunk = self._chunks[index]
         if chunk.is_shared:
             chunk = self._chunks[index] = chunk.successor()
@@ -430,7 +436,7 @@ class EntryLog:
 
 
 def _cut(spans: Iterable[Span], count: int, *, from_end: bool = False) -> tuple[int, list[Span]]:
-    """The first of the runs that have `count` entries together (all if negative), and how many they have."""
+    """The first runs, up to `count` entries in total (all if negative), and the number of their entries."""
     taken = 0
     kept: list[Span] = []
     for chunk, low, high in spans:

@@ -1,10 +1,10 @@
-"""What keys and their values cost in memory, in bytes.
+"""The memory that keys and values take, in bytes.
 
-`value_size` is what giving a value up returns to the process, within a tenth: the objects, their tables, and what the
-allocator rounds up. It takes time in proportion to a stream's groups and producers, never to its entries: streams know
-the size of their sealed chunks, and tables and lists answer for all that they hold.
+`value_size` is the memory that dropping a value frees, within a tenth: the objects, their tables, and what the
+allocator rounds up. Its run time is bounded: streams keep the size of their sealed chunks, tables and lists are
+measured as a whole, and of many groups or producers only some are measured.
 
-Unpacked copies of chunks at hand belong to no key: see `chunk.unpacked_size`.
+The cache of unpacked chunks belongs to no key: see `chunk.unpacked_size`.
 """
 
 from __future__ import annotations
@@ -26,77 +26,134 @@ if TYPE_CHECKING:
     from .pending import PendingEntries
     from .stream import Stream
 
+# The allocator rounds sizes up to a multiple of this.
 BLOCK_SIZE: Final = 16
-"""The allocator gives memory out in steps of this."""
 
+# Groups of a stream that are measured in one call, which takes some 2 ms.
+GROUP_COUNT_AT_ONCE_MAX: Final = 512
+
+# Members of one kind that are measured; the others count as their mean.
 SAMPLE_COUNT: Final = 32
-"""Members of one kind that are measured; the others count as their mean."""
 
+# An entry ID as a Python number.
 ID_SIZE: Final = 48
-"""An entry ID that is kept as a number."""
 assert getsizeof(ID_MAX) <= ID_SIZE
 
+# A time, a position or a count. Small integers, which Python shares, cost nothing.
 NUMBER_SIZE: Final = 32
-"""A time, a position or a count beyond the small ones, which cost nothing."""
 
-HELD_NUMBER_SIZE: Final = 0 if is_compiled() else NUMBER_SIZE
-"""The same as an attribute: objects of compiled classes hold it in themselves."""
+# A number that is an attribute. Objects of compiled classes store it inside themselves.
+ATTRIBUTE_NUMBER_SIZE: Final = 0 if is_compiled() else NUMBER_SIZE
 
 REFERENCE_SIZE: Final = 8
 
+# A stream without entries: its counters, its empty lists and tables.
 STREAM_SIZE: Final = 788
-"""A stream without entries: its counters, its empty lists and tables."""
 
+# A node of the ledger, its field names not counted: those of neighbours are mostly shared.
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
-"""A node of the ledger, its field names not counted: those of neighbours are mostly shared."""
 
+# A group without consumers and pending entries.
 GROUP_SIZE: Final = 208
-"""A group without consumers and pending entries."""
 
+# An idempotent producer without pairs: most of it is the first block of its queue.
 PRODUCER_SIZE: Final = 48 + 624
-"""An idempotent producer without pairs: most of it is the first block of its queue."""
 
+# A pair of an idempotent producer, without its idempotent ID and its share of the table.
 PAIR_SIZE: Final = ID_SIZE + REFERENCE_SIZE
-"""A pair of an idempotent producer, its idempotent ID and its place in the table not counted."""
 
+# The most that one member adds to a table: one that has just grown.
 TABLE_SHARE_MAX: Final = 110
-"""What a member adds to a table that has just grown."""
 
 
 def text_size(text: bytes) -> int:
-    """A byte string."""
+    """Bytes of a byte string."""
     return len(text) + 33 + BLOCK_SIZE - 1 & -BLOCK_SIZE
 
 
 def table_share(table: Sized) -> int:
-    """What one member adds to a table, which is not empty; a table of few is larger than they need."""
+    """Bytes per member of a table that is not empty. A table with few members is larger than they need."""
     return min(TABLE_SHARE_MAX, getsizeof(table) // len(table))
 
 
 def value_size(value: Value) -> int:
-    """A key's value."""
+    """Bytes of a key's value."""
     return text_size(value) if isinstance(value, bytes) else stream_size(value)
 
 
 def stream_size(stream: Stream) -> int:
-    """A stream: entries, the ledger of its nodes, groups with what is pending in them, and idempotent producers."""
+    """Bytes of a stream: entries, the ledger of nodes, groups with their pending entries, and idempotent producers."""
     return (
         STREAM_SIZE
         + stream.log.memory_size
         + ledger_size(stream.nodes)
-        + sum(group_size(group) for group in stream.groups.values())
+        + groups_size(stream)
         + getsizeof(stream.groups)
         + producers_size(stream.idempotence)
     )
 
 
 def ledger_size(ledger: NodeLedger) -> int:
-    """What is known of Redis' nodes; nothing until it is needed."""
+    """Bytes of the ledger of Redis' nodes, which is empty until it is needed."""
     return len(ledger.nodes) * NODE_SIZE
 
 
+def groups_size(stream: Stream) -> int:
+    """Bytes of the groups of a stream. If there are many, their sizes are kept, and only some are measured again."""
+    groups = stream.groups
+    if len(groups) <= GROUP_COUNT_AT_ONCE_MAX:
+        stream.group_sizes = None
+        return sum(map(group_size, groups.values()))
+    if stream.group_sizes is None:
+        stream.group_sizes = GroupSizes(groups)
+    return stream.group_sizes.measure(groups)
+
+
+class GroupSizes:
+    """Sizes of the groups of a stream, each as of the last time that it was measured.
+
+    All are measured once, at the beginning. Later, groups that a command has looked up are measured first, then the
+    others in turn.
+    """
+
+    __slots__ = ("_round", "_sizes", "_total", "looked_up")
+
+    def __init__(self, groups: dict[bytes, Group]) -> None:
+        self._sizes = {group: group_size(group) for group in groups.values()}
+        # The sum of `_sizes`.
+        self._total = sum(self._sizes.values())
+        # Groups to be measured in turn, the next one last.
+        self._round: list[Group] = []
+        # Groups that may have changed since they were measured.
+        self.looked_up: dict[Group, None] = {}
+
+    def measure(self, groups: dict[bytes, Group]) -> int:
+        """Bytes of all the groups, of which at most `GROUP_COUNT_AT_ONCE_MAX` are measured now."""
+        recent = list(islice(self.looked_up, GROUP_COUNT_AT_ONCE_MAX))
+        for group in recent:
+            del self.looked_up[group]
+        if not self._round:
+            self._round = list(groups.values())
+        rest = GROUP_COUNT_AT_ONCE_MAX - len(recent)
+        if rest:
+            recent += self._round[-rest:]
+            del self._round[-rest:]
+        for group in recent:
+            if groups.get(group.name) is group:
+                size = group_size(group)
+                self._total += size - self._sizes.get(group, 0)
+                self._sizes[group] = size
+        # New groups that have not been measured are small.
+        return self._total + (len(groups) - len(self._sizes)) * GROUP_SIZE + getsizeof(self._sizes)
+
+    def forget(self, group: Group) -> None:
+        """Drop a group that was removed from the stream."""
+        self._total -= self._sizes.pop(group, 0)
+        self.looked_up.pop(group, None)
+
+
 def group_size(group: Group) -> int:
-    """A group with its consumers and its pending entries."""
+    """Bytes of a group with its consumers and its pending entries."""
     consumers = group.consumers
     return (
         GROUP_SIZE
@@ -109,12 +166,12 @@ def group_size(group: Group) -> int:
 
 
 def pending_size(pending: PendingEntries) -> int:
-    """Pending entries: the views of them, and the deliveries."""
+    """Bytes of pending entries: the views of them, and the deliveries."""
     return pending.table_size + pending.runs_size
 
 
 def producers_size(idempotence: Idempotence) -> int:
-    """Idempotent producers with their pairs."""
+    """Bytes of idempotent producers with their pairs."""
     producers = idempotence.producers
     if not producers:
         return 0
@@ -130,7 +187,7 @@ def producers_size(idempotence: Idempotence) -> int:
 
 
 def _total(sizes: Iterable[int], count: int) -> int:
-    """The sum, from the mean of the first ones if there are many."""
+    """The sum of sizes, estimated from the mean of the first ones if there are many."""
     if count <= SAMPLE_COUNT:
         return sum(sizes)
     return sum(islice(sizes, SAMPLE_COUNT)) * count // SAMPLE_COUNT

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Entries counted into Redis' nodes, for machines with a C compiler: `plain_node_counts` in C.
+"""Entries counted into Redis' nodes, for installations with a C compiler: `node_counts_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `nodes` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `nodes` imports this one if it was built.
 """
 
 from cpython cimport array
@@ -14,8 +14,8 @@ ctypedef long long i64
 IS_COMPILED = True
 
 cdef enum:
+    # Header, end mark, three counts of one byte, and the mark after the names; see `node_counts_plain`.
     NODE_HEAD_SIZE = 13
-    # Header, end mark, three counts of one byte, and the mark behind the names; see `plain_node_counts`.
     INTEGER_SIZE_MAX = 20
 
 
@@ -67,7 +67,7 @@ cdef inline Py_ssize_t text_size(const char *at, Py_ssize_t size) noexcept:
 
 
 cdef inline Py_ssize_t read_count(const char **place) noexcept:
-    """The number of a RESP header, which `place` is moved behind. Its bytes are our own, and well-formed."""
+    """Read the number of a RESP header and move `place` past it. The header is well-formed."""
     cdef const char *at = place[0] + 1
     cdef Py_ssize_t number = 0
     while at[0] != c'\r':
@@ -78,7 +78,7 @@ cdef inline Py_ssize_t read_count(const char **place) noexcept:
 
 
 cdef list read_names(const char *at, Py_ssize_t count):
-    """Every second of the `count` texts at `at`."""
+    """Read every second of the `count` texts at `at`: the field names."""
     cdef list names = []
     cdef Py_ssize_t index, size
     for index in range(count):
@@ -93,7 +93,7 @@ def count_run(
     bytes data not None, array.array ms not None, array.array seq not None, Py_ssize_t size_max,
     Py_ssize_t entries_max, tuple node
 ):
-    """See `plain_node_counts.count_run`."""
+    """Count entries into Redis' nodes: see `node_counts_plain.count_run`."""
     cdef const u64 *ms_at = ms.data.as_ulonglongs
     cdef const u64 *seq_at = seq.data.as_ulonglongs
     cdef const char *at = PyBytes_AS_STRING(data)

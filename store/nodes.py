@@ -2,8 +2,8 @@
 
 Redis keeps entries in listpack nodes and `~` trimming removes whole nodes only, so where one node ends and the next
 begins is visible behaviour (XTRIM ~, XADD ~, XINFO radix-tree-keys). Headrace stores entries otherwise (chunk.py), and
-computes the boundaries of those nodes a chunk at a time: when one is full, if the counting is compiled, which then
-costs less than 0.2 us an entry, and else only when somebody asks.
+computes the boundaries of those nodes a chunk at a time: if the counting is compiled, when a chunk is full, which costs
+less than 0.2 us per entry; otherwise only when a command needs them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Final
 
 from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, StreamID, id_after, make_id
 from .log import EntryLog
-from .plain_node_counts import OpenNode, integer_size
+from .node_counts_plain import OpenNode, integer_size
 
 try:
     from .node_counts import IS_COMPILED, count_run
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_node_counts import IS_COMPILED, count_run
+except ImportError:  # there was no C compiler at installation
+    from .node_counts_plain import IS_COMPILED, count_run
 
 __all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "Node", "NodeLedger", "StreamLimits"]
 
+# Bytes of an ID as a key of the radix tree.
 ID_SIZE: Final = 16
-"""Bytes of an ID as a key of the radix tree."""
 
+# The limit for `stream-node-max-bytes 0`, and for any number above this.
 NODE_SIZE_UNLIMITED: Final = 2**30
-"""What `stream-node-max-bytes 0` means, and any number above."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ class StreamLimits:
 
 @dataclass(slots=True)
 class Node:
-    """One node: IDs of its first and last entry ever, live and total entries, and its listpack size in bytes."""
+    """One node: IDs of its first and last entry, deleted ones included, live and total entries, and its listpack size
+    in bytes."""
 
     first_id: StreamID
     last_id: StreamID
@@ -68,7 +69,7 @@ class NodeLedger:
     def settle(self, log: EntryLog, limits: StreamLimits, is_over: Callable[[], bool] = lambda: False) -> None:
         """Count the entries added since the last time. Must run before anything is deleted and before limits change.
 
-        `is_over` is asked after each run of entries; once it is, the rest is counted another time.
+        `is_over` is called after each run of entries; once it returns true, the rest is left to the next call.
         """
         if log.last_id <= self.settled_id:
             return
@@ -104,7 +105,8 @@ class NodeLedger:
         return bisect_right(self.first_ids, entry_id) - 1
 
     def forget(self, entry_id: StreamID, *, keep_node: bool) -> None:
-        """One entry was deleted: it stays in its node, and the node goes with its last live one, if not to be kept."""
+        """Count one entry as deleted. It stays in its node. A node without live entries is removed unless `keep_node`
+        is set."""
         index = self.index_of(entry_id)
         node = self.nodes[index]
         self._resize_counters(node, node.live - 1)
@@ -112,7 +114,7 @@ class NodeLedger:
             self.drop(index, 1)
 
     def forget_head(self, whole_count: int, partial_count: int) -> None:
-        """The first `whole_count` nodes are gone, and `partial_count` live entries of the next one, which stays."""
+        """Remove the first `whole_count` nodes, and count `partial_count` live entries of the next one as deleted."""
         self.drop(0, whole_count)
         if partial_count:
             self._resize_counters(self.nodes[0], self.nodes[0].live - partial_count)
@@ -148,7 +150,7 @@ class NodeLedger:
         # Bytes that each key shares with the next one.
         shared = [ID_SIZE - ((low ^ high).bit_length() + 7) // 8 for low, high in pairwise(keys)]
         count = sum(max(pair) < ID_SIZE - 1 for pair in pairwise((-1, *shared, -1)))
-        path: list[int] = []  # depths of the branches above the present key, top first
+        path: list[int] = []  # depths of the branches above the current key, top first
         for depth in (*shared, -1):
             while path and path[-1] > depth:
                 bottom = path.pop()

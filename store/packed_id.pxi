@@ -1,4 +1,4 @@
-# Entry IDs as they are packed into Python numbers, and taken apart again: see `ids`. For the modules in C.
+# Packs entry IDs into Python numbers, and unpacks them: see `ids`. Included by the `.pyx` modules.
 
 from libc.string cimport memset
 
@@ -110,10 +110,10 @@ cdef extern from *:
     object headrace_make_id(const unsigned char *data, Py_ssize_t size)
 
 cdef enum:
+    # Offset of the milliseconds in the bytes of a packed ID.
     MS_AT = 9
-    # Where the milliseconds of an ID stand among its bytes.
+    # Bytes of a packed ID.
     ID_BYTES = 17
-    # Of a packed ID.
 
 cdef struct Place:
     # The halves of an ID, by which entries are ordered.
@@ -130,7 +130,7 @@ cdef inline u64 read_u64(const unsigned char *at) noexcept:
 
 
 cdef inline int read_place(object entry_id, Place *place) except -1:
-    """Take an ID apart. Raises TypeError, and OverflowError for a number that is none."""
+    """Unpack an ID. Raises TypeError, or OverflowError for a number that is no ID."""
     cdef unsigned char data[READ_BYTES]
     if headrace_read_digits(entry_id, &place.ms, &place.seq):
         return 0

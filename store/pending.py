@@ -4,10 +4,10 @@ Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, 
 `Delivery`, shared by all its entries until each leaves it (acknowledged, claimed, released, ...). Three views exist:
 
 - by ID and
-- by consumer, which a table keeps in C: an entry costs some 32 bytes there (`pending_table`, or `plain_pending_table`);
-- by time: the deliveries, oldest first, behind the FIFO of released entries, which nobody owns.
+- by consumer, which a table keeps in C: an entry costs some 32 bytes there (`pending_table`, or `pending_table_plain`);
+- by time: the deliveries, oldest first, after the FIFO of released entries, which have no owner.
 
-`PendingEntries` keeps them in step: `deliver`, `release` and `drop` are the only ways in and out.
+`PendingEntries` keeps the views consistent: only `deliver`, `release` and the `drop` methods add and remove entries.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .ids import StreamID
 
 try:
     from .pending_table import CONSUMER_SIZE, DELIVERY_SIZE, NEVER, Consumer, Delivery, PendingSlots, PendingTable
-except ImportError:  # no C compiler was at hand when this was installed
-    from .plain_pending_table import (  # type: ignore[assignment]
+except ImportError:  # there was no C compiler at installation
+    from .pending_table_plain import (  # type: ignore[assignment]
         CONSUMER_SIZE,
         DELIVERY_SIZE,
         NEVER,
@@ -45,13 +45,13 @@ __all__ = [
     "PendingTable",
 ]
 
+# What XNACK FATAL sets; counts saturate here.
 DELIVERY_COUNT_MAX: Final = 2**63 - 1
-"""What XNACK FATAL sets; counts saturate here."""
+# Deliveries without entries are removed from the list when it is longer than this and more than half of them are empty.
 STALE_SLACK: Final = 64
-"""The deliveries are cleaned up when more than half of them have no entries, and they are more than this."""
+# Up to this many late deliveries are inserted one by one, each of which moves the pointers after it. Sorting the whole
+# list costs about as much as some hundred insertions.
 LATE_COUNT_MAX: Final = 256
-"""So many late deliveries are put in their places one by one, each of which moves the pointers behind it; to sort all
-costs about as much as that of some hundreds, however many there are."""
 
 _time_of = attrgetter("time_ms")
 Part = dict[int, Delivery] | list[Delivery] | PendingTable
@@ -64,12 +64,12 @@ class PendingEntries:
 
     def __init__(self, table: PendingTable | None = None) -> None:
         self._table = PendingTable() if table is None else table
+        # Owned deliveries by time, without those in `_late`; with equal times, in the order of arrival. Deliveries
+        # without entries stay until `_clean_runs`.
         self._runs: list[Delivery] = []
-        """Owned deliveries by time, but for `_late`; equal times in the order they came. Those without entries stay
-        until a cleaning."""
         self._runs_head = 0
+        # Deliveries that arrived out of order since the last read by time: see `_in_order`.
         self._late: list[Delivery] = []
-        """Those that came out of order since somebody read: see `_in_order`."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -79,23 +79,23 @@ class PendingEntries:
 
     @property
     def released(self) -> dict[StreamID, Delivery]:
-        """Entries without owner, in release order. Not to be changed."""
+        """Entries without owner, in release order. The caller must not change the dictionary."""
         return self._table.released
 
     @property
     def listed_count(self) -> int:
-        """Entries that are kept, those that have left and not been cleaned up among them."""
+        """Number of stored entries, including those that have left and are not cleaned up yet."""
         return self._table.listed_count
 
     @property
     def runs_size(self) -> int:
-        """Bytes of the view by time, and of the deliveries in it that have no entries any more."""
+        """Bytes of the view by time, and of its deliveries that have no entries left."""
         stale_count = len(self._runs) + len(self._late) - self._table.owned_count
         return getsizeof(self._runs) + getsizeof(self._late) + stale_count * DELIVERY_SIZE
 
     @property
     def deliveries_count(self) -> int:
-        """Deliveries that have entries, those of released ones among them."""
+        """Number of deliveries that have entries, including those of released entries."""
         return self._table.deliveries_count
 
     @property
@@ -106,7 +106,7 @@ class PendingEntries:
     # -- changing --------------------------------------------------------------------------------
 
     def deliver(self, ids: list[StreamID], consumer: Consumer, *, time_ms: int, count: int) -> None:
-        """Give distinct IDs to a consumer, whoever had them before; their order is kept in the order by time.
+        """Give distinct IDs to a consumer; previous owners lose them. The view by time keeps the order of `ids`.
 
         Hot: see the benchmark row XREADGROUP.
         """
@@ -119,32 +119,32 @@ class PendingEntries:
         self._clean_runs()
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
-        """Take the entry from its owner (XNACK) and put it at the end of the released ones; FORCE also makes one."""
+        """Take an entry from its owner (XNACK) and append it to the released ones. It need not be pending (FORCE)."""
         self._table.release(entry_id, count)
         self._clean_runs()
 
     def drop(self, entry_id: StreamID) -> bool:
-        """Remove one entry (acknowledged or gone); False if it was not pending."""
+        """Remove one entry (acknowledged or deleted). Returns False if it was not pending."""
         return self.drop_all((entry_id,)) == 1
 
     def drop_all(self, ids: Iterable[StreamID]) -> int:
-        """Remove entries and answer how many were pending. Hot: see the benchmark rows XACK."""
+        """Remove entries. Returns how many were pending. Hot: see the benchmark rows XACK."""
         dropped = self._table.drop_all(ids)
         self._clean_runs()
         return dropped
 
     def drop_consumer(self, consumer: Consumer) -> int:
-        """Remove all that a consumer owns and answer how many."""
+        """Remove all entries of a consumer. Returns how many."""
         return self.drop_all(self._table.take(0, consumer.pending_count, consumer))
 
     def put_in_order(self) -> None:
-        """Make the order by time now, which the next reader would have to."""
+        """Sort the view by time now, so that the next reader need not."""
         self._in_order()
 
     def _in_order(self) -> list[Delivery]:
-        """All deliveries, those that came late where their times say, after those of equal time.
+        """All deliveries by time. Late ones are inserted first, after those of equal time.
 
-        One by one if they are few; all at once behind a load, for instance (benchmark row reload).
+        Few late deliveries are inserted one by one. Many, as after a load, are sorted together (benchmark row reload).
         """
         runs = self._runs
         if len(self._late) > LATE_COUNT_MAX:
@@ -160,7 +160,7 @@ class PendingEntries:
         return runs
 
     def _clean_runs(self) -> None:
-        """Forget deliveries without entries, if they are many."""
+        """Remove deliveries without entries from the list, if there are many."""
         count = len(self._runs)
         if self._late:
             count += len(self._late)
@@ -175,7 +175,7 @@ class PendingEntries:
         return self._table.get(entry_id)
 
     def walk(self, start: StreamID = 0) -> Iterator[tuple[StreamID, Delivery]]:
-        """All pending entries by ID from `start` on. Entries may leave during the walk, none may enter."""
+        """Yield all pending entries by ID from `start` on. Entries may be removed during the walk, but not added."""
         return self._table.walk(start)
 
     def first_ids(self, start: StreamID, count: int) -> list[StreamID]:
@@ -183,8 +183,8 @@ class PendingEntries:
         return self._table.take(start, count)
 
     def stretch(self, start: StreamID, count: int) -> tuple[StreamID, StreamID, StreamID] | None:
-        """The first and the last of the first `count` IDs from `start` on, and the ID behind them, 0 if there is none;
-        None if there is no ID from there on (benchmark row XAUTOCLAIM, nothing idle)."""
+        """The first and the last of the first `count` IDs from `start` on, and the ID that follows them, 0 if there is
+        none. None if there is no ID from `start` on (benchmark row XAUTOCLAIM, nothing idle)."""
         return self._table.stretch(start, count)
 
     def walk_owned(self, consumer: Consumer, start: StreamID = 0) -> Iterator[tuple[StreamID, Delivery]]:
@@ -204,7 +204,7 @@ class PendingEntries:
                 yield entry_id, run
 
     def oldest_time_ms(self) -> int | None:
-        """Delivery time of the entry that has been pending longest with an owner, None if there is none."""
+        """Delivery time of the owned entry that has been pending longest, None if there is no owned entry."""
         return next((run.time_ms for run in self._live_runs()), None)
 
     def first_id(self) -> StreamID:
@@ -237,12 +237,12 @@ class PendingEntries:
         return twin
 
     def image(self) -> PendingImage:
-        """The list as it is now, to be read while it goes on changing. Copies some 25 bytes an entry, in one go."""
+        """The list as it is now, to be read while the list changes. Copies some 25 bytes per entry at once."""
         return PendingImage(self._table.image(self._in_order()[self._runs_head :]), self._table.released.copy())
 
     def dismantle(self, consumers: Iterable[Consumer]) -> list[Part]:
-        """What it is made of, the largest last; the list of a group that is gone is empty then. `consumers` are all of
-        the group."""
+        """Return the list's parts, the largest last, and leave the list empty. For a removed group, of which
+        `consumers` are all consumers."""
         table, runs = self._table, self._runs
         runs += self._late
         table.disown(consumers)
@@ -263,14 +263,14 @@ class PendingEntries:
 
 
 class PendingImage:
-    """A group's pending entries as they were at one moment. Deliveries are shared with the living list."""
+    """A group's pending entries as they were at one moment. Deliveries are shared with the group's list."""
 
     __slots__ = ("_slots", "released")
 
     def __init__(self, slots: PendingSlots, released: dict[StreamID, Delivery]) -> None:
         self._slots = slots
+        # Entries without owner, in release order.
         self.released = released
-        """Entries without owner, in release order."""
 
     def __len__(self) -> int:
         return len(self._slots)

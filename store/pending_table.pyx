@@ -1,22 +1,22 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Where the pending entries of a group are kept, for machines with a C compiler: `plain_pending_table` in C.
+"""The table of the pending entries of a group, for installations with a C compiler: `pending_table_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `pending` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `pending` imports this one if it was built.
 
-A pending entry is a *slot*: its ID (16 bytes) and the number of its run (4 bytes), at the same place of two arrays. Slots
-are given out one after the other, and so
+A pending entry is a *slot*: its ID (16 bytes) and the number of its run (4 bytes), at the same index of two arrays.
+Slots are used one after the other, and so
 
 - a run, the entries of one `Delivery`, is a range of slots: those of them that still say its number;
 - in the usual case, when IDs only grow, the slots are in the order of their IDs;
 - any other order is an array of slot numbers (4 bytes each): that of a consumer's entries, and that of all of them once
-  an ID came out of order. What comes late is put in its place when somebody reads.
+  an ID came out of order. IDs that come out of order are sorted when the order is read next.
 
-An index, open addressing with linear probing, leads from an ID to its slot (6 to 9 bytes). An entry that leaves marks
-its slot and nothing else. When more than half of the slots are such, the others move together, and the index is made
-again. Some 32 bytes an entry, then.
+An index, open addressing with linear probing, leads from an ID to its slot (6 to 9 bytes). Removing an entry only marks
+its slot. When more than half of the slots are marked, the others are moved together, and the index is built again. In
+total an entry takes some 32 bytes.
 
-Memory is taken before anything is changed: where there is none, MemoryError is raised, and all views still agree; of a
-claim of scattered entries that is cut short so, what it has moved by then is missing from the order by time.
+Memory is allocated before anything is changed: when memory is short, MemoryError is raised and all views still agree.
+If that interrupts a claim of scattered entries, those moved by then are missing from the view by time.
 """
 
 cimport cython
@@ -36,34 +36,39 @@ cdef u64 MS_KEY = int.from_bytes(urandom(8), "little")
 cdef u64 SEQ_KEY = int.from_bytes(urandom(8), "little")
 
 cdef enum:
+    # Stands for no slot or no run.
     NONE = 0xFFFFFFFF
-    # No slot, or no run.
+    # At most this many slots, so that slot numbers and positions in the index fit 32 bits.
     SLOTS_MAX = 1 << 30
-    # So that slot numbers, and places of the index, fit 32 bits.
+    # An order that is mostly stale is cleaned when it is longer than this.
     STALE_SLACK = 64
-    # What is mostly stale is cleaned when it is longer than this.
+    # Bytes of an ID as a Python number. Released entries have one.
     ID_SIZE = 48
-    # Of an ID as a Python number, which released entries have.
+    # Bytes of a delivery count as a Python number.
     COUNT_SIZE = 32
-    # Of a delivery count, likewise.
 
-NEVER = -1  # active: a consumer that has got nothing yet
+NEVER = -1  # `active_ms` of a consumer without deliveries
 
 cdef struct Run:
-    # The slots of a delivery: those of the `length` from `first` on that say the number of this run. Of released
-    # entries, whose deliveries are shared by all of one count, they may be anywhere.
-    PyObject *delivery  # NULL: this number is free, and `first` the next free one
-    PyObject *owner  # the consumer, which the delivery holds; NULL once released
+    # The slots of a delivery: those of the `length` slots from `first` on that have the number of this run. The slots
+    # of released entries, which share one delivery per count, may be anywhere.
+
+    # NULL: this number is free, and `first` is the next free one.
+    PyObject *delivery
+    # The consumer, to which the delivery holds a reference. NULL for released entries.
+    PyObject *owner
     u32 first
     u32 length
 
 cdef struct View:
-    # Slots in the order of their IDs. Those that have left stay until a cleaning.
+    # Slots in the order of their IDs. Slots of removed entries stay until a cleaning.
     u32 *slots
     u32 length
-    u32 sorted_length  # behind them stand those that came late
+    # The slots after these were added out of order.
+    u32 sorted_length
     u32 capacity
-    u32 start  # no member stands before this index
+    # There are no members before this index.
+    u32 start
 
 cdef struct Late:
     Place place
@@ -71,7 +76,7 @@ cdef struct Late:
 
 
 cdef inline bint read_start(object start, Place *place) except -1:
-    """The first ID that is not below the number; False if there is none."""
+    """Read the first ID that is not below the number `start`. Returns False if there is no such ID."""
     cdef unsigned char data[READ_BYTES]
     headrace_read_id(start, data)
     place.seq = read_u64(data)
@@ -98,7 +103,7 @@ cdef int compare_late(const void *one, const void *other) noexcept nogil:
 
 
 cdef void *copied(const void *block, size_t size) except NULL:
-    """A copy of a block, or an empty one."""
+    """Return a copy of a block of memory, which may be of size 0."""
     cdef void *copy = PyMem_Malloc(size)
     if copy == NULL:
         raise MemoryError
@@ -108,7 +113,7 @@ cdef void *copied(const void *block, size_t size) except NULL:
 
 
 cdef inline size_t roomier(size_t count) noexcept:
-    """The capacity to take for so many: an eighth more, so that growing costs little and wastes little."""
+    """The capacity to allocate for `count` items: an eighth more, so that growing costs little time and memory."""
     return count + (count >> 3) + (3 if count < 9 else 6) & ~<size_t>3
 
 
@@ -122,8 +127,8 @@ cdef class Consumer:
     cdef public i64 active_ms
     cdef View view
     cdef readonly u32 pending_count
+    # Number of the last compaction that has visited this consumer.
     cdef u64 stamp
-    # Of the compaction that has been here last.
 
     def __init__(self, bytes name not None, i64 seen_ms):
         self.name = name
@@ -135,7 +140,7 @@ cdef class Consumer:
 
     @property
     def listed_count(self):
-        """Entries in its list, those that have left among them."""
+        """Number of entries in the consumer's list, including those that have left."""
         return self.view.length
 
 
@@ -144,21 +149,21 @@ cdef class Consumer:
 cdef class Delivery:
     """Entries handed to one consumer at one time, with one delivery count. Times are Unix ms."""
 
+    # The owner. None for released entries: one delivery has all those of one count.
     cdef readonly Consumer consumer
-    # None: these are released entries, all those of one count.
+    # Delivery time; 0 for released entries.
     cdef readonly i64 time_ms
-    # 0 once released.
+    # Delivery count, including this delivery.
     cdef readonly i64 count
-    # Deliveries so far, this one included.
+    # Number of entries still in this delivery.
     cdef readonly u32 remaining
-    # How many entries are still in this delivery.
+    # Number of the delivery's run, while entries remain.
     cdef u32 number
-    # Of its run, while entries remain.
 
 
 DELIVERY_SIZE = getsizeof(Delivery.__new__(Delivery)) + 15 & -16
 CONSUMER_SIZE = getsizeof(Consumer(b"", 0)) + 15 & -16
-# Bytes, as the allocator gives them out; names and entries not counted.
+# Bytes, rounded as the allocator does, without names and entries.
 
 cdef class Walk
 
@@ -169,33 +174,33 @@ cdef class PendingTable(PendingSlots)
 
 @cython.no_gc
 cdef class PendingSlots:
-    """Pending entries to be read, by ID and by delivery."""
+    """Pending entries that can be read by ID and by delivery."""
 
     cdef Place *ids
+    # The run of each slot; NONE if the entry has left.
     cdef u32 *run_of
-    # NONE: the entry has left.
+    # Used slots, including those of entries that have left.
     cdef size_t total
-    # Slots given out, those of entries that have left among them.
     cdef size_t capacity
     cdef size_t live
+    # The entries of all slots before this one have left.
     cdef size_t head
-    # The slots before this one have left.
+    # The entries of all slots from this one on have left.
     cdef size_t tail
-    # And those from this one on.
     cdef Run *runs
     cdef size_t runs_total
     cdef size_t runs_capacity
+    # The slots by ID. Empty while the slots themselves are in that order.
     cdef View order
-    # By ID; empty while the slots themselves are in that order.
     cdef bint is_ordered
+    # How often slots were renumbered.
     cdef u64 renumbered
-    # How often slots have got other numbers.
+    # How often indexes in the orders have changed.
     cdef u64 reordered
-    # How often places in the orders have changed.
+    # Slot numbers for which all orders together have room.
     cdef size_t views_capacity
-    # Slot numbers that there is room for in all orders.
+    # Runs of an image, oldest delivery first.
     cdef u32 *by_time
-    # Of an image: runs, oldest delivery first.
     cdef size_t by_time_length
 
     def __cinit__(self):
@@ -218,12 +223,12 @@ cdef class PendingSlots:
     # -- orders ----------------------------------------------------------------------------------
 
     cdef inline bint is_member(self, u32 slot, PyObject *owner) noexcept:
-        """Whether the entry is pending, and with this owner if one is given."""
+        """Whether the slot's entry is pending, and has this owner if one is given."""
         cdef u32 number = self.run_of[slot] if slot < self.total else NONE
         return number != NONE and (owner == NULL or self.runs[number].owner == owner)
 
     cdef inline int reserve_view(self, View *view, size_t more) except -1:
-        """Make room in an order."""
+        """Make room for `more` slots in an order."""
         cdef size_t capacity
         cdef u32 *slots
         if <size_t>view.length + more <= view.capacity:
@@ -238,7 +243,7 @@ cdef class PendingSlots:
         return 0
 
     cdef void trim_view(self, View *view) noexcept:
-        """Give back the room that is not used, if it is much."""
+        """Free unused room of an order, if there is much."""
         cdef size_t capacity = roomier(view.length) if view.length else 0
         cdef u32 *slots
         if not view.length:
@@ -260,7 +265,7 @@ cdef class PendingSlots:
         self.reordered += 1
 
     cdef inline void add(self, View *view, u32 slot) noexcept:
-        """Add a slot, for which there is room."""
+        """Add a slot to an order that has room."""
         cdef u32 length = view.length
         if view.sorted_length == length and (
             not length or is_less(&self.ids[view.slots[length - 1]], &self.ids[slot])
@@ -270,7 +275,7 @@ cdef class PendingSlots:
         view.length = length + 1
 
     cdef bint settle(self, View *view, PyObject *owner) noexcept:
-        """Put every slot of an order in its place and forget those that have left; False where memory lacks for it."""
+        """Sort an order and drop the slots of entries that have left. Returns False when memory is short."""
         cdef size_t late_length = 0, index, kept = 0, left, length
         cdef Late *late = NULL
         cdef u32 slot
@@ -294,7 +299,8 @@ cdef class PendingSlots:
             if self.is_member(slot, owner):
                 view.slots[kept] = slot
                 kept += 1
-        # Merged from above, to where there is room. What stands in both parts, or twice among the late, is taken once.
+        # Merge from the end, where there is room. A slot that is in both parts, or twice among the late ones, is taken
+        # once.
         length = left = kept + late_length
         while late_length:
             if kept and is_less(&late[late_length - 1].place, &self.ids[view.slots[kept - 1]]):
@@ -319,7 +325,7 @@ cdef class PendingSlots:
         return True
 
     cdef View *readable(self, Consumer consumer) except? NULL:
-        """A consumer's order or that of all, with every slot in its place. NULL: the slots are in order themselves."""
+        """Return the sorted order of a consumer, or that of all entries. NULL if the slots themselves are in order."""
         cdef View *view = &self.order
         if consumer is not None:
             view = &consumer.view
@@ -331,7 +337,7 @@ cdef class PendingSlots:
         return view
 
     cdef size_t seek(self, View *view, PyObject *owner, const Place *start) noexcept:
-        """The index of the first member that may not be before `start`."""
+        """Return the index in the order from which to search for the first entry at or after `start`."""
         cdef size_t low, high, middle
         if view == NULL:
             while self.head < self.tail and self.run_of[self.head] == NONE:
@@ -352,7 +358,7 @@ cdef class PendingSlots:
     # -- reading ---------------------------------------------------------------------------------
 
     def walk(self, start=0, Consumer consumer=None):
-        """See `plain_pending_table.PendingSlots`."""
+        """See `pending_table_plain.PendingSlots`."""
         cdef Walk walk = Walk.__new__(Walk)
         walk.table = self
         walk.consumer = consumer
@@ -360,7 +366,7 @@ cdef class PendingSlots:
         return walk
 
     def walk_by_time(self):
-        """See `plain_pending_table.PendingSlots`."""
+        """See `pending_table_plain.PendingSlots`."""
         cdef u32 number
         cdef size_t index, slot
         for index in range(self.by_time_length):
@@ -377,12 +383,12 @@ cdef class Walk:
 
     cdef PendingSlots table
     cdef Consumer consumer
+    # The next entry is at or after this ID.
     cdef Place place
-    # What comes next is not before it.
     cdef bint is_over
     cdef bint is_placed
+    # Index of the next entry, valid while the table's `reordered` is that of this walk.
     cdef size_t index
-    # Of the next entry, while the places in the orders are those of `reordered`.
     cdef u64 reordered
 
     def __iter__(self):
@@ -424,8 +430,8 @@ cdef class Members:
 
     cdef PendingTable table
     cdef Delivery delivery
+    # Slots of the run that were visited.
     cdef size_t passed
-    # Slots of its run.
     cdef u64 renumbered
 
     def __iter__(self):
@@ -454,21 +460,21 @@ cdef class Members:
 @cython.final
 @cython.no_gc
 cdef class PendingTable(PendingSlots):
-    """See `plain_pending_table.PendingTable`."""
+    """See `pending_table_plain.PendingTable`."""
 
     cdef readonly dict released
+    # Deliveries of released entries, by delivery count.
     cdef readonly dict released_of
-    # Their deliveries, by delivery count.
     cdef size_t released_runs_total
-    cdef u32 *cells
     # The index: slot numbers, or NONE.
+    cdef u32 *cells
     cdef size_t cells_count
+    # The slot after the one found last: entries are often looked up in the order of their slots.
     cdef u32 hint
-    # The slot behind the one found last: entries are often asked for in the order of their slots.
+    # Number of the last compaction.
     cdef u64 stamp
-    # Of the last compaction.
+    # The first free run number; NONE if all used numbers are taken.
     cdef size_t free_run
-    # NONE: no number is free among those that have been given out.
     cdef readonly size_t owned_count
 
     def __init__(self):
@@ -486,17 +492,17 @@ cdef class PendingTable(PendingSlots):
 
     @property
     def listed_count(self):
-        """Slots, those of entries that have left among them."""
+        """Number of used slots, including those of entries that have left."""
         return self.total
 
     @property
     def deliveries_count(self):
-        """Deliveries that have entries, those of released ones among them."""
+        """Number of deliveries that have entries, including those of released entries."""
         return self.owned_count + self.released_runs_total
 
     @property
     def memory_size(self):
-        """Bytes, but for the consumers themselves."""
+        """Bytes of the table, without the consumers."""
         return (
             getsizeof(self)
             + self.capacity * (sizeof(Place) + sizeof(u32))
@@ -512,9 +518,9 @@ cdef class PendingTable(PendingSlots):
     # -- finding ---------------------------------------------------------------------------------
 
     cdef inline size_t home(self, const Place *place) noexcept:
-        """Where in the index the search for an ID begins. Multiplying by odd numbers without pattern spreads IDs that
-        follow each other evenly: they hardly meet. The keys are this process's secret, and between the products bits
-        come down, so that nobody can choose IDs that all meet."""
+        """Return the cell of the index at which the search for an ID begins. Multiplying by odd numbers without pattern
+        spreads consecutive IDs evenly, so they rarely collide. The keys are random in each process, and high bits are
+        mixed into low ones between the products, so no client can choose IDs that collide."""
         cdef u64 mixed = (place.ms ^ MS_KEY) * 0x9E3779B97F4A7C15ULL
         mixed = ((mixed ^ mixed >> 32) + (place.seq ^ SEQ_KEY)) * 0xD1B54A32D192ED03ULL
         mixed = (mixed ^ mixed >> 29) * 0x9E3779B97F4A7C15ULL
@@ -551,7 +557,7 @@ cdef class PendingTable(PendingSlots):
         self.cells[cell] = slot
 
     cdef void fill_index(self) noexcept:
-        """Make the index of the slots there are."""
+        """Build the index from the used slots."""
         cdef size_t slot
         memset(self.cells, 0xFF, self.cells_count * sizeof(u32))
         for slot in range(self.total):
@@ -576,7 +582,7 @@ cdef class PendingTable(PendingSlots):
             self.run_of = <u32 *>block
             self.capacity = capacity
         if count * 3 > self.cells_count * 2:
-            # No more than two thirds of the cells are taken, and four ninths at first.
+            # At most two thirds of the cells are used, four ninths after growing.
             block = PyMem_Realloc(self.cells, (count * 9 // 4 + 4) * sizeof(u32))
             if block == NULL:
                 raise MemoryError
@@ -585,7 +591,7 @@ cdef class PendingTable(PendingSlots):
         return 0
 
     def get(self, entry_id):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef Place place
         cdef u32 slot
         read_place(entry_id, &place)
@@ -595,7 +601,7 @@ cdef class PendingTable(PendingSlots):
     # -- changing --------------------------------------------------------------------------------
 
     cdef Delivery open_run(self, Consumer consumer, i64 time_ms, i64 count, size_t first):
-        """A delivery without entries yet. It must get one, or be closed."""
+        """Return a new delivery without entries. The caller adds one, or closes the run."""
         cdef Delivery delivery
         cdef size_t number = self.free_run, capacity
         cdef Run *runs
@@ -626,7 +632,7 @@ cdef class PendingTable(PendingSlots):
         return delivery
 
     cdef void close_run(self, u32 number) noexcept:
-        """A delivery whose entries have all left."""
+        """Free the run of a delivery whose entries have all left."""
         cdef Run *run = &self.runs[number]
         cdef PyObject *delivery = run.delivery
         self.owned_count -= run.owner != NULL
@@ -643,7 +649,7 @@ cdef class PendingTable(PendingSlots):
         Py_DECREF(<object>delivery)
 
     cdef inline void lose(self, Consumer consumer) noexcept:
-        """One entry less."""
+        """Count one entry less for a consumer."""
         cdef View *view = &consumer.view
         consumer.pending_count -= 1
         if not consumer.pending_count:
@@ -652,7 +658,7 @@ cdef class PendingTable(PendingSlots):
             self.settle(view, <PyObject *>consumer)
 
     def deliver(self, list ids not None, Consumer consumer not None, i64 time_ms, i64 count):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef size_t length = len(ids), index, base
         cdef Delivery delivery
         cdef Place *places
@@ -671,7 +677,7 @@ cdef class PendingTable(PendingSlots):
                 break
         else:
             if self.is_ordered:
-                # Above all there are: no one has them yet, and they stand where they belong.
+                # All IDs are above those in the table: they are new, and already in order.
                 self.reserve_view(&consumer.view, length)
                 deliveries[0] = delivery = self.open_run(consumer, time_ms, count, base)
                 self.runs[delivery.number].length = <u32>length
@@ -688,7 +694,7 @@ cdef class PendingTable(PendingSlots):
         return self.deliver_each(ids, consumer, time_ms, count)
 
     cdef list deliver_each(self, list ids, Consumer consumer, i64 time_ms, i64 count):
-        """Give IDs to a consumer that stand behind the last slot: they may be pending, and in any order."""
+        """Give IDs, which the caller has put after the last slot, to a consumer. They may be pending, in any order."""
         cdef size_t base = self.total, length = len(ids), index, next_slot = NONE
         cdef list deliveries = []
         cdef Delivery delivery = None, before
@@ -734,7 +740,7 @@ cdef class PendingTable(PendingSlots):
         return deliveries
 
     cdef int prepare_order(self, const Place *place) except -1:
-        """Make room in the order by ID; it is made when this ID, which comes next, is the first out of order."""
+        """Make room in the order by ID. The order is created if this ID is the first out of order."""
         cdef size_t slot
         if self.is_ordered:
             if not self.total or is_less(&self.ids[self.total - 1], place):
@@ -748,7 +754,7 @@ cdef class PendingTable(PendingSlots):
         return self.reserve_view(&self.order, 1)
 
     def release(self, entry_id, i64 count):
-        """See `plain_pending_table.PendingTable`. Hot: see the benchmark row XNACK."""
+        """See `pending_table_plain.PendingTable`. Hot: see the benchmark row XNACK."""
         cdef Place place
         cdef Delivery before = None, delivery
         cdef u32 slot, old
@@ -790,7 +796,7 @@ cdef class PendingTable(PendingSlots):
             self.lose(before.consumer)
 
     cdef Delivery released_with(self, i64 count):
-        """The delivery that all released entries of this delivery count are in; it may have none yet."""
+        """Return the delivery of all released entries with this delivery count. It may be new and empty."""
         cdef Delivery delivery = self.released_of.get(count)
         if delivery is None or not delivery.remaining:
             delivery = self.open_run(None, 0, count, 0)
@@ -802,7 +808,7 @@ cdef class PendingTable(PendingSlots):
         return delivery
 
     cdef inline void admit(self, u32 slot) noexcept:
-        """Count a new slot, the next one, for which there is room, and enter it where entries are looked for."""
+        """Count the next slot as used, and enter it in the index, which has room."""
         self.enter(slot)
         self.total += 1
         self.tail = self.total
@@ -811,7 +817,7 @@ cdef class PendingTable(PendingSlots):
             self.add(&self.order, slot)
 
     cdef inline Delivery leave(self, u32 slot):
-        """Mark a slot as left; answers the delivery that it was in."""
+        """Mark the entry of a slot as left. Returns its delivery."""
         cdef u32 number = self.run_of[slot]
         cdef Delivery delivery = <Delivery>self.runs[number].delivery
         self.run_of[slot] = NONE
@@ -822,7 +828,7 @@ cdef class PendingTable(PendingSlots):
         return delivery
 
     def drop_all(self, ids):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef size_t dropped = 0
         cdef Place place
         cdef u32 slot
@@ -843,7 +849,7 @@ cdef class PendingTable(PendingSlots):
         return dropped
 
     cdef void remap(self, View *view, PyObject *owner, const u32 *moved) noexcept:
-        """Slots have got other numbers; those that have left go."""
+        """Renumber the slots of an order, without those of entries that have left."""
         cdef size_t index, kept = 0, kept_sorted = 0
         cdef u32 slot
         for index in range(view.length):
@@ -859,7 +865,8 @@ cdef class PendingTable(PendingSlots):
         self.trim_view(view)
 
     cdef void compact(self) noexcept:
-        """Move the slots together, in their order, and the runs; later, if there is no memory for it."""
+        """Move used slots and runs together, keeping their order. When memory is short, do nothing: a later call does
+        it."""
         cdef u32 *moved = <u32 *>PyMem_Malloc(self.total * sizeof(u32))
         cdef size_t slot, to = 0, number
         cdef Run *run
@@ -917,7 +924,7 @@ cdef class PendingTable(PendingSlots):
         self.fit()
 
     cdef void fit(self) noexcept:
-        """Give back the memory that is not used, if it is worth the trouble, and make the index anew."""
+        """Free unused memory, if there is much, and build the index again."""
         cdef size_t capacity = roomier(self.total), cells_count = capacity * 9 // 4 + 4
         cdef void *block
         if capacity + STALE_SLACK < self.capacity:
@@ -934,7 +941,7 @@ cdef class PendingTable(PendingSlots):
         self.fill_index()
 
     cdef void cut(self, size_t capacity) noexcept:
-        """Keep so many slots."""
+        """Shrink the arrays to `capacity` slots."""
         cdef void *block = PyMem_Realloc(self.ids, capacity * sizeof(Place))
         if block != NULL:
             self.ids = <Place *>block
@@ -946,7 +953,7 @@ cdef class PendingTable(PendingSlots):
     # -- reading ---------------------------------------------------------------------------------
 
     def take(self, start, size_t count, Consumer consumer=None):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef Place place
         cdef View *view
         cdef PyObject *owner = <PyObject *>consumer if consumer is not None else NULL
@@ -967,7 +974,7 @@ cdef class PendingTable(PendingSlots):
         return found
 
     def stretch(self, start, size_t count):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef Place place
         cdef View *view
         cdef size_t index, length
@@ -989,7 +996,7 @@ cdef class PendingTable(PendingSlots):
         return None if first == NONE else (make_id(&self.ids[first]), make_id(&self.ids[last]), 0)
 
     def last_id(self):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef View *view = self.readable(None)
         if not self.live:
             raise IndexError("nothing is pending")
@@ -1003,7 +1010,7 @@ cdef class PendingTable(PendingSlots):
         return make_id(&self.ids[view.slots[view.length - 1]])
 
     def members(self, Delivery delivery not None):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef Members members = Members.__new__(Members)
         members.table = self
         members.delivery = delivery
@@ -1011,13 +1018,13 @@ cdef class PendingTable(PendingSlots):
         return members
 
     cdef inline Run *run_if_any(self, Delivery delivery) noexcept:
-        """Where the delivery has its slots; NULL if it has none any more."""
+        """Return the run of a delivery; NULL if the delivery has no entries left."""
         if delivery.number < self.runs_total and self.runs[delivery.number].delivery == <PyObject *>delivery:
             return &self.runs[delivery.number]
         return NULL
 
     def image(self, list deliveries not None):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef PendingSlots image = PendingSlots.__new__(PendingSlots)
         cdef View *view = self.readable(None)
         cdef size_t number
@@ -1046,7 +1053,7 @@ cdef class PendingTable(PendingSlots):
     # -- whole -----------------------------------------------------------------------------------
 
     def disown(self, consumers):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef Consumer consumer
         for consumer in consumers:
             consumer.pending_count = 0
@@ -1054,13 +1061,13 @@ cdef class PendingTable(PendingSlots):
             self.clear_view(&consumer.view)
 
     def give_back(self, size_t count):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef size_t left = self.live - min(self.live, count), runs_left, number
         cdef void *block
         self.total = self.head = self.tail = 0
         self.is_ordered = True
         self.clear_view(&self.order)
-        # A part of everything, as large as that of the entries.
+        # Free of each array as large a part as of the entries.
         runs_left = self.runs_total * left // self.live if left else 0
         for number in range(runs_left, self.runs_total):
             if self.runs[number].delivery != NULL:
@@ -1074,7 +1081,7 @@ cdef class PendingTable(PendingSlots):
         self.live = left
 
     def check(self, consumers):
-        """See `plain_pending_table.PendingTable`."""
+        """See `pending_table_plain.PendingTable`."""
         cdef size_t slot, index, live = 0, owned = 0, number, runs_count = 0, cell, passed = 0
         cdef Consumer consumer
         cdef View *view

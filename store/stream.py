@@ -16,22 +16,24 @@ from .group import ENTRIES_READ_UNKNOWN, Group
 from .idempotence import Idempotence
 from .ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
 from .log import EntryLog
+from .memory import GroupSizes
 from .nodes import IS_COMPILED, NodeLedger, StreamLimits
+from .pending import PendingEntries
 
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
+# Pending entries that are checked at a time when references are dropped.
 REFERENCES_AT_ONCE_MAX: Final = 1024
-"""Pending entries looked at in one go when references are dropped."""
 
 
 class References(Enum):
     """What deleting or trimming does to pending entries of the removed entry (Redis 8.2)."""
 
+    # References stay, without the entry.
     KEEP = b"KEEPREF"
-    """They stay, dangling."""
+    # References are removed from every group.
     DELETE = b"DELREF"
-    """They are removed from every group."""
+    # Only entries that every group has received and acknowledged are removed.
     ACKED = b"ACKED"
-    """Entries that some group has not acknowledged, or not been delivered yet, are kept."""
 
 
 class Stream:
@@ -40,6 +42,7 @@ class Stream:
     __slots__ = (
         "counted_size",
         "entries_added",
+        "group_sizes",
         "groups",
         "idempotence",
         "image_number",
@@ -50,25 +53,28 @@ class Stream:
         "nodes",
         "used_ms",
     )
+    # Number of the newest `StoreImage`.
     newest_image_number: ClassVar[int] = 0
-    """That of the last `StoreImage` made."""
 
     def __init__(self, limits: StreamLimits) -> None:
-        # What each new entry touches stands together (benchmark row XADD over 10,000 keys).
+        # Fields that every new entry changes are next to each other (benchmark row XADD over 10,000 keys).
         self.log = EntryLog()
         self.last_id: StreamID = ID_MIN
         self.entries_added = 0
+        # Unix ms of the last command that used the stream; 0 if there was none since it was loaded.
         self.used_ms = 0
-        """When a command last looked at it, Unix ms; 0: not since it was loaded."""
+        # Number of the newest `StoreImage` that does not need this stream any more: it has a copy, or is older than the
+        # stream.
         self.image_number = Stream.newest_image_number
-        """The last `StoreImage` that has no need of this stream: it has a copy, or is older than the stream."""
         self.limits = limits
         self.nodes = NodeLedger()
         self.max_deleted_id: StreamID = ID_MIN
         self.groups: dict[bytes, Group] = {}
+        # Sizes of the groups. None while they are few enough to be measured each time.
+        self.group_sizes: GroupSizes | None = None
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
+        # Bytes that the database counts for this stream, as of the last `Database.recount`.
         self.counted_size = 0
-        """Bytes that its database counts for it, as of the last `Database.recount`."""
 
     def __len__(self) -> int:
         return self.log.length
@@ -76,7 +82,7 @@ class Stream:
     # -- adding ----------------------------------------------------------------------------------
 
     def next_id(self, now_ms: int) -> StreamID:
-        """The ID of `XADD *`: the clock, or the successor of the last ID if the clock is not ahead of it."""
+        """The ID of `XADD *`: the clock, or the successor of the last ID if the clock is not later."""
         if now_ms > self.last_id >> SEQ_BITS:
             return now_ms << SEQ_BITS
         if self.last_id == ID_MAX:
@@ -103,13 +109,14 @@ class Stream:
         is_full = self.log.append(entry_id, entry)
         self.last_id = entry_id
         if is_full and IS_COMPILED:
-            # 0.1 us an entry now, or all of them while everybody waits for the first XTRIM or XINFO.
+            # This costs 0.1 us per entry now. Otherwise all clients would wait while the first XTRIM or XINFO counts
+            # all entries.
             self.nodes.settle(self.log, self.limits)
         if self.entries_added < ENTRIES_ADDED_MAX:
             self.entries_added += 1
 
     def append_run(self, run: Body) -> None:
-        """Add entries one after the other; `require_new_id` holds for the first, and they ascend."""
+        """Add entries in order. Their IDs ascend, and the first one has passed `require_new_id`."""
         is_full = self.log.append_run(run)
         self.last_id = run.last_id
         if is_full and IS_COMPILED:
@@ -127,14 +134,14 @@ class Stream:
     # -- removing --------------------------------------------------------------------------------
 
     def delete(self, entry_id: StreamID) -> bool:
-        """Delete one entry and remember it as deleted; False if there is no live one."""
+        """Delete one entry and raise `max_deleted_id`. Returns False if there is no live entry with this ID."""
         if not self.remove(entry_id, keep_node=False):
             return False
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
         return True
 
     def remove(self, entry_id: StreamID, *, keep_node: bool) -> bool:
-        """Take one entry out without raising `max_deleted_id`, as trimming does. `keep_node`: see NodeLedger.forget."""
+        """Remove one entry without raising `max_deleted_id`, as trimming does. `keep_node`: see NodeLedger.forget."""
         self.settle_nodes()
         if not self.log.delete(entry_id):
             return False
@@ -142,7 +149,7 @@ class Stream:
         return True
 
     def settle_nodes(self) -> None:
-        """Compute node boundaries for entries added since; before any removal and before limits change."""
+        """Compute the node boundaries of new entries. Must run before entries are removed and before limits change."""
         self.nodes.settle(self.log, self.limits)
 
     @property
@@ -151,9 +158,18 @@ class Stream:
         return self.log.last_id > self.nodes.settled_id
 
     def is_referenced(self, entry_id: StreamID) -> bool:
-        """Whether a group still has the entry pending, or has not been delivered it (the ACKED test)."""
+        """Whether the entry is pending in a group, or not yet delivered to a group (the test of ACKED)."""
         groups = self.groups.values()
         return any(entry_id > group.last_id or entry_id in group.pending for group in groups)
+
+    def pending_between(self, first_id: StreamID, last_id: StreamID) -> list[PendingEntries]:
+        """The pending entries of each group that has an ID of this range pending."""
+        found = []
+        for group in self.groups.values():
+            ids = group.pending.first_ids(first_id, 1)
+            if ids and ids[0] <= last_id:
+                found.append(group.pending)
+        return found
 
     def drop_references(self, entry_id: StreamID) -> None:
         """Remove the entry from every group's pending list (DELREF)."""
@@ -170,18 +186,38 @@ class Stream:
                 start = id_after(ids[-1]) if len(ids) == at_once and ids[-1] < ID_MAX else 0
                 del ids[bisect_right(ids, last_id) :]
                 if ids and not self.log.still_has_all(ids[0], ids[-1]):
-                    # Entries that are gone keep their references.
+                    # References to entries that were deleted before are kept.
                     ids = [entry_id for entry_id in ids if self.log.still_has(entry_id)]
                 group.pending.drop_all(ids)
 
     # -- groups ----------------------------------------------------------------------------------
+
+    def find_group(self, name: bytes) -> Group | None:
+        """Return the group of that name, or None. The caller may change the group."""
+        group = self.groups.get(name)
+        if group is not None and self.group_sizes is not None:
+            self.group_sizes.looked_up[group] = None
+        return group
+
+    def add_group(self, group: Group) -> None:
+        """Add a group, whose name is free."""
+        self.groups[group.name] = group
+        if self.group_sizes is not None:
+            self.group_sizes.looked_up[group] = None
+
+    def drop_group(self, name: bytes) -> bool:
+        """Remove the group of that name. Returns whether there was one."""
+        group = self.groups.pop(name, None)
+        if group is not None and self.group_sizes is not None:
+            self.group_sizes.forget(group)
+        return group is not None
 
     def sorted_groups(self) -> list[Group]:
         """Groups by name bytes, the order of every listing."""
         return [self.groups[name] for name in sorted(self.groups)]
 
     def entries_up_to(self, entry_id: StreamID) -> int | None:
-        """How many entries were ever added up to this ID; None where deletions make it unknowable."""
+        """Number of entries ever added up to this ID; None if deletions make it unknown."""
         added, log = self.entries_added, self.log
         if not added:
             return 0
@@ -198,24 +234,24 @@ class Stream:
                 return added - log.length + 1
         return None
 
-    def has_hole_ahead(self, group: Group) -> bool:
-        """Whether an entry at or after the group's position was deleted, so that counting on is not exact."""
+    def has_later_hole(self, group: Group) -> bool:
+        """Whether an entry at or after the group's position was deleted, so that counting from there is not exact."""
         return self.log.length > 0 and self.max_deleted_id != ID_MIN and group.last_id <= self.max_deleted_id
 
     def lag(self, group: Group) -> int | None:
-        """Entries the group has still to read; None where it cannot be known (XINFO GROUPS)."""
+        """Number of entries that the group has still to read; None if it is unknown (XINFO GROUPS)."""
         added, log = self.entries_added, self.log
         if not added or not log.length:
             return 0
         if group.last_id < log.first_id and self.max_deleted_id < log.first_id:
             return log.length
-        if group.entries_read != ENTRIES_READ_UNKNOWN and not self.has_hole_ahead(group):
+        if group.entries_read != ENTRIES_READ_UNKNOWN and not self.has_later_hole(group):
             return added - group.entries_read
         distance = self.entries_up_to(group.last_id)
         return None if distance is None else added - distance
 
     def advance(self, group: Group, ids: list[StreamID]) -> None:
-        """Move the group over ascending delivered IDs, keeping entries-read exact where it can be."""
+        """Move the group's position past ascending delivered IDs, keeping entries-read exact if possible."""
         new_ids = ids if ids[0] > group.last_id else [entry_id for entry_id in ids if entry_id > group.last_id]
         if not new_ids:
             return
@@ -225,14 +261,14 @@ class Stream:
             group.last_id = new_ids[-1]
 
     def _advance_to_exact(self, group: Group, ids: list[StreamID]) -> int:
-        """Move entry by entry until plain counting is right for all that follow; answers the first of those's index.
+        """Move entry by entry until counting is exact for all IDs that follow. Returns the index of the first of these.
 
-        Counting is right once entries-read is known, the position is inside the stream and no hole lies ahead; none
-        of the three can be lost by moving on.
+        Counting is exact once entries-read is known, the position is inside the stream and no later entry was deleted.
+        Moving forward keeps these three true.
         """
         for index, entry_id in enumerate(ids):
             counted = group.entries_read != ENTRIES_READ_UNKNOWN and group.last_id >= self.log.first_id
-            if counted and not self.has_hole_ahead(group):
+            if counted and not self.has_later_hole(group):
                 return index
             if self.entries_added:
                 distance = self.entries_up_to(entry_id)
@@ -252,7 +288,7 @@ class Stream:
         return twin
 
     def expire_idempotence(self, now_ms: int) -> None:
-        """Forget idempotency pairs that are too old; the server calls it once per second."""
+        """Drop idempotency pairs that are too old. The server calls this once per second."""
         self.idempotence.expire(now_ms)
 
     def check(self) -> None:

@@ -41,7 +41,7 @@ DEFAULTS: Final = ("--save", "", "--appendonly", "no")
 """Nothing is kept: what a test wants written, it asks for."""
 
 PORT_IS_TAKEN: Final = "another process has the port"
-"""What the log says of that: see `headrace.server.listener`."""
+"""What the log says of that: see `headrace.server.sockets.listener`."""
 
 LOG_TAIL_LENGTH: Final = 2000
 

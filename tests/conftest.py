@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.server import dispatch
+from headrace.server.requests import dispatch
 from support.servers import ORACLE_VERSION, Server, is_oracle_required, oracle_folder, oracle_version, redis_cli
 
 StartServer = Callable[..., Server]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what the run does, if HEADRACE_TEST_FIGURES names a folder for it."""
+    folder = os.environ.get("HEADRACE_TEST_FIGURES")
+    if folder:
+        from support.figures import Counting
+
+        config.pluginmanager.register(Counting(Path(folder)))
 
 
 def pytest_sessionfinish() -> None:

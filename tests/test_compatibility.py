@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import compatibility
 import pytest
-
-from headrace.commands import compatibility
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_document_is_what_the_table_makes() -> None:
     written = (ROOT / "docs" / "compatibility.md").read_text("utf-8").splitlines()
-    assert written == list(compatibility.document_lines()), "run python -m headrace.commands.compatibility"
+    assert written == list(compatibility.document_lines()), "run python tools/compatibility.py"
 
 
 def test_every_reason_belongs_to_a_command_that_is_missing() -> None:

@@ -23,7 +23,9 @@ from headrace.server.main import version_line
 from support.packaging import ROOT, Environment, copy_context
 
 BUILD_TIMEOUT_S = 300
-HOT_MODULES = [f"{folder}.{name}" for folder, names in headrace_build.HOT_MODULES.items() for name in names]
+HOT_MODULES = [
+    f"{folder.replace('/', '.')}.{name}" for folder, names in headrace_build.HOT_MODULES.items() for name in names
+]
 CODECS = {
     f"headrace/{path.relative_to(ROOT).with_suffix('').as_posix()}"
     for depth in ("*", "*/*")

@@ -41,5 +41,5 @@ def test_texts_are_found_however_they_reach_an_error(said: set[str]) -> None:
     assert "client unblocked via CLIENT UNBLOCK" in said, "the class itself"
     assert "Authentication required." in said, "the default of a class"
     assert "appendfilename can't be a path, just a filename" in said, "a field of a table's row"
-    assert "Can't chdir to '…': …" in said, "filled in"
+    assert "Can't chdir to '…': …; …" in said, "filled in"
     assert "max number of clients reached" in said, "bytes that are already on the wire"

@@ -1,5 +1,5 @@
-"""What the README and its documents say is so: tables are those of the rows, the tour answers as printed, links and
-paths lead somewhere.
+"""The documents are correct: lists of commands come from the command table, the tour prints what the server replies,
+and each link and path exists.
 """
 
 from __future__ import annotations
@@ -8,35 +8,43 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import reference
 
-from headrace.commands import reference
 from support.servers import Server
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
-FOLDERS = "benchmarks|commands|docs|examples|persistence|pipeline|protocol|server|store|testing|tests"
+FOLDERS = "benchmarks|commands|docs|examples|persistence|pipeline|protocol|server|store|testing|tests|tools"
+
+README_WORDS_MAX = 2000
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
 
 
 def text_of(document: Path) -> str:
     return document.read_text("utf-8")
 
 
-@pytest.mark.parametrize(("part", "lines"), [("stream", reference.stream_lines), ("others", reference.other_lines)])
-def test_tables_of_the_readme_are_made_from_the_rows(part: str, lines: Callable[[], Iterator[str]]) -> None:
-    pattern = rf"<!-- {part}: [^\n]*-->\n(.*)\n<!-- end of {part} -->"
-    found = re.search(pattern, text_of(ROOT / "README.md"), re.DOTALL)
-    assert found is not None
-    assert found[1].splitlines() == list(lines()), f"run python -m headrace.commands.reference {part}"
+def test_readme_has_at_most_two_thousand_words() -> None:
+    assert len(text_of(ROOT / "README.md").split()) <= README_WORDS_MAX
+
+
+def test_architecture_names_every_room() -> None:
+    page = text_of(ROOT / "docs" / "architecture.md")
+    for folder in ("commands", "pipeline", "server"):
+        for path in (ROOT / folder).glob("*/__init__.py"):
+            assert f"`{folder}/{path.parent.name}/`" in page, path.parent
 
 
 def test_list_of_commands_is_made_from_the_rows() -> None:
     written = text_of(ROOT / "docs" / "commands.md").splitlines()
-    assert written == list(reference.document_lines()), "run python -m headrace.commands.reference"
+    assert written == list(reference.document_lines()), "run python tools/reference.py"
 
 
 def test_page_on_performance_says_what_the_benchmark_says_of_itself() -> None:
@@ -49,7 +57,13 @@ def test_page_on_performance_says_what_the_benchmark_says_of_itself() -> None:
     assert re.search(r"<!-- benchmark: .*<!-- end of benchmark -->", text_of(ROOT / "README.md"), re.DOTALL)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)", text_of(index))}
+    assert set(DOCUMENTS) - linked == {index}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_to_what_is_there(document: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", text_of(document)):
         if re.match(r"[a-z]+:", target):
@@ -62,7 +76,7 @@ def test_links_lead_to_what_is_there(document: Path) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in headings}, target
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_paths_that_are_named_are_there(document: Path) -> None:
     for name in re.findall(rf"`((?:{FOLDERS})/[\w/.*-]*)`", text_of(document)):
         assert any(ROOT.glob(name)), name

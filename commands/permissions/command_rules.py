@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from ..categories import CATEGORIES, acl_categories
-from ..table import DECLARED, Flag, Row
+from ..core.categories import CATEGORIES, acl_categories
+from ..core.table import DECLARED, Flag, Row
 from .known import REDIS_COMMANDS, REDIS_CONTAINERS
 from .rules import FIRST_ARGUMENT, SYNTAX, UNKNOWN_COMMAND, BadRule
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...store.errors import GenericError
-from ..client_line import describe
-from ..table import Row
+from ..clients.client_line import describe
+from ..core.table import Row
 from .denial import Denial, NoPermission
 from .log import Refusal
 from .user import User
 from .users import WrongPassword
 
 if TYPE_CHECKING:
-    from ..client import Client
-    from ..context import Context
+    from ..core.client import Client
+    from ..core.context import Context
 
 COUNTERS: Final = {
     "auth": "acl_denied_auth",

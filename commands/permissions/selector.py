@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Final
 
 from ...store.glob import matches
-from ..keys import VARIABLE, access_of, find_keys
-from ..table import KeySpec, Row
+from ..core.keys import VARIABLE, access_of, find_keys
+from ..core.table import KeySpec, Row
 from .command_rules import CommandRules
 from .denial import Denial
 from .rules import CHANNELS_ALREADY_OPEN, KEYS_ALREADY_OPEN, SYNTAX, BadRule, has_blanks

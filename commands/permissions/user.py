@@ -7,7 +7,7 @@ import hmac
 import re
 from typing import Final
 
-from ..table import DECLARED, Row
+from ..core.table import DECLARED, Row
 from .denial import Denial
 from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule
 from .selector import Selector
@@ -108,9 +108,13 @@ class User:
 
     def describe(self) -> bytes:
         """The line that makes this user, in a file or in ACL LIST."""
+        return b" ".join(self.words())
+
+    def words(self) -> list[bytes]:
+        """The words of that line; a selector in parentheses is one of them."""
         own, *others = self.selectors
-        words = [b"user", self.name, *self.flags(), *(b"#" + digest for digest in self.passwords), own.describe()]
-        return b" ".join([*words, *(b"(%b)" % selector.describe() for selector in others)])
+        words = [b"user", self.name, *self.flags(), *(b"#" + digest for digest in self.passwords)]
+        return words + own.describe().split(b" ") + [b"(%b)" % selector.describe() for selector in others]
 
     # -- requests --------------------------------------------------------------------------------
 

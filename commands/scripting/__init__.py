@@ -1,1 +1,1 @@
-"""Lua scripts beside streams: the sandbox, what crosses its border, and the commands that scripts call."""
+"""Lua scripts: the sandbox, conversion of values, and the commands that run and manage scripts."""

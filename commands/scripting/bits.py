@@ -1,4 +1,4 @@
-"""The library `bit` of scripts: operations on the low 32 bits of numbers, with signed results, as in Lua BitOp."""
+"""The Lua library `bit`: operations on the low 32 bits of numbers, with signed results, as in Lua BitOp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEX_DIGITS_MAX: Final = 8
 
 
 def unsigned(number: Any) -> int:
-    """The low 32 bits of a number from Lua, rounded to a whole one. Raises ScriptError if it is none."""
+    """Rounds a number from Lua and returns its low 32 bits. Raises ScriptError for any other value."""
     value: float | None = number if type(number) in (int, float) else None
     if type(number) is bytes:
         try:
@@ -28,7 +28,7 @@ def unsigned(number: Any) -> int:
 
 
 def signed(bits: int) -> int:
-    """32 bits as Lua gets them."""
+    """Returns 32 bits as a signed number, as Lua receives them."""
     bits &= MASK
     return bits - (1 << 32) if bits >> 31 else bits
 
@@ -38,12 +38,12 @@ def _folded(operation: Callable[[int, int], int]) -> Callable[..., int]:
 
 
 def _shifting(shift: Callable[[int, int], int]) -> Callable[..., int]:
-    """Only the low five bits of the distance count."""
+    """Makes a shift function that uses only the low five bits of the distance."""
     return lambda value=None, distance=None, *_: signed(shift(unsigned(value), unsigned(distance) & 31))
 
 
 def _to_hex(value: Any = None, digits: Any = HEX_DIGITS_MAX, *_: Any) -> bytes:
-    """As many digits from the right; capital ones if the number is negative."""
+    """Returns the last `digits` hexadecimal digits; in upper case if `digits` is negative."""
     count = signed(unsigned(digits))
     text = b"%08x" % unsigned(value)
     return text[-min(abs(count), HEX_DIGITS_MAX) :] if count > 0 else text[HEX_DIGITS_MAX + max(count, -8) :].upper()
@@ -53,6 +53,7 @@ def _rotate_left(bits: int, distance: int) -> int:
     return bits << distance | bits >> (32 - distance)
 
 
+# The functions of the library, by name.
 BIT_OPERATIONS: Final[dict[bytes, Callable[..., Any]]] = {
     b"tobit": lambda value=None, *_: signed(unsigned(value)),
     b"tohex": _to_hex,
@@ -67,4 +68,3 @@ BIT_OPERATIONS: Final[dict[bytes, Callable[..., Any]]] = {
     b"ror": _shifting(lambda bits, distance: _rotate_left(bits, (32 - distance) & 31)),
     b"bswap": lambda value=None, *_: signed(int.from_bytes(unsigned(value).to_bytes(4, "little"), "big")),
 }
-"""By name."""

@@ -1,4 +1,4 @@
-"""The scripts a server knows, by the SHA-1 of their text."""
+"""The cache of scripts, by the SHA-1 of their text."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ from typing import Any, Final
 
 from ...store.errors import GenericError, shown
 
+# Maximum number of scripts cached only because EVAL ran them; the least recently used one is evicted.
 EVALUATED_COUNT_MAX: Final = 500
-"""Scripts known only because EVAL ran them; beyond that the one that has gone unused longest is forgotten."""
 
+# Size in bytes of a SHA-1 in hexadecimal digits.
 DIGEST_SIZE: Final = 40
-"""Bytes of a SHA-1 as printed."""
 
+# Bytes that a cached script takes in addition to its text; about the number that Redis counts.
 SCRIPT_SIZE: Final = 160
-"""Bytes of a script in the cache beside its text: about what Redis counts."""
 
 FLAGS: Final = {b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"}
 
 
 @dataclass(slots=True, eq=False)
 class Script:
-    """One script. Without a first line of `#!lua` it decides with each command what it may do."""
+    """A compiled script. Without a first line `#!lua` it has no flags, and each of its commands is checked alone."""
 
     sha: bytes
     text: bytes
+    # The compiled Lua function.
     action: Any
-    """The function of Lua."""
     has_shebang: bool
     flags: frozenset[bytes]
+    # Whether SCRIPT LOAD added it; then it stays until SCRIPT FLUSH.
     is_loaded: bool = False
-    """By SCRIPT LOAD: it stays until SCRIPT FLUSH."""
 
 
 def digest_of(text: bytes) -> bytes:
-    """The name of a script."""
+    """Returns the SHA-1 of a script's text, in hexadecimal digits."""
     return sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 def split_shebang(text: bytes) -> tuple[bytes, bool, frozenset[bytes]]:
-    """(what Lua gets, whether there is a first line `#!lua`, its flags); line numbers stay. Raises GenericError."""
+    """Returns the text for Lua, whether it has a first line `#!lua`, and the flags of that line.
+
+    The text keeps its line numbers. Raises GenericError.
+    """
     if not text.startswith(b"#!"):
         return text, False, frozenset()
     first, newline, _ = text.partition(b"\n")
@@ -63,24 +66,24 @@ def split_shebang(text: bytes) -> tuple[bytes, bool, frozenset[bytes]]:
 
 
 class Cache:
-    """Scripts by digest. Those that only EVAL brought are kept in the order of their last use."""
+    """Scripts by digest. Those that only EVAL added are in the order of their last use."""
 
     def __init__(self) -> None:
         self.by_sha: dict[bytes, Script] = {}
         self._evaluated: OrderedDict[bytes, None] = OrderedDict()
         self.evicted_count = 0
+        # Total size in bytes of the scripts.
         self.size = 0
-        """Bytes of the texts and what belongs to them."""
 
     def find(self, sha: bytes) -> Script | None:
-        """The script of a digest in any case; it counts as used."""
+        """Returns the script of a digest in upper or lower case, and marks it as used; None if it is not cached."""
         script = self.by_sha.get(sha) or self.by_sha.get(sha.lower())
         if script is not None and not script.is_loaded:
             self._evaluated.move_to_end(script.sha)
         return script
 
     def add(self, script: Script) -> None:
-        """Remember a script that EVAL or SCRIPT LOAD brought."""
+        """Adds a script of EVAL or SCRIPT LOAD, and may evict another one."""
         self.by_sha[script.sha] = script
         self.size += len(script.text) + SCRIPT_SIZE
         if script.is_loaded:
@@ -92,6 +95,6 @@ class Cache:
             self.evicted_count += 1
 
     def keep(self, script: Script) -> None:
-        """SCRIPT LOAD of a script that is there."""
+        """Marks a cached script as loaded by SCRIPT LOAD."""
         script.is_loaded = True
         self._evaluated.pop(script.sha, None)

@@ -1,15 +1,19 @@
--- cjson as scripts of Redis know it (lua-cjson 2.1): the same texts, the same errors. Part of the sandbox.
-local null, host = ... -- `null` stands for JSON's
+-- The library cjson of Redis scripts (lua-cjson 2.1), with equal texts and errors. Part of the sandbox.
+-- `null` is the value for JSON's null.
+local null, host = ...
 local fail, bad_argument = host.fail, host.bad_argument
 local type, tostring, tonumber, pairs, rawget, select = type, tostring, tonumber, pairs, rawget, select
 local byte, char, find, format, gsub, sub = string.byte, string.char, string.find, string.format, string.gsub, string.sub
 local concat, floor, huge = table.concat, math.floor, math.huge
 
-local _ -- what is not needed of several values
+-- A discarded result.
+local _
 
 local DEPTH_MAX = 1000
-local SPARSE_RATIO = 2 -- an array may be as many times as long as it has elements,
-local SPARSE_SAFE = 10 -- and so long in any case
+-- Maximum ratio of an array's length to its number of elements,
+local SPARSE_RATIO = 2
+-- and the length up to which any ratio is accepted.
+local SPARSE_SAFE = 10
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["/"] = "\\/", ["\b"] = "\\b", ["\t"] = "\\t", ["\n"] = "\\n",
     ["\f"] = "\\f", ["\r"] = "\\r" }
@@ -35,7 +39,8 @@ local function number_text(number)
     return format("%.14g", number)
 end
 
-local function array_length(values) -- the largest index if all keys are positive whole numbers, else nil
+-- Returns the largest index if all keys are positive integers, else nil.
+local function array_length(values)
     local largest, count = 0, 0
     for key in pairs(values) do
         if type(key) ~= "number" or key <= 0 or floor(key) ~= key then
@@ -95,7 +100,8 @@ local function encode_table(values, pieces, depth)
     pieces[#pieces + 1] = mark == "{" and "{}" or "}"
 end
 
-function encode_value(value, pieces, depth) -- returns what is wrong
+-- Returns an error text, or nil.
+function encode_value(value, pieces, depth)
     local kind = type(value)
     if kind == "string" then
         pieces[#pieces + 1] = quoted(value)
@@ -146,7 +152,8 @@ local function utf8(code)
         0x80 + code % 0x40)
 end
 
-local function unescape(text, at) -- of `\` at `at`: its text and what comes next, or what is wrong
+-- Decodes the escape at `at`. Returns its text and the next index, or nil and an error text.
+local function unescape(text, at)
     local mark = sub(text, at + 1, at + 1)
     if UNESCAPES[mark] then
         return UNESCAPES[mark], at + 2
@@ -167,7 +174,7 @@ local function unescape(text, at) -- of `\` at `at`: its text and what comes nex
     return utf8(code), last + 1
 end
 
--- A token: its kind, its value, where it begins, and where the next may begin.
+-- Returns the kind, the value and the index of a token, and the index at which the next one may begin.
 local function string_token(text, start)
     local pieces, at = {}, start + 1
     while true do
@@ -189,10 +196,12 @@ end
 
 local WORDS = { { "^true", true, "T_BOOLEAN" }, { "^false", false, "T_BOOLEAN" }, { "^null", null, "T_NULL" } }
 local HEXADECIMAL = "^[+-]?0[xX]%x+"
-local PARTS = { "^[+-]?%d+", "^%.%d*", "^[eE][+-]?%d+" } -- of a number, the latter two optional
+-- The parts of a number; the last two are optional.
+local PARTS = { "^[+-]?%d+", "^%.%d*", "^[eE][+-]?%d+" }
 local WITHOUT_WHOLE = "^[+-]%.%d+"
 
-local function number_end(text, start) -- part by part: a pattern of all of them would try each digit again
+-- Matches part by part, because one pattern for all parts would backtrack over each digit.
+local function number_end(text, start)
     local _, last = find(text, HEXADECIMAL, start)
     if last then
         return last
@@ -304,7 +313,8 @@ local function decode_array(text, at, depth)
     end
 end
 
-function decode_value(text, depth, kind, value, start, after) -- the value, what is wrong, and where the next token may be
+-- Returns the value, an error text, and the index of the next token.
+function decode_value(text, depth, kind, value, start, after)
     if kind == "T_STRING" or kind == "T_NUMBER" or kind == "T_BOOLEAN" or kind == "T_NULL" then
         return value, nil, after
     end

@@ -1,19 +1,23 @@
--- cmsgpack as scripts of Redis know it (lua-cmsgpack 0.4.0): the same bytes, the same errors. Part of the sandbox.
+-- The library cmsgpack of Redis scripts (lua-cmsgpack 0.4.0), with equal bytes and errors. Part of the sandbox.
 local host = ...
 local fail, bad_argument, as_int = host.fail, host.bad_argument, host.as_int
 local type, tostring, tonumber, pairs, select, error, unpack = type, tostring, tonumber, pairs, select, error, unpack
 local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
 local ceil, floor, frexp, ldexp, huge = math.ceil, math.floor, math.frexp, math.ldexp, math.huge
 
-local NESTING_MAX = 16 -- levels of tables that are packed; what is deeper is packed as nil
-local DEPTH_MAX = 4000 -- levels of tables that are unpacked: the stack of Lua holds 20000 calls
+-- Maximum depth of packed tables; deeper values are packed as nil.
+local NESTING_MAX = 16
+-- Maximum depth of unpacked tables; the stack of Lua has room for 20000 calls.
+local DEPTH_MAX = 4000
 local ARGUMENTS_COUNT_MAX = 4000
-local VALUES_COUNT_MAX = 7900 -- returned at once
+-- Maximum number of values returned by one call.
+local VALUES_COUNT_MAX = 7900
 local TOO_MANY = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)"
 
--- Numbers as bytes, the highest first ------------------------------------------------------------
+-- Numbers as bytes, big-endian -------------------------------------------------------------------
 
-local function whole_bytes(number, size) -- of a number below 256 ^ size
+-- Returns the bytes of an integer below 256 ^ size.
+local function whole_bytes(number, size)
     local bytes = {}
     for index = size, 1, -1 do
         bytes[index] = number % 256
@@ -22,7 +26,8 @@ local function whole_bytes(number, size) -- of a number below 256 ^ size
     return char(unpack(bytes))
 end
 
-local function negative_bytes(number, size) -- in two's complement; a double holds no 2 ^ 64 - 1
+-- Returns the two's complement of a negative integer. A double cannot represent 2 ^ 64 - 1.
+local function negative_bytes(number, size)
     local bytes, rest = {}, -number
     local carry = 1
     for index = size, 1, -1 do
@@ -33,7 +38,7 @@ local function negative_bytes(number, size) -- in two's complement; a double hol
     return char(unpack(bytes))
 end
 
--- A float of IEEE 754 with so many bits of exponent and of fraction.
+-- Returns the bytes of an IEEE 754 float with that many bits of exponent and fraction.
 local function float_bytes(number, exponent_bits, fraction_bits)
     local sign, exponent_max = 0, 2 ^ exponent_bits - 1
     local bias = 2 ^ (exponent_bits - 1) - 1
@@ -50,17 +55,19 @@ local function float_bytes(number, exponent_bits, fraction_bits)
         exponent = exponent - 1 + bias
         if exponent > 0 then
             fraction = ldexp(fraction * 2 - 1, fraction_bits)
-        else -- a number so small that it has no leading one
+        else -- a subnormal number
             fraction, exponent = ldexp(fraction, fraction_bits + exponent), 0
         end
     end
-    local high_bits = fraction_bits % 8 -- of the fraction, in the byte of the last bits of the exponent
+    -- The bits of the fraction in the byte that it shares with the exponent.
+    local high_bits = fraction_bits % 8
     local low = ldexp(1, fraction_bits - high_bits)
     local head = (sign * (exponent_max + 1) + exponent) * 2 ^ high_bits + floor(fraction / low)
     return whole_bytes(head, 2) .. whole_bytes(fraction % low, (fraction_bits - high_bits) / 8)
 end
 
-local function is_float(number) -- whether 32 bits hold it
+-- Whether a 32-bit float represents the number exactly.
+local function is_float(number)
     if number == huge or number == -huge then
         return true
     end
@@ -135,7 +142,8 @@ local function string_head(size)
     return "\219" .. whole_bytes(size, 4)
 end
 
-local function table_head(count, first, mark) -- of an array or a map
+-- Returns the header of an array or a map.
+local function table_head(count, first, mark)
     if count < 16 then
         return char(first + count)
     elseif count < 2 ^ 16 then
@@ -207,7 +215,8 @@ end
 
 local MISSING = "Missing bytes in input."
 
-local function read_whole(text, at, size) -- unsigned
+-- Reads an unsigned integer.
+local function read_whole(text, at, size)
     if at + size - 1 > #text then
         fail(MISSING)
     end
@@ -221,7 +230,7 @@ end
 local read_signed
 
 function read_signed(text, at, size)
-    if size == 8 then -- two halves, so that the number is rounded once
+    if size == 8 then -- in two halves, so that the number is rounded once
         local high = read_signed(text, at, 4)
         return high * 2 ^ 32 + read_whole(text, at + 4, 4)
     end
@@ -269,12 +278,15 @@ local function unpack_map(text, at, count, depth)
 end
 
 local UNSIGNED = { [204] = 1, [205] = 2, [206] = 4 }
-local SIGNED = { [207] = 8, [208] = 1, [209] = 2, [210] = 4, [211] = 8 } -- 64 bits are signed in any case
-local TEXTS = { [217] = 1, [218] = 2, [219] = 4 } -- how many bytes tell the size
+-- Code: size of a signed integer; 64 bits are always signed.
+local SIGNED = { [207] = 8, [208] = 1, [209] = 2, [210] = 4, [211] = 8 }
+-- Code: number of bytes of a text's size.
+local TEXTS = { [217] = 1, [218] = 2, [219] = 4 }
 local ARRAYS, MAPS = { [220] = 2, [221] = 4 }, { [222] = 2, [223] = 4 }
 local CONSTANTS = { [194] = false, [195] = true }
 
-function unpack_value(text, at, depth) -- the value, and where the next begins
+-- Returns the value, and the index of the next one.
+function unpack_value(text, at, depth)
     local mark = byte(text, at)
     if not mark then
         fail(MISSING)
@@ -314,7 +326,8 @@ function unpack_value(text, at, depth) -- the value, and where the next begins
     return (TEXTS[mark] and read_text or ARRAYS[mark] and unpack_array or unpack_map)(text, at + size, count, depth)
 end
 
-local function unpack_all(text, limit, offset) -- the values as a table, how many they are, and where the rest begins
+-- Returns a table of the values, their number, and the index of the rest.
+local function unpack_all(text, limit, offset)
     if offset < 0 or limit < 0 then
         fail("Invalid request to unpack with offset of " .. as_int(offset) .. " and limit of " .. #text .. ".")
     elseif offset > #text then
@@ -332,7 +345,8 @@ local function unpack_all(text, limit, offset) -- the values as a table, how man
     return values, count, at > #text and -1 or at - 1
 end
 
-local function arguments(name, ...) -- the text, and the numbers that follow it
+-- Returns the text argument and the numbers after it.
+local function arguments(name, ...)
     local count = select("#", ...)
     local text, first, second = ...
     if type(text) == "number" then

@@ -1,4 +1,7 @@
-"""How long a script may run. While it does nobody else is served, so one that has written nothing is ended in time."""
+"""The time limit of scripts. While a script runs, no other client is served.
+
+A script that has written nothing is ended at its limit.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,27 @@ STOPPING: Final = 2
 
 
 class Deadline:
-    """Of the running script; its time counts from `begin`."""
+    """The time limit of the running script, from `begin` on."""
 
     def __init__(self) -> None:
         self._limit_ms = 0
         self._end_ns = 0
         self._is_reported = False
+        # Whether the script has written; then it is not ended, because half of its writes would stay.
         self.has_written = False
-        """It has changed something: ended now, it would leave half of its work."""
+        # Whether the server is to stop. It stops after the script, which is ended now if it has written nothing.
         self.is_stopping = False
-        """The server was asked to stop: it does after the script, which ends now unless it has written."""
 
     def begin(self, limit_ms: int) -> None:
-        """A script starts; 0 is no limit."""
+        """Starts the time of a script; a limit of 0 means no limit."""
         self._limit_ms = limit_ms
         self._end_ns = monotonic_ns() + limit_ms * 1_000_000
         self._is_reported = self.has_written = False
 
     def over(self) -> int:
-        """Why the script must end now, by its place in `reasons`; 0 while it may go on. Reports, once, one that cannot
-        be ended.
+        """Returns why the script must end now, as an index into `reasons` from 1 on; 0 if it may continue.
+
+        Logs a warning, once, if the script is over its limit but cannot be ended.
         """
         is_late = self._limit_ms > 0 and monotonic_ns() >= self._end_ns
         if not is_late and not self.is_stopping:
@@ -42,7 +46,7 @@ class Deadline:
         if self.has_written:
             if is_late and not self._is_reported:
                 logger.warning(
-                    "a script runs for more than %d ms and has written: it cannot be ended, nobody else is served",
+                    "a script runs for more than %d ms and has written: it cannot be ended, no other client is served",
                     self._limit_ms,
                 )
                 self._is_reported = True
@@ -51,7 +55,7 @@ class Deadline:
 
     @property
     def reasons(self) -> tuple[bytes, bytes]:
-        """The errors that end a script, in the order of what `over` returns."""
+        """The texts of the errors that end a script, in the order of the results of `over`."""
         limit_ms = self._limit_ms
         return (
             ScriptError(

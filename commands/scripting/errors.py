@@ -1,11 +1,11 @@
-"""How scripts fail.
+"""The errors of scripts.
 
 ReplyError
-├── NoScript           NOSCRIPT: EVALSHA of what the server does not know
+├── NoScript           NOSCRIPT: EVALSHA of a script that is not cached
 ├── NotBusy            NOTBUSY: SCRIPT KILL while no script runs
-└── CompileError       ERR: a script that is no Lua
-ScriptError            below a script: what `redis.call` raises inside of it
-Failure                of a script: how it ended
+└── CompileError       ERR: a script that is not valid Lua
+ScriptError            raised inside a script, by a function that it calls
+Failure                raised by a script that ends in an error
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...store.errors import ReplyError
 
 
 class NoScript(ReplyError):
-    """A digest that belongs to no script in the cache."""
+    """The error for a digest of a script that is not cached."""
 
     prefix = b"NOSCRIPT"
 
@@ -23,7 +23,7 @@ class NoScript(ReplyError):
 
 
 class NotBusy(ReplyError):
-    """There is no script to kill: while one runs, nobody is heard."""
+    """The error of SCRIPT KILL: no script is running."""
 
     prefix = b"NOTBUSY"
 
@@ -32,16 +32,16 @@ class NotBusy(ReplyError):
 
 
 class CompileError(ReplyError):
-    """`problem` is what Lua says."""
+    """The error for a script that does not compile; `problem` is the message of Lua."""
 
     def __init__(self, problem: bytes) -> None:
         super().__init__(b"Error compiling script (new function): " + problem)
 
 
 class ScriptError(Exception):
-    """Raised by a function that a script calls; prefix and text are what follows the `-` of an error reply.
+    """The error of a function that a script calls; prefix and text are those of an error reply, without the `-`.
 
-    The script sees it as a table, with a note that the server has counted it already.
+    The script receives it as a table, with a mark that the server has counted it already.
     """
 
     def __init__(self, text: bytes, *, prefix: bytes = b"ERR ") -> None:
@@ -50,7 +50,7 @@ class ScriptError(Exception):
 
 
 class Failure(Exception):
-    """The script ended in an error. `source` and `line` are None and 0 where Lua cannot tell."""
+    """A script ended in an error. `source` is None and `line` is 0 if Lua does not know the place."""
 
     def __init__(self, text: bytes, source: bytes | None = None, line: int = 0, *, is_counted: bool = False) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Lua 5.1 and the sandbox in it: compiling and running chunks. `lupa` is imported here, when the first script comes."""
+"""Lua 5.1 with the sandbox: compiles and runs scripts. The first script imports `lupa`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .errors import CompileError, Failure, ScriptError
 from .values import number_text
 
 SANDBOX: Final = "sandbox"
+# Lua files that the sandbox loads.
 PARTS: Final = ("patterns", "library", "cjson", "cmsgpack")
-"""Files that the sandbox is made of, beside its own."""
 
+# Maximum size in bytes of each: memory that a script adds to Lua, arguments of one `redis.call`, its reply.
 MEMORY_SIZE_MAX: Final = 256 << 20
-"""Bytes that a script may have Lua hold beside what it held before; what is given to `redis.call`; and the reply."""
 
 VERSION_NUMBER: Final = sum(
     int(part) << shift for part, shift in zip(REDIS_VERSION.split("."), (16, 8, 0), strict=True)
@@ -40,9 +40,10 @@ def _describe(problem: object) -> bytes:
 
 
 class Interpreter:
-    """One Lua state for all scripts. `functions` become members of `redis`. `over` is asked every thousand instructions
-    whether the script must end: it returns 0, or the place of the reason among those that `run` is given, from 1 on.
-    Raises GenericError if there is no Lua.
+    """A Lua state for all scripts. Raises GenericError if lupa is missing.
+
+    `functions` become members of `redis`. Lua calls `over` every thousand instructions: it returns 0, or, if the script
+    must end, the index from 1 on of the reason in the `reasons` of `run`.
     """
 
     def __init__(self, functions: dict[bytes, Callable[..., Any]], over: Callable[[], int]) -> None:
@@ -79,8 +80,8 @@ class Interpreter:
         border = self._lua.execute(_source(SANDBOX), host, name=b"=sandbox")
         self._compile, self._prepare, self._finish = border[b"compile"], border[b"prepare"], border[b"finish"]
         self._run = border[b"run"]
+        # Memory in bytes of Lua at the end of the last script.
         self.memory_size = int(self._finish()) << 10
-        """Bytes that Lua held when the last script ended."""
         self.kind_of: Callable[[Any], Any] = border[b"kind"]
         self.items_of: Callable[[Any, int], Any] = border[b"items"]
         self.pairs_of: Callable[[Any], Any] = border[b"pairs"]
@@ -88,7 +89,7 @@ class Interpreter:
         self.table_from = self._lua.table_from
 
     def _grant_memory(self) -> None:
-        """What Lua holds now is the measure of what the next script may add."""
+        """Sets the memory limit of the next script, relative to the present memory of Lua."""
         self._memory_limit = int(self._lua.get_memory_used(total=True)) + MEMORY_SIZE_MAX
 
     def _limit_memory(self) -> None:
@@ -102,7 +103,7 @@ class Interpreter:
         return type(value) is self._table_type
 
     def compile(self, text: bytes) -> Any:
-        """A script as a function of Lua. Raises CompileError."""
+        """Compiles a script and returns its Lua function. Raises CompileError."""
         self._grant_memory()
         compiled = self._compile(text)
         if type(compiled) is tuple:
@@ -110,7 +111,7 @@ class Interpreter:
         return compiled
 
     def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
-        """What the script returns, as lupa shows it; the first of several values. Raises Failure."""
+        """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
         self._prepare(self.table(*keys), self.table(*arguments), self.table(*reasons))
         self._grant_memory()
         try:
@@ -124,13 +125,16 @@ class Interpreter:
             return value
         raise self._failure(value)
 
-    def _failure(self, told: Any) -> Failure:
-        """Of what the handler made of an error; Lua itself may have failed, for want of memory or in the handler."""
-        if not self.is_table(told):
-            return Failure(b"ERR %b" % (told if type(told) is bytes else b"unknown error"))
-        text = told[b"err"]
+    def _failure(self, result: Any) -> Failure:
+        """Returns the failure for the result of the error handler.
+
+        It is not a table if Lua itself failed: memory was short, or the handler had an error.
+        """
+        if not self.is_table(result):
+            return Failure(b"ERR %b" % (result if type(result) is bytes else b"unknown error"))
+        text = result[b"err"]
         if type(text) in (int, float):
             text = number_text(text)
         elif type(text) is not bytes:
             text = b"ERR unknown error"
-        return Failure(text, told[b"source"], told[b"line"] or 0, is_counted=bool(told[b"is_counted"]))
+        return Failure(text, result[b"source"], result[b"line"] or 0, is_counted=bool(result[b"is_counted"]))

@@ -1,6 +1,6 @@
--- The functions of Lua's library of which one call could take minutes, fill the memory, or break what is in it: Lua 5.1.5
--- lacks what Redis fixed in its own copy. Here each looks at the time where it handles much, and what C cannot
--- interrupt is done in Lua. The results and the errors are those of Redis. Part of the sandbox.
+-- Safe versions of library functions of which one call could take minutes, fill the memory or corrupt it: Lua 5.1.5
+-- lacks the fixes of Redis. For large arguments each function checks the time limit, and work that cannot be
+-- interrupted in C is done in Lua. Results and errors are those of Redis. Part of the sandbox.
 local host = ...
 local fail, bad_argument, watch, memory_size_max = host.fail, host.bad_argument, host.watch, host.memory_size_max
 local is_cheap, searcher = host.patterns.is_cheap, host.patterns.searcher
@@ -11,13 +11,18 @@ local gsub, match, rep, sub = string.gsub, string.match, string.rep, string.sub
 local concat, ceil, floor = table.concat, math.ceil, math.floor
 
 local CARET = byte("^")
-local LARGE_SIZE = 65536 -- bytes of a string, or elements of a table, that take a while
-local RESULTS_COUNT_MAX = 8000 -- arguments and results of a C function
-local SORTED_COUNT_MAX = 4096 -- elements that C sorts quickly even at the worst
-local PLAIN_STEPS_MAX = 5e8 -- bytes that one plain search in C may compare
+-- Bytes of a string, or elements of a table, from which on the time limit is checked.
+local LARGE_SIZE = 65536
+-- Maximum number of arguments and results of a C function.
+local RESULTS_COUNT_MAX = 8000
+-- Maximum number of elements that C sorts fast in the worst case.
+local SORTED_COUNT_MAX = 4096
+-- Maximum number of bytes that one plain search in C may compare.
+local PLAIN_STEPS_MAX = 5e8
 local OUT_OF_MEMORY = "not enough memory"
 
-local function as_int(number) -- as C casts a double to an int
+-- Converts a double to an int as C does.
+local function as_int(number)
     number = number < 0 and ceil(number) or floor(number)
     if number ~= number or number >= 2 ^ 63 or number <= -2 ^ 63 then
         return 0
@@ -25,7 +30,7 @@ local function as_int(number) -- as C casts a double to an int
     return (number + 2 ^ 31) % 2 ^ 32 - 2 ^ 31
 end
 
--- The error of a function in C that was called under protection, as if a script had called it.
+-- Raises the error of a protected call of a C function, as if a script had called it.
 local function raise(name, problem)
     if problem == OUT_OF_MEMORY or type(problem) ~= "string" then
         error(problem, 0)
@@ -37,7 +42,8 @@ local function raise(name, problem)
     fail(problem)
 end
 
-local function guarded(name, action) -- a function with one result
+-- Wraps a function with one result, so that errors name it and a large result is followed by a check of the time.
+local function guarded(name, action)
     return function(...)
         local ok, value = pcall(action, ...)
         if not ok then
@@ -98,7 +104,8 @@ local function text_and_pattern(name, ...)
     return text_argument(name, 1, count, text), text_argument(name, 2, count, pattern)
 end
 
-local function start_of(name, text, init) -- where a search begins
+-- Returns the index at which a search begins.
+local function start_of(name, text, init)
     if init == nil then
         return 1
     end
@@ -109,7 +116,7 @@ local function start_of(name, text, init) -- where a search begins
     return init < 1 and 1 or init > #text + 1 and #text + 1 or init
 end
 
--- A text as it is, looked for in pieces that C compares quickly.
+-- Finds a literal text, in pieces that C compares fast.
 local function find_plain(text, wanted, init)
     local step = floor(PLAIN_STEPS_MAX / (#wanted + 16)) + 1
     for start = init, #text - #wanted + 1, step do
@@ -122,7 +129,8 @@ local function find_plain(text, wanted, init)
     return nil
 end
 
-local function has_specials(pattern) -- up to a zero byte, as C sees it
+-- Whether a pattern has special characters before its first zero byte, where C ends it.
+local function has_specials(pattern)
     return find(match(pattern, "^%Z*"), "[%^%$%*%+%?%.%(%[%%%-]")
 end
 
@@ -191,7 +199,7 @@ local function cheap_searcher(text, pattern)
     return function(init) return found(find(text, pattern, init)) end
 end
 
--- Makes the replacement of one match: of a string, a table or a function.
+-- Returns the replacement of one match, from a string, a table or a function.
 local function replacer(replacement)
     local kind = type(replacement)
     if kind == "table" then
@@ -248,7 +256,8 @@ function strings.gsub(...)
     end
     local search = is_quick and cheap_searcher(text, pattern) or searcher(text, pattern)
     local replaced, is_anchored = replacer(replacement), byte(pattern) == CARET
-    local pieces, count, place, kept = {}, 0, 1, 1 -- `kept` is where what is not yet in `pieces` begins
+    -- `kept` is the index of the text that is not yet in `pieces`.
+    local pieces, count, place, kept = {}, 0, 1, 1
     while count < count_max do
         local first, last, captures = search(place)
         if not first then
@@ -332,7 +341,7 @@ local function swap(values, first, second)
     rawset(values, second, value)
 end
 
--- The quicksort of Lua 5.1, so that equal elements end in the same order and a wrong `is_less` is noticed alike.
+-- The quicksort of Lua 5.1, with an equal order of equal elements and equal errors for an invalid `is_less`.
 local function sort_range(values, low, high, is_less)
     while low < high do
         if is_less(rawget(values, high), rawget(values, low)) then
@@ -396,7 +405,7 @@ function tables.sort(...)
         sort_range(values, 1, #values, is_less)
     elseif type(values) == "table" and is_less == nil and #values > SORTED_COUNT_MAX then
         local ok, problem = pcall(sort_range, values, 1, #values, is_below)
-        if not ok then -- C names no place for what it compares
+        if not ok then -- C adds no place to errors of comparisons
             error(type(problem) == "string" and gsub(problem, "^sandbox:%d+: ", "") or problem, 0)
         end
     else

@@ -1,20 +1,24 @@
--- Lua's patterns in Lua: what a search may take too long for in C, where no hook interrupts it and each quantifier takes
--- of the C stack. The results and the errors are those of Lua 5.1. Part of the sandbox.
+-- Lua's patterns, implemented in Lua, for searches that may take too long in C, where no hook interrupts them and each
+-- quantifier uses the C stack. Results and errors are those of Lua 5.1. Part of the sandbox.
 local fail = ...
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local concat = table.concat
 
 local CAPTURES_MAX = 32
-local DEPTH_MAX = 4000 -- quantifiers and captures that one match may be within: the stack of Lua holds 20000 calls
-local STEPS_MAX = 1e7 -- what a search in C may take at the worst: some 0.1 s
-local KNOWN_MAX = 200 -- patterns whose cost is remembered,
-local KNOWN_SIZE_MAX = 200 -- and how long each may be
+-- Maximum nesting of quantifiers and captures in one match; the stack of Lua has room for 20000 calls.
+local DEPTH_MAX = 4000
+-- Maximum number of steps of a search in C in the worst case, about 0.1 s.
+local STEPS_MAX = 1e7
+-- Maximum number of patterns whose cost is cached,
+local KNOWN_MAX = 200
+-- and the maximum size of each.
+local KNOWN_SIZE_MAX = 200
 local UNFINISHED, POSITION = -1, -2
 
 local DOLLAR, PERCENT, OPEN, CLOSE, STAR, PLUS, MINUS, DOT, QUESTION = byte("$%()*+-.?", 1, -1)
 local BRACKET, END_BRACKET, CARET, ZERO, NINE, LOWER_B, LOWER_F = byte("[]^09bf", 1, -1)
 
--- The place after the single character class that begins at `at`, or nil and what is wrong. A zero byte ends a pattern.
+-- Returns the index after the single character class at `at`, or nil and an error text. A zero byte ends a pattern.
 local function class_end(pattern, at)
     local mark = byte(pattern, at)
     at = at + 1
@@ -53,8 +57,8 @@ end
 
 -- Cost ------------------------------------------------------------------------------------------
 
--- What a pattern asks of a search: how often the size of the text is multiplied with itself (`degree`), and by what else
--- (`factor`). nil for one that is malformed or has items whose cost is not estimated.
+-- Returns `degree` and `factor` of a pattern: a search costs `factor` times the size of the text to the power `degree`.
+-- Returns nil if the pattern is malformed or has items whose cost is not estimated.
 local function measured(pattern)
     local items, count, capture_count, open_count = {}, 0, 0, 0
     local is_anchored = byte(pattern) == CARET
@@ -101,7 +105,8 @@ local function measured(pattern)
         return nil
     end
     local degree, may_fail = is_anchored and 0 or 1, false
-    for index = count, 1, -1 do -- a quantifier is tried again if what follows it can fail
+    -- A quantifier backtracks if the rest of the pattern can fail.
+    for index = count, 1, -1 do
         local item = items[index]
         if item == "any" or item == "some" then
             degree = degree + (may_fail and 1 or 0)
@@ -115,7 +120,8 @@ end
 
 local known, known_count = {}, 0
 
-local function is_cheap(text, pattern) -- whether the search of Lua itself may do it
+-- Whether the search is cheap enough for Lua's own functions in C.
+local function is_cheap(text, pattern)
     local cost = known[pattern]
     if cost == nil then
         if #pattern > KNOWN_SIZE_MAX then
@@ -132,12 +138,13 @@ end
 
 -- Matching --------------------------------------------------------------------------------------
 
--- A search: the subject `text`, the pattern, the captures of the match that is tried, and what is known of classes.
+-- A search has the subject `text`, the pattern, the captures of the present match, and a cache of classes.
 local function new_search(text, pattern)
     return { text = text, size = #text, pattern = pattern, level = 0, depth = 0, starts = {}, sizes = {}, classes = {} }
 end
 
-local function is_in(search, mark, at, after) -- whether a byte is of the class of the pattern between two places
+-- Whether a byte is in the character class between two indexes of the pattern.
+local function is_in(search, mark, at, after)
     local pattern = search.pattern
     local class = byte(pattern, at)
     if class == DOT then
@@ -160,7 +167,8 @@ end
 
 local match_at
 
-local function deeper(search, place, at) -- a match from here on, within one more that may be tried again
+-- Matches from here on, one level deeper.
+local function deeper(search, place, at)
     local depth = search.depth
     if depth == DEPTH_MAX then
         fail("pattern too complex")
@@ -251,7 +259,8 @@ local function match_balanced(search, place, at)
     return nil
 end
 
-local function match_again(search, place, digit) -- what a capture has matched
+-- Matches the text of a capture again.
+local function match_again(search, place, digit)
     local level = digit - ZERO
     local size = search.sizes[level]
     if level < 1 or level > search.level or size == UNFINISHED then
@@ -264,7 +273,8 @@ local function match_again(search, place, digit) -- what a capture has matched
     return sub(text, start, start + size - 1) == sub(text, place, place + size - 1) and place + size or nil
 end
 
-function match_at(search, place, at) -- the place after a match of the pattern from `at`, nil if there is none
+-- Returns the index after a match of the pattern from `at`; nil if there is none.
+function match_at(search, place, at)
     local text, pattern, size = search.text, search.pattern, search.size
     while true do
         local mark = byte(pattern, at) or 0
@@ -330,7 +340,8 @@ function match_at(search, place, at) -- the place after a match of the pattern f
     end
 end
 
-local function captures(search) -- of the match that was found
+-- Returns the captures of the match.
+local function captures(search)
     local values = {}
     for level = 1, search.level do
         local start, size = search.starts[level], search.sizes[level]
@@ -342,8 +353,8 @@ local function captures(search) -- of the match that was found
     return values
 end
 
--- A function that finds the first match from a place on: where it begins, where it ends, and a table of its captures.
--- With `is_literal` a `^` at the beginning stands for itself.
+-- Returns a function that finds the first match from an index on, and returns its begin, its end and its captures.
+-- With `is_literal`, a `^` at the beginning is an ordinary character.
 local function searcher(text, pattern, is_literal)
     local search = new_search(text, pattern)
     local is_anchored = byte(pattern) == CARET and not is_literal

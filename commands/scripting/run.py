@@ -1,36 +1,36 @@
-"""One running script: the commands it calls are checked, counted, shown and logged like those of a client."""
+"""The commands that a running script calls: they are checked, counted, monitored and logged like those of a client."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import GenericError, ReplyError
-from ..calls import call
-from ..client import Client
-from ..lookup import find_row, named_row
+from ..core.calls import call
+from ..core.client import Client
+from ..core.lookup import find_row, named_row
+from ..core.table import Flag, Row
 from ..permissions.enforcement import refusal_in_script
-from ..table import Flag, Row
 from .errors import ScriptError
 from .values import number_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
-    from ..context import Context
+    from ..core.context import Context
     from .cache import Script
     from .deadline import Deadline
 
+# The flag of redis.set_repl for writes to the log.
 REPL_AOF: Final = 1
-"""Of the flags of redis.set_repl the one for the log."""
 REPL_ALL: Final = 3
 
+# Commands refused in read-only scripts although they change no key: other clients receive their messages.
 ALSO_WRITES: Final = {"PUBLISH", "SPUBLISH"}
-"""What a read-only script may not do although it changes no key: it is heard elsewhere."""
 
 NO_ARGUMENT: Final = b"Please specify at least one argument for this redis lib call"
 
 
 def words_of(arguments: tuple[Any, ...]) -> list[bytes]:
-    """A command as a script gives it; numbers become text. Raises ScriptError."""
+    """Returns the words of a command that a script calls; numbers become text. Raises ScriptError."""
     if not arguments:
         raise ScriptError(NO_ARGUMENT)
     words = []
@@ -43,7 +43,7 @@ def words_of(arguments: tuple[Any, ...]) -> list[bytes]:
 
 
 class Run:
-    """What a script may do, and who it is to the commands that it calls. Its database is its own."""
+    """One run of a script: what it may do, and the client that its commands see. It selects its own database."""
 
     def __init__(self, context: Context, script: Script, deadline: Deadline, *, read_only: bool) -> None:
         caller = self._caller = context.client
@@ -51,8 +51,8 @@ class Run:
         self._deadline = deadline
         self._read_only = read_only or b"no-writes" in script.flags
         self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
+        # The flags of redis.set_repl for the next writes.
         self.replication = REPL_ALL
-        """What redis.set_repl says of the writes that follow."""
         self.client = client = Client(caller.id, db=context.db)
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
         client.is_script = True
@@ -60,7 +60,7 @@ class Run:
             self._require_writes(asked_read_only=read_only)
 
     def _require_writes(self, *, asked_read_only: bool) -> None:
-        """A script that says what it does is refused as a whole. Raises ReplyError."""
+        """Refuses a script that declares writes if writes are not possible now. Raises ReplyError."""
         if asked_read_only:
             raise GenericError(b"Can not execute a script with write flag using *_ro command.")
         refusal = self._context.server.refusal_of_writes()
@@ -70,7 +70,7 @@ class Run:
             self._context.server.memory.require()
 
     def execute(self, words: list[bytes]) -> Reply:
-        """Run a command; what stands against it, or what it raises, is the reply."""
+        """Runs a command and returns its reply. An error of the command or of its checks is the reply."""
         context = self._context
         try:
             row = self._admitted(words)
@@ -115,7 +115,7 @@ class Run:
             raise refusal
 
     def allows(self, words: list[bytes]) -> bool:
-        """redis.acl_check_cmd: whether the user may run this. Raises ScriptError."""
+        """Whether the user may run a command, for redis.acl_check_cmd. Raises ScriptError."""
         row = named_row(words)
         if row is None:
             raise ScriptError(b"Invalid command passed to redis.acl_check_cmd()")
@@ -127,7 +127,7 @@ class Run:
 
 
 def _found(words: list[bytes]) -> Row:
-    """The row of a command. Raises GenericError in the words that scripts get."""
+    """Returns the row of a command. Raises GenericError with the texts for scripts."""
     try:
         return find_row(words)
     except ReplyError:
@@ -137,7 +137,7 @@ def _found(words: list[bytes]) -> Row:
 
 
 def _is_out_of_memory(context: Context) -> bool:
-    """Whether commands that need memory would be refused now."""
+    """Whether commands that need memory are refused now."""
     if not context.is_counting:
         return False
     try:

@@ -1,9 +1,9 @@
--- The world that scripts see, on stock Lua 5.1 as lupa bundles it. Redis makes tables read-only in C; here scripts get
--- empty tables in front of the real ones. Whatever can catch an error is wrapped: an error that Python raised arrives as
--- the exception itself, and no script may get hold of that; and one that has run out of time may not go on.
+-- The environment of scripts, on the Lua 5.1 of lupa. Redis makes tables read-only in C; here scripts access an empty
+-- front table for each real one. Functions that can catch errors are wrapped: a script must not get an exception object
+-- of Python, and must not continue after its time limit.
 --
--- While a script runs, Lua may allocate so much memory and no more (`limit_memory`). Python must not run then: an
--- allocation of its own that fails would jump over it. So the limit is lifted around each call of Python that allocates.
+-- While a script runs, the memory of Lua is limited (`limit_memory`). Python must not run under the limit, because a
+-- failed allocation would skip Python's frames. So each call of Python that allocates in Lua lifts the limit.
 local host = ...
 local raw_pcall, raw_xpcall, raw_pairs, raw_rawset, raw_unpack = pcall, xpcall, pairs, rawset, unpack
 local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = getmetatable, setmetatable, loadstring,
@@ -15,15 +15,18 @@ local create, resume = coroutine.create, coroutine.resume
 local as_function = python.as_function
 
 local OVERDUE_CHECK_INSTRUCTIONS = 1000
-local LARGE_MEMORY_KIB = 8192 -- beyond it one instruction may take long: the time is looked at more often
+-- Memory from which on the time limit is checked more often, because one instruction can take long.
+local LARGE_MEMORY_KIB = 8192
 local LARGE_CHECK_INSTRUCTIONS = 200
 local HUGE_MEMORY_KIB = 65536
 local HUGE_CHECK_INSTRUCTIONS = 20
 local OUT_OF_MEMORY = "not enough memory"
 local READONLY = "Attempt to modify a readonly table"
 
-local fronts = {} -- front -> the table behind it
-local exposed = {} -- fronts in which nothing may stay behind after a script
+-- Front: the table that it exposes.
+local fronts = {}
+-- Fronts that are cleared after each script.
+local exposed = {}
 
 local function front(real)
     local made = raw_setmetatable({}, { __index = real, __newindex = function() error(READONLY, 2) end })
@@ -35,10 +38,14 @@ end
 
 local describe, is_overdue = as_function(host.describe), as_function(host.is_overdue)
 local limit_memory, lift_memory = as_function(host.limit_memory), as_function(host.lift_memory)
-local overdue_texts -- why a script is ended, by what `is_overdue` returns
-local overdue_text -- set while a script that has run out of time is brought down
-local running -- the function of the script
-local null = newproxy() -- that of JSON: the one userdata that scripts may have
+-- The reasons to end a script, by the result of `is_overdue`.
+local overdue_texts
+-- The reason, while a script over its time limit is being ended.
+local overdue_text
+-- The function of the running script.
+local running
+-- The null of JSON, the only userdata that scripts can access.
+local null = newproxy()
 
 local border = {}
 
@@ -46,7 +53,7 @@ local function watch()
     if not overdue_text then
         overdue_text = overdue_texts[is_overdue()]
     end
-    if overdue_text and getinfo(2, "f").func ~= border.run then -- what ends the script is not ended itself
+    if overdue_text and getinfo(2, "f").func ~= border.run then -- the code that ends the script is exempt
         error({ err = overdue_text }, 0)
     end
     local size_kib = gcinfo()
@@ -57,7 +64,8 @@ local function watch()
     end
 end
 
-local function as_seen(problem) -- an exception of ours as the table that Redis raises
+-- Converts an exception from Python to the error table of Redis.
+local function as_seen(problem)
     if type(problem) == "userdata" and problem ~= null then
         overdue_text = overdue_text or overdue_texts[is_overdue()]
         lift_memory()
@@ -67,16 +75,15 @@ local function as_seen(problem) -- an exception of ours as the table that Redis 
     return problem
 end
 
--- A problem that a script may catch. Where the stack of C is used up, a hook raises an error and does not run: the time
--- is looked at here too.
+-- Returns an error that a script may catch. It checks the time limit, as no hook runs when the C stack is used up.
 local function catchable(problem)
     problem = as_seen(problem)
     watch()
     return problem
 end
 
--- The first function of a script on the stack from `level` on. What a tail call has taken off the stack is gone: then it
--- is the next one, or the last line of the script. With `is_strict` nothing is found where C is the caller.
+-- Returns the first function of a script on the stack from `level` on. If a tail call removed that function, the result
+-- is the next one, or the last line of the script. With `is_strict`, a caller in C gives no result.
 local function script_level(level, is_strict)
     local wrapper, is_tail, is_lost
     while true do
@@ -107,7 +114,8 @@ local function script_level(level, is_strict)
     return info, wrapper, true
 end
 
-local function fail(text) -- an error of a function of the sandbox, as C would raise it where a script called it
+-- Raises an error of a sandbox function, with the place of the script's call, as C does.
+local function fail(text)
     local info = script_level(1, true)
     error((info and info.short_src .. ":" .. info.currentline .. ": " or "") .. text, 0)
 end
@@ -126,30 +134,32 @@ local function bad_argument(name, index, text)
     fail("bad argument #" .. index .. " to '" .. name .. "' (" .. text .. ")")
 end
 
-local function caught(...) -- what a call under protection gave; there is no going on after the time
+-- Returns the results of a protected call; ends a script that is over its time limit.
+local function caught(...)
     if overdue_text then
         error({ err = overdue_text }, 0)
     end
     return ...
 end
 
-local function handle(problem) -- of a whole script: where it happened, as a new table
+-- The error handler of a script: returns a new table with the place of the error.
+local function handle(problem)
     local info = script_level(1, false)
     problem = as_seen(problem)
-    local told = {}
+    local failure = {}
     if type(problem) == "table" then
         local text = rawget(problem, "err")
         if type(text) == "string" or type(text) == "number" then
-            told.err = text
+            failure.err = text
         end
-        told.is_counted = rawget(problem, "ignore_error_stats_update") and true or false
+        failure.is_counted = rawget(problem, "ignore_error_stats_update") and true or false
     else
-        told.err = "ERR " .. tostring(problem)
+        failure.err = "ERR " .. tostring(problem)
     end
     if info then
-        told.source, told.line = info.source, info.currentline
+        failure.source, failure.line = info.source, info.currentline
     end
-    return told
+    return failure
 end
 
 local function after_pcall(ok, problem, ...)
@@ -178,7 +188,8 @@ local seen = {
     rawequal = rawequal, rawget = rawget, select = select, tonumber = tonumber, tostring = tostring, type = type,
 }
 
-local globals -- the front of `seen`, the environment of every script
+-- The front of `seen`, which is the environment of all scripts.
+local globals
 
 local function require_table(name, value)
     if type(value) ~= "table" then
@@ -202,7 +213,8 @@ local function after_xpcall(handler, ok, ...)
     return false, value
 end
 
-function seen.xpcall(...) -- the handler runs after the error, for Lua watches no time while it raises one
+-- The handler runs after the error, because Lua does not check the time limit while it raises one.
+function seen.xpcall(...)
     if select("#", ...) < 2 then
         bad_argument("xpcall", 2, "value expected")
     end
@@ -239,7 +251,8 @@ function seen.setmetatable(values, metatable)
     return raw_setmetatable(values, metatable)
 end
 
-local metatables = {} -- what scripts get to see as such
+-- The metatables that scripts can access.
+local metatables = {}
 
 function seen.getmetatable(value)
     local kind = type(value)
@@ -255,9 +268,9 @@ function seen.getmetatable(value)
     return raw_getmetatable(value)
 end
 
--- The only way from text to a function of a script. Lua takes a text that begins with byte 27 for bytecode, which it
--- trusts: after a space it is text that no parser accepts. The parser makes a string of `name` up to a zero byte and
--- holds no reference to it: `anchor` does, so that the collector leaves it alone.
+-- Compiles a text; scripts have no other way to do so. Lua runs a text that begins with byte 27 as bytecode, unchecked;
+-- a space before that byte makes it a syntax error. The parser makes a string of `name` up to a zero byte without a
+-- reference to it; `anchor` keeps it from being collected.
 local function compile(text, name)
     if byte(text) == 27 then
         text = " " .. text
@@ -298,7 +311,8 @@ function seen.load(reader, name)
     return seen.loadstring(concat(pieces), name or "=(load)")
 end
 
-function seen.collectgarbage(option) -- one collector for all scripts: none may stop it
+-- All scripts share one collector, which they cannot stop.
+function seen.collectgarbage(option)
     if option == nil or option == "collect" or option == "count" or option == "step" then
         return raw_collectgarbage(option)
     end
@@ -322,7 +336,8 @@ local function after_wrapped(ok, ...)
     error((...), 3)
 end
 
-local function part(name, ...) -- what a file beside this one returns
+-- Returns the result of another file of the sandbox.
+local function part(name, ...)
     return raw_loadstring(host.parts[name], "=sandbox")(...)
 end
 
@@ -376,7 +391,7 @@ local function returned(...)
     return ...
 end
 
--- A function of Python. It gets strings and numbers, whose size it is given beforehand; anything else is false to it.
+-- Wraps a function of Python. It gets strings and numbers of limited total size; any other value becomes false.
 local function hosted(action)
     return function(...)
         local words, count, size, is_changed = { ... }, select("#", ...), 0, false
@@ -421,14 +436,15 @@ local error_table = single("err")
 
 function redis.error_reply(...)
     local made = error_table(...)
-    local text = made.err:match("^%-?(.-)[\r\n]*$")
+    -- Redis reads the text as a C string.
+    local text = made.err:match("^%Z*"):match("^%-?(.-)[\r\n]*$")
     if not text:find(" ", 1, true) then
         text = "ERR " .. text
     end
     return { err = text }
 end
 
--- The border ------------------------------------------------------------------------------------
+-- The interface to Python -----------------------------------------------------------------------
 
 for name, library in raw_pairs(libraries) do
     seen[name] = front(library)
@@ -444,11 +460,12 @@ seen._G = globals
 metatables.globals = front({})
 raw_getmetatable("").__index = seen.string
 
--- One step of the collector is a whole collection, at twice the memory that the last one left: a script that makes large
--- strings gets no further ahead of it.
+-- One step of the collector is a whole collection, which starts at twice the memory after the last one. A script that
+-- makes large strings cannot allocate faster than it collects.
 raw_collectgarbage("setstepmul", 0)
 
-local NOTHING = {} -- stands for what no reply can hold: only plain values and tables cross the border
+-- Replaces values that a reply cannot have; only simple values and tables are converted.
+local NOTHING = {}
 
 local function plain(value)
     local kind = type(value)
@@ -458,7 +475,8 @@ local function plain(value)
     return NOTHING
 end
 
-function border.run(action) -- whether it went well, and what came of it
+-- Runs a script. Returns whether it succeeded, and its result or error.
+function border.run(action)
     running = action
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
     limit_memory()
@@ -485,7 +503,8 @@ function border.prepare(keys, arguments, texts)
     seen.KEYS, seen.ARGV, overdue_texts = keys, arguments, texts
 end
 
-function border.finish() -- nothing of one script is left for the next; how many KiB Lua holds
+-- Removes the state of the last script. Returns the memory of Lua in KiB.
+function border.finish()
     overdue_text, running, seen.KEYS, seen.ARGV = nil, nil, nil, nil
     for index = 1, #exposed do
         local made = exposed[index]
@@ -504,7 +523,8 @@ local function text_field(values, name)
     return type(value) == "string" and value or nil
 end
 
-function border.kind(values) -- what a returned table stands for: a word, and its content
+-- Returns the kind of a result table, as a word, and its content.
+function border.kind(values)
     if values == NOTHING then
         return "nothing", false
     end
@@ -543,7 +563,8 @@ function border.kind(values) -- what a returned table stands for: a word, and it
     return "array", count
 end
 
-function border.items(values, count) -- of an array
+-- Returns the elements of an array.
+function border.items(values, count)
     local items = {}
     for index = 1, count do
         items[index] = plain(rawget(values, index))
@@ -551,7 +572,8 @@ function border.items(values, count) -- of an array
     return items
 end
 
-function border.pairs(values) -- keys and values in turn
+-- Returns keys and values alternately.
+function border.pairs(values)
     local items, count = {}, 0
     for key, value in next, values do
         items[count + 1], items[count + 2] = plain(key), plain(value)

@@ -1,4 +1,4 @@
-"""The scripting of one server: its Lua, the scripts it knows, and what they find under `redis`."""
+"""Lua, the script cache, and the functions of `redis` for one server."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from .deadline import Deadline
 from .errors import Failure, ScriptError
 from .interpreter import Interpreter
 from .run import REPL_ALL, Run, words_of
-from .values import Replies, Returned, WrittenError
+from .values import Replies, Returned, WrittenError, c_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
-    from ..context import Context
+    from ..core.context import Context
 
 logger = logging.getLogger(__name__)
 
+# Python's levels of redis.LOG_DEBUG, LOG_VERBOSE, LOG_NOTICE and LOG_WARNING, which are 0 to 3.
 LOG_LEVELS: Final = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
-"""Of redis.LOG_DEBUG, LOG_VERBOSE, LOG_NOTICE and LOG_WARNING, which are 0 to 3."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The reply of a script, and the errors in it, each with whether it was counted when it arose."""
+    """The reply of a script, and the errors in it, each with whether it was counted when it was raised."""
 
     reply: Reply
     errors: list[tuple[ReplyError, bool]] = field(default_factory=list)
 
 
 class Scripts:
-    """Lua starts with the first script, and anew after SCRIPT FLUSH."""
+    """Runs and caches scripts. Lua starts with the first script, and again after SCRIPT FLUSH."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.cache = Cache()
         self._lua: Interpreter | None = None
         self._deadline = Deadline()
+        # The current or last run of a script.
         self._run: Run
-        """The script that runs, or the last one that did."""
 
     @property
     def memory_size(self) -> int:
-        """Bytes that Lua holds."""
+        """Memory of Lua in bytes."""
         return 0 if self._lua is None else self._lua.memory_size
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the server was asked to stop: a script that has written nothing ends then."""
+        """Whether the server is to stop, so that a script that has written nothing is ended."""
         return self._deadline.is_stopping
 
     @is_stopping.setter
@@ -59,14 +59,17 @@ class Scripts:
         self._deadline.is_stopping = is_stopping
 
     def flush(self) -> None:
-        """Forget all scripts, and what Lua has gathered."""
+        """Removes all scripts, and the Lua state."""
         evicted_count = self.cache.evicted_count
         self.cache = Cache()
         self.cache.evicted_count = evicted_count
         self._lua = None
 
     def load(self, text: bytes, *, is_loaded: bool) -> Script:
-        """The script of a text, compiled at most once; `is_loaded` keeps it until `flush`. Raises ReplyError."""
+        """Returns the script of a text, and compiles it if it is not cached. Raises ReplyError.
+
+        With `is_loaded` it stays cached until `flush`.
+        """
         sha = digest_of(text)
         script = self.cache.find(sha)
         if script is None:
@@ -78,12 +81,12 @@ class Scripts:
         return script
 
     def run(self, script: Script, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
-        """Run a script for the current client. Raises ReplyError if it may not even start."""
+        """Runs a script for the current client. Raises ReplyError if the script is refused before it starts."""
         context, lua = self._context, self._started()
         run = self._run = Run(context, script, self._deadline, read_only=read_only)
         caller, db, may_block = context.client, context.db, context.may_block
         context.client, context.may_block = run.client, False
-        # A script that the log holds came to its end when it was written.
+        # A script in a log has no limit: it ended when the log was written.
         limit_ms = 0 if context.loading else context.server.config.busy_reply_threshold
         self._deadline.begin(limit_ms)
         try:
@@ -111,7 +114,7 @@ class Scripts:
             self._replies = Replies(self._lua)
         return self._lua
 
-    # -- what scripts call -----------------------------------------------------------------------
+    # -- functions of `redis` ----------------------------------------------------------------------
 
     def _call(self, *arguments: Any) -> Any:
         self._deadline.require()
@@ -158,7 +161,7 @@ class Scripts:
 
 
 def _text(value: Any) -> bytes:
-    """A string, or a number as Lua prints it; nothing of anything else."""
+    """Returns a string, or a number as Lua prints it, as bytes; empty for any other value."""
     if type(value) in (int, float):
         return b"%.14g" % value
     return value if type(value) is bytes else b""
@@ -171,6 +174,7 @@ def _sha1hex(*arguments: Any) -> bytes:
 
 
 def _with_place(failure: Failure, script: Script) -> bytes:
+    text = c_text(failure.text)
     if failure.source is None:
-        return failure.text
-    return b"%b script: %b, on %b:%d." % (failure.text, script.sha, failure.source, failure.line)
+        return text.rstrip(b"\r\n")
+    return b"%b script: %b, on %b:%d." % (text, script.sha, failure.source, failure.line)

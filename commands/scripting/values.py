@@ -1,4 +1,4 @@
-"""What crosses the border of the sandbox: replies of commands become values of Lua, and what a script returns, a reply.
+"""Conversion of replies of commands to Lua values, and of results of scripts to replies.
 
 Source: "Data type conversion" of redis.io/docs/latest/develop/programmability/lua-api, and Redis 8.10.2.
 """
@@ -10,26 +10,26 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.encoder import ENCODERS, double_text
-from ...protocol.replies import BigNumber, DoubleText, Pairs, Reply, SetReply, SimpleString, Verbatim
+from ...protocol.replies import BigNumber, DoubleText, FormattedText, Pairs, Reply, SetReply, SimpleString
 from ...store.errors import ReplyError
 from .errors import Failure
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
+# Maximum size in bytes of a script's reply.
 REPLY_SIZE_MAX: Final = 512 << 20
-"""Bytes of what a script returns."""
+# Bytes counted for each element of a reply in addition to its text; an upper bound.
 ELEMENT_SIZE: Final = 64
-"""Bytes that an element of a reply takes beside its text: an upper bound of them is what counts."""
 
+# Maximum depth of nested tables in a result; a table may contain itself.
 DEPTH_MAX: Final = 100
-"""Levels of nested tables in what a script returns; a table may contain itself."""
 INTEGER_MIN: Final = -(2**63)
 INTEGER_END: Final = 2**63
 
 
 class WrittenError(ReplyError):
-    """An error whose whole line comes from a script."""
+    """An error reply whose whole line, with its code, comes from a script."""
 
     prefix = b""
 
@@ -37,24 +37,33 @@ class WrittenError(ReplyError):
         super().__init__(line)
 
 
+def c_text(text: bytes) -> bytes:
+    """Returns a text up to its first zero byte, as Redis reads it as a C string."""
+    return text.partition(b"\0")[0]
+
+
 def number_text(number: float) -> bytes:
-    """A number as an argument of a command."""
+    """Returns a number from Lua as the text of a command's argument."""
     if isinstance(number, int):
         return b"%d" % number
     return b"-nan" if isnan(number) and copysign(1, number) < 0 else double_text(number)
 
 
 def whole(number: float) -> int:
-    """A number as an integer reply: cut off towards zero; what does not fit is the least integer, as in C."""
+    """Returns a number from Lua as an integer reply, rounded towards zero.
+
+    A number out of range becomes the smallest integer, as in C.
+    """
     if not isfinite(number) or not INTEGER_MIN <= number < INTEGER_END:
         return INTEGER_MIN
     return int(number)
 
 
 class Returned:
-    """What a script returns, as a reply. `protocol` is the one that the script has chosen. Tables that contain one
-    another make a small script's reply endless: it may take `limit_ms` (0 is no limit) and REPLY_SIZE_MAX. Raises
-    Failure.
+    """Converts the result of a script to a reply. Raises Failure.
+
+    `protocol` is the one that the script has selected. Tables that contain each other make a reply endless, so the
+    conversion is limited to `limit_ms` (0 is no limit) and to REPLY_SIZE_MAX.
     """
 
     def __init__(self, lua: Interpreter, value: Any, protocol: int, limit_ms: int) -> None:
@@ -62,8 +71,8 @@ class Returned:
         self._protocol = protocol
         self._end_ns = monotonic_ns() + limit_ms * 1_000_000 if limit_ms else None
         self._size = 0
+        # The errors in the reply, each with whether it was counted when it was raised.
         self.errors: list[tuple[ReplyError, bool]] = []
-        """The errors in it, and whether each was counted when it arose."""
         self.reply: Reply = self._reply(value, 0)
 
     def _reply(self, value: Any, depth: int) -> Reply:
@@ -88,9 +97,9 @@ class Returned:
     def _table(self, table: Any, depth: int) -> Reply:
         kind, content, *rest = self._lua.kind_of(table)
         if kind == b"err":
-            return self._error(content, rest[0])
+            return self._error(c_text(content).rstrip(b"\r\n"), rest[0])
         if kind == b"ok":
-            return SimpleString(content.replace(b"\r", b" ").replace(b"\n", b" "))
+            return SimpleString(c_text(content).replace(b"\r", b" ").replace(b"\n", b" "))
         if kind == b"double":
             return DoubleText(number_text(content))
         if kind == b"map":
@@ -101,7 +110,7 @@ class Returned:
         if kind == b"big_number":
             return BigNumber(content.replace(b"\r", b" ").replace(b"\n", b" "))
         if kind == b"verbatim":
-            return Verbatim(rest[0])
+            return FormattedText(b"%-3b:%b" % (c_text(content)[:3], rest[0]))
         if kind == b"nothing":
             return None
         return self._replies(self._lua.items_of(table, content), depth)
@@ -116,7 +125,10 @@ class Returned:
 
 
 class Replies:
-    """Replies of commands as a script sees them, read from the wire: there every handler's reply looks alike."""
+    """Converts encoded replies of commands to Lua values.
+
+    It parses the encoded form, which is uniform; handlers return replies in several forms.
+    """
 
     def __init__(self, lua: Interpreter) -> None:
         self._lua = lua
@@ -124,7 +136,7 @@ class Replies:
         self._position = 0
 
     def value(self, reply: Reply, protocol: int) -> Any:
-        """A value for Lua; errors are tables, as `redis.pcall` gives them."""
+        """Returns a reply as a Lua value; an error becomes a table, as `redis.pcall` returns it."""
         pieces: list[Any] = []
         ENCODERS[protocol](reply, pieces)
         self._data = b"".join(piece if type(piece) is bytes else b"".join(piece) for piece in pieces)

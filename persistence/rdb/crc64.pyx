@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""CRC-64 "Jones", for machines with a C compiler: `plain_crc64` in C, by tables, eight bytes at a time.
+"""CRC-64 "Jones", for installations with a C compiler: `crc64_plain` in C, by tables, eight bytes at a time.
 
-Both modules do the same, and the same tests hold for both; `primitives` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `primitives` imports this one if it was built.
 """
 
 ctypedef unsigned long long u64
@@ -32,7 +32,7 @@ fill_tables()
 
 cdef u64 crc_of(const unsigned char *at, Py_ssize_t size, u64 crc) noexcept nogil:
     while size >= 8:
-        # In this order of bytes on every machine: compilers make one load of it.
+        # Little-endian on every machine. Compilers turn this into one load.
         crc ^= (
             <u64> at[0] | <u64> at[1] << 8 | <u64> at[2] << 16 | <u64> at[3] << 24
             | <u64> at[4] << 32 | <u64> at[5] << 40 | <u64> at[6] << 48 | <u64> at[7] << 56
@@ -52,5 +52,5 @@ cdef u64 crc_of(const unsigned char *at, Py_ssize_t size, u64 crc) noexcept nogi
 
 
 def crc64(const unsigned char[::1] data not None, u64 crc=0):
-    """The CRC of `data`, going on from that of the bytes before it."""
+    """Return the CRC of `data`, continued from `crc`, that of the bytes before."""
     return crc_of(&data[0], data.shape[0], crc) if data.shape[0] else crc

@@ -3,7 +3,7 @@
     file:   "REDIS" | version, 4 digits | record ... | 0xFF | CRC-64 of all before it, zero for none
     record: an opcode and what it says, or type | key | value
 
-Opcodes name the database for what follows, tell the expiry of the next key, or carry what we step over: hints,
+Opcodes select the database of the next keys, set the expiry of the next key, or contain data that is skipped: hints,
 libraries of functions, data of modules.
 """
 
@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from ...store.database import Value
 from ...store.image import KeyImage
 from ...store.nodes import StreamLimits
-from ..errors import RdbError
-from .foreign import skip_module_fields, skip_value
+from ..errors import ForeignType, RdbError, TooManyDatabases
+from .foreign import FOREIGN_TYPES, skip_module_fields, skip_value
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
 from .primitives import crc64
 from .source import Source
@@ -26,10 +26,10 @@ from .values import STRING, VERSION, encode_value, read_value, type_error, type_
 MAGIC: Final = b"REDIS"
 HEADER_SIZE: Final = 9
 CHECKSUM_SIZE: Final = 8
+# Files of older versions have no checksum.
 CHECKSUM_VERSION: Final = 5
-"""Files of older versions have no checksum."""
+# Bytes that are collected before they are written.
 BLOCK_SIZE: Final = 64 * 1024
-"""Bytes gathered before they are given to the disk."""
 
 SLOT_INFO: Final = 244
 FUNCTION: Final = 245
@@ -42,8 +42,8 @@ EXPIRY_MS: Final = 252
 EXPIRY_S: Final = 253
 SELECT_DB: Final = 254
 END: Final = 255
+# The smallest opcode; lower bytes are types. Opcodes without a name above are refused.
 OPCODE_MIN: Final = 242
-"""From here on a byte is no type; those without a name above are refused."""
 
 
 class FileKey(NamedTuple):
@@ -68,10 +68,10 @@ def write_file(
     sizes: Mapping[int, tuple[int, int]] | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[bytes]:
-    """A file with these keys, which come database by database, in blocks of about `block_size`; some may be empty.
+    """Yield a file with these keys, ordered by database, in blocks of about `block_size`; some may be empty.
 
-    `aux` is what the file tells about itself, `sizes` the number of keys and of those with expiry of each database: a
-    hint for those who load the file. `now_ms` decides which idempotent IDs are still remembered.
+    `aux` has the metadata of the file. `sizes` has for each database the number of keys, and of keys with expiry, as a
+    hint for loading. `now_ms` decides which idempotent IDs are still valid.
     """
     crc = 0
     for block in _gathered(_records(keys, aux, sizes or {}, now_ms=now_ms, compress=compress), block_size):
@@ -82,7 +82,7 @@ def write_file(
 
 
 def redis_aux(version: str, *, now_ms: int, used_memory: int, is_aof_base: bool) -> dict[bytes, bytes]:
-    """What Redis of that version tells about a file of its own. `used_memory` is bytes."""
+    """Return the metadata that Redis of that version writes. `used_memory` is in bytes."""
     return {
         b"redis-ver": version.encode(),
         b"redis-bits": b"64",
@@ -93,7 +93,7 @@ def redis_aux(version: str, *, now_ms: int, used_memory: int, is_aof_base: bool)
 
 
 def _gathered(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Larger blocks; an empty piece, which lets others do something, is passed on at once."""
+    """Join pieces to larger blocks. An empty piece, which lets the event loop run other work, is yielded at once."""
     block = bytearray()
     for piece in pieces:
         block += piece
@@ -126,7 +126,7 @@ def _records(
         if key.expires_ms is not None:
             yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
         yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
-        # Compressing stream nodes takes longer than all the rest of writing them.
+        # Compressing stream nodes takes longer than the rest of writing them.
         compress_value = compress and isinstance(key.value, bytes)
         yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
     yield _opcode(END)
@@ -142,8 +142,8 @@ def _opcode(code: int) -> bytes:
 class FileReader:
     """Reads one file, in blocks of any size. Streams it makes follow `limits`.
 
-    `drops_expired`: keys whose time had come before `now_ms` are left out (dump.rdb; an AOF base keeps them).
-    `skips_foreign`: values of other types are stepped over instead of refused. `checks_checksum`: `rdbchecksum`.
+    `drops_expired`: keys that expired before `now_ms` are left out (dump.rdb; an AOF base keeps them). `skips_foreign`:
+    values of unsupported types are skipped instead of refused. `checks_checksum`: `rdbchecksum`.
     """
 
     def __init__(
@@ -166,16 +166,16 @@ class FileReader:
         self._databases_count = databases_count
         self._version = 0
         self._db_index = 0
+        # Expiry time of the next key.
         self._expires_ms: int | None = None
-        """Of the next key."""
+        # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
-        """What the file tells about itself."""
+        # Keys read, without those left out.
         self.keys_count = 0
-        """Keys read, those left out not counted."""
+        # Keys left out because they had expired.
         self.expired_count = 0
-        """Keys left out because their time had come."""
+        # Keys left out because of their type.
         self.foreign_count = 0
-        """Keys left out because of their type."""
 
     @property
     def offset(self) -> int:
@@ -183,7 +183,7 @@ class FileReader:
         return self._source.offset
 
     def __iter__(self) -> Iterator[FileKey]:
-        """Every key, once. Raises RdbError: then what came before it must not be used."""
+        """Yield every key once. Raises RdbError; the keys before it must not be used then."""
         self._read_header()
         while (kind := self._source.byte()) != END:
             if kind >= OPCODE_MIN:
@@ -193,7 +193,8 @@ class FileReader:
         self._check_checksum()
 
     def rest(self) -> Iterator[bytes]:
-        """What stands behind the file, after the last key: records, in an append-only file of old."""
+        """Yield the bytes after the file: in an append-only file with an RDB preamble, its records. Call after the last
+        key."""
         return self._source.rest()
 
     def _read_header(self) -> None:
@@ -214,7 +215,7 @@ class FileReader:
     def _read_select(self, source: Source) -> None:
         self._db_index = read_length(source)
         if self._db_index >= self._databases_count:
-            raise RdbError(
+            raise TooManyDatabases(
                 "FATAL: Data file was created with a Redis server configured to handle more than "
                 f"{self._databases_count} databases. Exiting"
             )
@@ -251,14 +252,15 @@ class FileReader:
         skip_module_fields(source)
 
     def _read_key(self, kind: int) -> FileKey | None:
-        """The key that begins after its type; None if it is to be left out."""
+        """Read a key after its type. Returns None if the key is left out."""
         source = self._source
         key, expires_ms = read_string(source), self._expires_ms
         self._expires_ms = None
         if kind != STRING and kind not in STREAM_TYPES:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
-                raise RdbError(f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}")
+                why = f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}"
+                raise ForeignType(why) if kind in FOREIGN_TYPES else RdbError(why)
             self.foreign_count += 1
             return None
         value = read_value(source, kind, self._limits, now_ms=self._now_ms)

@@ -1,7 +1,7 @@
-"""Values of other types, which Headrace does not keep: their names, and how to step over them.
+"""Values of unsupported types: their names, and how to skip them.
 
-Every type that Redis can step over without knowing what it means is there. Those that cannot be left out of a file,
-because nothing tells where they end, are named only.
+All types that Redis can skip without understanding them are supported. Types that cannot be skipped, because their end
+is unknown, only have a name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ..errors import RdbError
 from .lengths import read_length, skip_string
 from .source import Source
 
+# Names of the types, for error messages.
 FOREIGN_TYPES: Final = {
     1: "a list",
     2: "a set",
@@ -37,18 +38,17 @@ FOREIGN_TYPES: Final = {
     25: "a hash",
     28: "an array",
 }
-"""What a value of each type is."""
 
 Skip = Callable[[Source], None]
 
 DOUBLE_SIZE: Final = 8
 TIME_SIZE: Final = 8
+# Longest text of an old score. Larger first bytes stand for NaN and the infinities.
 TEXT_SIZE_MAX: Final = 252
-"""Larger first bytes of an old score stand for NaN and the infinities."""
 
 
 def skip_value(source: Source, kind: int) -> bool:
-    """Step over a value; False if that is not possible with this type. Raises RdbError."""
+    """Skip a value. Returns False if that is not possible with this type. Raises RdbError."""
     skip = _SKIPS.get(kind)
     if skip is None:
         return False
@@ -65,8 +65,7 @@ def _skip_pairs(source: Source) -> None:
 
 
 def _skip_times(count: int, source: Source, *skips: Skip) -> None:
-    """Step `count` times over things of these kinds; every one is a byte at least, so the data ends before a count that
-    cannot be."""
+    """Skip `count` groups of these kinds. Each takes at least a byte, so with a wrong count the data ends first."""
     while count:
         for skip in skips:
             skip(source)
@@ -100,7 +99,7 @@ def _skip_quicklist(source: Source) -> None:
 
 
 def _skip_expiring_hash(source: Source) -> None:
-    """Each field with its expiry, before all of them the earliest one."""
+    """Skip a hash of fields with expiry times, which begins with the earliest time."""
     source.skip(TIME_SIZE)
     _skip_early_expiring_hash(source)
 
@@ -120,7 +119,7 @@ def _skip_module_value(source: Source) -> None:
 
 
 def skip_module_fields(source: Source) -> None:
-    """What a module has written: fields, each with its kind in front, up to a zero. Raises RdbError."""
+    """Skip the data of a module: fields, each preceded by its kind, up to a zero. Raises RdbError."""
     while kind := read_length(source):
         skip = _MODULE_FIELDS.get(kind)
         if skip is None:
@@ -132,6 +131,7 @@ def _skip_float(source: Source) -> None:
     source.skip(4)
 
 
+# How to skip a field of each kind: signed and unsigned integers, floats, doubles, strings.
 _MODULE_FIELDS: Final[dict[int, Skip]] = {
     1: _skip_length,
     2: _skip_length,
@@ -139,7 +139,6 @@ _MODULE_FIELDS: Final[dict[int, Skip]] = {
     4: _skip_double,
     5: skip_string,
 }
-"""Signed and unsigned integers, floats, doubles, strings."""
 
 _SKIPS: Final[dict[int, Skip]] = {
     1: _skip_strings,

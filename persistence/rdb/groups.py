@@ -16,15 +16,15 @@ from .lengths import UNKNOWN, encode_length, encode_string, encode_time_ms, read
 from .nodes import ID_SIZE, decode_id, encode_id
 from .source import Source
 
+# Pending entries that are encoded at once.
 PIECE_COUNT: Final = 256
-"""Pending entries encoded at once."""
 
+# Delivery time in Unix ms and delivery count of each pending entry.
 PendingTimes = dict[StreamID, tuple[int, int]]
-"""Delivery time in Unix ms and delivery count of each pending entry."""
 
 
 def encode_split_id(entry_id: StreamID) -> bytes:
-    """An ID as two lengths."""
+    """Encode an ID as two lengths."""
     return encode_length(entry_id >> SEQ_BITS) + encode_length(entry_id & SEQ_MASK)
 
 
@@ -76,7 +76,8 @@ def _encode_ids(ids: list[StreamID]) -> Iterator[bytes]:
 
 
 class GroupReader:
-    """Reads the groups of one stream, whose entries and counters are there. The flags say what its type has."""
+    """Reads the groups of a stream whose entries and counters were read before. The flags say what the stream's type
+    has."""
 
     def __init__(self, source: Source, *, has_entries_read: bool, has_active_times: bool, has_released: bool) -> None:
         self._source = source
@@ -85,7 +86,7 @@ class GroupReader:
         self._has_released = has_released
 
     def read_into(self, stream: Stream) -> None:
-        """All groups. Raises RdbError."""
+        """Read all groups into `stream`. Raises RdbError."""
         for _ in range_of(read_length(self._source)):
             group = self._read_head(stream)
             if group.name in stream.groups:
@@ -119,7 +120,7 @@ class GroupReader:
             self._read_consumer(group, times, owners)
         released = [self._read_id() for _ in range_of(read_length(source))] if self._has_released else []
         if len(set(released)) != len(released) or any(each in owners or each not in times for each in released):
-            raise RdbError("Released entry is not in the group's PEL, is twice there, or has an owner")
+            raise RdbError("Released entry is not in the group's PEL, is duplicated, or has an owner")
         if len(owners) + len(released) != len(times):
             raise RdbError("Pending entry without an owner that has not been released")
         _deliver(group, times, owners)
@@ -145,7 +146,7 @@ class GroupReader:
 
 
 def range_of(count: int) -> Iterator[int]:
-    """The numbers below `count`, which may be more than a C integer holds: the data will end before."""
+    """Yield the numbers below `count`, which may exceed a C integer: the data ends before."""
     number = 0
     while number < count:
         yield number
@@ -153,7 +154,7 @@ def range_of(count: int) -> Iterator[int]:
 
 
 def _deliver(group: Group, times: PendingTimes, owners: dict[StreamID, Consumer]) -> None:
-    """Put owned entries into the group, oldest first; where times are equal by ID."""
+    """Add owned entries to the group, oldest first, and by ID for equal times."""
 
     def delivery(entry_id: StreamID) -> tuple[int, int, int]:
         time_ms, count = times[entry_id]

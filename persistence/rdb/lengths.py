@@ -1,8 +1,8 @@
 """Lengths and strings, the two things an RDB file is made of.
 
-A length takes 6 bits in one byte, 14 in two, or 32 or 64 behind a byte, high part first. Where a string is expected the
-first byte may instead say how one is written: as an integer of 8, 16 or 32 bits, or compressed. All strings are written
-in the shortest of these forms: values, names and whole listpacks alike.
+A length takes 6 bits in one byte, 14 in two, or 32 or 64 bits after a byte, high part first. For a string, the first
+byte may instead give its encoding: as an integer of 8, 16 or 32 bits, or compressed. All strings are written in the
+shortest of these forms: values, names and whole listpacks alike.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ INT32: Final = 0xC2
 LZF: Final = 0xC3
 _INTEGER_SIZES: Final = {INT8: 1, INT16: 2, INT32: 4}
 
+# The length that stands for -1.
 UNKNOWN: Final = 2**64 - 1
-"""The length that stands for -1."""
 
+# Characters of the longest integer of 32 bits.
 INTEGER_TEXT_SIZE_MAX: Final = 11
-"""Characters of the longest integer of 32 bits."""
+# Shorter strings are not compressed.
 COMPRESSED_SIZE_MIN: Final = 21
-"""Shorter strings are not compressed."""
+# Longer strings are not compressed in the pure form, where that takes half a second per MiB.
 COMPRESSED_SIZE_MAX: Final = maxsize if primitives.IS_COMPILED else 64 * 1024
-"""Longer ones are not either where nothing is compiled: it takes half a second for each MiB there."""
+# Bytes that compression must save.
 COMPRESSION_GAIN_MIN: Final = 4
-"""Bytes that compression must save."""
 
 _LENGTHS: Final = [bytes((number,)) for number in range(64)]
 
@@ -66,7 +66,7 @@ def string_parts(text: bytes, *, compress: bool) -> tuple[bytes, bytes]:
 
 
 def _encode_integer(text: bytes) -> bytes | None:
-    """The form for text that is how a 32-bit integer is printed; None for any other."""
+    """Encode text that is a canonical 32-bit integer; None for other text."""
     if not text[-1:].isdigit():
         return None
     try:
@@ -115,7 +115,7 @@ def read_string(source: Source) -> bytes:
 
 
 def skip_string(source: Source) -> None:
-    """Step over the next string. Raises RdbError."""
+    """Skip the next string. Raises RdbError."""
     first = source.byte()
     if first in _INTEGER_SIZES:
         source.skip(_INTEGER_SIZES[first])

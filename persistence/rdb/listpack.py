@@ -1,8 +1,8 @@
 """Listpacks: sequences of integers and strings in one block of bytes.
 
-`<size, 4 bytes> <count, 2 bytes> elements 0xFF`, all little-endian. An element is a byte that tells its kind (and, of
-the short ones, length or value), data, and its size so far again, to walk backwards. Text that is how a 64-bit integer
-is printed is kept as that integer.
+`<size, 4 bytes> <count, 2 bytes> elements 0xFF`, all little-endian. An element has a byte for its kind (short ones
+include the length or value in it), data, and its size so far, for walking backwards. Text that is a canonical 64-bit
+integer is stored as that integer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ _STRING32: Final = 0xF0
 _INTEGER_SIZES: Final = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
 
 
-def pack(elements: list[bytes]) -> bytes:
-    """A listpack of elements that are encoded already."""
-    body = b"".join(elements)
-    count = min(len(elements), COUNT_UNKNOWN)
-    return struct.pack("<IH", HEADER_SIZE + len(body) + 1, count) + body + b"\xff"
+def pack(pieces: list[bytes], count: int) -> bytes:
+    """Return a listpack of `count` encoded elements. A piece has any number of elements."""
+    body = b"".join(pieces)
+    return b"%b%b\xff" % (struct.pack("<IH", HEADER_SIZE + len(body) + 1, min(count, COUNT_UNKNOWN)), body)
 
 
 def encode_integer(number: int) -> bytes:
@@ -60,7 +59,8 @@ def encode_text(text: bytes) -> bytes:
 
 
 def _back_length(size: int) -> bytes:
-    """The size of an element, 7 bits in a byte, high part first, where every byte but the first has its top bit set."""
+    """Encode the size of an element, 7 bits in a byte, high part first. Every byte except the first has its top bit
+    set."""
     back = [size & 0x7F | 0x80]
     while size := size >> 7:
         back.append(size & 0x7F | 0x80)
@@ -74,13 +74,13 @@ _SMALL_BACK: Final = [bytes((size,)) for size in range(128)]
 
 
 def unpack(data: bytes) -> list[Element]:
-    """The elements. Every byte is accounted for. Raises RdbError."""
+    """Return the elements. Every byte is checked. Raises RdbError."""
     size = len(data)
     if size < HEADER_SIZE + 1:
         raise _damaged("too short")
     total, count = struct.unpack_from("<IH", data)
     if total != size or data[-1] != END:
-        raise _damaged("not as long as it says")
+        raise _damaged("the length is not the announced one")
     elements: list[Element] = []
     position, end = HEADER_SIZE, size - 1
     while position < end:
@@ -95,23 +95,23 @@ def unpack(data: bytes) -> list[Element]:
             body_size = _append_long(elements, data, position, first)
         position += body_size
         if position >= end:
-            raise _damaged("an element that goes beyond its end")
+            raise _damaged("an element that exceeds its end")
         if body_size <= 127:
             if data[position] != body_size:
-                raise _damaged("an element with a wrong size behind it")
+                raise _damaged("an element with a wrong back length")
             position += 1
         else:
             back = _back_length(body_size)
             if not data.startswith(back, position):
-                raise _damaged("an element with a wrong size behind it")
+                raise _damaged("an element with a wrong back length")
             position += len(back)
     if position != end or count not in (len(elements), COUNT_UNKNOWN):
-        raise _damaged("not as many elements as it says")
+        raise _damaged("the number of elements is not the announced one")
     return elements
 
 
 def _append_long(elements: list[Element], data: bytes, position: int, first: int) -> int:
-    """One of the less usual kinds; answers its size without what stands behind it."""
+    """Read an element of a rare kind. Returns its size without the back length."""
     if first < _STRING12:
         number = (first & 0x1F) << 8 | data[position + 1]
         elements.append(number - 0x2000 if number >= 0x1000 else number)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""LZF, the compression of RDB strings, for machines with a C compiler: `plain_lzf` in C.
+"""LZF, the compression of RDB strings, for installations with a C compiler: `lzf_plain` in C.
 
-Both modules do the same, and the same tests hold for both; `primitives` takes this one where it was built.
+Both modules behave alike and are tested by the same tests; `primitives` imports this one if it was built.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -19,13 +19,13 @@ cdef enum:
     EXPANSION_MAX = 88
     SLOTS_COUNT = 1 << 16
 
-# Where three bytes with the same hash began last, counted from `first_place`: what is not above it was of another text.
+# Last position of three bytes with each hash, plus `first_place`. Values up to `first_place` are from other texts.
 cdef u64 seen[SLOTS_COUNT]
 cdef u64 first_place = 0
 
 
 def decompress(data, u64 size):
-    """The `size` bytes that `data` stands for. Raises RdbError if it stands for anything else."""
+    """Decompress `data` to `size` bytes. Raises RdbError if the result has another size."""
     cdef Place at
     cdef Place end
     cdef bytes made
@@ -37,7 +37,7 @@ def decompress(data, u64 size):
     at = <Place> PyBytes_AS_STRING(data)
     end = at + PyBytes_GET_SIZE(data)
     if size > <u64> PyBytes_GET_SIZE(data) * EXPANSION_MAX:
-        raise RdbError("Invalid LZF compressed string: it cannot be as long as it says")
+        raise RdbError("Invalid LZF compressed string: the announced length is impossible")
     made = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> size)
     first = out = <unsigned char *> PyBytes_AS_STRING(made)
     out_end = out + size
@@ -79,18 +79,19 @@ def decompress(data, u64 size):
 
 
 cdef int require_bytes(object data) except -1:
-    """Strings of a class of their own, as the store has them, are welcome too."""
+    """Raise TypeError unless `data` is bytes or of a subclass, as some strings of the store are."""
     if not isinstance(data, bytes):
         raise TypeError("bytes were expected")
     return 0
 
 
 cdef object wrong_size():
-    return RdbError("Invalid LZF compressed string: not as long as it says")
+    return RdbError("Invalid LZF compressed string: the length is not the announced one")
 
 
 def compress(data, Py_ssize_t size_max):
-    """`data` in at most `size_max` bytes; None if that cannot be, or would be a close call (which Redis avoids)."""
+    """Compress `data` to at most `size_max` bytes. Returns None if that is impossible, or if the size is too close to
+    the limit for Redis."""
     global first_place
     cdef Place first
     cdef Py_ssize_t position = 0, literals_start = 0
@@ -106,14 +107,14 @@ def compress(data, Py_ssize_t size_max):
     last_start = size - 2
     if size_max <= 0:
         return None
-    # The last literals are only found to be too many behind the check, by three bytes and a control byte.
+    # The check may miss three literal bytes and a control byte at the end.
     made = PyBytes_FromStringAndSize(NULL, size_max + 8)
     out = out_first = <unsigned char *> PyBytes_AS_STRING(made)
     while position < last_start:
         slot = &seen[slot_of(first + position)]
         origin = <Py_ssize_t> (slot[0] - first_place) if slot[0] > first_place else 0
         slot[0] = first_place + <u64> position
-        # The place 0 is never referred to: it is what an empty slot holds.
+        # Position 0 is never referred to, since it marks an empty slot.
         if (
             not origin
             or position - origin > DISTANCE_MAX
@@ -142,7 +143,7 @@ def compress(data, Py_ssize_t size_max):
         position += length
         literals_start = position
         if position < last_start:
-            # Of the bytes referred to only the last two are remembered as places.
+            # Of the bytes that are referred to, only the last two positions are stored.
             seen[slot_of(first + position - 2)] = first_place + <u64> (position - 2)
             seen[slot_of(first + position - 1)] = first_place + <u64> (position - 1)
     first_place += <u64> size
@@ -159,7 +160,7 @@ cdef inline Py_ssize_t slot_of(Place at) noexcept:
 
 
 cdef inline Py_ssize_t reach(Py_ssize_t out_size, Py_ssize_t literals_size) noexcept:
-    """Bytes there will be with these literals, a control byte for each run of them included."""
+    """Return the output size with these literals, including a control byte for each run of them."""
     return out_size + literals_size + (literals_size + LITERALS_MAX - 1) // LITERALS_MAX
 
 
@@ -176,7 +177,7 @@ cdef unsigned char *append_literals(unsigned char *out, Place at, Py_ssize_t siz
 
 
 cdef inline Py_ssize_t match_length(Place first, Py_ssize_t size, Py_ssize_t origin, Py_ssize_t position) noexcept:
-    """How many bytes from `position` on are those from `origin` on, three at least: see `plain_lzf`."""
+    """Return how many bytes from `position` on equal those from `origin` on, at least three: see `lzf_plain`."""
     cdef Py_ssize_t length_max = min(size - position - 2, <Py_ssize_t> REFERENCE_SIZE_MAX)
     cdef Py_ssize_t length = 3
     if length_max > 16:

@@ -1,17 +1,16 @@
-"""The entries of a stream as Redis' nodes: one listpack for some hundred entries.
+"""Encodes the entries of a stream as Redis' nodes: one listpack for some hundred entries.
 
     node:  live | deleted | names count | name ... | 0          the names of the fields of the first entry
     entry: flags | ms | seq | pairs count | name | value ... | elements count
     entry: flags | ms | seq | value ... | elements count        with SAME_FIELDS: the names of the node
 
-IDs are differences to the node's own, which is that of its first entry ever. Deleted entries are marked and stay; they
-are read over, and not written.
+IDs are stored as differences to the node's ID, that of its first entry, which may be deleted. Deleted entries are
+marked; they are skipped when read, and not written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 from struct import Struct
 from typing import Final
@@ -21,21 +20,17 @@ from hiredis import Reader
 from ...protocol.packing import pack_command
 from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
 from ...store.log import EntryLog
+from ...store.node_counts_plain import signed_difference
 from ...store.nodes import Node, NodeLedger, StreamLimits
-from ...store.plain_node_counts import signed_difference
 from ..errors import RdbError
 from . import listpack
-from .listpack import Element, encode_integer, encode_text
+from .listpack import Element, encode_integer
+from .primitives import encode_texts
 
 DELETED: Final = 1
 SAME_FIELDS: Final = 2
 _ID: Final = Struct(">QQ")
 ID_SIZE: Final = _ID.size
-
-_CACHED_COUNT: Final = 4096
-"""Short texts whose elements are kept at hand: values come again."""
-_encode_short: Final = lru_cache(_CACHED_COUNT)(encode_text)
-_SHORT_SIZE_MAX: Final = 32
 
 
 def encode_id(entry_id: StreamID) -> bytes:
@@ -44,12 +39,12 @@ def encode_id(entry_id: StreamID) -> bytes:
 
 
 def decode_id(data: bytes) -> StreamID:
-    """The inverse of it."""
+    """Decode an ID of 16 bytes, the inverse of `encode_id`."""
     return make_id(*_ID.unpack(data))
 
 
 def settle_by_parts(ledger: NodeLedger, log: EntryLog, limits: StreamLimits) -> Iterator[None]:
-    """Compute the nodes of a log that does not change, a chunk's entries at a time."""
+    """Compute the nodes of an entry log that does not change, a chunk's entries at a time."""
     for entries in log.all_entries():
         if entries[-1][0] > ledger.settled_id:
             part = EntryLog()
@@ -69,9 +64,9 @@ def encode_nodes(nodes: Iterable[Node], log: EntryLog) -> Iterator[tuple[StreamI
 
 def _encode_node(node: Node, entries: Iterable[tuple[StreamID, bytes]]) -> bytes:
     names, master_ms, master_seq = node.field_names, node.first_id >> SEQ_BITS, node.first_id & SEQ_MASK
-    elements = [encode_integer(number) for number in (node.live, 0, len(names))]
-    elements += map(encode_text, names)
-    elements.append(encode_integer(0))
+    pieces = [encode_integer(number) for number in (node.live, 0, len(names))]
+    pieces += (encode_texts(names), encode_integer(0))
+    count = 4 + len(names)
     reader = Reader()
     for entry_id, entry in entries:
         reader.feed(entry)
@@ -79,27 +74,27 @@ def _encode_node(node: Node, entries: Iterable[tuple[StreamID, bytes]]) -> bytes
         difference_ms = encode_integer(signed_difference(entry_id >> SEQ_BITS, master_ms))
         difference_seq = encode_integer(signed_difference(entry_id & SEQ_MASK, master_seq))
         if pairs[::2] == names:
-            elements += (encode_integer(SAME_FIELDS), difference_ms, difference_seq)
+            pieces += (encode_integer(SAME_FIELDS), difference_ms, difference_seq)
             shown = pairs[1::2]
             elements_count = 3 + len(shown)
         else:
-            elements += (encode_integer(0), difference_ms, difference_seq, encode_integer(len(pairs) // 2))
+            pieces += (encode_integer(0), difference_ms, difference_seq, encode_integer(len(pairs) // 2))
             shown = pairs
             elements_count = 4 + len(shown)
-        elements += [_encode_short(text) if len(text) <= _SHORT_SIZE_MAX else encode_text(text) for text in shown]
-        elements.append(encode_integer(elements_count))
-    return listpack.pack(elements)
+        pieces += (encode_texts(shown), encode_integer(elements_count))
+        count += elements_count + 1
+    return listpack.pack(pieces, count)
 
 
 class NodeReader:
-    """Puts nodes, in order, into the log and the ledger of a stream that is being read."""
+    """Adds nodes, in order, to the entry log and the ledger of a stream that is being read."""
 
     def __init__(self, log: EntryLog, ledger: NodeLedger) -> None:
         self._log = log
         self._ledger = ledger
 
     def add(self, key: bytes, packed: bytes) -> None:
-        """One node. Raises RdbError."""
+        """Add one node. Raises RdbError."""
         if len(key) != ID_SIZE:
             raise RdbError("Stream node key entry is not the size of a stream ID")
         first_id = decode_id(key)
@@ -120,7 +115,7 @@ class NodeReader:
         ledger.settled_id = self._log.last_id
 
     def _add_entry(self, node: Node, elements: list[Element], start: int) -> int:
-        """The entry at `start`; answers where the next one begins."""
+        """Add the entry at `start`. Returns where the next one begins."""
         if start + 4 > len(elements):
             raise _damaged()
         flags, difference_ms, difference_seq, pairs_count = elements[start : start + 4]
@@ -172,7 +167,7 @@ def _text(element: Element) -> bytes:
 
 
 def _reply_form(entry_id: StreamID, pairs: list[Element]) -> bytes:
-    """An entry as streams keep it."""
+    """Return an entry in its reply form, as streams store it."""
     text = format_id(entry_id)
     texts = tuple([each if isinstance(each, bytes) else b"%d" % each for each in pairs])
     return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, pack_command(texts))

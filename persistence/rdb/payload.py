@@ -1,4 +1,4 @@
-"""What DUMP answers and RESTORE takes: `type, value, version (2 bytes), CRC-64 of all before it`, little-endian."""
+"""The payload of DUMP and RESTORE: `type, value, version (2 bytes), CRC-64 of all before it`, little-endian."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
 
+# Larger streams, in bytes of nodes, are not compressed in the pure form, where it would take more than 0.1 s.
 COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
-"""Bytes of nodes: where nothing is compiled, compressing more would take more than a tenth of a second."""
 
 
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
@@ -50,6 +50,6 @@ def is_intact(payload: bytes) -> bool:
 
 
 def restore(payload: bytes, limits: StreamLimits, *, now_ms: int) -> Value:
-    """The value of an intact payload; what may stand behind it is not looked at, as in Redis. Raises RdbError."""
+    """Return the value of an intact payload. Bytes after the value are ignored, as in Redis. Raises RdbError."""
     source = Source((payload[:-FOOTER_SIZE],))
     return read_value(source, source.byte(), limits, now_ms=now_ms)

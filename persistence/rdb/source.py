@@ -1,4 +1,4 @@
-"""Bytes taken one after another from a file that comes in blocks."""
+"""Reads bytes in order from a file that is given in blocks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .primitives import crc64
 
 
 def short_read() -> RdbError:
-    """The data ends inside of something."""
+    """The error for data that ends inside a value."""
     return RdbError("Short read or OOM loading DB. Unrecoverable error, aborting now.")
 
 
 class Source:
-    """Reads on through blocks. What is announced and not there is never allocated: at most what is there is kept."""
+    """Reads through blocks. Memory is allocated only for bytes that exist, never for an announced size."""
 
     __slots__ = ("_block", "_blocks", "_checked", "_crc", "_is_checksummed", "_position", "_start")
 
@@ -23,21 +23,21 @@ class Source:
         self._blocks: Iterator[bytes] = iter(blocks)
         self._block = b""
         self._position = 0
+        # Offset of the current block.
         self._start = 0
-        """Offset of the block."""
         self._is_checksummed = is_checksummed
         self._crc = 0
+        # Bytes of the current block that are included in the CRC.
         self._checked = 0
-        """Bytes of the block that are in the CRC."""
 
     @property
     def offset(self) -> int:
-        """How many bytes have been taken."""
+        """Number of bytes read."""
         return self._start + self._position
 
     @property
     def crc(self) -> int:
-        """The CRC-64 of all bytes taken."""
+        """The CRC-64 of all bytes read."""
         assert self._is_checksummed
         self._crc = crc64(self._block[self._checked : self._position], self._crc)
         self._checked = self._position
@@ -53,7 +53,7 @@ class Source:
         return b"".join(self._pieces(size))
 
     def skip(self, size: int) -> None:
-        """Step over the next `size` bytes. Raises RdbError."""
+        """Skip the next `size` bytes. Raises RdbError."""
         for _ in self._pieces(size):
             pass
 
@@ -66,7 +66,7 @@ class Source:
         return self.take(1)[0]
 
     def rest(self) -> Iterator[bytes]:
-        """Everything that has not been taken, in blocks. The source is used up."""
+        """Yield all bytes that were not read, in blocks. The source must not be used afterwards."""
         return chain((self._block[self._position :],), self._blocks)
 
     def _pieces(self, size: int) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """A stream as an RDB value: nodes, counters, groups, idempotent producers.
 
-Redis has written five types since 5.0, each of which adds something to the one before; 8.10.2 reads all and writes the
-last, and so do we. What an older type does not have is what Redis takes for it.
+Since 5.0 Redis has written five types, each an extension of the one before. Like Redis 8.10.2, Headrace reads all and
+writes the last. Fields that an older type lacks get Redis' defaults.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from .nodes import NodeReader, encode_id, encode_nodes, settle_by_parts
 from .source import Source
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
+# New in each type: counters of entries added, read and deleted (7.0), active times of consumers (7.2), idempotent
+# producers (8.6), released entries (8.8).
 PLAIN, WITH_COUNTERS, WITH_ACTIVE_TIMES, WITH_PRODUCERS, WITH_RELEASED = STREAM_TYPES
-"""What came with each type: counters of entries added, read and deleted (7.0), active times of consumers (7.2),
-idempotent producers (8.6), released entries (8.8)."""
 
+# The largest values of the two settings of idempotence.
 DURATION_S_MAX: Final = 86400
 ENTRIES_MAX: Final = 10000
-"""Limits of the two settings of idempotence."""
 
 
 def encode_stream(
     stream: StreamImage, *, now_ms: int, compress: bool, ledger: NodeLedger | None = None
 ) -> Iterator[bytes]:
-    """The value of type WITH_RELEASED, in pieces; some are empty, to let others do something.
+    """The value of type WITH_RELEASED, in pieces; some are empty, to let the event loop run other work.
 
-    `ledger` holds the nodes of the stream, settled; without it they are those of a stream that was only added to.
+    `ledger` has the settled nodes of the stream. Without it the nodes are those of a stream from which nothing was
+    deleted.
     """
     if ledger is None:
         ledger = NodeLedger()
@@ -67,7 +68,7 @@ def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool
 
 
 def _oldest_ms(idempotence: Idempotence, now_ms: int) -> int:
-    """Pairs of entries up to this Unix ms have expired."""
+    """Return the Unix ms up to which pairs have expired, by the time of their entries."""
     return now_ms - idempotence.duration_s * 1000
 
 
@@ -103,7 +104,7 @@ def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int)
 
 
 def _read_counters(source: Source, stream: Stream) -> None:
-    read_split_id(source)  # the first entry's ID, which the entries tell as well
+    read_split_id(source)  # the first entry's ID, which is known from the entries
     stream.max_deleted_id = read_split_id(source)
     stream.entries_added = read_length(source)
     if not len(stream) <= stream.entries_added <= ENTRIES_ADDED_MAX:

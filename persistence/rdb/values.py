@@ -14,20 +14,20 @@ from .lengths import read_string, string_parts
 from .source import Source
 from .stream import STREAM_TYPES, WITH_RELEASED, encode_stream, read_stream
 
+# Version of the format that is written, and the newest that is read.
 VERSION: Final = 15
-"""Of the format: what is written, and the newest that is read."""
 STRING: Final = 0
 
 
 def type_of(value: bytes | StreamImage) -> int:
-    """The type byte a value is written with."""
+    """Return the type byte of a value."""
     return STRING if isinstance(value, bytes) else WITH_RELEASED
 
 
 def encode_value(
     value: bytes | StreamImage, *, now_ms: int, compress: bool, ledger: NodeLedger | None = None
 ) -> Iterator[bytes]:
-    """A value without its type, in pieces; see `encode_stream`."""
+    """Yield a value without its type, in pieces; see `encode_stream`."""
     if isinstance(value, bytes):
         yield from string_parts(value, compress=compress)
     else:

@@ -1,1 +1,1 @@
-"""Ready jobs for the chores around streams and consumer groups: `python -m headrace.pipeline JOB ...`."""
+"""The jobs of `python -m headrace.pipeline JOB ...`: archive, replay, deadletter and audit."""

@@ -1,7 +1,7 @@
-"""archive: a stream to Parquet files by day, each entry once.
+"""archive: writes a stream to Parquet files by day, each entry once.
 
-A batch overwrites the folders `archive_day=<day>/archive_batch=<query>-<number>`, so one that is repeated after a crash
-replaces what it had written, and any reader of Parquet sees each entry once.
+A batch overwrites the folders `archive_day=<day>/archive_batch=<query>-<number>`. So a batch repeated after a crash
+replaces its own files, and any reader of Parquet sees each entry once.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import argparse
 from typing import Any
 
 from ..errors import PipelineError, message_of
-from ..reading import ADVICE
+from ..reading.pages import ADVICE
 from ..session import local_session
 from .common import Job, Progress, Summary, add_connection, add_spark, connection_options
 
+# The folder of the checkpoint in the archive. Readers of Parquet ignore names that begin with an underscore.
 CHECKPOINT = "_headrace_checkpoint"
-"""Inside of the archive; readers of Parquet pass over names that begin with an underscore."""
 
+# Columns that name the folders. They do not begin with an underscore, because readers would ignore the folders.
 DAY, BATCH = PARTITIONS = ("archive_day", "archive_batch")
-"""Columns that the folders are named after. No underscore begins them, for readers would pass over the folders."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the command line."""
+    """Declares the arguments of the job."""
     parser.add_argument("--stream", help="keys, separated by commas")
     parser.add_argument("--stream-pattern", help="glob pattern of keys, instead of --stream")
     parser.add_argument("--path", required=True, help="folder of the archive")
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="keep fields as ordered pairs of bytes, for an exact replay"
     )
-    parser.add_argument("--group", help="consumer group to tell the position")
+    parser.add_argument("--group", help="consumer group whose position follows the job")
     parser.add_argument("--max-entries", type=int, default=250_000, help="entries per batch (default %(default)s)")
     parser.add_argument(
-        "--allow-data-loss", action="store_true", help="go on where entries were trimmed before they were archived"
+        "--allow-data-loss", action="store_true", help="continue if entries were trimmed before they were archived"
     )
     parser.add_argument("--follow", metavar="INTERVAL", help="do not end: a batch each INTERVAL, e.g. '1 minute'")
     add_spark(parser)
@@ -41,16 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Summary:
-    """Archive what is there, or follow the stream until interrupted. Raises PipelineError."""
+    """Archives the entries there are, or follows the stream until interrupted. Raises PipelineError."""
     if arguments.exact and arguments.fields:
         raise PipelineError("only one of --exact and --fields can be given")
     spark = local_session("headrace archive", master=arguments.master)
     frame = _source(spark, arguments)
     for name in frame.columns:
         if name.lower() in PARTITIONS:
-            raise PipelineError(
-                f"--fields: {name} is what a folder of the archive is named after: archive with --exact"
-            )
+            raise PipelineError(f"--fields: {name} is the name of a partition column of the archive: use --exact")
     written = _Written(Progress("archive"))
 
     def write(batch: Any, number: int) -> None:
@@ -74,7 +72,7 @@ def run(arguments: argparse.Namespace) -> Summary:
         message = message_of(error)
         if ADVICE not in message:
             raise
-        raise PipelineError(message.replace(ADVICE, "--allow-data-loss goes on with what is left")) from None
+        raise PipelineError(message.replace(ADVICE, "--allow-data-loss archives the entries that are left")) from None
     written.look(query)
     written.progress.end()
     return {"entries": written.entries, "batches": written.batches, "path": arguments.path}
@@ -99,7 +97,7 @@ def _source(spark: Any, arguments: argparse.Namespace) -> Any:
 
 
 class _Written:
-    """What the query's progress tells, each batch once."""
+    """Counts of entries and batches from the query's progress, each batch once."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
@@ -108,7 +106,7 @@ class _Written:
         self._last = -1
 
     def look(self, query: Any) -> None:
-        """Take in what is new."""
+        """Adds the batches that are new in the progress."""
         for one in query.recentProgress:
             if one["batchId"] > self._last and one["numInputRows"]:
                 self._last = one["batchId"]

@@ -1,8 +1,8 @@
-"""audit: append-only files to a table of what happened to each entry, and a report.
+"""audit: makes a table of events, and a report, from append-only files.
 
 Kinds of events: add, deliver, ack, release-fail, release-fatal, release-silent, delete, trim, drop (of a key) and
 group-create, group-setid, group-destroy, group-createconsumer, group-delconsumer. Their order is that of the columns
-`part`, `split` and `n`. A rewrite of the log takes history away: only the increments since tell of deliveries.
+`part`, `split` and `n`. A rewrite of the log removes history: only later increments contain deliveries.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..aof.splits import SPLIT_SIZE
 from ..errors import PipelineError
 from ..session import local_session
-from ..splits import SPLIT_SIZE
 from .common import Job, Progress, Summary, add_spark
 from .report import Table, write_report
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the command line."""
+    """Declares the arguments of the job."""
     parser.add_argument("--path", required=True, help="folder of the log (with its manifest), or one file")
     parser.add_argument("--report", help="write an HTML page with figures and plots")
     parser.add_argument("--events", help="write the events as Parquet")
@@ -34,9 +34,10 @@ ORDER = "part, split, n"
 
 
 def histories(events: DataFrame) -> DataFrame:
-    """A row for each entry of each group: deliveries, consumers in order, waits in milliseconds, and how it ended.
+    """Returns a row for each entry of each group: deliveries, consumers in order, waiting times, and the last event.
 
-    `ack_ms` needs `aof-timestamp-enabled yes`, for an acknowledgement carries no time: it is exact to a second.
+    Times are in milliseconds. `ack_ms` needs `aof-timestamp-enabled yes`, because an acknowledgement has no time of its
+    own; it is exact to a second.
     """
     events.createOrReplaceTempView("headrace_events")
     return events.sparkSession.sql(f"""
@@ -55,7 +56,7 @@ def histories(events: DataFrame) -> DataFrame:
 
 
 def takeovers(histories: DataFrame) -> DataFrame:
-    """Who claimed from whom, and how often."""
+    """Returns how many entries each consumer claimed from each other one."""
     histories.createOrReplaceTempView("headrace_histories")
     return histories.sparkSession.sql("""
         SELECT stream, grp, step.previous AS from_consumer, step.next AS to_consumer, count(*) AS entries
@@ -72,7 +73,7 @@ def takeovers(histories: DataFrame) -> DataFrame:
 
 
 def groups(histories: DataFrame) -> DataFrame:
-    """A row for each group: entries, redelivery rate, waits as percentiles, and what was never acknowledged."""
+    """Returns a row for each group: entries, redelivery rate, waiting times, and how many are not acknowledged."""
     histories.createOrReplaceTempView("headrace_histories")
     return histories.sparkSession.sql("""
         SELECT stream, grp,
@@ -87,7 +88,7 @@ def groups(histories: DataFrame) -> DataFrame:
 
 
 def run(arguments: argparse.Namespace) -> Summary:
-    """Scan a log and report. Raises PipelineError."""
+    """Scans a log and writes the report. Raises PipelineError."""
     if arguments.split_size < 1:
         raise PipelineError("--split-size must be positive")
     spark = local_session("headrace audit", master=arguments.master)
@@ -140,4 +141,4 @@ def _write_report(path: Path, events: DataFrame, known: DataFrame, found: list[S
     write_report(path, "Audit of a stream log", tables, bars)
 
 
-JOB = Job("audit", "Tell from append-only files what happened to each entry.", add_arguments, run)
+JOB = Job("audit", "Report from append-only files what happened to each entry.", add_arguments, run)

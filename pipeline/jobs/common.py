@@ -1,4 +1,4 @@
-"""What the jobs share: words of the command line, progress on a terminal, and the summary line."""
+"""The common part of the jobs: arguments, progress on a terminal, and the summary line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..options import Endpoint, option_name, parse
+from ..options.kinds import Endpoint, option_name, parse
 
+# Arguments and the options of the data source that they set. There is none for a password: it would show in the process
+# list.
 CONNECTION = {
     "host": "host",
     "port": "port",
@@ -25,13 +27,12 @@ CONNECTION = {
     "password-env": "passwordEnv",
     "retry-for": "retryFor",
 }
-"""Words of the command line for options of the data source. A password has none: it would show in the process list."""
 
 Summary = dict[str, Any]
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """The words that say where the server is."""
+    """Declares the arguments of the connection."""
     group = parser.add_argument_group("server")
     meanings = {option_name(row.name): row.metadata["meaning"] for row in fields(Endpoint)}
     for word, name in CONNECTION.items():
@@ -45,25 +46,25 @@ def _as_help(meaning: str) -> str:
 
 
 def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The same as options of the data source."""
+    """Returns the connection arguments as options of the data source."""
     given = {name: getattr(arguments, word.replace("-", "_")) for word, name in CONNECTION.items()}
     options = {name: value for name, value in given.items() if value is not None}
     return options | ({"tls": "true"} if arguments.tls else {})
 
 
 def endpoint(arguments: argparse.Namespace) -> Endpoint:
-    """The same for a connection of one's own. Raises OptionError."""
+    """Returns the connection arguments as an Endpoint. Raises OptionError."""
     return parse(Endpoint, connection_options(arguments))
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Where Spark runs."""
+    """Declares the argument `--master`."""
     parser.add_argument("--master", help="Spark master; the default is $SPARK_MASTER or local[*]")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job as `python -m headrace.pipeline` knows it."""
+    """A job of `python -m headrace.pipeline`."""
 
     name: str
     help: str
@@ -73,7 +74,7 @@ class Job:
 
 @dataclass
 class Progress:
-    """A line on the terminal that is written over; nothing where standard error is no terminal."""
+    """A progress line that overwrites itself. It is not shown if standard error is not a terminal."""
 
     what: str
     _started: float = field(default_factory=time.monotonic)
@@ -81,22 +82,22 @@ class Progress:
 
     @property
     def is_seen(self) -> bool:
-        """Whether there is a terminal."""
+        """Whether standard error is a terminal."""
         return sys.stderr.isatty()
 
     def show(self, count: int) -> None:
-        """`archive: 120000 entries, 40000/s`."""
+        """Shows the count and the rate: `archive: 120000 entries, 40000/s`."""
         if self.is_seen:
             elapsed_s = max(time.monotonic() - self._started, 0.001)
             print(f"\r{self.what}: {count} entries, {count / elapsed_s:.0f}/s  ", end="", file=sys.stderr, flush=True)
             self._is_shown = True
 
     def end(self) -> None:
-        """Go to the next line."""
+        """Ends the progress line."""
         if self._is_shown:
             print(file=sys.stderr)
 
 
 def print_summary(name: str, started: float, summary: Summary) -> None:
-    """One line of JSON on standard output."""
+    """Prints the summary as one line of JSON."""
     print(json.dumps({"job": name, **summary, "seconds": round(time.monotonic() - started, 1)}), flush=True)

@@ -1,8 +1,9 @@
-"""deadletter: entries delivered too often, or released as FATAL, leave their group for another stream.
+"""deadletter: moves entries delivered too often, or released as FATAL, from their group to another stream.
 
-For each page of entries, in this order: fence (claim them, so that no other worker has them), copy (to the stream,
-known by their ID, and to a file named after its content), acknowledge (all of the page in one command). A crash at any
-point leaves entries with the consumer of this job; the next run begins with these, and repeats harmlessly.
+For each page of entries it does three things in order: it claims them, so that no other consumer has them; it copies
+them to the stream, where a repeated copy is recognised by its ID, and to a file named after its content; and it
+acknowledges the page in one command. After a crash the entries are still with this job's consumer. The next run begins
+with them, and repeating a step has no effect.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..connection import Connection
+from ..columns.page import Page
+from ..connection.client import Connection
 from ..errors import PipelineError
-from ..group import FATAL, Group, Held
-from ..option_values import seconds
-from ..page import Page
+from ..options.values import seconds
+from ..reading.group import FATAL, Group, Held
 from .common import Job, Progress, Summary, add_connection, endpoint
 
 CONSUMER = "headrace:deadletter"
@@ -26,13 +27,13 @@ PAGE_SIZE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the command line."""
+    """Declares the arguments of the job."""
     parser.add_argument("--stream", required=True, help="key of the stream")
     parser.add_argument("--group", required=True, help="its consumer group")
     parser.add_argument(
-        "--max-deliveries", type=int, default=5, help="entries delivered more often go (default %(default)s)"
+        "--max-deliveries", type=int, default=5, help="move entries delivered more often (default %(default)s)"
     )
-    parser.add_argument("--min-idle", default="60s", help="leave entries that are worked on (default %(default)s)")
+    parser.add_argument("--min-idle", default="60s", help="skip entries delivered more recently (default %(default)s)")
     parser.add_argument("--target", help="stream to copy them to")
     parser.add_argument("--path", help="folder for Parquet files with them")
     parser.add_argument("--dry-run", action="store_true", help="only count them")
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Summary:
-    """Move the entries. Raises PipelineError."""
+    """Moves the entries. Raises PipelineError."""
     if not (arguments.target or arguments.path or arguments.dry_run):
         raise PipelineError("--target or --path is needed (or --dry-run): entries are not thrown away")
     if arguments.max_deliveries < 0:
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> Summary:
         if arguments.dry_run:
             found = find(connection, group, arguments.max_deliveries, min_idle_ms)
             return {"entries": sum(len(ids) for ids in found), "moved": 0}
-        while held := _fenced(connection, group, arguments, min_idle_ms):
+        while held := _claimed(connection, group, arguments, min_idle_ms):
             page = group.entries(held.ids)
             if arguments.path and len(page):
                 write_parquet(Path(arguments.path), arguments.stream, arguments.group, page, held)
@@ -70,8 +71,8 @@ def run(arguments: argparse.Namespace) -> Summary:
     return {"entries": moved, "target": arguments.target, "path": arguments.path}
 
 
-def _fenced(connection: Connection, group: Group, arguments: argparse.Namespace, min_idle_ms: int) -> Held | None:
-    """The next page of entries that only this job holds; left ones of a crashed run come first."""
+def _claimed(connection: Connection, group: Group, arguments: argparse.Namespace, min_idle_ms: int) -> Held | None:
+    """Returns the next page of entries claimed by this job, entries of a crashed run first; None at the end."""
     held = next(group.held(CONSUMER), None)
     if held is not None:
         return held
@@ -86,7 +87,7 @@ def _fenced(connection: Connection, group: Group, arguments: argparse.Namespace,
 
 
 def find(connection: Connection, group: Group, most: int, min_idle_ms: int) -> Iterator[list[bytes]]:
-    """IDs of pending entries that were delivered more than `most` times and that nobody works on, in pages."""
+    """Yields, in pages, the IDs of idle pending entries that were delivered more than `most` times."""
     first = b"-"
     while True:
         doing = f"group {group.name} of stream {group.stream}"
@@ -100,7 +101,7 @@ def find(connection: Connection, group: Group, most: int, min_idle_ms: int) -> I
 
 
 def write_parquet(folder: Path, stream: str, group: str, page: Page, held: Held) -> Path:
-    """A file whose name says what is in it: a page that is written again replaces itself."""
+    """Writes a page to a file named after its content, so that a repeated page replaces the same file."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

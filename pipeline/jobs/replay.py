@@ -1,7 +1,7 @@
-"""replay: Parquet or JSON lines to a stream. Repeating it adds nothing.
+"""replay: writes Parquet or JSON lines to a stream. Repeating it adds nothing.
 
-A row is known by its file and its place there, so the job may be killed and started again. With `--ids keep` entries
-get the IDs they had.
+A row is identified by its file and its place there, so the job may be killed and started again. With `--ids keep`
+entries keep their IDs.
 """
 
 from __future__ import annotations
@@ -13,41 +13,43 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..connection import Connection, ReplyError
-from ..encode import FIELDS, IID, PID
+from ..connection.client import Connection, ReplyError
+from ..connection.streams import key_bytes
 from ..errors import PipelineError
-from ..options import Endpoint
+from ..options.kinds import Endpoint
 from ..session import local_session
-from ..survey import key_bytes
+from ..writing.encode import FIELDS, IID, PID
 from .archive import PARTITIONS
 from .common import Job, Progress, Summary, add_connection, add_spark, connection_options, endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# Rows of a file per producer: half of the rows that a stream remembers of a producer.
 CHUNK_ROWS = 5000
-"""Rows of a file under one producer: half of what a stream remembers of it."""
 CORRUPT = "_corrupt"
+# Columns of archives and dead letters that describe an entry and are not its fields.
 NOT_FIELDS = ("_ts", "_ms", "_seq", "_deliveries", "_consumer", "_idle_ms", "_group", "_reason")
-"""Columns of archives and of dead letters that say where an entry comes from and are not its fields."""
 LOOK_INTERVAL_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words of the command line."""
+    """Declares the arguments of the job."""
     parser.add_argument("--path", required=True, help="folder or file to read")
     parser.add_argument("--format", choices=("parquet", "json"), default="parquet", help="default %(default)s")
     parser.add_argument("--stream", help="key to write to; default: the column _stream")
     parser.add_argument("--ids", choices=("new", "keep"), default="new", help="new IDs, or those in _id (default new)")
-    parser.add_argument("--rate", type=float, help="entries per second at most")
+    parser.add_argument("--rate", type=float, help="most entries per second")
     parser.add_argument("--where", help="condition in SQL that rows must meet")
-    parser.add_argument("--producer", default="replay", help="name under which rows are known (default %(default)s)")
+    parser.add_argument(
+        "--producer", default="replay", help="name by which the stream recognises rows (default %(default)s)"
+    )
     add_spark(parser)
     add_connection(parser)
 
 
 def run(arguments: argparse.Namespace) -> Summary:
-    """Write the rows. Raises PipelineError."""
+    """Writes the rows. Raises PipelineError."""
     if arguments.rate is not None and arguments.rate <= 0:
         raise PipelineError("--rate must be positive")
     spark = local_session("headrace replay", master=arguments.master)
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> Summary:
     if arguments.stream is not None:
         options["stream"] = arguments.stream
     if keeps_ids:
-        # Explicit IDs must ascend within a stream: one task for each, in order.
+        # Explicit IDs must ascend within a stream, so one task writes all rows of a stream, in order.
         keys = ["_stream"] if "_stream" in rows.columns else []
         halves = ["CAST(split_part(_id, '-', 1) AS decimal(20))", "CAST(split_part(_id, '-', 2) AS decimal(20))"]
         rows = rows.repartition(*keys) if keys else rows.coalesce(1)
@@ -92,7 +94,7 @@ def run(arguments: argparse.Namespace) -> Summary:
 
 @contextlib.contextmanager
 def _watched(progress: Progress, server: Endpoint, rows: DataFrame | None, stream: str | None) -> Iterator[None]:
-    """Show while rows are written how many their streams have taken, if there are rows to be watched."""
+    """Shows progress while rows are written, from the counters of their streams; does nothing if `rows` is None."""
     if rows is None:
         yield
         return
@@ -100,7 +102,7 @@ def _watched(progress: Progress, server: Endpoint, rows: DataFrame | None, strea
     is_over = threading.Event()
 
     def look() -> None:
-        # Whether the server is there is for the writer to say.
+        # If the server is not available, the writer raises the error.
         with contextlib.suppress(PipelineError), Connection(replace(server, retry_for=0)) as connection:
             before = taken(connection, streams)
             while not is_over.wait(LOOK_INTERVAL_S):
@@ -116,7 +118,7 @@ def _watched(progress: Progress, server: Endpoint, rows: DataFrame | None, strea
 
 
 def taken(connection: Connection, streams: Sequence[str]) -> int:
-    """How many rows streams have ever been sent: entries added, and rows that were known. Raises PipelineError."""
+    """Returns how many rows streams were ever sent: entries added, and rows recognised. Raises PipelineError."""
     count = 0
     for reply in connection.call_all([("XINFO", "STREAM", key_bytes(stream)) for stream in streams]):
         if not isinstance(reply, ReplyError):
@@ -126,25 +128,25 @@ def taken(connection: Connection, streams: Sequence[str]) -> int:
 
 
 def _rows(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
-    """The rows, each with its place: `_pid` names file and chunk, `_iid` the row in the chunk."""
+    """Reads the rows and adds their identities: `_pid` is the file and chunk, `_iid` the row in the chunk."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import DoubleType, StringType
 
     if arguments.format == "json":
-        # A file is read in one piece, so that the row's number in its task is its number in the file.
+        # A file is read in one piece, so that the number of a row in its task is its number in the file.
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(2**62))
         spark.conf.set("spark.sql.files.openCostInBytes", str(2**62))
-        # Values are what the lines say: as a number, 1.10 would become 1.1.
+        # Values are kept as text: as a number, 1.10 would become 1.1.
         schema = spark.read.json(arguments.path).schema
         for column in schema:
             column.dataType = StringType() if isinstance(column.dataType, DoubleType) else column.dataType
         rows = spark.read.schema(schema).json(arguments.path)
         place = "monotonically_increasing_id() & 8589934591"
     else:
-        # Columns may have come with later batches, and be missing in the files of earlier ones.
+        # Files of earlier batches may lack columns of later ones.
         rows = spark.read.option("mergeSchema", "true").parquet(arguments.path)
         place = "_metadata.row_index"
-    # A file that was written anew under its name is another.
+    # A file that was rewritten under the same name counts as another file.
     file = sql.concat_ws(
         ":",
         "_metadata.file_path",
@@ -165,7 +167,7 @@ def _rows(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
 
 
 def _with_malformed_values(rows: DataFrame) -> DataFrame:
-    """Values that did not fit their column in the archive are fields of their entry as well."""
+    """Adds the values that did not fit their columns in the archive to the fields of their entries."""
     from pyspark.sql import functions as sql
 
     kinds = dict(rows.dtypes)

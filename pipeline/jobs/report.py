@@ -1,4 +1,4 @@
-"""A report as one HTML page: tables, and bars drawn as SVG. It needs nothing from elsewhere."""
+"""Writes a report as a single HTML file: tables, and bar charts in SVG."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ BAR_WIDTH_MAX: Final = 560
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with the same keys, in order."""
+    """A table of the report; all rows have the same keys in the same order."""
 
     title: str
     rows: Sequence[dict[str, Any]]
 
 
 def write_report(path: Path, title: str, tables: Sequence[Table], bars: dict[str, list[tuple[str, int]]]) -> None:
-    """Write the page. Raises PipelineError if that cannot be done."""
+    """Writes the page. Raises PipelineError if the file cannot be written."""
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
     parts.append(f"<h1>{escape(title)}</h1>")
     parts += [_table(table) for table in tables]

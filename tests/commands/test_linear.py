@@ -18,7 +18,7 @@ from time import process_time
 import pytest
 
 from differential.grammar import ABOUT_REQUESTS, _pools, draw_request
-from headrace.commands.table import Argument, Row, all_rows
+from headrace.commands.core.table import Argument, Row, all_rows
 from support.inprocess import Caller, Rig
 
 RATIO_MAX = 30

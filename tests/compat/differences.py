@@ -183,7 +183,7 @@ _TO_THE_DISK = "writes to the disk of the oracle, and ends with what else does s
 _ELSEWHERE = "Redis would follow another server, or load code: that it is refused here is in scripts"
 
 LEFT_OUT = {
-    "ACL|LOG": "what is one entry depends on how long ago the last one was: dialogues and tests/commands/test_acl.py",
+    "ACL|LOG": "what is one entry depends on how long ago the last one was: dialogues and test_acl.py",
     "BGREWRITEAOF": _TO_THE_DISK,
     "BGSAVE": _TO_THE_DISK,
     "CLIENT|KILL": "ends the connections of the machine itself: dialogues",
@@ -245,10 +245,10 @@ UNFAIR = {
 """Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test."""
 
 UNREACHED = {
-    ("ACL|LOAD", ""): "no server here has an ACL file: tests/server/test_users.py",
-    ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/test_users.py",
-    ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/test_configfile.py",
-    ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/test_latency.py",
+    ("ACL|LOAD", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
+    ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
+    ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/configuration/test_configfile.py",
+    ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/observing/test_latency.py",
     ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace has not",
     ("SCRIPT|KILL", ""): "no script runs while it is asked: tests/server",
 }

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headrace.commands.categories import CATEGORIES
+from headrace.commands.core.categories import CATEGORIES
 from support.comparison import report
 from support.servers import Server
 from support.wire import Wire

@@ -140,6 +140,21 @@ SCRIPT DEBUG NO|SCRIPT DEBUG maybe|COMMAND GETKEYS EVAL x 2 a b c|COMMAND GETKEY
 COMMAND GETKEYSANDFLAGS EVALSHA x 1 a|COMMAND GETKEYSANDFLAGS EVAL_RO x 1 a b c
 """
 
+ODD_TEXTS = (
+    r"a\0b", r"a\r\nb", r"\0", r"\r\n", "-", "--X y", r"a b\r\n\r\n", r"a\nb c", r"\255\254 x", r"-\0", r"-ERR a\0b c",
+    "", r"\n", r"x\r\n\0y", r"\0\r\n",
+)  # fmt: skip
+"""Contents of strings of Lua that Redis cuts at a zero byte or at whose end it drops line breaks, and others."""
+
+REPLIES_OF_TEXT = (
+    "return {err='%s'}", "return {ok='%s'}", "return {1,{err='%s'}}", "return {1,{ok='%s'}}", "error('%s')",
+    "error('%s',0)", "error({err='%s'})", "return redis.error_reply('%s')", "return redis.status_reply('%s')",
+    "local e=redis.error_reply('%s') return {#e.err,e.err}", "return {1,redis.error_reply('%s')}",
+    "return {pcall(error,{err='%s'})}", "return {pcall(error,'%s')}", "return redis.call('%s')", "return '%s'",
+    "return redis.pcall('get','%s','x')", "return redis.call('client','%s')", "return {big_number='%s'}",
+    "return {verbatim_string={format='txt',string='%s'}}", "return {verbatim_string={format='%s',string='x'}}",
+)  # fmt: skip
+
 SHEBANGS = (
     "#!lua\nreturn 1",
     "#!lua name=x\nreturn 1",
@@ -180,6 +195,27 @@ def test_a_script_answers_as_on_redis(
             compare(ours, theirs, "EVAL", first + script, "1", "key", "argument")
             compare(ours, theirs, "EVAL", first + "\n\n" + script, "0")
             compare(ours, theirs, "EVAL_RO", first + script, "0")
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_odd_bytes_in_replies_of_scripts_are_shown_as_on_redis(protocol: int, headrace: Server, oracle: Server) -> None:
+    with headrace.connect(protocol) as ours, oracle.connect(protocol) as theirs:
+        for script in REPLIES_OF_TEXT:
+            for text in ODD_TEXTS:
+                for first in ("", "redis.setresp(3) "):
+                    compare(ours, theirs, "EVAL", first + script % text, "0")
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("return function() ", " end"), ("do ", " end"), ("local a = (", ")"), ("if 1 then ", " end"), ("f(", ")")],
+)
+def test_a_script_that_is_nested_too_deep_is_refused_as_on_redis(
+    opening: str, closing: str, headrace: Server, oracle: Server
+) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for depth in (50, 95, 250, 5000):
+            compare(ours, theirs, "SCRIPT", "LOAD", opening * depth + closing * depth)
 
 
 def test_requests_are_checked_as_on_redis(headrace: Server, oracle: Server) -> None:

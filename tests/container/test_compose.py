@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,8 +47,8 @@ def start_worker(server: Server, tmp_path: Path) -> Iterator[StartWorker]:
     """Starts workers; what they say goes to the file `log`."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(claim_idle_ms: int = 60_000) -> subprocess.Popen[bytes]:
-        url = f"redis://127.0.0.1:{server.port}"
+    def start(claim_idle_ms: int = 60_000, login: str = "") -> subprocess.Popen[bytes]:
+        url = f"redis://{login}127.0.0.1:{server.port}"
         environment = {**os.environ, "REDIS_URL": url, "CLAIM_IDLE_MS": str(claim_idle_ms)}
         with (tmp_path / "log").open("ab") as log:
             started.append(subprocess.Popen([sys.executable, WORKER], env=environment, stdout=log, stderr=log))
@@ -107,6 +108,29 @@ def test_a_worker_that_is_told_to_stop_leaves_in_good_order(client: redis.Redis,
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
     assert client.xinfo_consumers("orders", "packers") == []
+
+
+def test_the_user_of_the_security_page_may_do_what_a_worker_does_and_no_more(
+    client: redis.Redis, start_worker: StartWorker
+) -> None:
+    """One order of each kind: packed, impossible to pack, and left to be released by a stop."""
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    rules = re.findall(r"^user worker (.*)$", page, re.MULTILINE)[0]
+    client.execute_command("ACL", "SETUSER", "worker", *re.findall(r"\([^)]*\)|\S+", rules))
+    client.xadd("orders", {"item": "tea", "quantity": "many"})
+    client.xadd("orders", {"item": "tea", "quantity": 2})
+    client.config_resetstat()
+    worker = start_worker(login="worker:w-secret@")
+    wait_until(lambda: client.exists("orders:dead") == 1 and is_done(client))
+    wait_until(lambda: client.info("clients")["blocked_clients"] == 1)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(DEADLINE_S) == 0
+    assert client.xinfo_consumers("orders", "packers") == []
+    refused = {entry["object"] for entry in client.acl_log()}
+    assert refused <= {"client|setinfo"}, "redis-py does without its introduction"
+    used = {name.removeprefix("cmdstat_") for name in client.info("commandstats")}
+    assert set(re.findall(r"\+([a-z|]+)", rules)) <= used
+    assert client.execute_command("ACL", "DRYRUN", "worker", "XADD", "orders", "*", "f", "v") != "OK"
 
 
 def test_both_services_run_as_the_file_says(image: Image, data: Path, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_volume_that_is_not_its_own_is_refused_in_one_line(image: Image, port:
     container = image.start(data, HEADRACE_PORT=str(port))
     assert container.process.wait(30) == 1
     last = container.log.read_text().splitlines()[-1]
-    assert last.endswith("Can't write to the data directory '/data': Permission denied")
+    assert "Can't write to the data directory '/data': Permission denied; give the user" in last
 
 
 def test_the_image_holds_the_program_and_neither_tools_nor_tests(image: Image) -> None:

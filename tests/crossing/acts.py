@@ -18,9 +18,10 @@ from crossing.fixture import Company, disk_of
 from crossing.scene import Peer, Request, Scene
 from differential.grammar import draw_request
 from differential.values import ClientId, Dump, Duration, Payload, Token
-from headrace.commands import debug, registry
-from headrace.commands.table import Row, all_rows
-from headrace.server.directive_kinds import (
+from headrace.commands import registry
+from headrace.commands.admin import debug
+from headrace.commands.core.table import Row, all_rows
+from headrace.server.configuration.directive_kinds import (
     Bool,
     BufferLimits,
     Choice,
@@ -36,7 +37,7 @@ from headrace.server.directive_kinds import (
     Text,
     Words,
 )
-from headrace.server.directives import DIRECTIVES, Directive
+from headrace.server.configuration.directives import DIRECTIVES, Directive
 
 assert registry.FAMILIES
 

@@ -24,7 +24,7 @@ from crossing.acts import OWN_ID, READER_ID, SILENT, UNLOGGED, WAITER_ID, Act
 from crossing.fixture import disk_of
 from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
 from crossing.states import BEHIND, MULTI, SCRIPT, STATES, Stage
-from headrace.server.directives import DIRECTIVES
+from headrace.server.configuration.directives import DIRECTIVES
 from support.digest import Digest, digest_of
 from support.replies import Node
 from support.simulated_disk import Call, SimulatedDisk
@@ -229,6 +229,7 @@ class Play:
             actor.ask(echo[0], (b"MULTI",), *inner, (b"EXEC",), echo[3])
             yield Sent(step, mode, actor, fences, is_exec=True)
             return
+        scene.note_policy(before)
         if mode == SCRIPT:
             requests = [(b"EVAL", b"return redis.call(unpack(ARGV))", b"0", *request) for request in requests]
         head: list[Request] = []
@@ -248,6 +249,8 @@ class Play:
         yield Sent(step, mode, actor, fences)
 
     def _connect(self, kind: str, actor: Peer) -> None:
+        if actor.wire.has_ended and kind != "connect":
+            return  # a socket whose peer has sent the end takes no more
         if kind == "connect":
             if self.scene.network.is_listening:
                 self.scene.connect("newcomer").ask((b"PING",))
@@ -483,11 +486,18 @@ class Play:
             is_kept_out = stopper.is_closed  # by `maxclients`, say
         if is_kept_out and not scene.has_ended:
             scene.raise_signal(15)
+            scene.on_boundary = self._signal_again
             scene.pass_time(50)
+            scene.on_boundary = lambda call: None
         if not scene.has_ended and not self.stage.is_log_promised:
             return
         if not scene.has_ended and scene.network.is_listening:
             raise Violation(f"left: {self.cell.stop} does not end the server")
+
+    def _signal_again(self, call: Call) -> None:
+        """Another SIGTERM while the first brings everything to disk, which changes nothing."""
+        self.scene.on_boundary = lambda call: None
+        self.scene.raise_signal(15)
 
     def _check_ended(self) -> None:
         """What a restart finds."""

@@ -26,9 +26,9 @@ from unittest import mock
 
 from headrace.persistence import loading as persistence_loading
 from headrace.persistence.errors import LogError
-from headrace.server import lifecycle, snapshots
-from headrace.server.config import Config
-from headrace.server.directives import DIRECTIVES
+from headrace.server import app, lifecycle
+from headrace.server.configuration.config import Config
+from headrace.server.configuration.directives import DIRECTIVES
 from headrace.store.database import Store
 from support.crash_world import FOLDER, SimulatedServer, new_config
 from support.digest import Digest, digest_of
@@ -153,6 +153,8 @@ class Scene:
         self.peers: list[Peer] = []
         self.told: dict[bytes, str] = {}
         """Token -> who was told of it, while the log promised something."""
+        self._written_under_always: set[bytes] = set()
+        """Tokens whose write runs before the act: under `always`, whatever the act makes of it."""
         self.promises = True
         """False while no promise holds: there is no log, or the disk refuses what it is given (but with `always`)."""
         self._handlers: dict[int, Any] = {}
@@ -171,6 +173,7 @@ class Scene:
         signals = SimpleNamespace(
             **{name: getattr(lifecycle.signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIG_IGN", "Signals")},
             signal=self._handlers.__setitem__,
+            set_wakeup_fd=lambda descriptor, **options: descriptor,
             getsignal=lambda number: lambda *received: self.loop.call_soon(self.loop.signal_handlers[number]),
         )
         garbage = SimpleNamespace(
@@ -186,10 +189,11 @@ class Scene:
             self.loop.running(),
             self.network.installed(),
             mock.patch.object(lifecycle, "signal", signals),
+            mock.patch.object(lifecycle, "insist", self._end_at_once),
             mock.patch.object(lifecycle, "gc", garbage),
             mock.patch.object(lifecycle, "LOADING_TURN_S", 0.0),
             mock.patch.object(persistence_loading, "RECORDS_PER_STEP", RECORDS_PER_STEP),
-            mock.patch.object(snapshots, "resident_size", int),
+            mock.patch.object(app, "resident_size", int),
         ):
             try:
                 yield
@@ -296,10 +300,12 @@ class Scene:
     def raise_signal(self, number: int) -> None:
         """What the kernel does: the handler of the process runs at once, the loop's in the next turn."""
         handler = self._handlers.get(number)
-        if handler is lifecycle.insist:
-            self.task.cancel()
-        elif callable(handler):
+        if callable(handler):
             handler(number, None)
+
+    def _end_at_once(self, server: CrossingServer) -> None:
+        """What ends a process whatever it is doing: nothing more of it runs."""
+        self.task.cancel()
 
     # -- clients ---------------------------------------------------------------------------------
 
@@ -313,30 +319,37 @@ class Scene:
         """A word that is nowhere else."""
         return b"~t%d~" % next(self._tokens)
 
+    def note_policy(self, token: bytes) -> None:
+        """The write of this token runs under the policy that is in force now."""
+        if self.is_synced_before_reply:
+            self._written_under_always.add(token)
+
     def note_told(self, token: bytes, peer: Peer) -> None:
         """A reply that tells of this write has left."""
         if not self.promises or not self.server.config.appendonly:
             return
-        if self.is_disk_failing and not self.is_synced_before_reply:
+        is_synced = self.is_synced_before_reply or token in self._written_under_always
+        if self.is_disk_failing and not is_synced:
             return  # what is answered in the turn in which the disk fails is in memory: docs/durability.md
         if token not in self.told:
             self.told[token] = peer.name
         if token not in self._kept:
-            if self._is_kept(token):
+            if self._is_kept(token, is_synced=is_synced):
                 self._kept.add(token)
             elif token in tokens_in(self.server.store):
-                kind = "synced" if self.is_synced_before_reply else "written"
+                kind = "synced" if is_synced else "written"
                 self.fail(f"{peer.name} was told of {token.decode()} before its record was {kind}")
 
-    def _is_kept(self, token: bytes) -> bool:
-        """Whether a crash now would not take it."""
+    def _is_kept(self, token: bytes, *, is_synced: bool) -> bool:
+        """Whether the token survives a crash now: a power loss if `is_synced`, else `kill -9`."""
         for path, inode in self.disk.names.items():
             if inode is not None and "/temp-" not in path:
-                content = inode.durable if self.is_synced_before_reply else inode.content
+                content = inode.durable if is_synced else inode.content
                 if token in content:
                     return True
         try:
-            return token in tokens_of(self.recover(self.crashed_disk()))
+            disk = self.disk.after_power_loss(None) if is_synced else self.disk.after_kill()
+            return token in tokens_of(self.recover(disk))
         except Violation:
             return False
 

@@ -15,7 +15,8 @@ from unittest import mock
 
 from crossing.fixture import Company
 from crossing.scene import Peer, Scene, no_fault
-from headrace.server import snapshots
+from headrace.server.storage import snapshots
+from headrace.server.storage.paths import dump_path
 from support.digest import digest_of
 from support.simulated_disk import Call, Fault
 
@@ -414,7 +415,7 @@ def snapshot_running(stage: Stage) -> Steps:
     stage.scene.pass_time(300)
     record = stage.server.snapshots.save
     if not stage.scene.has_ended and record.count == 1 and record.last_ok and not record.is_running:
-        assert stage.scene.disk.size(stage.server.dump_path), "BGSAVE ended well, and there is no dump.rdb"
+        assert stage.scene.disk.size(dump_path(stage.server.config)), "BGSAVE ended well, and there is no dump.rdb"
 
 
 @state("snapshot about to end")

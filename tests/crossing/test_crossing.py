@@ -1,7 +1,7 @@
 """Every command, directive, signal and connection in every state of the server: nothing lost, nothing left.
 
     make crossing                                        what CI runs: some pairs of each state, then sequences
-    make crossing MINUTES=60                             every pair with every policy, and an hour of sequences
+    make crossing MINUTES=60                             every pair with every policy and stop; an hour of sequences
     make crossing ONLY='rewriting/CONFIG|SET appendonly no'    one pair, with every policy and stop
     make crossing ONLY=7/123                             sequence 123 of seed 7
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, product
 from random import Random
 
@@ -24,14 +24,14 @@ from crossing.crossing import STOPS, Cell, Step, play
 from crossing.drawing import draw_cell, failure_of, shrink
 from crossing.scene import Violation
 from crossing.states import STATES, State
-from headrace.commands.table import TABLE, Flag, all_rows
-from headrace.server.directives import DIRECTIVES
+from headrace.commands.core.table import TABLE, Flag, all_rows
+from headrace.server.configuration.directives import DIRECTIVES
 
 MINUTES = float(os.environ.get("HEADRACE_TEST_CROSSING_MINUTES", "0.1"))
 SEED = int(os.environ.get("HEADRACE_TEST_CROSSING_SEED") or "1")
 ONLY = os.environ.get("HEADRACE_TEST_CROSSING_ONLY", "")
 WHOLE_MINUTES = 20
-"""With so many minutes every pair is played, with every policy."""
+"""With so many minutes every pair is played, with every policy and every stop."""
 QUICK_SHARE = 0.02
 """Share of the pairs that `make test` plays."""
 QUICK_MINUTES = 0.5
@@ -54,8 +54,8 @@ def is_likely(act: Act) -> bool:
 def pairs_of(state: State) -> Iterator[Cell]:
     """The pairs of a state that are to be played."""
     if MINUTES >= WHOLE_MINUTES:
-        for number, (act, policy) in enumerate(product(all_acts(), state.policies)):
-            yield Cell(state.name, policy, (Step((act,)),), STOPS[number % len(STOPS)], SEED)
+        for act, policy, stop in product(all_acts(), state.policies, STOPS):
+            yield Cell(state.name, policy, (Step((act,)),), stop, SEED)
         return
     for act in all_acts():
         rnd = Random(f"{SEED} {state.name} {act.name}")
@@ -66,7 +66,7 @@ def pairs_of(state: State) -> Iterator[Cell]:
 
 @pytest.mark.skipif(bool(ONLY), reason="one cell is asked for")
 @pytest.mark.parametrize("name", STATES)
-def test_pair_of_state_and_act_breaks_no_rule(name: str) -> None:
+def test_pair_of_state_and_act_breaks_no_rule(name: str, record_property: Callable[[str, object], None]) -> None:
     failures = []
     cells_count = 0
     for cell in pairs_of(STATES[name]):
@@ -74,12 +74,14 @@ def test_pair_of_state_and_act_breaks_no_rule(name: str) -> None:
         failure = failure_of(cell)
         if failure is not None:
             failures.append(f"{failure}\n  again: make crossing ONLY='{cell.name}' SEED={SEED}")
+    record_property("states", 1)
+    record_property("pairs", cells_count)
     print(f"{cells_count} pairs")
     assert not failures, f"{len(failures)} pairs of {cells_count} fail:\n\n" + "\n\n".join(failures[:SHOWN_MAX])
 
 
 @pytest.mark.skipif(bool(ONLY), reason="one cell is asked for")
-def test_sequence_of_acts_breaks_no_rule() -> None:
+def test_sequence_of_acts_breaks_no_rule(record_property: Callable[[str, object], None]) -> None:
     end_s = time.monotonic() + MINUTES * 60
     kinds: Counter[str] = Counter()
     for number in count():
@@ -91,6 +93,7 @@ def test_sequence_of_acts_breaks_no_rule() -> None:
         if failure is not None:
             _, failure = shrink(cell, failure)
             pytest.fail(f"{failure}\n  the whole: make crossing ONLY={SEED}/{number}\n{cell}")
+    record_property("sequences", sum(kinds.values()))
     print(f"\n{sum(kinds.values())} sequences of seed {SEED}, in {len(kinds)} states")
 
 
@@ -136,6 +139,13 @@ def test_a_new_command_of_which_nothing_is_taken_fails_the_walk(monkeypatch: pyt
     monkeypatch.setattr(get, "arguments", ())
     with pytest.raises(AssertionError, match="no arguments of GET were taken"):
         command_acts.__wrapped__()
+
+
+def test_the_long_form_plays_each_pair_with_every_policy_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "MINUTES", WHOLE_MINUTES)
+    serving = STATES["serving"]
+    played = [(cell.steps[0].acts[0].name, cell.policy, cell.stop) for cell in pairs_of(serving)]
+    assert sorted(played) == sorted(product((act.name for act in all_acts()), serving.policies, STOPS))
 
 
 def test_a_cell_is_the_same_each_time() -> None:

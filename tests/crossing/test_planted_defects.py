@@ -12,21 +12,22 @@ from crossing.acts import all_acts
 from crossing.crossing import Cell, Step, play
 from crossing.scene import Violation
 from headrace import is_compiled
-from headrace.commands.context import Context
+from headrace.commands.core.context import Context
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.errors import LogError
-from headrace.server import loading as server_loading
 from headrace.server.app import Server
-from headrace.server.config import ChangeRefused, Config, _set_failed
-from headrace.server.connection import Connection
-from headrace.server.log_life import LogLife, LogState
-from headrace.server.logkeeper import LogKeeper
-from headrace.server.replay import Replay
-from headrace.server.serving import Serving
-from headrace.server.session import Session
-from headrace.server.snapshots import Snapshots
-from headrace.server.turns import Turns
-from headrace.server.waiters import Waiter
+from headrace.server.configuration.config import ChangeRefused, Config, _set_failed
+from headrace.server.requests.serving import Serving
+from headrace.server.requests.session import Session
+from headrace.server.requests.turns import Turns
+from headrace.server.requests.waiters import Waiter
+from headrace.server.sockets.connection import Connection
+from headrace.server.storage import loading as server_loading
+from headrace.server.storage.log_life import LogLife, LogState
+from headrace.server.storage.log_switch import LogSwitch
+from headrace.server.storage.logkeeper import LogKeeper
+from headrace.server.storage.replay import Replay
+from headrace.server.storage.snapshots import Snapshots
 from headrace.store.database import Store
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes call each other whatever is put in")
@@ -54,14 +55,14 @@ def start_a_log_while_loading(patch: pytest.MonkeyPatch) -> None:
     """CONFIG SET appendonly yes does not ask whether a load runs: what is loaded so far becomes the log."""
     end_load = LogKeeper.end_load
 
-    def prepare_on(self: LogKeeper) -> None:
-        self._server.snapshots.start_log()
+    def prepare_on(self: LogSwitch) -> None:
+        self._snapshots.start_log()
 
     def end_load_beside_a_log(self: LogKeeper, loaded: AppendOnlyLog | None) -> None:
         if self.log is None:
             end_load(self, loaded)
 
-    patch.setattr(LogKeeper, "prepare_on", prepare_on)
+    patch.setattr(LogSwitch, "prepare_on", prepare_on)
     patch.setattr(LogKeeper, "end_load", end_load_beside_a_log)
     patch.setattr(LogLife, "become", lambda self, state: setattr(self, "state", state))
 
@@ -187,6 +188,22 @@ def leave_a_blocked_client_unread(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "_regulate_reading", regulate)
 
 
+def leave_always_without_a_sync(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET appendfsync is in force at once, also for what was written before it."""
+
+    def change_policy(self: LogKeeper, policy: bytes) -> None:
+        if self.log is not None:
+            self.log.policy = policy
+
+    init = LogKeeper.__init__
+
+    def init_and_replace(self: LogKeeper, config: Config, *words: Any, **named: Any) -> None:
+        init(self, config, *words, **named)
+        config._callbacks[b"appendfsync"] = [lambda policy: change_policy(self, policy)]
+
+    patch.setattr(LogKeeper, "__init__", init_and_replace)
+
+
 PLANTED = [
     (serve_after_a_failed_load, "loading a bad log", "PING", b"always", "told"),
     (serve_after_a_failed_load, "loading a bad dump.rdb", "PING", b"everysec", "told"),
@@ -200,6 +217,7 @@ PLANTED = [
     (run_on_after_shutdown, "serving without a log", "SHUTDOWN", b"everysec", "restart"),
     (leave_the_mark_behind, "rewrite beginning", "PING", b"always", "WAITAOF"),
     (wake_readers_during_a_pause, "paused for writes", "PING", b"everysec", "changes during a pause"),
+    (leave_always_without_a_sync, "serving", "CONFIG|SET appendfsync no", b"always", "told"),
     (leave_a_blocked_client_unread, "serving", "connection many behind", b"no", "clients that wait"),
 ]
 

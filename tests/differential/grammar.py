@@ -23,7 +23,7 @@ from differential.values import (
     Token,
 )
 from headrace.commands import registry
-from headrace.commands.table import Argument, Flag, Row, all_rows
+from headrace.commands.core.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
 

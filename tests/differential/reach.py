@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from compat.differences import UNREACHED
 from differential.grammar import ROWS
-from headrace.commands.lookup import named_row
-from headrace.commands.table import Argument
+from headrace.commands.core.lookup import named_row
+from headrace.commands.core.table import Argument
 from support.replies import Node, parse
 
 Option = tuple[str, str]

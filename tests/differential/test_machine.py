@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from differential.machine import draw_sequence
 from differential.openings import LONG_IDLE, Request, Step
 from differential.shrinking import failure_of, shrink
 from differential.side import SET_UP, Frames, Side
-from headrace.commands.table import all_rows
+from headrace.commands.core.table import all_rows
 from support.lines import quote
 from support.replies import parse
 from support.servers import Server
@@ -62,7 +62,7 @@ def make_payloads(oracle: Server) -> list[bytes]:
 
 
 @pytest.mark.oracle
-def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
+def test_random_sequences_are_answered_the_same(duel: Duel, record_property: Callable[[str, object], None]) -> None:
     steps_count = 0
     for number in range(FIRST, FIRST + SEQUENCES_COUNT):
         steps = draw_sequence(SEED, number)
@@ -72,6 +72,8 @@ def test_random_sequences_are_answered_the_same(duel: Duel) -> None:
             smallest = shrink(duel, steps)
             note = "" if smallest is not None else ", and not again when repeated"
             pytest.fail(f"seed {SEED}, sequence {number}{note}: {smallest or failure}", pytrace=False)
+    record_property("sequences", SEQUENCES_COUNT)
+    record_property("requests", steps_count)
     print(f"\n{SEQUENCES_COUNT} sequences, {steps_count} steps, seed {SEED}")
     missing = duel.reach.missing()
     assert not missing or SEQUENCES_COUNT < REACHING_COUNT, f"never taken: {sorted(missing)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.server.log_life import LogState
+from headrace.server.storage.log_life import LogState
 from support.crash_world import FOLDER, Peer, SimulatedServer, new_config, recovered
 from support.digest import Digest, digest_of
 from support.inprocess import Clock

@@ -12,7 +12,7 @@ from differential.openings import POPULATED
 from differential.values import ClientId, Dump, Duration, Token
 from fuzz.lua_scripts import draw_script
 from fuzz.seeds import seeds_of
-from headrace.commands.table import Flag, all_rows
+from headrace.commands.core.table import Flag, all_rows
 from support.wire import encode
 
 DRAWN_SHARE: Final = 0.5

@@ -17,16 +17,16 @@ from functools import cache
 from importlib.util import find_spec
 
 from fuzz.lua_scripts import Runner
-from headrace.commands.lookup import named_row
-from headrace.commands.table import Flag
+from headrace.commands.core.lookup import named_row
+from headrace.commands.core.table import Flag
 from headrace.persistence.errors import LogError, RdbError
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import FileReader
-from headrace.protocol import packing, plain_frames
-from headrace.protocol.plain_frames import ADDITION, Request
+from headrace.protocol import frames_plain, packing
+from headrace.protocol.frames_plain import ADDITION, Request
 from headrace.protocol.reader import RequestReader
-from headrace.server.config import Config
-from headrace.server.configfile import ConfigError, load_text
+from headrace.server.configuration.config import Config
+from headrace.server.configuration.configfile import ConfigError, load_text
 from headrace.store.database import Value
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
@@ -65,7 +65,7 @@ class _Alarm(logging.Handler):
 
 @contextmanager
 def _alarmed() -> Iterator[None]:
-    logger = logging.getLogger("headrace.commands.calls")
+    logger = logging.getLogger("headrace.commands.core.calls")
     alarm = _Alarm()
     logger.addHandler(alarm)
     try:
@@ -93,7 +93,7 @@ def resp(data: bytes) -> None:
                 _compare(whole, _read(pieces, reader, authenticated), "cut or kept")
     for pieces in cuts[:2]:  # byte by byte, and of a stranger's bytes, nothing is read the fast way
         reader = RequestReader()
-        reader._split = plain_frames.splitter()
+        reader._split = frames_plain.splitter()
         _compare(expected[True], _read(pieces, reader, True), "in the plain form")
     _compare(expected[True], _read([data], RequestReader(keeps_additions=True), False, is_let_in=True), "let in")
 
@@ -122,7 +122,7 @@ def words_sent(request: Request) -> Request:
     words = packing.words_of(request)
     if not words or request[1:] != [words[1], encode(tuple(words)), words[4] if words[2] != b"*" else b""]:
         raise Finding(f"{words} was kept as {request}")
-    if plain_frames.words_of(request) != words:
+    if frames_plain.words_of(request) != words:
         raise Finding(f"the plain form has other words than {words} of {request}")
     return words
 

@@ -10,6 +10,7 @@ import faulthandler
 import mmap
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,8 +27,8 @@ from fuzz.seeds import seeds_of
 from fuzz.targets import TARGETS, Finding, Tally, resp, words_sent
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.source import Source
-from headrace.protocol import packing, plain_frames
-from headrace.protocol.plain_frames import ADDITION, Request, Split
+from headrace.protocol import frames_plain, packing
+from headrace.protocol.frames_plain import ADDITION, Request, Split
 from headrace.protocol.reader import RequestReader
 from support.wire import encode
 
@@ -67,13 +68,19 @@ COMMANDS_SHARE_MIN = 0.7
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_input_is_a_finding(target: str, tmp_path: Path) -> None:
+def test_no_input_is_a_finding(target: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     if SECONDS >= GUIDED_S_MIN and os.environ.get("HEADRACE_REQUIRE_ORACLE"):
         assert can_be_guided(), "what may skip nothing has atheris: install the extra `fuzz`"
     if can_be_guided() and SECONDS >= GUIDED_S_MIN:
-        print(f"\n{target}, guided by coverage, seed {SEED}: {fuzz_guided(target, tmp_path)}")
+        told = fuzz_guided(target, tmp_path)
+        inputs = re.match(r"#(\d+)\tDONE", told)
+        assert inputs is not None, told
+        record_property(f"inputs for {target}", int(inputs[1]))
+        print(f"\n{target}, guided by coverage, seed {SEED}: {told}")
     else:
-        print(f"\n{target}, mutated seeds, seed {SEED}: {fuzz(target, SECONDS, SEED)} inputs", report(target))
+        inputs_count = fuzz(target, SECONDS, SEED)
+        record_property(f"inputs for {target}", inputs_count)
+        print(f"\n{target}, mutated seeds, seed {SEED}: {inputs_count} inputs", report(target))
 
 
 def fuzz_guided(target: str, folder: Path) -> str:
@@ -288,7 +295,7 @@ def give_the_words(kept: Request) -> Request:
     return packing.words_of(kept)[:-2]
 
 
-@pytest.mark.skipif(packing.splitter is plain_frames.splitter, reason="the compiled form is not here")
+@pytest.mark.skipif(packing.splitter is frames_plain.splitter, reason="the compiled form is not here")
 @pytest.mark.parametrize("spoil", [say_another_key, say_no_cap, send_another_value, give_the_words])
 def test_fault_in_what_is_kept_as_it_was_sent_is_found(
     spoil: Callable[[Request], Request], monkeypatch: pytest.MonkeyPatch
@@ -310,13 +317,13 @@ def test_fault_in_what_is_kept_as_it_was_sent_is_found(
 
 
 def test_fault_of_the_plain_form_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    split = plain_frames.splitter()
+    split = frames_plain.splitter()
 
     def lose_the_last(data: bytes, bulk_size_max: int) -> tuple[list[Request], int]:
         requests, size = split(data, bulk_size_max)
         return requests[:-1], size
 
-    monkeypatch.setattr(plain_frames, "splitter", lambda: lose_the_last)
+    monkeypatch.setattr(frames_plain, "splitter", lambda: lose_the_last)
     with pytest.raises(Finding, match="plain form"):
         fuzz("resp", PLANT_S, SEED)
 
@@ -362,5 +369,5 @@ def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:
             start = end
         kept_count += sum(request[0] is ADDITION for request in found)
         assert [words_sent(request) for request in found] == [words for _, words in chosen], f"seed {SEED}"
-    if packing.splitter is not plain_frames.splitter and FRAMES_COUNT >= FRAMES_COUNT_JUDGED:
+    if packing.splitter is not frames_plain.splitter and FRAMES_COUNT >= FRAMES_COUNT_JUDGED:
         assert kept_count > KEPT_SHARE_MIN * FRAMES_COUNT, kept_count

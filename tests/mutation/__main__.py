@@ -1,9 +1,10 @@
 """Mutants of the store: small changes to its code, each of which some test should notice.
 
-    make mutate [MUTANTS=250] [SEED=1] [FIRST=0] [ARGS="stream log"]    so many, drawn from all; 0 tries every one
-    make mutate ARGS="--except pending"                                 of all modules but these
+    .ci/extra mutate [--mutants 250] [--seed 1] [--first 0] [stream log]    this many mutants; without --mutants all
+    .ci/extra mutate --except pending                                      mutants of all modules but these
 
-All mutants are put into the order of the seed, whichever modules are asked for: FIRST goes on where a run has stopped.
+All mutants are put into the order of the seed, whichever modules are asked for: `--first` continues where a run has
+stopped.
 
 cosmic-ray makes the mutants, in a copy of the checkout that has nothing compiled. Each is shown to the tests of the
 store and of the commands that run the changed lines, those of its module before others, the quickest first, in

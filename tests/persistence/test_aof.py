@@ -55,7 +55,7 @@ class Bench:
         return self.log
 
     def put(self, data: bytes) -> None:
-        """A log file as somebody left it."""
+        """A log file as an earlier process left it."""
         self.disk.content[INCREMENT] = bytearray(data)
         self.disk.content[MANIFEST] = bytearray(MANIFEST_TEXT)
 
@@ -142,7 +142,7 @@ def test_short_writes_are_continued() -> None:
     assert bench.written == SELECT_0 + SET_A
 
 
-def test_full_disk_keeps_the_rest_and_the_next_flush_goes_on() -> None:
+def test_full_disk_keeps_the_rest_and_the_next_flush_continues() -> None:
     bench = Bench()
     log = bench.opened()
     bench.disk.room = 10
@@ -210,7 +210,7 @@ def test_everysec_syncs_in_the_thread_once_a_second() -> None:
     assert not bench.thread.waiting
 
 
-def test_everysec_writes_beside_an_fsync_and_complains_once_of_one_that_takes_two_seconds(
+def test_everysec_writes_during_an_fsync_and_warns_once_if_it_takes_two_seconds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench(b"everysec")
@@ -228,7 +228,7 @@ def test_everysec_writes_beside_an_fsync_and_complains_once_of_one_that_takes_tw
     assert caplog.text.count("Asynchronous AOF fsync is taking too long") == 1
 
 
-def test_marks_tell_what_is_on_stable_storage() -> None:
+def test_marks_show_what_is_on_stable_storage() -> None:
     bench = Bench(b"everysec")
     log = bench.opened()
     told: list[int] = []
@@ -270,6 +270,35 @@ def test_failed_background_fsync_refuses_writes_until_one_succeeds() -> None:
     bench.thread.run()
     log.cron(bench.clock.now_ms)
     assert log.write_error is None
+
+
+def test_failed_write_says_where_and_until_when_writes_are_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(b"everysec")
+    log = bench.opened()
+    monkeypatch.setattr(log._file, "append", lambda data: 0)
+    log.append([(0, SET_A)], False)
+    log.flush()
+    folder = os.path.abspath(os.path.dirname(INCREMENT))
+    assert caplog.messages == [
+        "Error writing to the AOF file: No space left on device. Writes are refused with MISCONF until "
+        f"{folder} can be written again: make room on that disk"
+    ]
+
+
+def test_failed_write_under_always_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(b"always")
+    log = bench.opened()
+    monkeypatch.setattr(log._file, "append", lambda data: 0)
+    log.append([(0, SET_A)], False)
+    with pytest.raises(LogFailure) as failure:
+        log.flush()
+    folder = os.path.abspath(os.path.dirname(INCREMENT))
+    assert str(failure.value) == (
+        "Error writing to the AOF file when the AOF fsync policy is 'always': No space left on device. Exiting... "
+        f"({folder}: make room on that disk, then start the server again)"
+    )
 
 
 def test_failed_fsync_is_tried_again_whatever_the_policy() -> None:
@@ -383,7 +412,7 @@ def test_single_file_of_an_old_redis_becomes_the_base() -> None:
 
 
 @pytest.mark.parametrize("method", ["replace", "rename"])
-def test_adoption_of_an_old_file_goes_on_after_a_crash(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adoption_of_an_old_file_continues_after_a_crash(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.disk.content[OLD_FILE] = bench.disk.synced[OLD_FILE] = bytearray(SELECT_0 + SET_A)
 
@@ -399,7 +428,7 @@ def test_adoption_of_an_old_file_goes_on_after_a_crash(method: str, monkeypatch:
     assert OLD_FILE not in bench.disk.content
 
 
-def test_old_file_beside_a_log_is_left_alone() -> None:
+def test_old_file_next_to_a_log_is_left_alone() -> None:
     bench = Bench()
     bench.put(SET_B)
     bench.disk.content[OLD_FILE] = bytearray(SET_A)
@@ -454,7 +483,7 @@ def test_damaged_end_names_the_cures_and_the_first_works() -> None:
     bench.put(SET_A + b"garbage")
     with pytest.raises(LoadError) as failure:
         bench.load()
-    cure = "to give up the last 7 bytes, start with --aof-load-corrupt-tail-max-size 8 or run headrace-check-aof --fix "
+    cure = "to drop the last 7 bytes, start with --aof-load-corrupt-tail-max-size 8 or run headrace-check-aof --fix "
     assert str(failure.value).endswith(f"at offset {len(SET_A)}; {cure}{INCREMENT}")
     bench = Bench(corrupt_tail_size_max=8)
     bench.put(SET_A + b"garbage")
@@ -464,12 +493,12 @@ def test_damaged_end_names_the_cures_and_the_first_works() -> None:
 def test_damaged_manifest_is_named_by_its_path() -> None:
     bench = Bench()
     bench.disk.content[MANIFEST] = bytearray()
-    with pytest.raises(LoadError, match=f"^{MANIFEST}: Found an empty AOF manifest; mend this list"):
+    with pytest.raises(LoadError, match=f"^{MANIFEST}: Found an empty AOF manifest; repair this list"):
         bench.load()
 
 
 @pytest.mark.parametrize(("size_max", "is_cut"), [(7, False), (8, True)])
-def test_small_damaged_end_may_be_given_up(size_max: int, is_cut: bool) -> None:
+def test_small_damaged_end_may_be_dropped(size_max: int, is_cut: bool) -> None:
     bench = Bench(load_truncated=False, corrupt_tail_size_max=size_max)
     bench.put(SET_A + b"garbage")
     if is_cut:
@@ -501,7 +530,7 @@ def test_torn_file_in_front_of_empty_ones_is_cut() -> None:
 
 
 @pytest.mark.parametrize("method", ["make_folder", "open_log"])
-def test_log_that_cannot_be_gone_on_with_is_not_loaded(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_that_cannot_be_appended_to_is_not_loaded(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.put(SELECT_0 + SET_A)
 
@@ -516,8 +545,12 @@ def test_log_that_cannot_be_gone_on_with_is_not_loaded(method: str, monkeypatch:
 def test_listed_file_that_is_missing_is_fatal() -> None:
     bench = Bench()
     bench.disk.content[MANIFEST] = bytearray(MANIFEST_TEXT)
-    with pytest.raises(LoadError, match=r"Unable to obtain the AOF file appendonly\.aof\.1\.incr\.aof length"):
+    with pytest.raises(LoadError) as failure:
         bench.load()
+    assert str(failure.value) == (
+        "Unable to obtain the AOF file appendonly.aof.1.incr.aof length. stat: No such file or directory; restore "
+        f"{os.path.abspath(INCREMENT)} from a backup: the list of the log's files names it"
+    )
 
 
 def refuse(error: Exception) -> Callable[[list[bytes]], None]:
@@ -559,7 +592,7 @@ def test_frames_out_of_place_are_damage(stray: bytes) -> None:
         bench.load()
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     bench = Bench()
     bench.put(SET_A * 1000)
     told: list[tuple[int, int]] = []

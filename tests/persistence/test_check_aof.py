@@ -1,4 +1,4 @@
-"""headrace-check-aof: what it says of files, what it cuts, and that redis-check-aof says and does the same."""
+"""headrace-check-aof: its findings, what it cuts off, and that redis-check-aof prints and does the same."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_only_the_last_part_is_cut_to_a_timestamp(manifest: Path, capsys: pytest
     assert (manifest.parent / "i2").read_bytes() == b"#TS:40\r\n" + SET
 
 
-def test_missing_part_and_bad_manifest_are_told(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_part_and_bad_manifest_are_reported(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (manifest.parent / "i1").unlink()
     code, lines = run(capsys, manifest)
     assert (code, lines[-1]) == (1, f"Cannot open file {manifest.parent}/i1: No such file or directory, aborting...")
@@ -284,7 +284,7 @@ def test_rdb_base_is_read(manifest: Path, capsys: pytest.CaptureFixture[str]) ->
     assert lines[-1] == "RDB preamble of AOF file is not sane, aborting."
 
 
-def test_records_behind_an_rdb_file_are_checked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_after_an_rdb_file_are_checked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(RDB + SET + b"*1")
     code, lines = run(capsys, file)
     assert code == 1
@@ -295,16 +295,16 @@ def test_records_behind_an_rdb_file_are_checked(file: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("words", [(), ("--foo", "f"), ("a", "b", "c", "d"), ("--fix", "--fix", "f")])
-def test_wrong_use_is_told(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_is_reported(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *words) == (1, [USAGE])
 
 
 @pytest.mark.parametrize("word", ["--help", "-h"])
-def test_whoever_asks_is_told_how_it_is_used(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_prints_the_usage(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, word) == (0, [USAGE])
 
 
-def test_file_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_that_cannot_be_read_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = run(capsys, tmp_path / "none")
     assert (code, lines) == (1, [f"Cannot open file {tmp_path}/none: No such file or directory"])
     assert run(capsys, tmp_path)[0] == 1

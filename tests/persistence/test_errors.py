@@ -1,4 +1,4 @@
-"""What a person is told of an OSError: the path, what is wrong with it, and what to do."""
+"""The text for an OSError: the path, the error, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real disk: what the faulty one of the other tests stands for."""
+"""The real disk, which the faulty disk of the other tests replaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_append_truncate_and_size_agree_with_the_file(tmp_path: Path) -> None:
     file.close()
 
 
-def test_opening_again_goes_on_at_the_end(tmp_path: Path) -> None:
+def test_opening_again_continues_at_the_end(tmp_path: Path) -> None:
     for word in (b"one", b"two"):
         file = DiskFiles().open_log(str(tmp_path / "log"))
         file.append(word)
@@ -57,7 +57,7 @@ def test_folder_may_exist_already(tmp_path: Path) -> None:
     assert (tmp_path / "folder").is_dir()
 
 
-def test_folder_that_cannot_be_used_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_cannot_be_used_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "folder"
     path.touch()
     with pytest.raises(NotADirectoryError, match=str(path)):
@@ -92,7 +92,7 @@ def test_failed_replacement_names_the_file_and_leaves_the_old_one(tmp_path: Path
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """Whoever may write to the folder has put links in the places of files to come."""
+    """Another user of the folder has put links in the places of future files."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     for name in ("temp-dump.rdb", "temp-manifest", "temp-appendonly.aof.incr", "log"):
@@ -146,9 +146,7 @@ def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["open_log", "make_folder"])
-def test_name_that_cannot_be_synced_is_not_left_behind(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_that_cannot_be_synced_is_removed(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next attempt would find it, and take its name for synced."""
 
     def fail(path: str) -> None:

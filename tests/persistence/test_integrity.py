@@ -140,7 +140,7 @@ def test_idle_log_covers_what_it_has_once() -> None:
         assert written(disk) == sealed(SELECT_0 + SET_A)
 
 
-def test_line_never_stands_inside_a_group() -> None:
+def test_line_is_never_inside_a_group() -> None:
     disk = FaultyFiles()
     log = new_log(disk)
     log.open()
@@ -195,7 +195,7 @@ def test_base_is_covered_block_by_block() -> None:
     assert list(with_checksums([b""])) == [b""]
 
 
-def test_start_after_one_given_up_begins_a_block_of_its_own() -> None:
+def test_start_after_an_abandoned_one_begins_a_new_block() -> None:
     disk = FaultyFiles()
     log = new_log(disk)
     log.begin_start()
@@ -346,7 +346,7 @@ def test_lines_in_values_are_data() -> None:
     assert load(data) == ([[b"SET", b"a", inside], *[[b"SET", b"b", b"2"]] * 2, [b"SET", b"a", inside]], data)
 
 
-def test_verified_size_is_told() -> None:
+def test_verified_size_is_reported() -> None:
     disk = FaultyFiles()
     disk.content[INCREMENT] = bytearray(FIRST + SECOND + SET_A)
     disk.content[MANIFEST] = bytearray(MANIFEST_TEXT)
@@ -401,14 +401,12 @@ def test_redis_and_its_tool_read_a_log_with_checksum_lines(
         assert [wire.ask("XRANGE", "s", "-", "+"), wire.ask("XPENDING", "s", "g")] == ours
 
 
-def test_damage_with_blocks_behind_it_asks_for_a_backup_first() -> None:
+def test_damage_followed_by_blocks_asks_for_a_backup_first() -> None:
     blocks = list(with_checksums([SELECT_0 + SET_A, SET_B, SET_A]))
     flipped = blocks[1].replace(b"$1\r\n2", b"$1\r\n3")
     torn = blocks[1].replace(b"*3", b"*x")
     for bad in (flipped, torn):
-        with pytest.raises(
-            LoadError, match="records stand behind it: take the log from a backup, or to give up the last"
-        ):
+        with pytest.raises(LoadError, match="more records follow it: take the log from a backup, or to drop the last"):
             load(blocks[0] + bad + blocks[2])
         with pytest.raises(LoadError) as failure:
             load(blocks[0] + bad)

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.oracle
 
 WAIT_S = 240.0
 
+# Raw replies by (database, key).
 State = dict[tuple[int, bytes], list[bytes]]
-"""Raw replies by (database, key)."""
 
 SCENARIO = """
 XADD s 1-1 temp 20 hum 50
@@ -115,10 +115,11 @@ def state(server: Server) -> State:
     return found
 
 
+# Depends on where a stream was cut into nodes.
 RADIX_NODES = re.compile(rb"radix-tree-nodes\r\n:\d+")
-"""Depends on where a stream was cut into nodes."""
+# Times of a consumer that is created by a log's records. The records lack them, so both servers use the time of
+# loading.
 CONSUMER_TIMES = re.compile(rb"(?:seen|active)-time\r\n:-?\d+")
-"""Of a consumer that a log's records make: they do not tell, so both servers take the time of loading."""
 
 
 def without(found: State, *patterns: re.Pattern[bytes]) -> State:

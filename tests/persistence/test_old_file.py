@@ -1,4 +1,4 @@
-"""A log that is one file, as Redis kept it before version 7: it is taken over, and Redis goes on with the result."""
+"""A log of one file, as Redis had before version 7: it is migrated, and Redis can continue with the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answers(server: Server) -> list[bytes]:
 
 
 @pytest.mark.parametrize("preamble", ["yes", "no"])
-def test_headrace_takes_over_and_redis_goes_on(preamble: str, oracle_tools: Path, tmp_path: Path) -> None:
+def test_headrace_migrates_the_file_and_redis_continues(preamble: str, oracle_tools: Path, tmp_path: Path) -> None:
     options = ("--appendonly", "yes", "--aof-use-rdb-preamble", preamble)
     with_parts = Server("oracle", tmp_path / "parts", *options).start()
     with with_parts.connect() as wire:

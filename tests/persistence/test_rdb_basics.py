@@ -10,18 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb import listpack, plain_crc64, plain_lzf
+from headrace.persistence.rdb import crc64_plain, listpack, lzf_plain, texts_plain
+from headrace.persistence.rdb.crc64_plain import BLOCK_SIZE, FOLD_BITS
 from headrace.persistence.rdb.lengths import encode_length, encode_string, read_length, read_string, skip_string
-from headrace.persistence.rdb.plain_crc64 import BLOCK_SIZE, FOLD_BITS
 from headrace.persistence.rdb.source import Source
 
 try:
     from headrace.persistence.rdb import crc64, lzf
+    from headrace.persistence.rdb import texts as compiled_texts
 except ImportError:
-    crc64 = lzf = None  # type: ignore[assignment]
+    crc64 = lzf = compiled_texts = None  # type: ignore[assignment]
 
-CRC_FORMS = [plain_crc64, *([crc64] if crc64 is not None else [])]
-LZF_FORMS = [plain_lzf, *([lzf] if lzf is not None else [])]
+CRC_FORMS = [crc64_plain, *([crc64] if crc64 is not None else [])]
+LZF_FORMS = [lzf_plain, *([lzf] if lzf is not None else [])]
+TEXTS_FORMS = [texts_plain, *([compiled_texts] if compiled_texts is not None else [])]
 U64_MAX = 2**64 - 1
 
 # -- CRC-64 ------------------------------------------------------------------------------------------
@@ -50,7 +52,7 @@ def test_crc64_of_folded_blocks_is_that_of_single_bits(form: ModuleType, around:
 
 
 @pytest.mark.parametrize("form", CRC_FORMS)
-def test_crc64_goes_on_from_what_came_before(form: ModuleType) -> None:
+def test_crc64_continues_from_a_previous_crc(form: ModuleType) -> None:
     data = bytes(range(256)) * (BLOCK_SIZE // 256 + 2)
     assert form.crc64(data) == form.crc64(data[7777:], form.crc64(data[:7777]))
 
@@ -87,7 +89,7 @@ def test_lzf_refuses_what_it_cannot_shorten(form: ModuleType) -> None:
         (b"\x00a\x20\x05", 4),  # a reference to before the beginning
         (b"\x00a\x20", 4),  # half a reference
         (b"\x00a\xe0\x01", 4),
-        (b"\x00a\x20", 1),  # half a reference behind all that was announced
+        (b"\x00a\x20", 1),  # half a reference after all announced bytes
         (b"", 1),
         (b"\x00a", 2**60),  # refused before anything is reserved
     ],
@@ -115,12 +117,12 @@ def test_any_lzf_is_refused_or_as_long_as_it_says(form: ModuleType, data: bytes,
 )
 def test_both_forms_of_lzf_make_the_same_bytes_and_refuse_the_same(parts: list[bytes], spare: int, place: int) -> None:
     data = b"".join(parts)
-    compressed = plain_lzf.compress(data, len(data) + spare)
+    compressed = lzf_plain.compress(data, len(data) + spare)
     assert lzf.compress(data, len(data) + spare) == compressed
     if compressed:
         damaged = bytearray(compressed)
         damaged[place % len(damaged)] ^= 1 << place % 8
-        assert outcome(lzf, bytes(damaged), len(data)) == outcome(plain_lzf, bytes(damaged), len(data))
+        assert outcome(lzf, bytes(damaged), len(data)) == outcome(lzf_plain, bytes(damaged), len(data))
 
 
 def outcome(form: ModuleType, compressed: bytes, size: int) -> object:
@@ -195,9 +197,9 @@ def test_damaged_lengths_and_strings_are_refused(read: Callable[[Source], object
 
 def test_a_source_counts_and_checks_what_was_taken() -> None:
     source = Source([b"abc", b"", b"defgh", b"ij"], is_checksummed=True)
-    assert (source.take(2), source.crc) == (b"ab", plain_crc64.crc64(b"ab"))
+    assert (source.take(2), source.crc) == (b"ab", crc64_plain.crc64(b"ab"))
     source.skip(3)
-    assert (source.byte(), source.offset, source.crc) == (ord("f"), 6, plain_crc64.crc64(b"abcdef"))
+    assert (source.byte(), source.offset, source.crc) == (ord("f"), 6, crc64_plain.crc64(b"abcdef"))
     assert list(source.rest()) == [b"gh", b"ij"]
     with pytest.raises(RdbError, match="Short read or OOM loading DB"):
         Source([b"ab"]).take(3)
@@ -223,26 +225,46 @@ TEXTS = [
 def test_integers_in_listpacks(number: int, shown: str) -> None:
     element = bytes.fromhex(shown)
     assert listpack.encode_integer(number) == listpack.encode_text(b"%d" % number) == element
-    assert listpack.unpack(listpack.pack([element])) == [number]
+    assert all(form.encode_texts([b"%d" % number]) == element for form in TEXTS_FORMS)
+    assert listpack.unpack(listpack.pack([element], 1)) == [number]
 
 
 @pytest.mark.parametrize(("text", "shown"), TEXTS)
 def test_texts_in_listpacks(text: bytes, shown: str) -> None:
     element = bytes.fromhex(shown)
     assert listpack.encode_text(text) == element
-    assert listpack.unpack(listpack.pack([element])) == [text]
+    assert all(form.encode_texts([text]) == element for form in TEXTS_FORMS)
+    assert listpack.unpack(listpack.pack([element], 1)) == [text]
+
+
+POWERS = [sign * 2**bits for bits in (7, 12, 15, 23, 31, 62, 63, 64) for sign in (1, -1)]
+NEAR_NUMBERS = [
+    *(b"%d" % (power + step) for power in POWERS for step in (-1, 0, 1)),
+    b"-", b"--1", b"-01", b"00", b"1-", b"1 ", b" 1", b"12a", b"a12", b"9" * 19, b"9" * 20, b"9" * 21, b"-" + b"9" * 19,
+    b"\xb9", b"\x00", b"1\x00",
+    *(b"x" * size for size in (20, 64, 125, 4094, 4095, 16378, 16379, 70_000, 2_100_000)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TEXTS_FORMS)
+def test_texts_that_are_nearly_numbers_stay_texts(form: ModuleType) -> None:
+    for text in NEAR_NUMBERS:
+        assert form.encode_texts([text]) == listpack.encode_text(text), text[:30]
+    assert form.encode_texts(NEAR_NUMBERS) == b"".join(map(listpack.encode_text, NEAR_NUMBERS))
 
 
 @given(some.lists(some.binary(max_size=150) | some.integers(-(2**63), 2**63 - 1), max_size=30))
 def test_any_listpack_comes_back(elements: list[bytes | int]) -> None:
     texts = [each if isinstance(each, bytes) else b"%d" % each for each in elements]
-    unpacked = listpack.unpack(listpack.pack([listpack.encode_text(each) for each in texts]))
+    for form in TEXTS_FORMS:
+        assert form.encode_texts(texts) == b"".join(map(listpack.encode_text, texts))
+    unpacked = listpack.unpack(listpack.pack([texts_plain.encode_texts(texts)], len(texts)))
     assert [each if isinstance(each, bytes) else b"%d" % each for each in unpacked] == texts
 
 
 def test_every_change_of_a_listpack_is_refused_or_gives_as_many_elements() -> None:
     texts = [b"5", b"-7", b"5000", b"40000", b"10000000", b"%d" % 2**40, b"text", b"y" * 70, b"z" * 130]
-    packed = listpack.pack([listpack.encode_text(each) for each in texts])
+    packed = listpack.pack([texts_plain.encode_texts(texts)], len(texts))
     for index in range(len(packed)):
         with pytest.raises(RdbError):
             listpack.unpack(packed[:index])

@@ -10,7 +10,7 @@ from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.file import FileKey, FileReader, redis_aux, write_file
 from headrace.persistence.rdb.lengths import encode_string
 from headrace.persistence.rdb.primitives import crc64
-from headrace.server.replay import loading
+from headrace.server.storage.replay import loading
 from headrace.store.database import Store
 from headrace.store.image import KeyImage, StoreImage
 from headrace.store.nodes import StreamLimits
@@ -23,6 +23,7 @@ ONE_ENTRY_STREAM = (
     "01 10 0000000000000001 0000000000000001 1d 1d000000 0a00 0101 0001 0101 816602 0001 0201 0001 0001 817602 0401 ff"
     "01 0101 0101 0000 01 00 40 64 40 64 00 00 00"
 )
+# SAVE by Redis 8.10.2: a stream and a string that expires in database 0, an integer in database 2.
 REDIS_FILE = bytes.fromhex(
     "52 45 44 49 53 30 30 31 35"
     "fa 09 72656469732d766572 06 382e31302e32  fa 0a 72656469732d62697473 c0 40"
@@ -30,7 +31,6 @@ REDIS_FILE = bytes.fromhex(
     "fe 00 fb 02 01  1b 02 73 31" + ONE_ENTRY_STREAM + "fc ff 1f 4a a9 d1 01 00 00 00 03 65 78 70 01 76"
     "fe 02 fb 01 00  00 01 6e c0 07  ff 1a b6 4f b6 d5 ec 3a 8f"
 )
-"""SAVE by Redis 8.10.2: a stream and a string that expires in database 0, an integer in database 2."""
 AUX = {
     b"redis-ver": b"8.10.2",
     b"redis-bits": b"64",

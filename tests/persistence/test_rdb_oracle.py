@@ -14,7 +14,7 @@ import pytest
 
 from conftest import StartServer
 from headrace.persistence.rdb.file import FileReader, redis_aux, write_file
-from headrace.server.replay import loading
+from headrace.server.storage.replay import loading
 from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
@@ -88,7 +88,7 @@ class InProcess(Wire):
 
 
 def told(wire: Wire, key: bytes, *, has_holes: bool) -> list[bytes]:
-    """What the server tells of a stream, but for the time that passes."""
+    """What the server reports about a stream, without idle times."""
     replies = [
         wire.call("XINFO", "STREAM", key, "FULL", "COUNT", 0),
         wire.call("XPENDING", key, "g"),
@@ -106,7 +106,7 @@ def told(wire: Wire, key: bytes, *, has_holes: bool) -> list[bytes]:
 
 
 def image_of(wire: Wire) -> dict[tuple[int, bytes], list[bytes]]:
-    """What the server tells of all its keys."""
+    """What the server reports about all keys."""
     image = {}
     for db_index in (0, 3):
         wire.call("SELECT", db_index)

@@ -343,7 +343,7 @@ def test_no_payload_does_more_than_to_be_refused(body: bytes, kind: int) -> None
 
 
 def test_entries_may_be_added_and_trimmed_after_reading() -> None:
-    """The nodes go on where they ended."""
+    """The nodes continue where they ended."""
     stream = stream_of(*MANY)
     twin = decoded(encoded(stream))
     for each in (stream, twin):

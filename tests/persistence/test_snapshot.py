@@ -1,4 +1,4 @@
-"""A dataset as records: what replays from them is what was there, what deleted entries have left behind included."""
+"""A dataset as records: a replay restores it, including references to deleted entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from conftest import StartServer
 from headrace.persistence.aof import record_blocks
 from headrace.persistence.snapshot import snapshot
-from headrace.server.replay import loading
+from headrace.server.storage.replay import loading
 from headrace.store.image import keys_now
 from headrace.store.stream import Stream
 from support.digest import digest_of
@@ -63,7 +63,7 @@ def early(rig: Rig) -> Rig:
 
 
 @pytest.mark.parametrize("end", ["", "XTRIM s MAXLEN = 0", "XDEL s 399-1 50000-0", "XDEL s 91-1 92-1"])
-def test_deleted_entries_that_are_pending_or_stand_for_a_pair_are_kept(end: str, tmp_path: Path) -> None:
+def test_deleted_entries_that_are_pending_or_belong_to_a_pair_are_kept(end: str, tmp_path: Path) -> None:
     rig = early(Rig())
     caller = rig.connect()
     replies = caller.call(*REMAINS, *([end] if end else []))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 DISCOVERY = Path(__file__).parent.parent.parent / "pipeline" / "discovery"
+# Flags for the driver's Java: it starts sooner and runs slower, which suits tests.
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Flags for the driver's Java: it starts sooner and runs slower, which suits tests."""
 
 
 def missing_part() -> str | None:
-    """What Spark would need here, None if all is there."""
+    """Returns what Spark lacks on this machine, or None."""
     from headrace.pipeline.errors import PipelineError
     from headrace.pipeline.java import find_java
 
@@ -42,7 +42,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from headrace.pipeline.session import local_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Found there by name, as it is in site-packages after an installation from a wheel.
+    # Spark finds the package there by name, as in site-packages after an installation from a wheel.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(DISCOVERY), os.environ.get("PYTHONPATH")]))
     session = local_session(
         "headrace tests",

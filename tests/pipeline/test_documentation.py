@@ -1,4 +1,4 @@
-"""The tour in docs/pipeline.md, run as it stands."""
+"""The tour in docs/pipeline.md, run unchanged, and its table of meta columns."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
 
 
 def tour() -> str:
-    """The code of the tour, one program."""
+    """Returns the code of the tour as one program."""
     section = DOCUMENT.read_text("utf-8").split("\n## A tour\n", 1)[1].split("\n## ", 1)[0]
     return "\n".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
 
 
 @pytest.mark.spark
-def test_tour_runs_as_it_stands(spark: Any, headrace: Server) -> None:
+def test_tour_runs_unchanged(spark: Any, headrace: Server) -> None:
     program = tour().replace("6379", str(headrace.port))
     assert program.count("assert") == 4
     exec(compile(program, str(DOCUMENT), "exec"), {})
 
 
-def test_meta_columns_of_the_documentation_are_those_there_are() -> None:
+def test_documentation_lists_exactly_the_meta_columns() -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
-    from headrace.pipeline.decode import META
+    from headrace.pipeline.columns.decode import META
 
     text = DOCUMENT.read_text("utf-8")
     for name, column in META.items():

@@ -1,4 +1,4 @@
-"""Finding Java: one that is new enough, or the one in a wheel behind a launcher that leaves a word out."""
+"""Finding Java: one that is new enough, or that of the wheel, started by a script that removes an argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Install = Callable[[str, int], Path]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Makes a Java of some version that prints its words. Nothing else is to be found, and the cache is empty."""
+    """Makes a Java of some version that prints its arguments. There is no other Java, and the cache is empty."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -48,7 +48,7 @@ def test_named_java_comes_before_the_one_on_the_path(install: Install, monkeypat
     assert find_java() == str(named)
 
 
-def test_java_that_is_too_old_is_passed_over(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_that_is_too_old_is_ignored(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install("old", 11)))
     with pytest.raises(PipelineError, match="Spark needs Java 17 or newer: pip install"):
         find_java()

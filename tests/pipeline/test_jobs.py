@@ -1,4 +1,4 @@
-"""The jobs, started as a user starts them but within the tests' Spark session."""
+"""The jobs, started by their command line within the tests' Spark session."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from support.spark_streams import connect, fill
 pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
 
 from headrace.pipeline.__main__ import main
-from headrace.pipeline.group import Group
 from headrace.pipeline.jobs.replay import taken
+from headrace.pipeline.reading.group import Group
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    """The summary of a job that succeeds."""
+    """Runs a job that succeeds, and returns its summary."""
     code = main([str(word) for word in words])
     output = capsys.readouterr()
     assert code == 0, output.err
@@ -36,13 +36,13 @@ def entries(server: Server, key: str) -> list[Any]:
 
 
 @pytest.mark.spark
-def test_archive_goes_on_where_it_ended_and_keeps_each_entry_once(
+def test_restarted_archive_continues_and_keeps_each_entry_once(
     spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(headrace, "s", 500)
     words = ["archive", "--stream", "s", "--path", tmp_path / "a", "--port", headrace.port, "--max-entries", 200]
     assert run(capsys, *words)["entries"] == 500
-    # A crash after a batch was written and before Spark noted it:
+    # A crash after a batch was written and before its commit:
     commits = tmp_path / "a" / "_headrace_checkpoint" / "commits"
     last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()
@@ -55,7 +55,7 @@ def test_archive_goes_on_where_it_ended_and_keeps_each_entry_once(
 
 
 @pytest.mark.spark
-def test_archive_of_a_trimmed_stream_goes_on_if_told(
+def test_archive_of_a_trimmed_stream_continues_with_allow_data_loss(
     spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(headrace, "s", 50)
@@ -65,14 +65,14 @@ def test_archive_of_a_trimmed_stream_goes_on_if_told(
     with connect(headrace) as connection:
         connection.call("XTRIM", "s", "MAXLEN", "10")
     assert main(words) == 1
-    told = capsys.readouterr().err
-    assert "40 entries after" in told
-    assert told.endswith("(--allow-data-loss goes on with what is left)\n")
+    message = capsys.readouterr().err
+    assert "40 entries after" in message
+    assert message.endswith("(--allow-data-loss archives the entries that are left)\n")
     assert run(capsys, *words, "--allow-data-loss")["entries"] == 10
 
 
 @pytest.mark.spark
-def test_exact_archive_is_replayed_as_it_was_and_once(
+def test_exact_archive_is_replayed_unchanged_and_once(
     spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(headrace, "s", 50)
@@ -98,7 +98,7 @@ def test_archive_with_columns_is_replayed_with_all_its_values(
     adds = [
         ("XADD", "s", f"{n}-0", *(word for pair in fields.items() for word in pair)) for n, fields in enumerate(sent, 1)
     ]
-    # The second run has a column that the first has not.
+    # The second run has a column that the first one lacks.
     for part, columns in ((adds[:2], "dt string, batch int"), (adds[2:], "dt string, batch int, Day date")):
         with connect(headrace) as connection:
             connection.call_all(part)
@@ -127,7 +127,7 @@ def test_progress_of_a_replay_is_shown_on_a_terminal(
     assert shown[-1] == 300
 
 
-def test_rows_that_streams_have_taken_are_counted_with_those_they_knew(headrace: Server) -> None:
+def test_rows_sent_to_streams_are_counted_including_recognised_ones(headrace: Server) -> None:
     fill(headrace, "s", 5)
     with connect(headrace) as connection:
         for _ in range(3):
@@ -157,7 +157,7 @@ def test_json_lines_are_replayed_once(
 
 
 def poison(server: Server) -> None:
-    """Six pending entries, of which 2-0 and 3-0 were delivered seven times, and 5-0 was released as FATAL."""
+    """Six pending entries: 2-0 and 3-0 were delivered seven times, and 5-0 was released as FATAL."""
     fill(server, "s", 6)
     with connect(server) as connection:
         connection.call("XGROUP", "CREATE", "s", "g", "0")
@@ -170,7 +170,7 @@ def die(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_poison_is_moved_once_and_the_rest_left(
+def test_dead_letters_are_moved_once_and_other_entries_stay(
     server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(server)
@@ -188,7 +188,9 @@ def test_poison_is_moved_once_and_the_rest_left(
         assert len(connection.call("XINFO", "CONSUMERS", "s", "g")) == 1
 
 
-def test_poison_is_kept_as_parquet(headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_are_written_to_parquet(
+    headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: `make test-pipeline` installs it")
     poison(headrace)
     words = ["deadletter", "--stream", "s", "--group", "g", "--port", headrace.port, "--path", tmp_path / "dead"]
@@ -215,7 +217,7 @@ def test_dead_letters_are_replayed_to_where_they_came_from(
 
 
 @pytest.mark.spark
-def test_audit_tells_who_had_what_and_reports_it(
+def test_audit_reports_deliveries_and_claims_of_each_group(
     spark: Any, start_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = start_server("headrace", "--appendonly", "yes", "--appendfsync", "always")
@@ -251,7 +253,7 @@ def test_audit_tells_who_had_what_and_reports_it(
         ),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line_errors(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -272,7 +274,7 @@ def test_mistakes_are_one_line(words: list[str], message: str, capsys: pytest.Ca
         (["replay", "--path", "/nowhere/at/all"], "Path does not exist"),
     ],
 )
-def test_mistakes_are_one_line_with_spark(
+def test_mistakes_in_spark_are_one_line_errors(
     spark: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 1
@@ -281,7 +283,7 @@ def test_mistakes_are_one_line_with_spark(
     assert len(error.splitlines()) == 1
 
 
-def test_every_job_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_job_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for job in ("archive", "replay", "deadletter", "audit"):
         with pytest.raises(SystemExit) as ended:
             main([job, "--help"])
@@ -294,18 +296,18 @@ def test_every_job_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--max-deliveries", "-5"], "--max-deliveries must not be negative"),
         (["--target", "s"], "--target must be another stream"),
-        (["--min-idle", "inf"], "--min-idle must be a time that is not negative, and ends"),
-        (["--host", "a..b"], "option host: a..b is no name of a machine"),
+        (["--min-idle", "inf"], "--min-idle must be a finite time that is not negative"),
+        (["--host", "a..b"], "option host: a..b is not a valid host name"),
     ],
 )
-def test_dead_letters_refuse_what_makes_no_sense(
+def test_deadletter_refuses_senseless_arguments(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["deadletter", "--stream", "s", "--group", "g", "--dry-run", *words]) == 1
     assert capsys.readouterr().err == f"deadletter: {message}\n"
 
 
-def test_a_key_that_is_no_text_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_key_that_is_not_utf8_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["deadletter", "--stream", "\udcff", "--group", "g", "--dry-run"])
-    assert "is no text in UTF-8" in capsys.readouterr().err
+    assert "is not UTF-8" in capsys.readouterr().err

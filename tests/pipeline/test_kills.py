@@ -1,7 +1,7 @@
-"""Drivers and workers are killed at random moments: nothing is lost, and nothing is there twice.
+"""Drivers and workers are killed at random moments: no entry is lost or duplicated.
 
-HEADRACE_TEST_PIPELINE_KILLS says how often each is killed in each mode (`make crash-pipeline KILLS=20`); without it,
-each is killed once in one mode.
+HEADRACE_TEST_PIPELINE_KILLS says how often each is killed in each mode (`KILLS=20 .ci/extra crash-pipeline`);
+without it, each is killed once in one mode.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def test_killed_queries_lose_and_repeat_nothing(mode: str, spark: Any, headrace:
     seen = Counter(archived(spark, tmp_path) if mode == "archive" else written(headrace))
     lost = count - len(seen)
     repeated = sum(seen.values()) - len(seen)
-    told = f"{mode}: kills {query.kills}, starts {query.starts}, lost {lost}, repeated {repeated}, seed {seed}"
-    print(f"\n{told}")
-    assert query.kills == {"driver": KILLS, "worker": KILLS}, told
-    assert lost == 0, told
-    # Queue mode promises at least once: a worker that dies in reading has released what it held.
-    assert repeated == 0 or mode == "queue", told
+    result = f"{mode}: kills {query.kills}, starts {query.starts}, lost {lost}, repeated {repeated}, seed {seed}"
+    print(f"\n{result}")
+    assert query.kills == {"driver": KILLS, "worker": KILLS}, result
+    assert lost == 0, result
+    # Queue mode delivers at least once: a worker that dies while reading has released its entries.
+    assert repeated == 0 or mode == "queue", result
 
 
 def archived(spark: Any, folder: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Redis 7: what it has is used as in any other server, and of what it has not one line says what to set instead.
+"""Redis 7: what it supports works, and for what it lacks a one-line error says which option to set.
 
 HEADRACE_TEST_REDIS7 names a redis-server of version 7; without it, one on the PATH is taken. Skipped without either.
 """
@@ -29,7 +29,7 @@ VERSION = "7."
 
 
 class Redis7(Server):
-    """A server process of that version."""
+    """A server process of Redis 7."""
 
     def __init__(self, program: str, folder: Path) -> None:
         super().__init__("redis 7", folder)
@@ -74,7 +74,7 @@ def test_batch_reads_each_entry_once(spark: Any, redis7: Server) -> None:
     assert sorted(row.n for row in frame.select("n").collect()) == list(range(1, COUNT + 1))
 
 
-def test_log_mode_reads_each_entry_once_and_tells_its_group(spark: Any, redis7: Server, tmp_path: Path) -> None:
+def test_log_mode_reads_each_entry_once_and_moves_its_group(spark: Any, redis7: Server, tmp_path: Path) -> None:
     options = {"startingOffsets": "earliest", "maxEntriesPerTrigger": 1000, "group": "watch"}
     run(reader(spark.readStream, redis7, **options).load(), tmp_path, path=str(tmp_path / "out"))
     assert archived(spark, tmp_path / "out") == list(range(1, COUNT + 1))
@@ -87,7 +87,7 @@ def test_queue_mode_acknowledges_what_was_read(spark: Any, redis7: Server, tmp_p
     with connect(redis7) as connection:
         connection.call("XGROUP", "CREATE", "s", "packers", "0")
     options = {"mode": "queue", "group": "packers"}
-    with pytest.raises(Exception, match=r"cannot claim so \(Headrace and Redis 8.4 can\): set minIdle=off"):
+    with pytest.raises(Exception, match=r"cannot claim while reading \(Headrace and Redis 8.4 can\): set minIdle=off"):
         run(reader(spark.readStream, redis7, **options).load(), tmp_path / "claiming", path=str(tmp_path / "none"))
     run(reader(spark.readStream, redis7, minIdle="off", **options).load(), tmp_path, path=str(tmp_path / "out"))
     assert archived(spark, tmp_path / "out") == list(range(1, COUNT + 1))
@@ -95,7 +95,7 @@ def test_queue_mode_acknowledges_what_was_read(spark: Any, redis7: Server, tmp_p
         assert connection.call("XPENDING", "s", "packers")[0] == 0
 
 
-def test_rows_are_written_once_at_least_and_no_more_is_promised(spark: Any, redis7: Server) -> None:
+def test_rows_are_written_at_least_once(spark: Any, redis7: Server) -> None:
     rows = spark.range(500).withColumnRenamed("id", "n")
     writer = rows.write.format("headrace").mode("append").options(port=redis7.port, stream="out")
     with pytest.raises(Exception, match="this server cannot recognise rows") as caught:
@@ -105,7 +105,7 @@ def test_rows_are_written_once_at_least_and_no_more_is_promised(spark: Any, redi
     assert written(redis7, "out") == list(range(500))
 
 
-def test_outcomes_that_need_a_newer_server_are_told_in_one_line(spark: Any, redis7: Server, tmp_path: Path) -> None:
+def test_outcome_that_needs_a_newer_server_is_a_one_line_error(spark: Any, redis7: Server, tmp_path: Path) -> None:
     with connect(redis7) as connection:
         connection.call("XGROUP", "CREATE", "s", "settled", "0")
         connection.call("XREADGROUP", "GROUP", "settled", "c", "COUNT", 2, "STREAMS", "s", ">")

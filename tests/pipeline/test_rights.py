@@ -1,4 +1,4 @@
-"""Users with exactly the rules of docs/pipeline.md: these are enough, and what is missing is named."""
+"""Users with exactly the rules of docs/pipeline.md: the rules suffice, and an error names a missing command."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test
 from pyspark.sql.streaming.datasource import ReadMaxRows  # noqa: E402
 
 from headrace.pipeline.__main__ import main  # noqa: E402
-from headrace.pipeline.batch import HeadraceBatchReader  # noqa: E402
-from headrace.pipeline.decode import Decoder  # noqa: E402
+from headrace.pipeline.columns.decode import Decoder  # noqa: E402
 from headrace.pipeline.errors import PipelineError, Refused  # noqa: E402
-from headrace.pipeline.group import Group  # noqa: E402
-from headrace.pipeline.log import HeadraceLogReader  # noqa: E402
-from headrace.pipeline.options import (  # noqa: E402
+from headrace.pipeline.options.kinds import (  # noqa: E402
     COUNTING_RIGHTS,
     BatchOptions,
     QueueOptions,
@@ -32,9 +29,12 @@ from headrace.pipeline.options import (  # noqa: E402
     WriteOptions,
     parse,
 )
-from headrace.pipeline.queue import HeadraceQueueReader  # noqa: E402
-from headrace.pipeline.settle import SettleWriter  # noqa: E402
-from headrace.pipeline.sink import HeadraceWriter  # noqa: E402
+from headrace.pipeline.reading.batch import HeadraceBatchReader  # noqa: E402
+from headrace.pipeline.reading.group import Group  # noqa: E402
+from headrace.pipeline.reading.log_mode import HeadraceLogReader  # noqa: E402
+from headrace.pipeline.reading.queue_mode import HeadraceQueueReader  # noqa: E402
+from headrace.pipeline.writing.settle import SettleWriter  # noqa: E402
+from headrace.pipeline.writing.sink import HeadraceWriter  # noqa: E402
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "pipeline.md"
 SCHEMA = pa.schema([("n", pa.int32())])
@@ -44,7 +44,7 @@ Given = dict[str, str]
 
 @pytest.fixture
 def user(server: Server) -> Iterator[Callable[[str], Given]]:
-    """Makes a user with a rule; the options that log in so. Stream `s` has 250 entries, all new to its group `g`."""
+    """Makes a user with a rule and returns the options to log in. `s` has 250 entries, all new to its group `g`."""
     fill(server, "s", COUNT)
     with connect(server) as connection:
         connection.call("XGROUP", "CREATE", "s", "g", "0")
@@ -87,7 +87,7 @@ def read_log(given: Given) -> list[int]:
 
 
 def read_queue(given: Given) -> list[int]:
-    """The first batch is repeated, and a task of it fails."""
+    """Reads all batches; the first one is repeated, and one of its tasks fails."""
     source = HeadraceQueueReader(parse(QueueOptions, given | {"group": "g", "minIdle": "1h"}), Decoder(SCHEMA))
     start = source.latestOffset(source.initialOffset(), ReadMaxRows(100))
     end = source.latestOffset(start, ReadMaxRows(100))
@@ -132,8 +132,8 @@ CASES = {
     "write at least once": (write_at_least_once, "+echo +xadd", "~made"),
     "settle": (settle, SettleOptions.rights, "~s"),
 }
+# Without these a reader of ranges reads the entries to count them.
 CAN_READ_INSTEAD = frozenset(COUNTING_RIGHTS.split())
-"""Without these a reader of ranges reads the entries to count them."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -147,7 +147,7 @@ MISSING = [(name, command) for name, (_, rule, _) in CASES.items() for command i
 
 
 @pytest.mark.parametrize(("name", "command"), MISSING)
-def test_each_command_of_the_rule_is_needed_and_named_where_it_is_missing(
+def test_each_command_of_the_rule_is_needed_and_named_if_missing(
     name: str, command: str, user: Callable[[str], Given], caplog: pytest.LogCaptureFixture
 ) -> None:
     work, rule, keys = CASES[name]
@@ -157,24 +157,26 @@ def test_each_command_of_the_rule_is_needed_and_named_where_it_is_missing(
         return
     if command in ("+xnack", "+xgroup|createconsumer") and work is read_queue:
         assert work(given) == list(range(1, COUNT + 1))  # a task that fails can but leave its entries pending
-        told = caplog.text
-        assert "entries of a task that failed stay pending until they are idle" in told
+        text = caplog.text
+        assert "entries of a task that failed stay pending until they are idle" in text
     else:
         with pytest.raises(Refused) as caught:
             work(given)
-        told = str(caught.value)
+        text = str(caught.value)
     word = command.removeprefix("+").upper().replace("|", " ")
-    assert re.search(rf"this user may not run {word}( \w+)? \(NOPERM\); it needs \+echo", told)
+    assert re.search(rf"this user may not run {word}( \w+)? \(NOPERM\); it needs \+echo", text)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_key_that_the_user_may_not_use_is_told(name: str, user: Callable[[str], Given]) -> None:
+def test_key_that_the_user_may_not_use_is_an_error(name: str, user: Callable[[str], Given]) -> None:
     work, rule, _ = CASES[name]
     with pytest.raises(PipelineError, match=r"this user may not use this key \(NOPERM\); it needs \+echo"):
         work(user(f"{rule} ~other"))
 
 
-def test_user_who_may_not_count_leaves_no_ruler_behind(user: Callable[[str], Given], server: Server) -> None:
+def test_user_without_the_right_to_count_leaves_no_measuring_group(
+    user: Callable[[str], Given], server: Server
+) -> None:
     read_batch(user(f"{BatchOptions.rights} {COUNTING_RIGHTS.replace('+xgroup|destroy', '')} ~s"))
     with connect(server) as connection:
         assert len(connection.call("XINFO", "GROUPS", "s")) == 1

@@ -1,4 +1,4 @@
-"""The session of the jobs: beside the user's, which stays as it is."""
+"""The session of the jobs, next to the user's unchanged session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-def test_session_of_a_job_leaves_that_of_the_user_as_it_is(spark: Any) -> None:
+def test_session_of_a_job_does_not_change_the_users_session(spark: Any) -> None:
     from headrace.pipeline.session import local_session
 
     user = spark.newSession()

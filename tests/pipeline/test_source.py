@@ -1,4 +1,4 @@
-"""The data source: modes that fit what is asked, streams that are there and named, before anything is read."""
+"""The data source: checks of modes, options and streams before anything is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def source(**options: str) -> HeadraceDataSource:
         (lambda one: one.streamWriter(SCHEMA, False), "log", "option mode must be settle, or be left out"),
     ],
 )
-def test_mode_that_does_not_fit_is_refused(ask: Any, mode: str, message: str) -> None:
+def test_unsuitable_mode_is_refused(ask: Any, mode: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ask(source(mode=mode))
 
@@ -43,7 +43,7 @@ def test_mode_that_does_not_fit_is_refused(ask: Any, mode: str, message: str) ->
 def test_offsets_of_a_stream_that_is_not_read_are_refused(option: str, headrace: Server) -> None:
     fill(headrace, "orders", 3)
     given = {"port": str(headrace.port), option: '{"orderz": "1-0", "orders": "2-0"}'}
-    message = f"option {option} names orderz, which is none of the streams that are read"
+    message = f"option {option} names orderz, which is not one of the streams to read"
     for where in ({"stream": "orders"}, {"stream": "", "streamPattern": "ord*"}):
         options = {name: text for name, text in (given | where).items() if text}
         with pytest.raises(OptionError, match=message):
@@ -53,7 +53,7 @@ def test_offsets_of_a_stream_that_is_not_read_are_refused(option: str, headrace:
             HeadraceDataSource({**given, "stream": "orders"}).streamReader(SCHEMA).initialOffset()
 
 
-def test_key_that_is_no_text_is_named(server: Server) -> None:
+def test_key_that_is_not_utf8_is_named(server: Server) -> None:
     with connect(server) as connection:
         connection.call("XADD", b"ord\xff", "1-0", "n", "1")
     given = {"port": str(server.port), "streamPattern": "ord*"}
@@ -90,7 +90,7 @@ def test_entries_trimmed_while_a_batch_is_read_are_counted(
     assert len(caplog.records) == 1
 
 
-def test_what_may_be_gone_of_a_range_that_was_not_counted_is_told(server: Server) -> None:
+def test_loss_in_an_uncounted_range_is_reported_with_its_upper_bound(server: Server) -> None:
     fill(server, "s", 100)
     reader = source(port=str(server.port), startingOffsets='{"s": "10-0"}').reader(SCHEMA)
     parts = reader.partitions()

@@ -1,4 +1,4 @@
-"""Structured Streaming over a real server: into Parquet and back into streams, each entry once."""
+"""Structured Streaming with a real server: to Parquet and to streams, each entry once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def written(server: Server, key: str) -> list[int]:
         return sorted(int(pairs[1]) for _, pairs in connection.call("XRANGE", key, "-", "+"))
 
 
-def test_query_goes_on_where_it_ended(spark: Any, server: Server, tmp_path: Path) -> None:
+def test_restarted_query_continues_at_its_position(spark: Any, server: Server, tmp_path: Path) -> None:
     fill(server, "s", 1000)
     frame = source(spark, server, maxEntriesPerTrigger=400, group="watch")
     first = run(frame, tmp_path / "c", path=tmp_path / "out")
@@ -60,14 +60,12 @@ def test_progress_shows_position_and_end(spark: Any, headrace: Server, tmp_path:
     assert '"n": 10' in str(progress["latestOffset"]).replace("'", '"')
 
 
-def test_stream_flows_into_a_stream_once_though_its_batch_is_repeated(
-    spark: Any, headrace: Server, tmp_path: Path
-) -> None:
+def test_stream_is_copied_once_even_if_a_batch_is_repeated(spark: Any, headrace: Server, tmp_path: Path) -> None:
     fill(headrace, "s", 500)
     frame = source(spark, headrace, maxEntriesPerTrigger=200).select("n")
     run(frame, tmp_path / "c", sink="headrace", stream="out", port=headrace.port)
     assert written(headrace, "out") == list(range(1, 501))
-    # What a crash between the last rows and Spark's note of them leaves behind:
+    # The state after a crash between the last rows and their commit:
     last = max((tmp_path / "c" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()
     (last.parent / f".{last.name}.crc").unlink()
@@ -75,7 +73,7 @@ def test_stream_flows_into_a_stream_once_though_its_batch_is_repeated(
     assert written(headrace, "out") == list(range(1, 501))
 
 
-def test_retried_task_repeats_no_row(spark: Any, headrace: Server, tmp_path: Path) -> None:
+def test_retried_task_writes_no_row_twice(spark: Any, headrace: Server, tmp_path: Path) -> None:
     marker = tmp_path / "failed"
 
     def fail_once(rows: Any) -> Any:
@@ -91,7 +89,7 @@ def test_retried_task_repeats_no_row(spark: Any, headrace: Server, tmp_path: Pat
     assert written(headrace, "out") == list(range(20_000))
 
 
-def test_batch_job_that_is_repeated_under_its_name_adds_nothing(spark: Any, headrace: Server) -> None:
+def test_batch_job_repeated_with_its_producer_adds_nothing(spark: Any, headrace: Server) -> None:
     frame = spark.range(1000).selectExpr("id AS n", "IF(id % 2 = 0, 'even', null) AS parity", "'out' AS _stream")
     for _ in range(2):
         writer = frame.write.format("headrace").option("port", headrace.port).option("producer", "nightly")
@@ -99,7 +97,7 @@ def test_batch_job_that_is_repeated_under_its_name_adds_nothing(spark: Any, head
     assert written(headrace, "out") == list(range(1000))
 
 
-def test_overwriting_is_refused_without_leave(spark: Any, headrace: Server) -> None:
+def test_overwriting_is_refused_without_truncate(spark: Any, headrace: Server) -> None:
     writer = spark.range(3).write.format("headrace").option("port", headrace.port).option("stream", "out")
     with pytest.raises(Exception, match="truncate=true"):
         writer.mode("overwrite").save()
@@ -112,7 +110,7 @@ def test_overwriting_is_refused_without_leave(spark: Any, headrace: Server) -> N
     ("columns", "options", "message"),
     [
         (["id"], {}, "option stream is missing, and the rows have no column _stream"),
-        (["id", "'t' AS _stream"], {"stream": "out"}, "option stream and the column _stream both say where rows go"),
+        (["id", "'t' AS _stream"], {"stream": "out"}, "option stream and the column _stream both name the stream"),
         (
             ["id", "array(id) AS a"],
             {"stream": "out"},

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from headrace.protocol import plain_frames
-from headrace.protocol.plain_frames import ADDITION
+from headrace.protocol import frames_plain
+from headrace.protocol.frames_plain import ADDITION
 from headrace.protocol.reader import RequestReader
 from headrace.store.ids import U64_MAX
 
@@ -17,7 +17,7 @@ try:
 except ImportError:
     frames = None  # type: ignore[assignment]
 
-FORMS = [plain_frames, *([frames] if frames is not None else [])]
+FORMS = [frames_plain, *([frames] if frames is not None else [])]
 BULK_SIZE_MAX = 1000
 
 KEPT = (
@@ -45,16 +45,16 @@ NOT_KEPT = (
 def kept(words: tuple[bytes, ...]) -> list[bytes]:
     """What a reader that keeps additions makes of a request."""
     is_capped = words[2] in (b"MAXLEN", b"maxlen")
-    return [ADDITION, words[1], plain_frames.pack_command(words), words[4] if is_capped else b""]
+    return [ADDITION, words[1], frames_plain.pack_command(words), words[4] if is_capped else b""]
 
 
 @pytest.mark.skipif(frames is None, reason="the compiled form is not here")
 def test_plain_additions_are_kept_as_they_were_sent_and_nothing_else_is() -> None:
     split = frames.splitter(True)
     for words in KEPT:
-        assert split(plain_frames.pack_command(words), BULK_SIZE_MAX)[0] == [kept(words)]
+        assert split(frames_plain.pack_command(words), BULK_SIZE_MAX)[0] == [kept(words)]
     for words in NOT_KEPT:
-        assert split(plain_frames.pack_command(words), BULK_SIZE_MAX)[0] == [list(words)]
+        assert split(frames_plain.pack_command(words), BULK_SIZE_MAX)[0] == [list(words)]
 
 
 @pytest.mark.parametrize("keeps_additions", [True, False])
@@ -63,7 +63,7 @@ def test_the_words_are_the_same_however_the_bytes_arrive(keeps_additions: bool) 
     rnd = random.Random(seed)
     for _ in range(200):
         sent = [rnd.choice(KEPT + NOT_KEPT) for _ in range(rnd.randrange(1, 6))]
-        data = b"".join(map(plain_frames.pack_command, sent))
+        data = b"".join(map(frames_plain.pack_command, sent))
         reader = RequestReader(keeps_additions=keeps_additions)
         received = []
         while data:
@@ -75,10 +75,10 @@ def test_the_words_are_the_same_however_the_bytes_arrive(keeps_additions: bool) 
 
 
 @pytest.mark.skipif(frames is None, reason="the compiled form is not here")
-def test_an_addition_too_large_or_not_quite_in_form_is_left_to_the_careful_way() -> None:
+def test_an_addition_too_large_or_of_another_form_is_left_to_the_careful_parser() -> None:
     split = frames.splitter(True)
-    whole = plain_frames.pack_command(KEPT[0])
-    assert split(whole + plain_frames.pack_command(KEPT[1]), 299) == ([kept(KEPT[0])], len(whole))
+    whole = frames_plain.pack_command(KEPT[0])
+    assert split(whole + frames_plain.pack_command(KEPT[1]), 299) == ([kept(KEPT[0])], len(whole))
     for size in range(len(whole)):
         assert split(whole + whole[:size], BULK_SIZE_MAX) == ([kept(KEPT[0])], len(whole))
     for wrong in (b"$01\r\nv\r\n", b"$1\r\nv\n\r", b"+v\r\n", b"$-1\r\n"):
@@ -89,7 +89,7 @@ def test_no_client_can_send_the_mark() -> None:
     assert ADDITION != b"XADD"
     assert b"XADD" not in {ADDITION: 1}
     request = [b"XADD", b"s", b"*2\r\n", b""]
-    assert RequestReader(keeps_additions=True).feed(plain_frames.pack_command(request)) == [request]
+    assert RequestReader(keeps_additions=True).feed(frames_plain.pack_command(request)) == [request]
     assert all(form.words_of(request) is request for form in FORMS)
 
 
@@ -99,18 +99,18 @@ def test_entry_and_record_are_those_of_the_words(form: ModuleType, halves: tuple
     for words in KEPT:
         request = kept(words)
         id_at = 5 if request[3] else 2
-        id_bulk, entry, record = plain_frames.pack_added(list(words), id_at, id_at + 1, *halves)
+        id_bulk, entry, record = frames_plain.pack_added(list(words), id_at, id_at + 1, *halves)
         assert form.pack_sent(request, *halves) == (id_bulk, entry)
         for length in (0, 9, 10, 2**63):
             exact = record.replace(
-                plain_frames.pack_command((b"~", words[4]))[4:], plain_frames.pack_command((b"=", b"%d" % length))[4:]
+                frames_plain.pack_command((b"~", words[4]))[4:], frames_plain.pack_command((b"=", b"%d" % length))[4:]
             )
             assert form.record_sent(request, id_bulk, length) == (exact if request[3] else record)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_anything_else_is_no_addition(form: ModuleType) -> None:
-    sent = plain_frames.pack_command(NOT_KEPT[2])
+    sent = frames_plain.pack_command(NOT_KEPT[2])
     with pytest.raises(ValueError, match="no XADD as it was sent"):
         form.pack_sent([ADDITION, b"s", sent, b""], 1, 1)
     with pytest.raises(ValueError, match="no XADD as it was sent"):

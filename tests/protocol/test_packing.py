@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.protocol import packing, plain_frames
+from headrace.protocol import frames_plain, packing
 from headrace.protocol.reader import RequestReader
 
 try:
@@ -18,7 +18,7 @@ try:
 except ImportError:
     frames = None  # type: ignore[assignment]
 
-FORMS = [plain_frames, *([frames] if frames is not None else [])]
+FORMS = [frames_plain, *([frames] if frames is not None else [])]
 
 
 def test_the_compiled_form_is_used_where_it_was_built() -> None:
@@ -26,7 +26,7 @@ def test_the_compiled_form_is_used_where_it_was_built() -> None:
         assert packing.pack_command is frames.pack_command
         assert packing.splitter is frames.splitter
     else:
-        assert packing.pack_command is plain_frames.pack_command
+        assert packing.pack_command is frames_plain.pack_command
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -122,7 +122,7 @@ def test_only_bytes_are_packed(words: object) -> None:
 
 
 def test_no_list_is_made_for_arguments_that_did_not_come() -> None:
-    for splitter in {plain_frames.splitter, packing.splitter}:
+    for splitter in {frames_plain.splitter, packing.splitter}:
         assert splitter()(b"*2147483647\r\n$1\r\na\r\n", 512 * 1024 * 1024) == ([], 0)
         assert splitter()(b"*1\r\n$9223372036854775807\r\na\r\n", 512 * 1024 * 1024) == ([], 0)
         assert splitter()(b"*1\r\n$99999999999999999999999999\r\na\r\n", 512 * 1024 * 1024) == ([], 0)

@@ -125,7 +125,7 @@ def test_a_browser_is_dropped_without_a_reply(word: bytes, fast: bool) -> None:
         assert reader.feed(PING) == []
 
 
-def test_post_and_host_are_words_like_others_behind_the_first() -> None:
+def test_post_and_host_are_ordinary_words_after_the_first() -> None:
     assert read([pack_command((b"ECHO", b"POST")) + b"ECHO Host:\r\n"])[0] == [[b"ECHO", b"POST"], [b"ECHO", b"Host:"]]
 
 

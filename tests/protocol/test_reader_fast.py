@@ -1,4 +1,4 @@
-"""The fast way and the careful way agree.
+"""The fast parser and the careful parser agree.
 
 Goal: what is read never depends on the way taken. Method: the same bytes, ordinary, random and made to deceive the
 counting, go to a reader with its fast way, compiled and not, and to one without; ordinary traffic must also really take
@@ -14,15 +14,15 @@ from itertools import product
 
 import pytest
 
-from headrace.protocol import packing, plain_frames
+from headrace.protocol import frames_plain, packing
+from headrace.protocol.frames_plain import SLICE_SIZE, Request, Split
 from headrace.protocol.packing import pack_command
-from headrace.protocol.plain_frames import SLICE_SIZE, Request, Split
 from headrace.protocol.reader import RequestReader
 
 SEEDS = (20261, 20262, 20263, 20264)
 
-SPLITTERS: list[Callable[[], Split]] = list({plain_frames.splitter, packing.splitter})
-"""Of the plain form, and of the compiled one where there is one."""
+# Of the plain form, and of the compiled one where there is one.
+SPLITTERS: list[Callable[[], Split]] = list({frames_plain.splitter, packing.splitter})
 
 Outcome = tuple[list[Request], bytes | None, bool, int]
 
@@ -36,7 +36,7 @@ def outcome(data: bytes, way: Split, split: int = 0) -> Outcome:
     reader._split = way
     requests = reader.feed(data[:split]) if split else []
     requests += reader.feed(data[split:])
-    # What stays behind in hiredis would show in the next read.
+    # Bytes that remain in hiredis would show in the next read.
     requests += reader.feed(b"*1\r\n$4\r\nPING\r\n")
     is_over = reader.error is not None or reader.dropped  # then what else had come counts for nothing
     return (

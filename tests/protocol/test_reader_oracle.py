@@ -1,4 +1,5 @@
-"""The reader against the real thing: the same bytes over TCP, and what each says before it closes or falls silent."""
+"""The reader compared with Redis: both receive the same bytes over TCP, and must send the same bytes until they close
+or stop."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ END_MARK = b"end-of-test"
 
 
 def oracle_answer(server: Server, data: bytes) -> bytes:
-    """Everything the server says to `data` and to an ECHO behind it, until it has said both or has closed.
+    """Return everything that the server sends after `data` and an ECHO, until the ECHO's reply or the end of the
+    connection.
 
     A server that waits for more of a request answers neither; then its silence is ended by our closing.
     """

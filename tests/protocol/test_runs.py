@@ -8,18 +8,18 @@ from types import ModuleType
 
 import pytest
 
-from headrace.protocol import plain_frames
-from headrace.protocol.plain_frames import ADDITIONS, CLAIMS, is_run, pack_added, pack_command
+from headrace.protocol import frames_plain
+from headrace.protocol.frames_plain import ADDITIONS, CLAIMS, is_run, pack_added, pack_command
 
 try:
     from headrace.protocol import frames
 except ImportError:
     frames = None  # type: ignore[assignment]
 
-FORMS = [plain_frames, *([frames] if frames is not None else [])]
+FORMS = [frames_plain, *([frames] if frames is not None else [])]
 BULK_SIZE_MAX = 1000
+# Nineteen digits, which surely fit 64 bits.
 HALF_MAX = 10**19 - 1
-"""Nineteen digits, which surely fit 64 bits."""
 PAIRS = (b"f", b"v"), (b"", b"\r\n*5\r\n$4\r\nXADD\r\n"), (b"f" * 300, b"", b"g", b"w")
 
 needs_frames = pytest.mark.skipif(frames is None, reason="the compiled form is not here")
@@ -134,7 +134,7 @@ NO_CLAIM = [
     ],
 )
 def test_anything_else_ends_a_run_and_comes_as_it_always_did(mark: bytes, run: bytes, other: bytes) -> None:
-    (words,), _ = plain_frames.splitter()(other, BULK_SIZE_MAX)
+    (words,), _ = frames_plain.splitter()(other, BULK_SIZE_MAX)
     assert split(run + other) == [[mark, b"s", run, b"2"], words]
     assert split(other + run) == [words, [mark, b"s", run, b"2"]]
     assert split(other) == [words]

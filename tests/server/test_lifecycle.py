@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from headrace.persistence.errors import LogError
-from headrace.server import key_walks, lifecycle
+from headrace.server import lifecycle
 from headrace.server.app import Server
-from headrace.server.config import Config
-from headrace.server.listener import ListenError
-from headrace.server.metrics_endpoint import DESCRIPTORS_COUNT
+from headrace.server.configuration.config import Config
+from headrace.server.sockets.listener import ListenError
+from headrace.server.sockets.metrics_endpoint import DESCRIPTORS_COUNT
+from headrace.server.storage import key_walks, snapshots
 from headrace.store.errors import GenericError
 from support.inprocess import running_server
 from support.ports import free_port
@@ -29,13 +30,14 @@ from support.wire import Wire, encode
 STOP_TIMEOUT_S = 15
 
 
-def start(tmp_path: Path, *options: str) -> tuple[subprocess.Popen[bytes], int]:
+def start(
+    tmp_path: Path, *options: str, program: tuple[str, str] = ("-m", "headrace")
+) -> tuple[subprocess.Popen[bytes], int]:
     """A server process that has said it is ready."""
     port = free_port()
     words = [
         sys.executable,
-        "-m",
-        "headrace",
+        *program,
         "--port",
         str(port),
         "--bind",
@@ -142,7 +144,9 @@ async def test_active_expiry_removes_and_logs_keys_nobody_asks_for(
         assert increment.read_bytes().count(b"\r\nDEL\r\n") == 500
 
 
-async def test_broken_promise_of_always_ends_the_server_without_a_reply(tmp_path: Path) -> None:
+async def test_broken_promise_of_always_ends_the_server_without_a_reply(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
         log = running.server.log
         assert log is not None
@@ -156,6 +160,8 @@ async def test_broken_promise_of_always_ends_the_server_without_a_reply(tmp_path
         await peer.expect_end()
         assert running.server.exit_code == 1
         assert running.server.stopped.is_set()
+        await running.server.stop()
+    assert caplog.text.count("Exiting...") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -274,7 +280,10 @@ def test_shutdown_command_ends_the_process_with_code_zero(tmp_path: Path) -> Non
         assert wire.socket.recv(1) == b""
 
 
-def test_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", lifecycle.STOP_SIGNALS)
+def test_second_signal_ends_the_server_at_once_only_if_it_is_sigint(
+    first: signal.Signals, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     codes: list[int] = []
     handlers: dict[int, Any] = {}
     monkeypatch.setattr(lifecycle.os, "_exit", codes.append)
@@ -282,10 +291,118 @@ def test_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config()
     config.save = b""
     server = Server(config)
-    lifecycle.on_stop_signal(server, signal.SIGTERM)
+    lifecycle.on_stop_signal(server, first)
     assert (codes, server.stopped.is_set(), set(handlers)) == ([], True, {signal.SIGTERM, signal.SIGINT})
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert (codes, caplog.messages[-1]) == ([], "Received SIGTERM scheduling shutdown...")
     handlers[signal.SIGINT](signal.SIGINT, None)
     assert codes == [1]
+    assert "You insist... exiting now." in caplog.messages
+
+
+def test_two_signals_in_one_turn_save_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle.signal, "signal", lambda number, handler: None)
+    server = Server(Config())
+    saves: list[bool | None] = []
+    monkeypatch.setattr(server, "prepare_stop", lambda save: not saves.append(save))
+    lifecycle.on_stop_signal(server, signal.SIGTERM)
+    lifecycle.on_stop_signal(server, signal.SIGTERM)
+    assert saves == [None]
+
+
+def test_second_sigint_does_not_wait_for_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    to_loop: list[int] = []
+    monkeypatch.setattr(lifecycle.os, "_exit", codes.append)
+    server = Server(Config())
+
+    def receive(number: int) -> None:
+        lifecycle._end_script(server, lambda number, _: to_loop.append(number), number, None)
+
+    receive(signal.SIGINT)
+    receive(signal.SIGTERM)
+    assert (to_loop, codes) == ([signal.SIGINT, signal.SIGTERM], [])
+    receive(signal.SIGINT)
+    assert codes == [1]
+
+
+SIGNALLED_WHILE_SAVING = """
+import os, sys
+from headrace.__main__ import main
+from {module} import Snapshots
+numbers, failures, without = {numbers}, {failures}, {without}
+sys.modules.update(dict.fromkeys(without))
+whole = Snapshots._rdb_blocks
+def signalled(*arguments, **options):
+    for block in whole(*arguments, **options):
+        yield block
+        while numbers:
+            os.kill(os.getpid(), numbers.pop())
+        if failures:
+            raise failures.pop()
+Snapshots._rdb_blocks = signalled
+sys.exit(main())
+"""
+"""A server that sends itself signals while its first snapshot is written."""
+
+
+def start_signalled(
+    folder: Path, *numbers: int, failures: str = "[]", without: tuple[str, ...] = ()
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A server that receives these signals while it saves; that save and the next ones may fail."""
+    program = SIGNALLED_WHILE_SAVING.format(
+        module=snapshots.__name__, numbers=[int(each) for each in numbers], failures=failures, without=without
+    )
+    return start(folder, "--save", "3600 1", program=("-c", program))
+
+
+@pytest.mark.parametrize("without", [(), ("uvloop",)])
+@pytest.mark.parametrize("first", lifecycle.STOP_SIGNALS)
+def test_second_sigterm_while_the_dataset_is_saved_changes_nothing(
+    first: signal.Signals, without: tuple[str, ...], tmp_path: Path
+) -> None:
+    process, port = start_signalled(tmp_path, signal.SIGTERM, signal.SIGTERM, without=without)
+    assert process.stderr is not None
+    with Wire(port) as wire:
+        wire.call("SET", "k", "v")
+        process.send_signal(first)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    told = process.stderr.read()
+    assert told.count(b"Received SIGTERM scheduling shutdown...") == 2 + (first == signal.SIGTERM)
+    assert told.count(b"DB saved on disk") == 1
+    assert sorted(os.listdir(tmp_path)) == ["dump.rdb"]
+
+
+@pytest.mark.parametrize("first", lifecycle.STOP_SIGNALS)
+def test_second_sigint_while_the_dataset_is_saved_ends_the_server_and_removes_the_part_that_is_written(
+    first: signal.Signals, tmp_path: Path
+) -> None:
+    process, port = start_signalled(tmp_path, signal.SIGINT)
+    assert process.stderr is not None
+    with Wire(port) as wire:
+        wire.call("SET", "k", "v")
+        process.send_signal(first)
+        assert process.wait(STOP_TIMEOUT_S) == 1
+    assert b"You insist... exiting now." in process.stderr.read()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("without", [(), ("uvloop",)])
+def test_signal_that_arrives_before_a_stop_fails_does_not_end_the_server(
+    without: tuple[str, ...], tmp_path: Path
+) -> None:
+    failures = "[OSError(28, 'No space left on device')]"
+    process, port = start_signalled(tmp_path, signal.SIGTERM, failures=failures, without=without)
+    assert process.stderr is not None
+    with Wire(port) as wire:
+        wire.call("SET", "k", "v")
+        process.send_signal(signal.SIGTERM)
+        while b"Errors trying to shut down the server, which goes on" not in process.stderr.readline():
+            pass
+        assert wire.call("GET", "k") == b"$1\r\nv\r\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert os.listdir(tmp_path) == ["dump.rdb"]
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the disk is made full by way of Linux' prlimit")

@@ -14,9 +14,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from headrace.server import logs, main
-from headrace.server.config import Config
-from headrace.server.listener import ListenError
+from headrace.server import main
+from headrace.server.configuration.config import Config
+from headrace.server.reports import logs
+from headrace.server.sockets.listener import ListenError
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +49,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
 
 def install(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
     """Put `serve` where main looks for it."""
-    app = ModuleType("headrace.server.app")
-    app.serve = serve  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "headrace.server.app", app)
+    lifecycle = ModuleType("headrace.server.lifecycle")
+    lifecycle.serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "headrace.server.lifecycle", lifecycle)
 
 
 @pytest.mark.parametrize("option", ["-v", "--version"])
@@ -97,8 +98,20 @@ def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
             ">>> '--port \"abc\"'\nargument couldn't be parsed into an integer\n",
         ),
         (["nosuch.conf"], "Fatal error, can't open config file '{here}/nosuch.conf': No such file or directory\n"),
-        (["--dir", "/nosuch"], "Can't chdir to '/nosuch': No such file or directory\n"),
-        (["--logfile", "/nosuch/h.log"], "Can't open the log file '/nosuch/h.log': No such file or directory\n"),
+        (
+            ["--dir", "/nosuch"],
+            "Can't chdir to '/nosuch': No such file or directory; create that folder, or choose another (dir)\n",
+        ),
+        (
+            ["--logfile", "/nosuch/h.log"],
+            "Can't open the log file '/nosuch/h.log': No such file or directory; create its folder, or choose another "
+            "file (logfile)\n",
+        ),
+        (
+            ["--maxmemory", "5", "gb"],
+            "\n*** FATAL CONFIG FILE ERROR (Headrace 0.1.0) ***\nReading option --maxmemory\n"
+            '>>> \'--maxmemory "5" "gb"\'\nwrong number of arguments: write it without a blank, maxmemory 5gb\n',
+        ),
         (["--port", "0"], "Configured to not listen anywhere, exiting.\n"),
         (["--bind", "", "--port", "7000"], "Configured to not listen anywhere, exiting.\n"),
         (
@@ -148,7 +161,10 @@ def test_data_directory_must_be_writable_when_it_is_used(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert main.main(["--appendonly", "yes"]) == 1
-    assert capsys.readouterr().err == "Can't write to the data directory './': Permission denied\n"
+    assert capsys.readouterr().err == (
+        "Can't write to the data directory './': Permission denied; give the user that runs the server the right to "
+        "write there, or choose another folder (dir)\n"
+    )
     assert main.main([]) == 0
 
 

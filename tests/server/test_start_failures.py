@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 
 from headrace.persistence import check_aof
-from headrace.server import directive_kinds
-from headrace.server.config import Config
-from headrace.server.configfile import ConfigError, load_text
-from headrace.server.directive_kinds import quote
-from headrace.server.directives import DIRECTIVES, Directive
+from headrace.server.configuration import directive_kinds
+from headrace.server.configuration.config import Config
+from headrace.server.configuration.configfile import ConfigError, load_text, read_file
+from headrace.server.configuration.directive_kinds import quote
+from headrace.server.configuration.directives import DIRECTIVES, Directive
 from support.inprocess import Rig
 from support.lines import split
 from support.ports import free_port
@@ -178,6 +179,82 @@ def test_a_start_with_a_broken_file_ends_clearly(case: str, tmp_path: Path) -> N
     if words[:1] == [b"--include"]:
         words[1] = os.fsencode(tmp_path / "c")
     attempt(words, tmp_path).require_clear_end()
+
+
+def fifo(path: Path) -> str:
+    os.mkfifo(path)
+    return "a FIFO"
+
+
+def unix_socket(path: Path) -> str:
+    with socket.socket(socket.AF_UNIX) as each:
+        each.bind(os.path.relpath(path))
+    return "a socket"
+
+
+def device(path: Path) -> str:
+    path.symlink_to("/dev/zero")
+    return "a device"
+
+
+FILES_READ: dict[str, tuple[str, Prepare]] = {
+    "the snapshot": ("dump.rdb", file_of("dump.rdb", b"")),
+    "the manifest": ("appendonlydir/appendonly.aof.manifest", log_of()),
+    "the base": ("appendonlydir/appendonly.aof.1.base.aof", log_of()),
+    "the increment": ("appendonlydir/appendonly.aof.1.incr.aof", log_of()),
+    "the old log": ("appendonly.aof", file_of("appendonly.aof", b"", b"--appendonly", b"yes")),
+    "the ACL file": ("acl", file_of("acl", b"", b"--aclfile", b"acl")),
+    "the configuration": ("c", file_of("c", b"", b"--include", b"c")),
+    "the certificate": ("tls.pem", certificates_of(b"")),
+}
+
+
+@pytest.mark.parametrize("what", FILES_READ)
+@pytest.mark.parametrize("put", [fifo, unix_socket, device])
+def test_a_start_reads_regular_files_only(
+    what: str, put: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    name, prepare = FILES_READ[what]
+    words = prepare(tmp_path)
+    if words[:1] == [b"--include"]:
+        words[1] = os.fsencode(tmp_path / "c")
+    path = tmp_path / name
+    path.unlink()
+    kind = put(path)
+    made = attempt(words, tmp_path)
+    assert made.code == 1, made.output
+    if put is not device or what != "the increment":
+        assert f"it is {kind}, not a regular file" in made.output
+    assert name in made.output
+    assert os.path.lexists(path)
+
+
+def test_a_configuration_may_come_from_a_pipe_that_is_open() -> None:
+    for form in ("/dev/fd/%d", "/proc/self/fd/%d"):
+        reading, writing = os.pipe()
+        os.write(writing, b"hz 20\n")
+        os.close(writing)
+        assert read_file(os.fsencode(form % reading)) == b"hz 20\n"
+        os.close(reading)
+    assert read_file(b"/dev/null") == b""
+
+
+def test_the_checking_tool_refuses_a_fifo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "a.aof")
+    assert check_aof.main([str(tmp_path / "a.aof")]) == 1
+    assert "it is a FIFO, not a regular file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["CONFIG REWRITE", "ACL LOAD"])
+def test_a_fifo_is_not_waited_for_by(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    rig = Rig(aclfile=os.fsencode(path))
+    rig.config.file_path = os.fsencode(path)
+    path.unlink()
+    os.mkfifo(path)
+    assert rig.connect().call(command).startswith(b"-ERR ")
 
 
 def test_a_script_in_the_log_runs(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from headrace import is_compiled
-from headrace.commands import claim, group_read, release
-from headrace.commands.context import Context
-from headrace.commands.release import NackRequest
+from headrace.commands.core.context import Context
+from headrace.commands.streams import claim, group_read, release
+from headrace.commands.streams.release import NackRequest
 from headrace.persistence import snapshot
 from headrace.persistence.aof import AppendOnlyLog, Effect
-from headrace.server import serving
-from headrace.server.logkeeper import LogKeeper
-from headrace.server.turns import Turns
+from headrace.server.requests import serving
+from headrace.server.requests.turns import Turns
+from headrace.server.storage.logkeeper import LogKeeper
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.pending import Delivery

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -31,18 +31,24 @@ def counts() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_entry_is_accounted_for_through_crashes(seed: int, counts: Counter[str]) -> None:
+def test_every_entry_is_accounted_for_through_crashes(
+    seed: int, counts: Counter[str], record_property: Callable[[str, object], None]
+) -> None:
     simulation = Simulation(seed, (b"always", b"everysec", b"no")[seed % 3])
     simulation.run(MINUTES / len(SEEDS))
     counts.update(simulation.counts)
+    for name, number in simulation.counts.items():
+        record_property(name, number)
 
 
 def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = []
     for step_s in (1e-7, 0.02):
-        monkeypatch.setattr("headrace.server.image_job.perf_counter", count(step=step_s).__next__)
+        monkeypatch.setattr("headrace.server.storage.image_job.perf_counter", count(step=step_s).__next__)
         for module in ("key_walks", "snapshots"):
-            monkeypatch.setattr(f"headrace.server.{module}.perf_counter_ns", count(step=int(step_s * 1e9)).__next__)
+            monkeypatch.setattr(
+                f"headrace.server.storage.{module}.perf_counter_ns", count(step=int(step_s * 1e9)).__next__
+            )
         simulation = Simulation(6, b"everysec")
         simulation.run(3)
         assert simulation.counts["crashes within a rewrite"]

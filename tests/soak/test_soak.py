@@ -41,7 +41,9 @@ def is_drained(server: Server) -> bool:
         return wire.ask("XLEN", KEY) == 0 and wire.ask("XPENDING", KEY, GROUP)[0] == 0
 
 
-def test_every_entry_is_accounted_for_and_nothing_is_left(tmp_path: Path) -> None:
+def test_every_entry_is_accounted_for_and_nothing_is_left(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     seed = int(os.environ.get("HEADRACE_TEST_SOAK_SEED") or 1)
     print("\nseed", seed)
     server = Server("headrace", tmp_path, "--appendonly", "yes", "--appendfsync", "everysec")
@@ -69,7 +71,11 @@ def test_every_entry_is_accounted_for_and_nothing_is_left(tmp_path: Path) -> Non
             worker.join(DRAIN_DEADLINE_S)
             assert worker.error is None, worker.error
         _check_accounts(producers, consumers)
+        record_property("entries", sum(producer.sent_count for producer in producers))
+        record_property("reconnects", sum(worker.reconnects_count for worker in workers))
         _check_leftovers(server, fresh_count)
+        for name, number in chaos.counts.items():
+            record_property(name, number)
         print(dict(chaos.counts))
         assert all(chaos.counts.values()), f"harm that was never done: {chaos.counts}"
         told = check_memory(chaos.resident)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.store import plain_body
+from headrace.store import body_plain
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, id_after, id_before, make_id
 
 try:
@@ -18,7 +18,7 @@ try:
 except ImportError:
     compiled_body = None  # type: ignore[assignment]
 
-FORMS = [plain_body, *([compiled_body] if compiled_body is not None else [])]
+FORMS = [body_plain, *([compiled_body] if compiled_body is not None else [])]
 HALVES = [0, 1, 2**18 - 1, 2**18, 2**32, 1_700_000_000_000, 2**48 - 1, 2**48, 2**63, U64_MAX - 1, U64_MAX]
 SIZES = [0, 1, 50, 3000]
 UNLIMITED = 2**40
@@ -128,7 +128,7 @@ def test_what_another_body_has_goes_in_as_it_would_one_by_one(form: ModuleType) 
         one_by_one, at_once = form.Body(*limits), form.Body(*limits)
         source, ids, entries = filled(form, rng.randrange(2, 12), rng)
         start = rng.randrange(source.count)
-        for number in range(start):  # something that stands before them, if there is room
+        for number in range(start):  # put something before them, if there is room
             for body in (one_by_one, at_once):
                 if not body.is_full:
                     body.append(ids[number], entries[number])
@@ -161,7 +161,7 @@ def test_a_block_becomes_the_same_body_again(form: ModuleType, count: int) -> No
     print("seed", seed)
     body, ids, entries = filled(form, count, random.Random(seed))
     block = body.block()
-    assert block == plain_body.Body.of_block(block).block()
+    assert block == body_plain.Body.of_block(block).block()
     twin = form.Body.of_block(block)
     assert same(twin, ids, entries)
     assert twin.is_full

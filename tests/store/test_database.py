@@ -1,4 +1,4 @@
-"""Keys, expiry, SCAN's order, and who hears of a change."""
+"""Keys, expiry, SCAN's order, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Watcher:
     """A transaction."""
 
     dirty: bool = False
-    has_let_go: bool = False
+    shows_no_keys: bool = False
 
 
 def filled(count: int) -> Database:
@@ -252,7 +252,7 @@ def test_index_follows_every_change() -> None:
 # -- telling others --------------------------------------------------------------------------------
 
 
-def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
+def test_watcher_is_notified_of_put_remove_and_expiry_of_its_key_only() -> None:
     db = filled(2)
     for change in (
         lambda: db.put(b"key:0", b"w"),
@@ -266,7 +266,7 @@ def test_watcher_hears_of_put_remove_and_expiry_but_not_of_other_keys() -> None:
         assert [watcher.dirty for watcher in watchers.values()] == [True, False]
 
 
-def test_a_new_key_is_told_before_what_made_it_and_one_that_goes_by_what_ended_it() -> None:
+def test_new_is_announced_before_the_creating_event_and_a_removal_by_its_event() -> None:
     db = Database(0)
     events = told(db)
     db.put(b"a", b"1", SET)
@@ -288,7 +288,7 @@ def test_a_new_key_is_told_before_what_made_it_and_one_that_goes_by_what_ended_i
         (Stream(StreamLimits()), Stream(StreamLimits()), [OVERWRITTEN, SET]),
     ],
 )
-def test_what_is_overwritten_is_told_before_the_event(
+def test_an_overwritten_value_is_announced_before_the_event(
     old: Stream | bytes | None, new: Stream | bytes, names: list[Event]
 ) -> None:
     db = Database(0)
@@ -308,7 +308,7 @@ def test_overwriting_what_has_expired_is_making_a_new_key() -> None:
     assert db.expires == {}
 
 
-def test_a_replaced_key_is_touched_and_said_to_be_new_by_who_replaces_it() -> None:
+def test_replace_touches_the_key_and_its_caller_announces_new() -> None:
     db, watcher = Database(0), Watcher()
     events = told(db)
     assert db.replace(b"key", b"1") is None
@@ -319,7 +319,7 @@ def test_a_replaced_key_is_touched_and_said_to_be_new_by_who_replaces_it() -> No
     db.check()
 
 
-def test_an_added_key_is_said_to_be_new_and_touched_by_who_adds_it() -> None:
+def test_add_announces_new_and_its_caller_touches_the_key() -> None:
     db, watcher = Database(0), Watcher()
     events = told(db)
     db.watch(b"key", watcher)
@@ -329,7 +329,7 @@ def test_an_added_key_is_said_to_be_new_and_touched_by_who_adds_it() -> None:
 
 
 @pytest.mark.parametrize("event", [XADD, XTRIM, EXPIRED, DEL, SET])
-def test_who_caches_a_key_hears_behind_the_events_that_are_told_first(event: Event) -> None:
+def test_caching_clients_are_notified_after_events_announced_first(event: Event) -> None:
     db = Database(0)
     heard: list[Event | bytes] = []
     db.listen(on_change=lambda key, event: heard.append(key), on_event=lambda index, event, key: heard.append(event))
@@ -337,7 +337,7 @@ def test_who_caches_a_key_hears_behind_the_events_that_are_told_first(event: Eve
     assert heard == ([event, b"key"] if event in (XADD, XTRIM, EXPIRED) else [b"key", event])
 
 
-def test_nobody_is_told_once_nobody_listens() -> None:
+def test_nothing_is_reported_without_a_listener() -> None:
     db = filled(1)
     assert not db.is_observed
     events, changes, watcher = told(db), [], Watcher()
@@ -357,7 +357,7 @@ def test_nobody_is_told_once_nobody_listens() -> None:
     assert (events, len(changes), watcher.dirty) == ([], 1, False)
 
 
-def test_who_watches_no_more_leaves_the_others_watching() -> None:
+def test_unwatch_keeps_other_watchers() -> None:
     db = filled(1)
     one, other = Watcher(), Watcher()
     db.watch(b"key:0", one)
@@ -367,7 +367,7 @@ def test_who_watches_no_more_leaves_the_others_watching() -> None:
     assert (one.dirty, other.dirty) == (False, True)
 
 
-def test_removing_a_missing_key_tells_nobody() -> None:
+def test_removing_a_missing_key_notifies_no_watcher() -> None:
     db = Database(0)
     watcher = Watcher()
     db.watch(b"no", watcher)
@@ -376,7 +376,7 @@ def test_removing_a_missing_key_tells_nobody() -> None:
     assert not db.ready
 
 
-def test_clear_tells_only_of_keys_that_were_there() -> None:
+def test_clear_reports_only_keys_that_existed() -> None:
     db = filled(1)
     present, missing = Watcher(), Watcher()
     db.watch(b"key:0", present)
@@ -389,7 +389,7 @@ def test_clear_tells_only_of_keys_that_were_there() -> None:
     assert not db.keys
 
 
-def test_swap_exchanges_keys_and_tells_both_sides() -> None:
+def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
     first, second = Store(2).databases
     first.put(b"a", b"1")
     first.expires[b"a"] = NOW_MS

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.store import plain_glob_match
+from headrace.store import glob_match_plain
 from headrace.store.glob import key_matcher
 
 try:
@@ -16,7 +16,7 @@ try:
 except ImportError:
     glob_match = None  # type: ignore[assignment]
 
-FORMS = [plain_glob_match, *([glob_match] if glob_match is not None else [])]
+FORMS = [glob_match_plain, *([glob_match] if glob_match is not None else [])]
 
 TEXTS = [b"", b"a", b"b", b"ab", b"abc", b"a-", b"-", b"[", b"]", b"^", b"\\", b"\xc3\xa9"]
 

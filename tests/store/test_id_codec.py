@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.store import plain_id_codec
+from headrace.store import id_codec_plain
 from headrace.store.ids import U64_MAX, make_id
 
 try:
@@ -14,7 +14,7 @@ try:
 except ImportError:
     id_codec = None  # type: ignore[assignment]
 
-FORMS = [plain_id_codec, *([id_codec] if id_codec is not None else [])]
+FORMS = [id_codec_plain, *([id_codec] if id_codec is not None else [])]
 HALVES = [
     0,
     1,
@@ -52,7 +52,7 @@ def test_what_is_written_is_read(form: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bulk_strings_of_ids_stand_one_behind_the_other(form: ModuleType) -> None:
+def test_bulk_strings_of_ids_are_consecutive(form: ModuleType) -> None:
     ids = [make_id(ms, seq) for ms in HALVES for seq in HALVES]
     texts = [form.format_id(entry_id) for entry_id in ids]
     assert form.bulk_ids(ids) == b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in texts)

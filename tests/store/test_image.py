@@ -1,4 +1,4 @@
-"""The dataset as it was at one moment, while it goes on changing."""
+"""The dataset as it was at one moment, while it continues to change."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_closed_image_has_no_keys_and_preserves_nothing(store: Store) -> None:
     assert (list(image), image.is_closed, stream.image_number) == ([], True, before)
 
 
-def test_progress_is_told_in_keys(store: Store) -> None:
+def test_progress_is_reported_in_keys(store: Store) -> None:
     image = StoreImage(store)
     assert [(image.keys_read, image.keys_count) for _ in image] == [(1, 3), (2, 3), (3, 3)]
     assert image.is_closed

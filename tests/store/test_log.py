@@ -25,8 +25,8 @@ class Model:
 
     def __init__(self) -> None:
         self.entries: dict[int, bytes] = {}
+        # Every ID that ever was in the log.
         self.added: set[int] = set()
-        """Every ID that ever was in the log."""
 
     def between(self, start: int, end: int) -> list[int]:
         return [entry_id for entry_id in sorted(self.entries) if start <= entry_id <= end]
@@ -133,7 +133,7 @@ def test_a_copy_counts_its_own_bytes_however_many_entries_were_deleted() -> None
 
 
 def test_an_empty_log_has_no_entry_not_even_of_the_smallest_id() -> None:
-    """Goal: nobody is told of the entry 0-0, which only a forged payload of RESTORE can name."""
+    """Goal: the entry 0-0, which only a forged payload of RESTORE can contain, is never shown."""
     emptied = EntryLog()
     emptied.append(make_id(1, 0), entry_of(make_id(1, 0)))
     emptied.trim_head(1)
@@ -228,11 +228,11 @@ def test_chunks_that_are_sealed_unpacked_stay_so(monkeypatch: pytest.MonkeyPatch
             log.append(make_id(1, number), entry_of(make_id(1, number), number % 97))
     chunk_module.pack_sealed(True)
     packed, plain = logs
-    chunk_module.let_go_of_unpacked()
+    chunk_module.drop_unpacked()
     assert joined(plain.read(ID_MIN, ID_MAX)[1]) == joined(packed.read(ID_MIN, ID_MAX)[1])
     plain_size = plain.memory_size
     assert plain_size > 5 * packed.memory_size
-    chunk_module.let_go_of_unpacked()
+    chunk_module.drop_unpacked()
     plain.read(ID_MIN, ID_MAX)
     assert chunk_module.unpacked_size() == 0
     for number in range(5000, 15_000):
@@ -241,15 +241,15 @@ def test_chunks_that_are_sealed_unpacked_stay_so(monkeypatch: pytest.MonkeyPatch
     plain.check()
 
 
-def test_the_chunks_read_last_stay_at_hand_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chunks_read_last_stay_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 10)
     monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 3)
     log = EntryLog()
     for seq in range(100):
         log.append(make_id(1, seq), entry_of(make_id(1, seq) + make_id(100, 100)))  # all of one size
-    chunk_module.let_go_of_unpacked()
+    chunk_module.drop_unpacked()
     assert sum(map(len, log.all_entries())) == sum(len(ms) for ms, _, _ in log.runs(ID_MIN, ID_MAX)) == 100
-    assert chunk_module.unpacked_size() == 0  # who reads everything leaves nothing behind
+    assert chunk_module.unpacked_size() == 0  # reading everything leaves nothing in the cache
     sizes = []
     for seq in range(5, 100, 10):
         assert make_id(1, seq) in log
@@ -261,7 +261,7 @@ def test_the_chunks_read_last_stay_at_hand_unpacked(monkeypatch: pytest.MonkeyPa
     assert twin.delete(make_id(1, 98))
     assert make_id(1, 97) in twin
     assert chunk_module.unpacked_size() == sizes[-1]
-    chunk_module.let_go_of_unpacked()
+    chunk_module.drop_unpacked()
     assert chunk_module.unpacked_size() == 0
 
 
@@ -280,7 +280,7 @@ def test_memory_counts_open_and_sealed_chunks(monkeypatch: pytest.MonkeyPatch) -
     assert log.memory_size == sizes[2]
 
 
-def test_what_chunks_take_beside_their_entries_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_overhead_of_chunks_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the fixed costs. Method: chunks of entries without content, whose IDs pack to almost nothing."""
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 300)
     for is_packed in (True, False):
@@ -290,7 +290,7 @@ def test_what_chunks_take_beside_their_entries_is_counted(monkeypatch: pytest.Mo
             log = EntryLog()
             for ms in range(1, 300 * 100 + 1):
                 log.append(make_id(ms, 0), b"")
-            chunk_module.let_go_of_unpacked()
+            chunk_module.drop_unpacked()
             counted, held = log.memory_size, tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
@@ -345,7 +345,7 @@ def test_a_run_goes_in_as_its_entries_would_one_by_one(packs: bool) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_deleting_from_either_end_keeps_the_edge_at_hand(order: int) -> None:
+def test_deleting_from_either_end_updates_the_edges(order: int) -> None:
     """Otherwise each deletion would look at all those before it."""
     log = EntryLog()
     ids = [make_id(1, seq) for seq in range(1, 501)]

@@ -13,11 +13,13 @@ from random import Random
 import pytest
 
 from headrace.protocol.packing import pack_command
-from headrace.store.chunk import UNPACKED_SIZE_MAX, let_go_of_unpacked, pack_sealed, unpacked_size
+from headrace.store import memory
+from headrace.store.chunk import UNPACKED_SIZE_MAX, drop_unpacked, pack_sealed, unpacked_size
 from headrace.store.database import Database
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
+from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size, groups_size
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
@@ -160,7 +162,7 @@ def fill_released_with_counts_of_their_own(db: Database) -> None:
 
 
 def fill_made_as_released(db: Database) -> None:
-    """As FORCE does, or who loads them."""
+    """As FORCE does, and as loading does."""
     stream = make_stream(10, 8)
     group = stream.groups[b"group"] = Group(b"group", 0)
     for number in range(50_000):
@@ -220,7 +222,7 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
     try:
         fill(db)
         db.ready.clear()
-        let_go_of_unpacked()
+        drop_unpacked()
         for stream in db.streams.values():
             db.recount(stream)
             del stream
@@ -310,22 +312,101 @@ def test_deleted_entries_of_a_sealed_chunk_are_counted_until_it_goes() -> None:
 
 
 def test_unpacked_copies_are_bounded_in_bytes_however_huge_the_entries() -> None:
-    let_go_of_unpacked()
+    drop_unpacked()
     stream = make_stream(60, 500_000)
     assert stream.log.length == 60
     assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
     for number in range(60):
         assert id_of(number) in stream.log
         assert 0 < unpacked_size() <= UNPACKED_SIZE_MAX
-    let_go_of_unpacked()
+    drop_unpacked()
     assert unpacked_size() == 0
     assert id_of(7) in stream.log
 
 
-def test_a_chunk_larger_than_all_unpacked_ones_may_be_stays_at_hand_until_another_is_read() -> None:
+def test_a_chunk_above_the_cache_limit_stays_cached_until_another_is_read() -> None:
     stream = make_stream(2, UNPACKED_SIZE_MAX)
-    let_go_of_unpacked()
+    drop_unpacked()
     for number in (0, 1):
         assert id_of(number) in stream.log
         assert 2 * UNPACKED_SIZE_MAX < unpacked_size() < 3 * UNPACKED_SIZE_MAX
-    let_go_of_unpacked()
+    drop_unpacked()
+
+
+# -- very many groups ------------------------------------------------------------------------------
+
+
+def all_groups_size(stream: Stream) -> int:
+    """Every group measured."""
+    return sum(map(group_size, stream.groups.values()))
+
+
+def stream_of_groups(count: int) -> Stream:
+    stream = make_stream(10, 8)
+    for number in range(count):
+        name = b"group-%d" % number
+        stream.groups[name] = Group(name, 0)
+    return stream
+
+
+def test_groups_that_are_not_too_many_are_measured_each_time() -> None:
+    stream = stream_of_groups(GROUP_COUNT_AT_ONCE_MAX)
+    assert groups_size(stream) == all_groups_size(stream)
+    stream.groups[b"group-7"].add_consumer(b"consumer", FIRST_MS)
+    assert groups_size(stream) == all_groups_size(stream)
+    assert stream.group_sizes is None
+
+
+def test_only_some_of_very_many_groups_are_measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Group] = []
+    monkeypatch.setattr(memory, "group_size", lambda group: measured.append(group) or group_size(group))
+    stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
+    assert groups_size(stream) == pytest.approx(all_groups_size(stream), rel=0.2)
+    measured.clear()
+    groups_size(stream)
+    assert len(measured) == GROUP_COUNT_AT_ONCE_MAX
+    for _ in range(10):
+        groups_size(stream)
+    assert set(measured) == set(stream.groups.values())
+
+
+def test_the_group_that_a_command_looked_up_is_measured_next() -> None:
+    stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
+    before = groups_size(stream)
+    group = stream.find_group(b"group-77")
+    assert group is not None
+    consumer = group.add_consumer(b"consumer", FIRST_MS)
+    group.pending.deliver([id_of(number) for number in range(100_000)], consumer, time_ms=FIRST_MS, count=1)
+    assert groups_size(stream) - before == pytest.approx(group_size(group), rel=0.01)
+
+
+def test_a_removed_group_takes_no_memory() -> None:
+    stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
+    pend(stream, 100_000, 100)
+    stream.find_group(b"group")
+    groups_size(stream)
+    stream.find_group(b"group")
+    assert stream.drop_group(b"group")
+    assert not stream.drop_group(b"group")
+    for _ in range(11):
+        size = groups_size(stream)
+        assert size - all_groups_size(stream) < 100 * len(stream.groups)
+
+
+def test_a_new_group_counts_at_once_and_is_measured_next() -> None:
+    stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
+    before = groups_size(stream)
+    group = Group(b"new", 0)
+    stream.add_group(group)
+    for number in range(1000):
+        group.add_consumer(b"consumer-%d" % number, FIRST_MS)
+    assert groups_size(stream) - before == pytest.approx(group_size(group), rel=0.1)
+
+
+def test_the_sizes_of_many_groups_go_with_most_of_them() -> None:
+    stream = stream_of_groups(GROUP_COUNT_AT_ONCE_MAX + 1)
+    groups_size(stream)
+    assert stream.group_sizes is not None
+    stream.drop_group(b"group-1")
+    assert groups_size(stream) == all_groups_size(stream)
+    assert stream.group_sizes is None

@@ -12,12 +12,12 @@ import pytest
 from hiredis import pack_command
 
 import headrace.store.stream as stream_module
-from headrace.store import nodes, plain_node_counts
+from headrace.store import node_counts_plain, nodes
 from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
+from headrace.store.node_counts_plain import integer_size, signed_difference, string_size
 from headrace.store.nodes import NODE_SIZE_UNLIMITED, NodeLedger, StreamLimits
-from headrace.store.plain_node_counts import integer_size, signed_difference, string_size
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
 
@@ -89,7 +89,7 @@ def test_trims_of_a_hundred_entries_in_nodes_of_ten_remove_what_redis_removes(re
     stream.check()
 
 
-def test_a_trim_by_entry_tells_the_largest_id_that_went() -> None:
+def test_a_trim_by_entry_returns_the_largest_removed_id() -> None:
     stream = hundred(StreamLimits(node_entries_max=10))
     assert trim(stream, Trim(length_max=93, references=References.DELETE)) == (7, make_id(7, 1))
     assert trim(stream, Trim(id_min=make_id(8, 1), references=References.DELETE)) == (0, 0)
@@ -121,7 +121,7 @@ def test_each_node_has_the_entries_that_are_left_of_its_own() -> None:
     for ms in (*range(11, 21), *range(22, 30)):
         stream.delete(make_id(ms, 1))
     assert [node.live for node in stream.nodes.nodes] == [10, 2, *[10] * 7, 1]
-    for references in (References.KEEP, References.DELETE):  # nothing behind what exceeds the limit goes
+    for references in (References.KEEP, References.DELETE):  # nothing after the first node above the limit is removed
         assert trim(stream, Trim(length_max=0, approximate=True, limit=9, references=references)) == (0, 0)
     assert trim(stream, Trim(length_max=79)) == (4, 0)
     assert [node.live for node in stream.nodes.nodes] == [6, 2, *[10] * 7, 1]
@@ -133,7 +133,7 @@ def test_each_node_has_the_entries_that_are_left_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("references", [References.KEEP, References.DELETE])
-def test_a_node_that_has_become_empty_stays_once_enough_has_gone(references: References) -> None:
+def test_an_empty_node_stays_once_enough_was_removed(references: References) -> None:
     """Asked of Redis 8.10.2: an entry that was deleted holds back the node, and what is trimmed leaves it empty."""
     stream = Stream(StreamLimits(node_entries_max=3))
     for ms in range(1, 10):
@@ -332,7 +332,7 @@ def test_both_forms_count_alike(seed: int) -> None:
         filled = (source.choice(halves), source.choice(halves), source.choice([0, 126, 127, 200]), 200, 1_000, names)
         for node in (None, filled):
             arguments = (data, ms, seq, size_max, entries_max, node)
-            assert nodes.count_run(*arguments) == plain_node_counts.count_run(*arguments)
+            assert nodes.count_run(*arguments) == node_counts_plain.count_run(*arguments)
 
 
 @pytest.mark.parametrize(("is_compiled", "chunks_count"), [(True, 2), (False, 0)])

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.store import plain_pending_table
+from headrace.store import pending_table_plain
 from headrace.store.pending import DELIVERY_COUNT_MAX, DELIVERY_SIZE, LATE_COUNT_MAX, Consumer, PendingEntries
 
 try:
@@ -15,7 +15,7 @@ try:
 except ImportError:
     pending_table = None  # type: ignore[assignment]
 
-FORMS = [plain_pending_table, *([pending_table] if pending_table is not None else [])]
+FORMS = [pending_table_plain, *([pending_table] if pending_table is not None else [])]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rpartition(".")[2])
 
 
@@ -166,7 +166,7 @@ def test_deliveries_of_earlier_times_are_forgotten_with_their_entries(form: Modu
 
 @forms
 @pytest.mark.parametrize("late_count", [1, LATE_COUNT_MAX, LATE_COUNT_MAX + 1])
-def test_late_deliveries_stand_behind_those_of_equal_time(form: ModuleType, late_count: int) -> None:
+def test_late_deliveries_follow_those_of_equal_time(form: ModuleType, late_count: int) -> None:
     pending, owner = PendingEntries(form.PendingTable()), form.Consumer(b"c", 0)
     for entry_id in range(1, 100):
         pending.deliver([entry_id], owner, time_ms=entry_id // 10, count=1)
@@ -229,7 +229,7 @@ def test_an_id_that_comes_back_is_listed_once(form: ModuleType) -> None:
     for entry_id in (3, 1):
         pending.drop(entry_id)
         pending.deliver([entry_id], consumer, time_ms=20, count=1)
-    assert consumer.listed_count == 5  # what stands there twice, until it is read
+    assert consumer.listed_count == 5  # duplicates are counted until the next read
     assert pending.first_ids(0, 9) == [entry_id for entry_id, _ in pending.walk()] == [1, 2, 3]
     assert list(pending.owned_ids(consumer, 0)) == [1, 2, 3]
     assert consumer.listed_count == 3

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headrace.store import plain_pending_table
+from headrace.store import pending_table_plain
 from headrace.store.ids import ID_MAX, U64_MAX, StreamID, id_after, make_id
 
 try:
@@ -21,7 +21,7 @@ try:
 except ImportError:
     pending_table = None  # type: ignore[assignment]
 
-FORMS = [plain_pending_table, *([pending_table] if pending_table is not None else [])]
+FORMS = [pending_table_plain, *([pending_table] if pending_table is not None else [])]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rpartition(".")[2])
 needs_both = pytest.mark.skipif(pending_table is None, reason="there is only the plain form")
 NAMES = (b"a", b"b", b"c")
@@ -54,7 +54,7 @@ class Subject:
         return [row(entry_id, each) for each in self.deliveries for entry_id in self.table.members(each)]
 
     def image(self) -> tuple[Any, list[Row], list[Row]]:
-        """An image, and what it must go on showing."""
+        """An image, and what it must still show after changes."""
         live = [each for each in self.deliveries if each.remaining]
         return self.table.image(live), rows(self.table.walk()), self.by_delivery()
 
@@ -96,7 +96,7 @@ def assert_alike(one: Subject, other: Subject, source: random.Random, kind: str)
 def test_both_forms_do_the_same_under_random_changes(seed: int, kind: str) -> None:
     print("seed", seed)
     source = random.Random(seed)
-    one, other = Subject(plain_pending_table), Subject(pending_table)
+    one, other = Subject(pending_table_plain), Subject(pending_table)
     newest = make_id(1_700_000_000_000, 0)
     images: list[tuple[Any, list[Row], list[Row]]] = []
     for turn in range(250):
@@ -168,7 +168,7 @@ def test_entries_may_leave_while_they_are_walked(form: ModuleType) -> None:
     for entry_id in [*ids, 1500, 2000]:
         for walk, known in zip(walks, seen, strict=True):
             known.append(next(walk)[0])
-        # The next one stays, or there would be nothing to see; those behind it go now and then.
+        # The next one stays, or there would be nothing to see. Later ones are removed now and then.
         subject.table.drop_all([entry_id])
     assert seen == [[*ids, 1500, 2000]] * 2
     assert [next(walk, None) for walk in walks] == [None, None]
@@ -176,7 +176,7 @@ def test_entries_may_leave_while_they_are_walked(form: ModuleType) -> None:
 
 @forms
 def test_what_an_id_is_not_is_refused(form: ModuleType) -> None:
-    if form is plain_pending_table:
+    if form is pending_table_plain:
         pytest.skip("anything that can be compared will do there")
     subject = Subject(form)
     subject.deliver([1, 5], b"a", 1, 1)
@@ -222,7 +222,7 @@ def grow_and_shrink(form: ModuleType, rounds: int) -> Subject:
 
 
 @forms
-def test_memory_does_not_grow_with_what_has_come_and_gone(form: ModuleType) -> None:
+def test_memory_does_not_grow_with_entries_that_have_left(form: ModuleType) -> None:
     grow_and_shrink(form, 3)
     gc.collect()
     tracemalloc.start()
@@ -281,7 +281,7 @@ def test_nothing_is_held_that_has_left(form: ModuleType) -> None:
     before = sys.getrefcount(consumer)
     (delivery,) = table.deliver([50_001, 50_002], consumer, 1, 1)
     assert (sys.getrefcount(delivery), sys.getrefcount(consumer)) == (sys.getrefcount(object()) + 2, before + 1) or (
-        form is plain_pending_table
+        form is pending_table_plain
     )
     image = table.image([delivery])
     table.drop_all([50_001, 50_002])

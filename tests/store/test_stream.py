@@ -115,7 +115,7 @@ def test_a_new_group_has_counted_nothing() -> None:
         ("2-1", 5, "0", None),
         ("2-1", 2, "4-1", 4),
         ("1-1", 5, "0", 1),
-        ("1-1 2-1", 5, "1-1", None),  # one of two that are gone
+        ("1-1 2-1", 5, "1-1", None),  # one of two that were removed
         ("5-1", 5, "5-1", 5),
     ],
 )
@@ -193,18 +193,18 @@ def test_setting_the_last_id_to_what_it_is_changes_nothing() -> None:
     assert stream.log.still_has_all(make_id(1, 1), make_id(9, 2))
 
 
-def test_a_hole_is_ahead_while_there_is_an_entry_at_all() -> None:
+def test_an_empty_stream_has_no_later_hole() -> None:
     stream, group = five()
-    assert not stream.has_hole_ahead(group)
+    assert not stream.has_later_hole(group)
     stream, group = five("1-1", 1)
     for text in ("2-1", "3-1", "4-1", "5-1"):
         delete(stream, text)
-    assert stream.has_hole_ahead(group)
+    assert stream.has_later_hole(group)
     delete(stream, "1-1")
-    assert not stream.has_hole_ahead(group)
+    assert not stream.has_later_hole(group)
 
 
-def test_a_hole_ahead_makes_lag_unknown_until_the_group_reads_up_to_the_end() -> None:
+def test_a_later_deleted_entry_makes_lag_unknown_until_the_group_reads_to_the_end() -> None:
     stream, group = five()
     read(stream, group, 2)
     delete(stream, "4-1")
@@ -223,7 +223,7 @@ def test_a_group_created_in_the_middle_has_no_lag() -> None:
 
 
 @pytest.mark.parametrize(("deleted", "lag"), [("2-1", 2), ("3-1", None)])
-def test_deleting_behind_the_group_keeps_lag_and_deleting_its_last_entry_does_not(
+def test_deleting_before_the_group_position_keeps_lag_and_deleting_at_it_does_not(
     deleted: str, lag: int | None
 ) -> None:
     stream, group = five()
@@ -241,7 +241,7 @@ def test_trimming_past_the_group_keeps_lag_and_the_next_read_catches_up() -> Non
     assert (group.entries_read, stream.lag(group)) == (4, 1)
 
 
-def test_a_first_entry_that_was_told_to_be_deleted_makes_lag_unknown() -> None:
+def test_max_deleted_id_at_the_first_entry_makes_lag_unknown() -> None:
     stream, group = five()
     stream.max_deleted_id = make_id(0, 9)  # XSETID s 5-1 MAXDELETEDID 0-9
     assert stream.lag(group) == 5

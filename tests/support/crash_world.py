@@ -16,14 +16,14 @@ from typing import Any
 
 import hiredis
 
-from headrace.commands.client import Client
+from headrace.commands.core.client import Client
 from headrace.persistence.aof import Effect
 from headrace.persistence.records import select_record
 from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
-from headrace.server.config import Config
-from headrace.server.replay import loading
-from headrace.server.session import Session
+from headrace.server.configuration.config import Config
+from headrace.server.requests.session import Session
+from headrace.server.storage.replay import loading
 from support.digest import Digest, digest_of
 from support.inprocess import Clock
 from support.lines import split
@@ -133,7 +133,7 @@ class Peer(Session):
 
     def abort(self) -> None:
         """See `Connection`."""
-        self.world.server.forget(self)  # type: ignore[arg-type]
+        self.world.server.dispatcher.detach(self)
         self.is_closed = True
 
     close = abort

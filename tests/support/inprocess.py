@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
-from headrace.commands.client import Client
+from headrace.commands.core.client import Client
 from headrace.server.app import Server
-from headrace.server.config import Config
-from headrace.server.dispatch import Dispatcher
-from headrace.server.listener import open_tcp_sockets
-from headrace.server.session import Session
+from headrace.server.configuration.config import Config
+from headrace.server.requests.dispatch import Dispatcher
+from headrace.server.requests.session import Session
+from headrace.server.sockets.listener import open_tcp_sockets
 from support.lines import split
 from support.wire import Argument, encode
 
@@ -181,7 +181,7 @@ async def running_server(
     server = Server(config, clock=clock, monotonic=monotonic) if clock is not None else Server(config)
     server.load_now()
     listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
-    server.doors.add(listening)
+    server.acceptor.add(listening)
     await server.start_accepting()
     try:
         yield Running(server, listening.getsockname()[1])

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from headrace.server import tcp_door
-from headrace.server.listener import ListenError
+from headrace.server.sockets import tcp_listener
+from headrace.server.sockets.listener import ListenError
 from support.stepping import SteppingLoop
 
 LOCAL_ADDRESSES = {"*", "::*", "127.0.0.1", "::1", "localhost"}
@@ -81,6 +81,7 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         """Bytes that the server reads in its next turn, if it reads."""
+        assert not self.has_ended, "nothing is sent after the end"
         self._inbound += [data[start : start + RECEIVE_SIZE] for start in range(0, len(data), RECEIVE_SIZE)]
         self._loop.call_soon(self.deliver)
 
@@ -228,7 +229,7 @@ class SimulatedNetwork:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """`bind` and `port` name addresses of this network."""
-        with mock.patch.object(tcp_door, "open_tcp_sockets", open_simulated_sockets):
+        with mock.patch.object(tcp_listener, "open_tcp_sockets", open_simulated_sockets):
             yield
 
     @property

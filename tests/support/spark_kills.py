@@ -1,4 +1,4 @@
-"""Killing a query's driver or its workers (SIGKILL) while batches are under way, until it is through.
+"""Kills a query's driver or its workers (SIGKILL) while batches are running, until the query ends.
 
 The moment of a kill is drawn as a number of changes to be seen after a batch was planned: entries that are written,
 files that come, grow and go. So kills fall on planning, reading, writing and committing, however fast the machine is.
@@ -20,14 +20,14 @@ from support.wire import Wire
 
 PROGRAM = Path(__file__).parent / "spark_query.py"
 POLL_S = 0.02
+# A query that plans no batch for this long is stuck.
 STUCK_S = 300.0
-"""A query that plans no batch for this long is stuck."""
+# About as many changes as one batch makes, checked every POLL_S.
 CHANGES_MAX = 12
-"""About as many changes as one batch makes, looked at every POLL_S."""
 
 
 class Query:
-    """A query that is started again whenever it is killed."""
+    """A query that is restarted whenever it is killed."""
 
     def __init__(self, mode: str, port: int, folder: Path, batch_size: int, seed: int) -> None:
         self._port = port
@@ -41,7 +41,7 @@ class Query:
         self.kills = {"driver": 0, "worker": 0}
 
     def run(self, kills: dict[str, int]) -> None:
-        """Kill as often as told, and then let it come to its end. Raises AssertionError if it fails by itself."""
+        """Kills the query the given number of times and waits for its end. Raises AssertionError if it fails."""
         victims = [victim for victim, count in kills.items() for _ in range(count)]
         self._rnd.shuffle(victims)
         try:
@@ -58,7 +58,7 @@ class Query:
             self._end()
 
     def planned(self) -> int:
-        """Batches that Spark has noted in its checkpoint."""
+        """Returns the number of planned batches in Spark's checkpoint."""
         return sum(1 for path in (self._checkpoint / "offsets").glob("[0-9]*") if path.name.isdigit())
 
     def _start_if_needed(self) -> None:
@@ -68,10 +68,10 @@ class Query:
                 self._process = subprocess.Popen(self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _wait_for_batch(self) -> bool:
-        """Until another batch is planned; False if the query ended before."""
+        """Waits until another batch is planned; False if the query ended before."""
         self._start_if_needed()
         assert self._process is not None
-        # A batch noted before a kill is repeated first: the one after it shows that the query runs.
+        # A batch planned before a kill is repeated first; the one after it shows that the query runs.
         before, deadline = self.planned(), time.monotonic() + STUCK_S
         while self.planned() <= before:
             if self._process.poll() == 0:
@@ -83,7 +83,7 @@ class Query:
         return True
 
     def _wait_for_changes(self, count: int) -> bool:
-        """Until so many changes were seen; False if the query ended before."""
+        """Waits until so many changes were seen; False if the query ended before."""
         assert self._process is not None
         seen, deadline = self._footprint(), time.monotonic() + STUCK_S
         while count:
@@ -97,7 +97,7 @@ class Query:
         return True
 
     def _footprint(self) -> tuple[bytes, dict[str, int]]:
-        """What the query has brought about: the length of its stream, and the sizes of its files."""
+        """Returns the output of the query: the length of its stream, and the sizes of its files."""
         with Wire(self._port) as wire:
             length = wire.call("XLEN", "out")
         sizes = {}
@@ -116,7 +116,7 @@ class Query:
         assert self._process is not None
         below = list(descendants(self._process.pid))
         if victim == "driver":
-            # Python workers are left alone: they go on writing for a moment, as they would on other machines.
+            # Python workers are not killed: they continue to write for a moment, as on other machines.
             targets = [
                 self._process.pid,
                 *(pid for pid in below if "org.apache.spark.deploy.SparkSubmit" in command_of(pid)),

@@ -1,4 +1,4 @@
-"""A query in a process of its own, to be killed: `spark_query.py MODE PORT FOLDER BATCH_SIZE`, which ends by itself."""
+"""A query in its own process, for tests that kill it: `spark_query.py MODE PORT FOLDER BATCH_SIZE`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def archive(port: str, folder: str, batch_size: str) -> int:
-    """A stream to Parquet."""
+    """Copies a stream to Parquet."""
     return main(["archive", "--stream", "in", "--path", f"{folder}/out", "--port", port, "--max-entries", batch_size])
 
 
 def stream(spark: Any, port: str, folder: str, options: dict[str, str]) -> int:
-    """A stream to another."""
+    """Copies a stream to another one."""
     reader = spark.readStream.format("headrace").options(stream="in", port=port, fields="n int", **options)
     writer = (
         reader.load().select("n").writeStream.format("headrace").option("checkpointLocation", f"{folder}/checkpoint")
@@ -27,7 +27,7 @@ def stream(spark: Any, port: str, folder: str, options: dict[str, str]) -> int:
 
 
 def run(mode: str, port: str, folder: str, batch_size: str) -> int:
-    """The exit code. A task that fails is tried four times: workers may be killed as well."""
+    """Runs the query and returns the exit code. A failing task is tried four times: workers may be killed as well."""
     spark = local_session(
         "kills",
         master="local[2,4]",

@@ -17,7 +17,7 @@ DEADLINE_S = 30.0
 POLL_S = 0.01
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["headrace.server.app", "headrace.server.main", "headrace.server.metrics"])
+_context.set_forkserver_preload(["headrace.server.app", "headrace.server.main", "headrace.server.reports.metrics"])
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Found by PySpark, which looks for packages with names like this one: makes `format("headrace")` known.
+"""Makes `format("headrace")` available: PySpark imports packages named `pyspark_*` and registers their DefaultSource.
 
-A package of this kind that cannot be imported would break every Python data source, so where something is missing or
-too old it is empty.
+If such a package fails to import, PySpark finds no Python data source at all. So this package is empty if a dependency
+is missing or too old.
 """
 
 try:

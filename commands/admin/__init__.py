@@ -1,0 +1,1 @@
+"""Commands for operators: ACL, CONFIG, DEBUG, INFO, MEMORY, COMMAND, SAVE, SHUTDOWN and others."""

@@ -1,0 +1,336 @@
+"""DEBUG: subcommands for test suites. It is refused unless `enable-debug-command` allows it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ...protocol.replies import OK, Reply, SetReply, SimpleString, Verbatim
+from ...store.errors import GenericError, StillLoading, no_such_key
+from ...store.stream import Stream
+from ..core.context import Context
+from ..core.lookup import subcommand_syntax_error
+from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer, parse_memory
+from ..core.table import Argument, Flag, command
+from ..keyspace.digest import EMPTY, digest_dataset, digest_value
+from ..strings.encoding import string_encoding
+
+logger = logging.getLogger(__name__)
+
+NOT_ALLOWED: Final = (
+    b'DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+
+
+PACKED_THRESHOLD_MAX: Final = (4 << 30) - (1 << 20)
+# A limit below the one at which Python raises an error.
+SLEEP_S_MAX: Final = 1e9
+POSITIVE: Final = b"value is out of range, must be positive"
+
+# Subcommands refused while a dataset is loaded.
+CHANGING_DATASET: Final = {b"LOADAOF", b"POPULATE", b"RELOAD"}
+
+HELP_LINES: Final = (
+    b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"AOF-FLUSH-SLEEP <microsec>",
+    b"    Wait for that time before each write to the append-only file.",
+    b"CHECK <key>",
+    b"    Verify that all views of the stream at <key> agree with each other.",
+    b"DIGEST",
+    b"    Return the digest of the dataset as 40 hex digits, computed as in Redis.",
+    b"DIGEST-VALUE <key> [<key> ...]",
+    b"    Return the digests of the values of keys.",
+    b"ERROR <string>",
+    b"    Return an error reply with this text.",
+    b"LOADAOF",
+    b"    Write the append-only file out, empty the dataset and load the file.",
+    b"LOG <message>",
+    b"    Write a line to the server's log.",
+    b"OBJECT <key>",
+    b"    Show the encoding and size of a value.",
+    b"PAUSE-CRON <0|1>",
+    b"    Stop or resume periodic work: expiry, idle clients, the log's timer.",
+    b"POPULATE <count> [<prefix>] [<size>]",
+    b"    Create string keys <prefix>:0, <prefix>:1, ...; existing keys stay as they are.",
+    b"PROTOCOL <type>",
+    b"    Return an example of a reply type.",
+    b"RELOAD [option ...]",
+    b"    Serialize the dataset as RDB in memory, empty it and load it again.",
+    b"SET-ACTIVE-EXPIRE <0|1>",
+    b"    Enable or disable the removal of expired keys that no client reads.",
+    b"SLEEP <seconds>",
+    b"    Stop the whole server for that time. Decimals allowed.",
+    b"CHANGE-REPL-ID, DICT-RESIZING <0|1>, QUICKLIST-PACKED-THRESHOLD <size>, REPLYBUFFER <option> <value>",
+    b"    Accepted; Headrace has no such part.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+def is_allowed(context: Context) -> bool:
+    """Whether `enable-debug-command` allows DEBUG for this client."""
+    setting = context.server.config.enable_debug_command
+    return setting == b"yes" or (setting == b"local" and context.client.is_local)
+
+
+@command(
+    "DEBUG",
+    arity=-2,
+    flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE,
+    group="server",
+    since="1.0.0",
+    summary="Inspects and disturbs the server, for tests.",
+    complexity="Depends on the subcommand.",
+    arguments=(Argument("subcommand"), Argument("arg", optional=True, multiple=True)),
+    differs=(
+        "A subset: AOF-FLUSH-SLEEP, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, POPULATE, PROTOCOL, "
+        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD goes through RDB in memory and refuses NOSAVE. "
+        "OBJECT shows no access times. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and REPLYBUFFER "
+        "are accepted without effect."
+    ),
+)
+def debug(context: Context, argv: list[bytes]) -> Reply:
+    """DEBUG subcommand [arg ...]
+
+    Runs a subcommand and returns its reply. Raises GenericError. Source: DEBUG HELP of Redis 8.10.2.
+    """
+    if not is_allowed(context):
+        raise GenericError(NOT_ALLOWED)
+    name = argv[1].upper()
+    found = _SUBCOMMANDS.get(name)
+    if found is None or not found[1] <= len(argv) - 2 <= found[2]:
+        raise subcommand_syntax_error(b"DEBUG", argv[1])
+    if context.loading and name in CHANGING_DATASET:
+        raise StillLoading
+    return found[0](context, argv)
+
+
+# -- time ----------------------------------------------------------------------------------------
+
+_LEADING_DECIMAL: Final = re.compile(rb"\s*([+-]?(?:\d+\.?\d*|\.\d+))")
+
+
+def _sleep(context: Context, argv: list[bytes]) -> Reply:
+    """SLEEP seconds: stops the whole server for that time."""
+    match = _LEADING_DECIMAL.match(argv[2])
+    time.sleep(max(0.0, min(float(match[1]), SLEEP_S_MAX)) if match else 0.0)
+    return OK
+
+
+def _set_active_expire(context: Context, argv: list[bytes]) -> Reply:
+    """SET-ACTIVE-EXPIRE 0|1: enables or disables the removal of expired keys that no client reads."""
+    context.server.periodic.expires_keys = leading_integer(argv[2]) != 0
+    return OK
+
+
+def _pause_cron(context: Context, argv: list[bytes]) -> Reply:
+    """PAUSE-CRON 0|1: stops or resumes periodic work."""
+    context.server.periodic.is_paused = leading_integer(argv[2]) != 0
+    return OK
+
+
+def _aof_flush_sleep(context: Context, argv: list[bytes]) -> Reply:
+    """AOF-FLUSH-SLEEP microseconds: waits before each write to the log; 0 for no wait. No effect without a log."""
+    log = context.server.log
+    if log is not None:
+        log.flush_delay_us = max(0, leading_integer(argv[2]))
+    return OK
+
+
+# -- the dataset ---------------------------------------------------------------------------------
+
+
+def _digest(context: Context, argv: list[bytes]) -> Reply:
+    """DIGEST: returns the digest of the whole dataset."""
+    return SimpleString(digest_dataset(context.store).hex().encode())
+
+
+def _digest_values(context: Context, argv: list[bytes]) -> Reply:
+    """DIGEST-VALUE key [key ...]: returns the digest of each value; zeros for a missing key."""
+    digests = []
+    for key in argv[2:]:
+        value = context.db.get(key, context.now_ms)
+        digest = EMPTY if value is None else digest_value(EMPTY, context.db, key, value)
+        digests.append(SimpleString(digest.hex().encode()))
+    return digests
+
+
+def _object(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT key: returns a line with the encoding and size of a value."""
+    value = context.db.get(argv[2], context.now_ms)
+    if value is None:
+        raise no_such_key()
+    if isinstance(value, Stream):
+        value.settle_nodes()
+        encoding, size = b"stream", sum(node.size for node in value.nodes.nodes)
+    else:
+        encoding, size = string_encoding(argv[2], value), len(value) + 1
+    return SimpleString(
+        b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:0 lru_seconds_idle:0"
+        % (id(value), encoding, size)
+    )
+
+
+def _check(context: Context, argv: list[bytes]) -> Reply:
+    """CHECK key: checks that all views of a stream agree. A fault is an internal error, traced in the server log."""
+    stream = context.db.get_stream(argv[2], context.now_ms)
+    if stream is None:
+        raise no_such_key()
+    stream.check()
+    return OK
+
+
+def _populate(context: Context, argv: list[bytes]) -> Reply:
+    """POPULATE count [prefix] [size]: creates keys; existing ones stay. Nothing is logged, as in Redis."""
+    count = integer_between(argv[2], 0, INT64_MAX, POSITIVE)
+    prefix = argv[3] if len(argv) > 3 else b"key"
+    size = integer_between(argv[4], 0, INT64_MAX, POSITIVE) if len(argv) > 4 else 0
+    if size > context.server.config.proto_max_bulk_len:
+        raise GenericError(b"string exceeds maximum allowed size (proto-max-bulk-len)")
+    for number in range(count):
+        key = b"%b:%d" % (prefix, number)
+        if context.db.get(key, context.now_ms) is None:
+            value = b"value:%d" % number
+            context.db.put(key, value[:size].ljust(size, b"\0") if size else value)
+    return OK
+
+
+def _reload(context: Context, argv: list[bytes]) -> Reply:
+    """RELOAD [MERGE] [NOFLUSH] [NOSAVE]: serializes the dataset as RDB in memory, empties it and loads it again."""
+    options = {word.upper() for word in argv[2:]}
+    if options - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
+        raise GenericError(b"DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
+    if b"NOSAVE" in options:
+        raise GenericError(b"Error trying to load the RDB dump, check server logs.")
+    context.server.reload_dataset()
+    context.tracking.note_flush()
+    return OK
+
+
+def _load_log(context: Context, argv: list[bytes]) -> Reply:
+    """LOADAOF: writes the log out, empties the dataset and loads the log."""
+    context.server.reload_log()
+    context.tracking.note_flush()
+    return OK
+
+
+# -- replies -------------------------------------------------------------------------------------
+
+
+def _error(context: Context, argv: list[bytes]) -> Reply:
+    """ERROR string: returns an error whose code is the first word. It is not counted, because nothing failed."""
+    return (b"-%b\r\n" % argv[2].replace(b"\r", b" ").replace(b"\n", b" "),)
+
+
+def _log(context: Context, argv: list[bytes]) -> Reply:
+    """LOG message: writes a line to the server log."""
+    logger.warning("DEBUG LOG: %s", argv[2].decode("utf-8", "backslashreplace"))
+    return OK
+
+
+BIG_NUMBER: Final = b"1234567999999999999999999999999999999"
+AFTER_ATTRIBUTE: Final = b"Some real reply following the attribute"
+ATTRIBUTE: Final = (b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n",)
+PUSH_AFTER_REPLY: Final = (
+    b"$40\r\nSome real reply following the push reply\r\n",
+    b">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n",
+)
+
+EXAMPLES: Final[dict[bytes, Reply]] = {
+    b"STRING": b"Hello World",
+    b"INTEGER": 12345,
+    b"DOUBLE": 3.141,
+    b"NULL": None,
+    b"ARRAY": [0, 1, 2],
+    b"SET": SetReply([0, 1, 2]),
+    b"MAP": {0: False, 1: True, 2: False},
+    b"VERBATIM": Verbatim(b"This is a verbatim\nstring"),
+    b"TRUE": True,
+    b"FALSE": False,
+}
+RESP3_EXAMPLES: Final[dict[bytes, Reply]] = {
+    b"BIGNUM": (b"(%b\r\n" % BIG_NUMBER,),
+    b"ATTRIB": (*ATTRIBUTE, b"$%d\r\n%b\r\n" % (len(AFTER_ATTRIBUTE), AFTER_ATTRIBUTE)),
+    b"PUSH": PUSH_AFTER_REPLY,
+}
+# Type: its example in RESP2, if that differs from the one in `EXAMPLES`.
+RESP2_EXAMPLES: Final[dict[bytes, Reply]] = {
+    b"BIGNUM": BIG_NUMBER,
+    b"ATTRIB": AFTER_ATTRIBUTE,
+    b"PUSH": GenericError(b"RESP2 is not supported by this command"),
+}
+
+
+def _protocol(context: Context, argv: list[bytes]) -> Reply:
+    """PROTOCOL type: returns an example of a reply type."""
+    name = argv[2].upper()
+    special = RESP3_EXAMPLES if context.client.protocol == 3 else RESP2_EXAMPLES
+    if name in special:
+        return special[name]
+    if name not in EXAMPLES:
+        raise GenericError(
+            b"Wrong protocol type name. Please use one of the following: "
+            b"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+        )
+    return EXAMPLES[name]
+
+
+# -- subcommands without effect ------------------------------------------------------------------
+
+
+def _accept(context: Context, argv: list[bytes]) -> Reply:
+    """CHANGE-REPL-ID, DICT-RESIZING 0|1: no effect, without replicas and with Python's dictionaries."""
+    return OK
+
+
+def _reply_buffer(context: Context, argv: list[bytes]) -> Reply:
+    """REPLYBUFFER PEAK-RESET-TIME NEVER|RESET|ms, REPLYBUFFER RESIZING 0|1: no effect, as there is no such buffer."""
+    option, value = argv[2].upper(), argv[3].upper()
+    if option == b"PEAK-RESET-TIME" and value not in (b"NEVER", b"RESET"):
+        integer(argv[3])
+    elif option not in (b"PEAK-RESET-TIME", b"RESIZING"):
+        raise subcommand_syntax_error(b"DEBUG", argv[1])
+    return OK
+
+
+def _packed_threshold(context: Context, argv: list[bytes]) -> Reply:
+    """QUICKLIST-PACKED-THRESHOLD size: checks the size; no effect, as there are no lists."""
+    size = parse_memory(argv[2])
+    if size is None or size > PACKED_THRESHOLD_MAX:
+        raise GenericError(b"argument must be a memory value bigger than 1 and smaller than 4gb")
+    return OK
+
+
+def _help(context: Context, argv: list[bytes]) -> Reply:
+    """HELP: returns lines of text."""
+    return [SimpleString(line) for line in HELP_LINES]
+
+
+ARGUMENTS_COUNT_MAX: Final = 2**31
+
+# Subcommand: (handler, minimum and maximum number of arguments). They are not rows, as Redis shows only DEBUG.
+_SUBCOMMANDS: Final[dict[bytes, tuple[Callable[[Context, list[bytes]], Reply], int, int]]] = {
+    b"AOF-FLUSH-SLEEP": (_aof_flush_sleep, 1, 1),
+    b"CHANGE-REPL-ID": (_accept, 0, 0),
+    b"CHECK": (_check, 1, 1),
+    b"DICT-RESIZING": (_accept, 1, 1),
+    b"DIGEST": (_digest, 0, 0),
+    b"DIGEST-VALUE": (_digest_values, 0, ARGUMENTS_COUNT_MAX),
+    b"ERROR": (_error, 1, 1),
+    b"HELP": (_help, 0, 0),
+    b"LOADAOF": (_load_log, 0, ARGUMENTS_COUNT_MAX),
+    b"LOG": (_log, 1, 1),
+    b"OBJECT": (_object, 1, 1),
+    b"PAUSE-CRON": (_pause_cron, 1, 1),
+    b"POPULATE": (_populate, 1, 3),
+    b"PROTOCOL": (_protocol, 1, 1),
+    b"QUICKLIST-PACKED-THRESHOLD": (_packed_threshold, 1, 1),
+    b"RELOAD": (_reload, 0, ARGUMENTS_COUNT_MAX),
+    b"REPLYBUFFER": (_reply_buffer, 2, 2),
+    b"SET-ACTIVE-EXPIRE": (_set_active_expire, 1, 1),
+    b"SLEEP": (_sleep, 1, 1),
+}

@@ -1,0 +1,136 @@
+"""MEMORY: memory of keys and of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import OK, Reply, SimpleString, Verbatim
+from ...store.errors import syntax_error
+from ..core.numbers import integer
+from ..core.table import Argument, Flag, KeySpec, command, container
+
+if TYPE_CHECKING:
+    from ..core.context import Context
+
+TIPS: Final = ("nondeterministic_output", "request_policy:all_shards", "response_policy:special")
+
+HELP_LINES: Final = (
+    b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"DOCTOR",
+    b"    Describe problems of memory use, and what to do about them.",
+    b"MALLOC-STATS",
+    b"    Show statistics of the allocator; Python's has none.",
+    b"PURGE",
+    b"    Drop unpacked copies of data, and return free memory to the system.",
+    b"STATS",
+    b"    How much memory is taken, and by what.",
+    b"USAGE <key> [SAMPLES <count>]",
+    b"    Return the bytes that deleting the key would free. SAMPLES is accepted without effect.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+container("MEMORY", group="server", since="4.0.0", summary="Commands about memory.")
+
+
+@command(
+    "MEMORY|USAGE",
+    arity=-3,
+    flags=Flag.READONLY,
+    keys=(KeySpec(2, 2, 1, ("RO",)),),
+    categories=("read",),
+    group="server",
+    since="4.0.0",
+    summary="Returns how much memory a key takes.",
+    complexity="O(N) where N is the number of samples.",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("count", "integer", token="SAMPLES", optional=True),
+    ),
+    differs="Sizes are those of Headrace, always of the whole value; names in groups and producers are sampled.",
+)
+def memory_usage(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY USAGE key [SAMPLES count]
+
+    Returns the bytes that deleting the key frees, within a tenth; null if the key is missing.
+    Raises GenericError. Source: redis.io/commands/memory-usage, Redis 4.0.
+    """
+    for index in range(3, len(argv), 2):
+        if argv[index].upper() != b"SAMPLES" or index + 1 == len(argv):
+            raise syntax_error()
+        if integer(argv[index + 1]) < 0:
+            raise syntax_error()
+    key = argv[2]
+    return None if context.db.get(key, context.now_ms) is None else context.db.key_size(key)
+
+
+@command(
+    "MEMORY|STATS",
+    arity=2,
+    group="server",
+    since="4.0.0",
+    summary="Describes how memory is used.",
+    complexity="O(1)",
+    tips=TIPS,
+)
+def memory_stats(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY STATS. Returns a map from names to bytes, counts, ratios (1 is equal) and percentages."""
+    return context.server.memory_stats()
+
+
+@command(
+    "MEMORY|DOCTOR",
+    arity=2,
+    group="server",
+    since="4.0.0",
+    summary="Reports problems of memory use.",
+    complexity="O(1)",
+    tips=TIPS,
+    differs="The texts are those of Headrace.",
+)
+def memory_doctor(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY DOCTOR. Returns a text about problems of memory use."""
+    return Verbatim(context.server.memory_report().encode())
+
+
+@command(
+    "MEMORY|MALLOC-STATS",
+    arity=2,
+    group="server",
+    since="4.0.0",
+    summary="Returns the allocator's statistics, if it has any.",
+    complexity="Depends on how much memory is allocated, could be slow",
+    tips=TIPS,
+)
+def memory_malloc_stats(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY MALLOC-STATS. Returns a text: the allocators of Python and C have no statistics."""
+    return b"Stats not supported for the current allocator"
+
+
+@command(
+    "MEMORY|PURGE",
+    arity=2,
+    group="server",
+    since="4.0.0",
+    summary="Returns free memory to the system.",
+    complexity="Depends on how much memory is allocated, could be slow",
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+)
+def memory_purge(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY PURGE. Drops unpacked copies of data and returns free memory to the system. Returns OK."""
+    context.server.purge_memory()
+    return OK
+
+
+@command(
+    "MEMORY|HELP",
+    arity=2,
+    flags=Flag.LOADING | Flag.STALE,
+    group="server",
+    since="4.0.0",
+    summary="Lists the subcommands of MEMORY.",
+    complexity="O(1)",
+)
+def memory_help(context: Context, argv: list[bytes]) -> Reply:
+    """MEMORY HELP. Returns lines of text."""
+    return [SimpleString(line) for line in HELP_LINES]

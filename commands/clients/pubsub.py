@@ -1,0 +1,309 @@
+"""Publishing and subscribing: the SUBSCRIBE family, PUBLISH, SPUBLISH and PUBSUB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.encoder import ENCODERS
+from ...protocol.replies import Push, Pushed, Reply, SimpleString
+from ...store.errors import GenericError
+from ..core.lookup import subcommand_syntax_error
+from ..core.table import Argument, Flag, KeySpec, command, container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..core.context import Context
+    from .subscriptions import Listeners
+
+LISTEN: Final = Flag.PUBSUB | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
+PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST
+ASK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
+
+SHARD_CHANNELS: Final = (KeySpec(1, -1, 1, ("not_key",)),)
+SHARD_CHANNEL: Final = (KeySpec(1, 1, 1, ("not_key",)),)
+"""Where the shard channels stand: what a cluster client takes for a key."""
+
+
+def _confirm(context: Context, word: bytes, name: bytes | None, pieces: list[bytes]) -> None:
+    """One confirmation, with the number of subscriptions that are left; shard channels are counted apart."""
+    client = context.client
+    is_shard = word in (b"ssubscribe", b"sunsubscribe")
+    count = len(client.shard_channels) if is_shard else len(client.channels) + len(client.patterns)
+    ENCODERS[client.protocol](Push([word, name, count]), pieces)
+
+
+def _subscribe(context: Context, listeners: Listeners, word: bytes, names: Iterable[bytes]) -> Reply:
+    pieces: list[bytes] = []
+    for name in names:
+        listeners.add(context.client, name)
+        _confirm(context, word, name, pieces)
+    return Pushed(pieces)
+
+
+def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: list[bytes]) -> Reply:
+    """Without names, all of the client's; one null confirmation if it has none."""
+    pieces: list[bytes] = []
+    for name in names or list(listeners.names_of(context.client)):
+        listeners.remove(context.client, name)
+        _confirm(context, word, name, pieces)
+    if not pieces:
+        _confirm(context, word, None, pieces)
+    return Pushed(pieces)
+
+
+@command(
+    "SUBSCRIBE",
+    arity=-2,
+    flags=LISTEN | Flag.DENYOOM,
+    group="pubsub",
+    since="2.0.0",
+    summary="Listens to channels.",
+    complexity="O(N) where N is the number of channels to subscribe to.",
+    arguments=(Argument("channel", multiple=True),),
+)
+def subscribe(context: Context, argv: list[bytes]) -> Reply:
+    """SUBSCRIBE channel [channel ...]
+
+    Answers one confirmation a channel: `subscribe`, its name, the number of channels and patterns now listened to.
+    """
+    return _subscribe(context, context.subscriptions.channels, b"subscribe", argv[1:])
+
+
+@command(
+    "UNSUBSCRIBE",
+    arity=-1,
+    flags=LISTEN,
+    group="pubsub",
+    since="2.0.0",
+    summary="Stops listening to channels, or to all of them.",
+    complexity="O(N) where N is the number of channels to unsubscribe.",
+    arguments=(Argument("channel", optional=True, multiple=True),),
+)
+def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
+    """UNSUBSCRIBE [channel ...]"""
+    return _unsubscribe(context, context.subscriptions.channels, b"unsubscribe", argv[1:])
+
+
+@command(
+    "PSUBSCRIBE",
+    arity=-2,
+    flags=LISTEN | Flag.DENYOOM,
+    group="pubsub",
+    since="2.0.0",
+    summary="Listens to all channels that match patterns.",
+    complexity="O(N) where N is the number of patterns to subscribe to.",
+    arguments=(Argument("pattern", "pattern", multiple=True),),
+)
+def psubscribe(context: Context, argv: list[bytes]) -> Reply:
+    """PSUBSCRIBE pattern [pattern ...]
+
+    A message that several patterns match comes several times.
+    """
+    return _subscribe(context, context.subscriptions.patterns, b"psubscribe", argv[1:])
+
+
+@command(
+    "PUNSUBSCRIBE",
+    arity=-1,
+    flags=LISTEN,
+    group="pubsub",
+    since="2.0.0",
+    summary="Stops listening to patterns, or to all of them.",
+    complexity="O(N) where N is the number of patterns to unsubscribe.",
+    arguments=(Argument("pattern", "pattern", optional=True, multiple=True),),
+)
+def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
+    """PUNSUBSCRIBE [pattern ...]"""
+    return _unsubscribe(context, context.subscriptions.patterns, b"punsubscribe", argv[1:])
+
+
+@command(
+    "SSUBSCRIBE",
+    arity=-2,
+    flags=LISTEN | Flag.DENYOOM,
+    keys=SHARD_CHANNELS,
+    group="pubsub",
+    since="7.0.0",
+    summary="Listens to shard channels.",
+    complexity="O(N) where N is the number of shard channels to subscribe to.",
+    arguments=(Argument("shardchannel", multiple=True),),
+)
+def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
+    """SSUBSCRIBE shardchannel [shardchannel ...]
+
+    Shard channels are a space of names of their own, reached by SPUBLISH alone. Raises GenericError in a transaction:
+    Redis refuses there what it lets SUBSCRIBE do.
+    """
+    if not context.may_block:
+        raise GenericError(b"SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
+    return _subscribe(context, context.subscriptions.shard_channels, b"ssubscribe", argv[1:])
+
+
+@command(
+    "SUNSUBSCRIBE",
+    arity=-1,
+    flags=LISTEN,
+    keys=SHARD_CHANNELS,
+    group="pubsub",
+    since="7.0.0",
+    summary="Stops listening to shard channels, or to all of them.",
+    complexity="O(N) where N is the number of shard channels to unsubscribe.",
+    arguments=(Argument("shardchannel", optional=True, multiple=True),),
+)
+def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
+    """SUNSUBSCRIBE [shardchannel ...]"""
+    return _unsubscribe(context, context.subscriptions.shard_channels, b"sunsubscribe", argv[1:])
+
+
+@command(
+    "PUBLISH",
+    arity=3,
+    flags=PUBLISH,
+    group="pubsub",
+    since="2.0.0",
+    summary="Sends a message to whoever listens to a channel.",
+    complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number "
+    "of subscribed patterns (by any client).",
+    arguments=(Argument("channel"), Argument("message")),
+)
+def publish(context: Context, argv: list[bytes]) -> Reply:
+    """PUBLISH channel message
+
+    Returns how many messages that made; a client counts once for the channel and once for each matching pattern.
+    """
+    return context.subscriptions.publish(argv[1], argv[2])
+
+
+@command(
+    "SPUBLISH",
+    arity=3,
+    flags=PUBLISH,
+    keys=SHARD_CHANNEL,
+    group="pubsub",
+    since="7.0.0",
+    summary="Sends a message to whoever listens to a shard channel.",
+    complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",
+    arguments=(Argument("shardchannel"), Argument("message")),
+)
+def spublish(context: Context, argv: list[bytes]) -> Reply:
+    """SPUBLISH shardchannel message. Returns the number of receivers."""
+    return context.subscriptions.publish_to_shard(argv[1], argv[2])
+
+
+container("PUBSUB", group="pubsub", since="2.8.0", summary="Container of the commands about subscriptions.")
+
+
+def _active(listeners: Listeners, argv: list[bytes]) -> Reply:
+    if len(argv) > 3:
+        raise subcommand_syntax_error(b"PUBSUB", argv[1])
+    return listeners.names_matching(argv[2] if len(argv) == 3 else None)
+
+
+def _counts(listeners: Listeners, names: list[bytes]) -> Reply:
+    return [part for name in names for part in (name, listeners.count(name))]
+
+
+@command(
+    "PUBSUB|CHANNELS",
+    arity=-2,
+    flags=ASK,
+    group="pubsub",
+    since="2.8.0",
+    summary="Lists the channels that somebody listens to.",
+    complexity="O(N) where N is the number of active channels.",
+    arguments=(Argument("pattern", "pattern", optional=True),),
+)
+def pubsub_channels(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB CHANNELS [pattern]. Patterns that clients listen to are not counted as channels."""
+    return _active(context.subscriptions.channels, argv)
+
+
+@command(
+    "PUBSUB|SHARDCHANNELS",
+    arity=-2,
+    flags=ASK,
+    group="pubsub",
+    since="7.0.0",
+    summary="Lists the shard channels that somebody listens to.",
+    complexity="O(N) where N is the number of active shard channels.",
+    arguments=(Argument("pattern", "pattern", optional=True),),
+)
+def pubsub_shardchannels(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB SHARDCHANNELS [pattern]"""
+    return _active(context.subscriptions.shard_channels, argv)
+
+
+@command(
+    "PUBSUB|NUMSUB",
+    arity=-2,
+    flags=ASK,
+    group="pubsub",
+    since="2.8.0",
+    summary="Counts who listens to channels.",
+    complexity="O(N) where N is the number of requested channels.",
+    arguments=(Argument("channel", optional=True, multiple=True),),
+)
+def pubsub_numsub(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB NUMSUB [channel ...]. Returns each channel and its number of listeners, those of patterns left out."""
+    return _counts(context.subscriptions.channels, argv[2:])
+
+
+@command(
+    "PUBSUB|SHARDNUMSUB",
+    arity=-2,
+    flags=ASK,
+    group="pubsub",
+    since="7.0.0",
+    summary="Counts who listens to shard channels.",
+    complexity="O(N) where N is the number of requested shard channels.",
+    arguments=(Argument("shardchannel", optional=True, multiple=True),),
+)
+def pubsub_shardnumsub(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB SHARDNUMSUB [shardchannel ...]"""
+    return _counts(context.subscriptions.shard_channels, argv[2:])
+
+
+@command(
+    "PUBSUB|NUMPAT",
+    arity=2,
+    flags=ASK,
+    group="pubsub",
+    since="2.8.0",
+    summary="Counts the patterns that somebody listens to.",
+    complexity="O(1)",
+)
+def pubsub_numpat(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB NUMPAT. Each pattern counts once, however many listen to it."""
+    return len(context.subscriptions.patterns.by_name)
+
+
+HELP_LINES: Final = (
+    b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CHANNELS [<pattern>]",
+    b"    The channels that somebody listens to, those that match the pattern if there is one.",
+    b"NUMPAT",
+    b"    How many patterns somebody listens to.",
+    b"NUMSUB [<channel> ...]",
+    b"    How many listen to each of these channels; patterns do not count.",
+    b"SHARDCHANNELS [<pattern>]",
+    b"    The shard channels that somebody listens to.",
+    b"SHARDNUMSUB [<shardchannel> ...]",
+    b"    How many listen to each of these shard channels.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+@command(
+    "PUBSUB|HELP",
+    arity=2,
+    flags=Flag.LOADING | Flag.STALE,
+    group="pubsub",
+    since="6.2.0",
+    summary="Lists the subcommands of PUBSUB.",
+    complexity="O(1)",
+)
+def pubsub_help(context: Context, argv: list[bytes]) -> Reply:
+    """PUBSUB HELP"""
+    return [SimpleString(line) for line in HELP_LINES]

@@ -1,0 +1,290 @@
+"""Client side caching: who may hold a copy of which key, and telling them when it is no good any more.
+
+In the default mode the table remembers each key that a tracking client reads, until the key changes once. In
+broadcasting mode nothing is remembered: a client hears of every key with one of its prefixes, the keys that change in
+one turn of the loop together, as far as its user may read them: its rules count at that moment, also where it redirects
+to another client. Keys are told without their database, as in Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import Push
+from ...store.events import EXPIRED, Event
+from ..core.lookup import named_row
+
+if TYPE_CHECKING:
+    from ..core.client import Client
+    from ..core.context import Context
+
+TRACKED_KEY_SIZE: Final = 340
+"""Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each."""
+TRACKED_ITEM_SIZE: Final = 32
+"""Bytes of each reader of a key."""
+PREFIX_SIZE: Final = 400
+"""Bytes of a prefix beside the prefix itself, as measured over a hundred thousand prefixes of one client each."""
+
+NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
+"""A null on the wire, by protocol."""
+CHANNEL: Final = b"__redis__:invalidate"
+"""Where a RESP2 client hears of the keys of others that redirect to it."""
+
+
+@dataclass(slots=True)
+class TrackingMode:
+    """How one client is tracked."""
+
+    redirect_id: int = 0
+    """The client to tell instead; 0 is the client itself."""
+    is_broadcast: bool = False
+    opt_in: bool = False
+    """Only what is read right after CLIENT CACHING YES is remembered."""
+    opt_out: bool = False
+    """All is, but what is read right after CLIENT CACHING NO."""
+    no_loop: bool = False
+    """The client does not hear of its own changes."""
+    prefixes: dict[bytes, None] = field(default_factory=dict)
+    """Of a broadcast, in the order in which they were given."""
+    prefixes_size: int = 0
+    """Bytes of the prefixes, on both sides."""
+    has_caching_word: bool = False
+    """CLIENT CACHING was given for the next command, or for the transaction that is open."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what the client reads now goes into the table."""
+        if self.is_broadcast:
+            return False
+        return self.has_caching_word if self.opt_in else not (self.opt_out and self.has_caching_word)
+
+
+@dataclass(slots=True)
+class Broadcast:
+    """The clients of one prefix, and what they are to hear at the end of this turn."""
+
+    clients: dict[Client, None] = field(default_factory=dict)
+    changes: dict[bytes, Client | None] = field(default_factory=dict)
+    """Who changed each key last; None where nobody did it himself (it expired)."""
+
+
+class Tracking:
+    """The table of all tracking clients."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.clients: dict[int, Client] = {}
+        """Those that are tracked, by ID."""
+        self.receivers: Counter[int] = Counter()
+        """To which clients, by ID, how many redirect."""
+        self.table: dict[bytes, set[int]] = {}
+        """Who read which key; clients that are tracked no more, or gone, stay until the key changes."""
+        self.items_count = 0
+        """Sum of all sets of the table."""
+        self.keys_size = 0
+        """Bytes of the keys of the table."""
+        self.broadcasts: dict[bytes, Broadcast] = {}
+        """By prefix; none is without clients."""
+        self._prefix_lengths: Counter[int] = Counter()
+        """How many prefixes have each length: a change is looked up once for each."""
+        self._due_prefixes: dict[bytes, None] = {}
+        """Those with changes that have not been told."""
+        self.own_changes: list[bytes | None] = []
+        """Keys that the running client is to hear of behind its reply; None is all keys."""
+        self._mode_before: TrackingMode | None = None
+        """How the running client was tracked until it asked for no more of it: it still hears of its own changes."""
+
+    # -- who is tracked --------------------------------------------------------------------------
+
+    def start(self, client: Client, mode: TrackingMode) -> None:
+        """Track a client, or track it differently; it keeps the prefixes that it has."""
+        if client.tracking is not None:
+            mode.prefixes = client.tracking.prefixes | mode.prefixes
+            mode.has_caching_word = client.tracking.has_caching_word
+            self._end_redirection(client.tracking)
+        if mode.redirect_id:
+            self.receivers[mode.redirect_id] += 1
+            self._context.server.refresh_clients()
+        client.tracking = mode
+        client.is_redirect_broken = False
+        for prefix in mode.prefixes:
+            self._broadcast_of(prefix).clients[client] = None
+        mode.prefixes_size = sum(map(len, mode.prefixes)) + len(mode.prefixes) * PREFIX_SIZE
+        self.clients[client.id] = client
+        self._context.refresh_listeners()
+
+    def stop(self, client: Client) -> None:
+        """Track it no more."""
+        if client.tracking is None:
+            return
+        for prefix in client.tracking.prefixes:
+            del self.broadcasts[prefix].clients[client]
+            if not self.broadcasts[prefix].clients:
+                self._forget_prefix(prefix)
+        self._end_redirection(client.tracking)
+        if self.own_changes and client is self._context.running:
+            self._mode_before = client.tracking
+        client.tracking = None
+        client.is_redirect_broken = False
+        del self.clients[client.id]
+        self._context.refresh_listeners()
+
+    def _broadcast_of(self, prefix: bytes) -> Broadcast:
+        broadcast = self.broadcasts.get(prefix)
+        if broadcast is None:
+            broadcast = self.broadcasts[prefix] = Broadcast()
+            self._prefix_lengths[len(prefix)] += 1
+        return broadcast
+
+    def _forget_prefix(self, prefix: bytes) -> None:
+        del self.broadcasts[prefix]
+        self._due_prefixes.pop(prefix, None)
+        self._prefix_lengths[len(prefix)] -= 1
+        if not self._prefix_lengths[len(prefix)]:
+            del self._prefix_lengths[len(prefix)]
+
+    def _end_redirection(self, mode: TrackingMode) -> None:
+        if mode.redirect_id:
+            self.receivers[mode.redirect_id] -= 1
+            if not self.receivers[mode.redirect_id]:
+                del self.receivers[mode.redirect_id]
+            self._context.server.refresh_clients()
+
+    @staticmethod
+    def spend_caching_word(client: Client, argv: list[bytes]) -> None:
+        """CLIENT CACHING holds for the next command or transaction; further CLIENT commands do not count."""
+        mode = client.tracking
+        if mode is None or not mode.has_caching_word or client.blocked is not None:
+            return
+        row = named_row(argv)
+        is_about_clients = row is not None and row.name.startswith("CLIENT")
+        mode.has_caching_word = client.transaction.queue is not None or is_about_clients
+
+    @property
+    def is_on(self) -> bool:
+        """Whether changes concern anybody, or what is remembered: that stays when the last client goes, as in Redis,
+        until it changes."""
+        return bool(self.clients or self.table)
+
+    # -- what they hold --------------------------------------------------------------------------
+
+    def remember(self, client: Client, keys: Iterable[bytes]) -> None:
+        """The client has read these keys. Beyond `tracking-table-max-keys` the oldest are given up as if changed."""
+        table = self.table
+        for key in keys:
+            readers = table.get(key)
+            if readers is None:
+                readers = table[key] = set()
+                self.keys_size += len(key)
+            if client.id not in readers:
+                readers.add(client.id)
+                self.items_count += 1
+        keys_max = self._context.server.config.tracking_table_max_keys
+        while keys_max and len(table) > keys_max:
+            self._tell_readers(next(iter(table)))
+
+    def note_change(self, key: bytes, event: Event | None) -> None:
+        """A key is not what it was: who holds it is told, broadcasts at the end of the turn."""
+        if self.broadcasts:
+            self._note_broadcasts(key, None if event is EXPIRED else self._context.running)
+        if key in self.table:
+            self._tell_readers(key)
+
+    def note_flush(self) -> None:
+        """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
+        self.table.clear()
+        self.items_count = self.keys_size = 0
+        for client in list(self.clients.values()):
+            assert client.tracking is not None
+            self._tell_now_or_later(client, client.tracking, None)
+        if not self.is_on:
+            self._context.refresh_listeners()
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the table."""
+        return len(self.table) * TRACKED_KEY_SIZE + self.items_count * TRACKED_ITEM_SIZE + self.keys_size
+
+    def _tell_readers(self, key: bytes) -> None:
+        readers = self.table.pop(key)
+        self.items_count -= len(readers)
+        self.keys_size -= len(key)
+        for client_id in sorted(readers):
+            client = self.clients.get(client_id)
+            mode = client.tracking if client is not None else None
+            if client is None or mode is None or mode.is_broadcast:
+                continue
+            if not (mode.no_loop and client is self._context.running):
+                self._tell_now_or_later(client, mode, key)
+        if not self.is_on:
+            self._context.refresh_listeners()
+
+    def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
+        for length in self._prefix_lengths:
+            prefix = key[:length]
+            broadcast = self.broadcasts.get(prefix) if length <= len(key) else None
+            if broadcast is not None:
+                broadcast.changes[key] = writer
+                if not self._due_prefixes:
+                    self._context.server.broadcast_soon()
+                self._due_prefixes[prefix] = None
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def tell_own(self, client: Client) -> None:
+        """The running command is through: its client hears of its own changes."""
+        changes, self.own_changes = self.own_changes, []
+        mode, self._mode_before = client.tracking or self._mode_before, None
+        if mode is None:
+            return
+        for key in changes:
+            self._tell(client, mode, None if key is None else [key])
+
+    def tell_before_reply(self) -> None:
+        """The running client hears of all changes so far, its own as well, and then gets its reply."""
+        context, running = self._context, self._context.running
+        context.running = None
+        if running is not None:
+            context.server.deliver_now(running)
+            self.tell_own(running)
+        self.tell_broadcasts()
+        context.running = running
+
+    def tell_broadcasts(self) -> None:
+        """The turn is over: one message for each prefix, keys in order."""
+        due_prefixes, self._due_prefixes = sorted(self._due_prefixes), {}
+        for broadcast in [self.broadcasts[prefix] for prefix in due_prefixes]:
+            changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
+            for client in list(broadcast.clients):
+                mode = client.tracking
+                assert mode is not None
+                may_read = client.user.may_read
+                keys = [key for key, writer in changes if may_read(key) and not (mode.no_loop and writer is client)]
+                if keys:
+                    self._tell(client, mode, keys)
+
+    def _tell_now_or_later(self, client: Client, mode: TrackingMode, key: bytes | None) -> None:
+        if client is self._context.running:
+            self.own_changes.append(key)
+        else:
+            self._tell(client, mode, None if key is None else [key])
+
+    def _tell(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
+        """Send the keys (None: all) to the client or to whom it redirects; a redirection may turn out to be broken."""
+        server = self._context.server
+        # Redis writes the null of the client, even to one that speaks another protocol.
+        told = NULLS[client.protocol] if keys is None else keys
+        receiver: Client | None = client
+        if mode.redirect_id:
+            receiver = server.find_client(mode.redirect_id)
+        if receiver is None:
+            client.is_redirect_broken = True
+            if client.protocol == 3:
+                server.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
+        elif receiver.protocol == 3:
+            server.deliver((receiver,), Push([b"invalidate", told]))
+        elif mode.redirect_id and receiver.is_subscriber:
+            server.deliver((receiver,), Push([b"message", CHANNEL, told]))

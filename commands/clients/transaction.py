@@ -1,0 +1,215 @@
+"""Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.encoder import ENCODERS
+from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
+from ...store.errors import GenericError, ReplyError
+from ..core.calls import call
+from ..core.client import WATCHED_KEY_SIZE, Transaction
+from ..core.lookup import find_row
+from ..core.table import Argument, Flag, KeySpec, command
+from ..permissions.enforcement import refusal_at_exec
+
+if TYPE_CHECKING:
+    from ...store.database import Store
+    from ..core.client import Client
+    from ..core.context import Context
+
+TRANSACTION: Final = ("transaction",)
+QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY
+
+
+class ExecAborted(ReplyError):
+    """EXEC of a transaction that cannot run."""
+
+    prefix = b"EXECABORT"
+
+    def __init__(self, reason: bytes | None = None) -> None:
+        because = b"because of previous errors." if reason is None else b"because of: " + reason
+        super().__init__(b"Transaction discarded " + because)
+
+
+def unwatch_all(store: Store, client: Client) -> None:
+    """Forget every watched key and the verdict over them."""
+    transaction = client.transaction
+    for db_index, key in transaction.watched:
+        store.databases[db_index].unwatch(key, transaction)
+    transaction.watched = {}
+    transaction.watched_size = 0
+    transaction.dirty = transaction.shows_no_keys = False
+
+
+def discard(store: Store, client: Client) -> None:
+    """Leave MULTI and WATCH, if in them."""
+    unwatch_all(store, client)
+    client.transaction = Transaction()
+
+
+@command(
+    "MULTI",
+    arity=1,
+    flags=QUEUE_FLAGS,
+    categories=TRANSACTION,
+    group="transactions",
+    since="1.2.0",
+    summary="Starts a transaction.",
+    complexity="O(1)",
+)
+def multi(context: Context, argv: list[bytes]) -> Reply:
+    """MULTI
+
+    The commands that follow are queued until EXEC. Raises GenericError if already in one, which does not abort it.
+    """
+    transaction = context.client.transaction
+    if transaction.queue is not None:
+        raise GenericError(b"MULTI calls can not be nested")
+    transaction.queue = []
+    return OK
+
+
+@command(
+    "EXEC",
+    arity=1,
+    flags=Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.SKIP_SLOWLOG,
+    categories=TRANSACTION,
+    group="transactions",
+    since="1.2.0",
+    summary="Runs the queued commands of a transaction.",
+    complexity="Depends on commands in the transaction",
+)
+def execute(context: Context, argv: list[bytes]) -> Reply:
+    """EXEC
+
+    Returns the replies of the queued commands, errors included; the null array if a watched key changed or expired.
+    Nothing in it blocks. Raises ExecAborted if a command was refused while queueing, which outweighs WATCH.
+    """
+    client = context.client
+    transaction = client.transaction
+    queue = transaction.queue
+    if queue is None:
+        raise GenericError(b"EXEC without MULTI")
+    is_dirty = transaction.dirty or _watched_key_has_expired(context, transaction)
+    was_aborted = transaction.aborted
+    unwatch_all(context.store, client)
+    if was_aborted or is_dirty:
+        discard(context.store, client)
+        if was_aborted:
+            raise ExecAborted
+        return NULL_ARRAY
+    could_block, context.may_block = context.may_block, False
+    try:
+        return _run_queue(context, queue)
+    finally:
+        context.may_block = could_block
+        discard(context.store, client)
+
+
+def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
+    """Each reply is encoded as soon as it is there: HELLO may change the protocol, CLIENT REPLY OFF end the replies.
+
+    Keys that a command found expired are logged before its own effects, as outside of a transaction.
+    """
+    pieces = [b"*%d\r\n" % len(queue)]
+    effects = context.effects
+    for argv in queue:
+        effects_before = len(effects)
+        reply = _run_one(context, argv)
+        if context.store.expired_keys:
+            effects[effects_before:effects_before] = context.take_expired()
+        if context.client.reply_mode != "off" or type(reply) is Pushed:
+            ENCODERS[context.client.protocol](reply, pieces)
+    return tuple(pieces)
+
+
+def _run_one(context: Context, argv: list[bytes]) -> Reply:
+    """One queued command, counted like any other; whatever it raises becomes its element of the reply."""
+    row = find_row(argv)
+    refusal = refusal_at_exec(context, row, argv)
+    if refusal is not None:
+        context.server.stats.count_error(refusal.wire_text)
+        return refusal
+    context.preserve(row, argv)
+    return call(context, row, argv)
+
+
+def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool:
+    """Whether a watched key is past its time: that counts as a change even before anybody has removed it."""
+    for db_index, key in transaction.watched:
+        due_ms = context.store.databases[db_index].expires.get(key)
+        if due_ms is not None and due_ms < context.now_ms:
+            return True
+    return False
+
+
+@command(
+    "DISCARD",
+    arity=1,
+    flags=QUEUE_FLAGS,
+    categories=TRANSACTION,
+    group="transactions",
+    since="2.0.0",
+    summary="Drops a transaction.",
+    complexity="O(N), when N is the number of queued commands",
+)
+def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
+    """DISCARD
+
+    Forgets the queue and every watched key. Raises GenericError outside MULTI.
+    """
+    if context.client.transaction.queue is None:
+        raise GenericError(b"DISCARD without MULTI")
+    discard(context.store, context.client)
+    return OK
+
+
+@command(
+    "WATCH",
+    arity=-2,
+    flags=QUEUE_FLAGS,
+    keys=(KeySpec(1, -1, 1, ("RO",)),),
+    categories=TRANSACTION,
+    group="transactions",
+    since="2.2.0",
+    summary="Makes the next EXEC depend on keys staying as they are.",
+    complexity="O(1) for every key.",
+    arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
+)
+def watch(context: Context, argv: list[bytes]) -> Reply:
+    """WATCH key [key ...]
+
+    A key that has already expired is removed first, so that its later removal does not count as a change.
+    Raises GenericError inside MULTI, which does not abort it.
+    """
+    transaction = context.client.transaction
+    if transaction.queue is not None:
+        raise GenericError(b"WATCH inside MULTI is not allowed")
+    if transaction.dirty:
+        return OK  # nothing more can be learnt
+    db = context.db
+    for key in argv[1:]:
+        if (db.index, key) in transaction.watched:
+            continue
+        db.get(key, context.now_ms)
+        db.watch(key, transaction)
+        transaction.watched[db.index, key] = None
+        transaction.watched_size += WATCHED_KEY_SIZE + len(key)
+    return OK
+
+
+@command(
+    "UNWATCH",
+    arity=1,
+    flags=QUEUE_FLAGS,
+    categories=TRANSACTION,
+    group="transactions",
+    since="2.2.0",
+    summary="Forgets the watched keys.",
+    complexity="O(1)",
+)
+def unwatch(context: Context, argv: list[bytes]) -> Reply:
+    """UNWATCH"""
+    unwatch_all(context.store, context.client)
+    return OK

@@ -1,0 +1,125 @@
+"""Waiting for what was written to become safe: WAIT for replicas, of which there are none, and WAITAOF for the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import Reply
+from ...store.errors import GenericError
+from ..core.blocking import Blocked
+from ..core.numbers import INT64_MAX, integer, integer_between, integer_or
+from ..core.table import Argument, Flag, command
+
+if TYPE_CHECKING:
+    from ..core.client import Client
+    from ..core.context import Context
+
+REPLICAS_COUNT: Final = 0
+"""Replicas that have acknowledged anything: there is no replication."""
+
+TIMEOUT_ARGUMENT = Argument("timeout", "integer")
+
+
+def _block_ms(context: Context, token: bytes) -> int | None:
+    """How long to wait at most, None for ever. Raises GenericError."""
+    timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise GenericError(b"timeout is negative")
+    if timeout_ms > INT64_MAX - context.now_ms:
+        raise GenericError(b"timeout is out of range")
+    return timeout_ms or None
+
+
+def _as_int32(number: int) -> int:
+    """What is left of a number in a C int: Redis keeps the replicas that are waited for in one."""
+    return (number + 2**31) % 2**32 - 2**31
+
+
+class ReplicaProgress:
+    """The `Progress` of WAIT: no replica will ever acknowledge."""
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over: WAIT waits only for more replicas than there are."""
+        return False
+
+    def reply(self) -> Reply:
+        """How many replicas have acknowledged."""
+        return REPLICAS_COUNT
+
+
+class LocalProgress:
+    """The `Progress` of WAITAOF: whether the log on this disk has what the client had written when it asked."""
+
+    def __init__(self, context: Context, client: Client, local_wanted: int, replicas_wanted: int) -> None:
+        self._context = context
+        self._mark = client.write_mark
+        self._local_wanted = local_wanted
+        self._replicas_wanted = replicas_wanted
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over. Raises GenericError if there is no log that could have the writes."""
+        if self._local_wanted and self._context.server.log is None:
+            raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+        return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
+
+    def reply(self) -> Reply:
+        """1 if the local log is synced that far, and how many replicas have acknowledged."""
+        return [self._local(), REPLICAS_COUNT]
+
+    def _local(self) -> int:
+        log = self._context.server.log
+        return int(log is not None and log.synced_mark >= self._mark)
+
+
+@command(
+    "WAIT",
+    arity=3,
+    flags=Flag.BLOCKING,
+    categories=("connection",),
+    group="generic",
+    since="3.0.0",
+    summary="Waits until replicas have what this client has written.",
+    complexity="O(1)",
+    arguments=(Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    differs="There is no replication: it always answers 0, at once or when the timeout has passed.",
+)
+def wait(context: Context, argv: list[bytes]) -> Reply:
+    """WAIT numreplicas timeout-ms. Returns how many replicas have acknowledged. Raises GenericError.
+
+    Source: redis.io/commands/wait, Redis 3.0.
+    """
+    replicas_wanted = _as_int32(integer(argv[1]))
+    block_ms = _block_ms(context, argv[2])
+    if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
+        return REPLICAS_COUNT
+    return Blocked([], argv, block_ms, progress=ReplicaProgress())
+
+
+@command(
+    "WAITAOF",
+    arity=4,
+    flags=Flag.BLOCKING,
+    categories=("connection",),
+    group="generic",
+    since="7.2.0",
+    summary="Waits until what this client has written is on stable storage, here and on replicas.",
+    complexity="O(1)",
+    arguments=(Argument("numlocal", "integer"), Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    differs="There is no replication: no replica ever acknowledges.",
+)
+def waitaof(context: Context, argv: list[bytes]) -> Reply:
+    """WAITAOF numlocal numreplicas timeout-ms. Returns [1 if the local log is synced that far, replicas].
+
+    Raises GenericError. Source: redis.io/commands/waitaof, Redis 7.2.
+    """
+    local_wanted = integer(argv[1])
+    if local_wanted not in (0, 1):
+        raise GenericError(b"value is out of range, value must between 0 and 1")
+    replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
+    block_ms = _block_ms(context, argv[3])
+    progress = LocalProgress(context, context.client, local_wanted, replicas_wanted)
+    if progress.is_enough() or not context.may_block:
+        return progress.reply()
+    return Blocked([], argv, block_ms, progress=progress)

@@ -1,0 +1,1 @@
+"""What every command family stands on: the table, the context, clients as commands see them, keys and numbers."""

@@ -1,0 +1,74 @@
+"""The reply of a command that must wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ...store.database import Database
+from .request_size import request_size
+
+if TYPE_CHECKING:
+    from ...protocol.replies import Reply
+
+
+WAITING_KEY_SIZE: Final = 400
+"""Bytes of a key in the tables of those that wait, beside the key itself, as measured over a hundred thousand keys."""
+
+
+class Progress(Protocol):
+    """How far the writes of a client have come, for WAIT and WAITAOF: they wait for no key and change nothing."""
+
+    def is_enough(self) -> bool:
+        """Whether the wait is over. Raises ReplyError if it cannot succeed any more."""
+        ...
+
+    def reply(self) -> Reply:
+        """What the client gets if its wait ends now."""
+        ...
+
+
+class Blocked:
+    """A handler's way to say "nothing yet": the dispatcher parks the client and runs `argv` again when told to.
+
+    The waiter is run again after any command that touched one of `keys`, and after `wake_in_ms`. A re-run that
+    answers Blocked again keeps the first deadline and takes the new `wake_in_ms`.
+    """
+
+    __slots__ = ("_memory_size", "argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
+
+    def __init__(
+        self,
+        keys: list[bytes],
+        argv: list[bytes],
+        block_ms: int | None,
+        wake_in_ms: int | None = None,
+        *,
+        sent: list[bytes] | None = None,
+        is_in_vain: Callable[[Database, int], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.keys = keys
+        self.argv = argv
+        """The command to run again; `$` is replaced by the ID it stood for."""
+        self.block_ms = block_ms
+        """How long the client waits until it gets the null array, or what `progress` says; None for BLOCK 0."""
+        self.wake_in_ms = wake_in_ms
+        """In how many ms a pending entry may have become idle enough (XREADGROUP CLAIM)."""
+        self.spent_ns = 0
+        """Time the run took that ended in blocking; set by whoever ran it."""
+        self.sent = sent
+        """The command as the client sent it, where that is not `argv`."""
+        self.is_in_vain = is_in_vain
+        """Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper
+        way to the same. None where only a run can tell."""
+        self.progress = progress
+        """Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log."""
+        self._memory_size = 0
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes that the waiting request and its keys take. Counted when first asked for."""
+        if not self._memory_size:
+            self._memory_size = request_size(self.argv) + WAITING_KEY_SIZE * len(self.keys)
+        return self._memory_size

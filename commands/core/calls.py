@@ -1,0 +1,118 @@
+"""Running a handler, and counting it on its row, its client and the server: what INFO and CLIENT LIST show of it.
+
+A call counts when it has ended, so a command sees itself uncounted, and a blocked one counts once, whenever it is
+answered. The dispatcher's fast path does the same for whole batches.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.replies import Reply
+from ...store.errors import GenericError, ReplyError
+from .blocking import Blocked
+from .keys import find_keys
+from .table import Flag
+
+if TYPE_CHECKING:
+    from ...store.stream import Stream
+    from .client import Client
+    from .context import Context
+    from .table import Row
+
+logger = logging.getLogger(__name__)
+
+READONLY: Final = Flag.READONLY.value
+READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
+"""A command that has the first flag alone has read its keys; a script reads some itself, by calling others."""
+
+NEVER_NS: Final = 1 << 63
+"""No call takes as long."""
+
+
+def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
+    """Run the handler of `row`; whatever it raises becomes the reply. `sent` is what the client sent, if not `argv`."""
+    handler, client = row.handler, context.client
+    assert handler is not None
+    untouched = _use_times(context, row, argv) if client.no_touch else ()
+    started_ns = perf_counter_ns()
+    try:
+        reply = handler(context, argv)
+    except ReplyError as error:
+        reply = failed(context, row, error)
+    except Exception:
+        reply = broken(context, row, argv)
+    duration_ns = perf_counter_ns() - started_ns
+    for stream, used_ms in untouched:
+        stream.used_ms = used_ms
+    if context.is_counting and row.is_write:
+        context.recount(row, argv)
+    if context.monitors.clients and client.blocked is None:
+        context.monitors.show(client, row, argv)
+    if client.tracking is not None and row.flag_bits & READS == READONLY and client.tracking.remembers:
+        context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
+    if type(reply) is Blocked:
+        reply.spent_ns = duration_ns
+    else:
+        count_call(context, client, row, sent or argv, duration_ns)
+        count_commands(context, client, 1)
+    return reply
+
+
+def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stream, int]]:
+    """The streams that a command is about to look at, and when they were last: for CLIENT NO-TOUCH, except by TOUCH."""
+    if row.name == "TOUCH":
+        return []
+    streams = [context.db.streams.get(key) for key, _ in find_keys(row, argv)]
+    return [(stream, stream.used_ms) for stream in streams if stream is not None]
+
+
+def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:
+    """A call has ended; one that took long is a matter for the slow log and the latency monitor."""
+    row.durations.add(duration_ns)
+    if duration_ns < context.watched_ns:
+        return
+    config = context.server.config
+    threshold_us = config.slowlog_log_slower_than
+    duration_us = duration_ns // 1000
+    if 0 <= threshold_us <= duration_us and config.slowlog_max_len and not row.flags & Flag.SKIP_SLOWLOG:
+        context.slow_log.add(client, row, argv, duration_us, context.now_ms, config)
+    event = "fast-command" if row.flags & Flag.FAST else "command"
+    context.latency.note(event, duration_ns, context.now_ms)
+
+
+def watched_ns(config: Any) -> int:
+    """How long a call must take to be looked at by `count_call`, as the directives now say."""
+    thresholds_ns = [NEVER_NS]
+    if config.slowlog_log_slower_than >= 0 and config.slowlog_max_len:
+        thresholds_ns.append(config.slowlog_log_slower_than * 1000)
+    if config.latency_monitor_threshold:
+        thresholds_ns.append(config.latency_monitor_threshold * 1_000_000)
+    return min(thresholds_ns)
+
+
+def count_commands(context: Context, client: Client, count: int) -> None:
+    """`count` commands of this client have ended."""
+    client.commands_count += count
+    context.server.stats.commands_processed += count
+
+
+def failed(context: Context, row: Row, error: ReplyError) -> ReplyError:
+    """Count a call that ends in an error."""
+    row.failed_calls += 1
+    context.server.stats.count_error(error.wire_text)
+    return error
+
+
+def broken(context: Context, row: Row, argv: list[bytes]) -> ReplyError:
+    """Our bug, not the client's: where it is goes to the log, and the server goes on. What the exception says does not,
+    for it may quote the request."""
+    kind, _, place = sys.exc_info()
+    name = "" if kind is None else kind.__name__
+    lines = "".join(traceback.format_tb(place))
+    logger.error("internal error in %s with %d arguments: %s at\n%s", row.name, len(argv) - 1, name, lines)
+    return failed(context, row, GenericError(b"internal error"))

@@ -1,0 +1,150 @@
+"""One connected client as commands see it: identity, protocol, transaction and accounting; no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...store.database import Database
+from ..clients.tracking import TrackingMode
+from ..permissions.user import User
+from .blocking import Blocked
+
+LOOPBACK: Final = (b"127.", b"[::1]:")
+"""How addresses of the loopback interface begin."""
+
+CLIENT_SIZE: Final = 6 << 10
+"""Bytes of a connection at rest, as measured over a thousand of them."""
+WATCHED_KEY_SIZE: Final = 410
+"""Bytes of a watched key in the tables of client and database beside the key itself, as measured over a hundred
+thousand keys."""
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """MULTI's queue and WATCH's verdict. Also the `Watcher` that databases mark dirty."""
+
+    queue: list[list[bytes]] | None = None
+    """Queued commands; None outside MULTI."""
+    queue_size: int = 0
+    """Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis."""
+    queue_memory_size: int = 0
+    """Bytes that the queue takes; limits count these."""
+    has_write: bool = False
+    """A queued command writes: EXEC then obeys the rules for writes."""
+    has_denyoom: bool = False
+    """A queued command may need memory."""
+    aborted: bool = False
+    """A command was refused while queueing: EXEC answers EXECABORT."""
+    dirty: bool = False
+    """A watched key changed: EXEC answers null."""
+    shows_no_keys: bool = False
+    """That change was one of the key alone: CLIENT LIST shows nothing watched any more."""
+    watched: dict[tuple[int, bytes], None] = field(default_factory=dict)
+    """(database index, key) of every WATCH, in order."""
+    watched_size: int = 0
+    """Bytes of them, on both sides."""
+
+
+class Client:
+    """State of a connection. Times are Unix ms, sizes are bytes.
+
+    Some of it changes with every read. No dataclass: compiled, it would not be as quick.
+    """
+
+    def __init__(
+        self,
+        client_id: int,
+        *,
+        db: Database | None = None,
+        created_ms: int = 0,
+        last_active_ms: int = 0,
+        blocked: Blocked | None = None,
+    ) -> None:
+        self.id = client_id
+        self.descriptor = -1
+        """File descriptor of the socket."""
+        self.address = b""
+        self.local_address = b""
+        self.created_ms = created_ms
+        self.last_active_ms = last_active_ms
+        self.name = b""
+        self.library_name = b""
+        self.library_version = b""
+        self.user: User
+        """Set by the dispatcher when the client is let in."""
+        self.authenticated = True
+        self.protocol = 2
+        self.db: Database
+        """Set where the client is let in."""
+        if db is not None:
+            self.db = db
+        self.transaction = Transaction()
+        self.blocked = blocked
+        self.is_held = False
+        """A command waits for the end of CLIENT PAUSE."""
+        self.is_plain = False
+        """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
+        self.is_unhindered = False
+        """Set by the dispatcher: nothing but the rules of its user can stand against a command of this client."""
+        self.reply_mode = "on"
+        """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
+        self.channels: dict[bytes, None] = {}
+        """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
+        self.patterns: dict[bytes, None] = {}
+        self.shard_channels: dict[bytes, None] = {}
+        self.subscriptions_size = 0
+        self.is_monitor = False
+        """It sees every command that is run; kept by `monitors.Monitors`."""
+        self.tracking: TrackingMode | None = None
+        """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
+        self.is_redirect_broken = False
+        """The client to be told instead was gone when there was something to tell."""
+        self.is_script = False
+        """Not a connection: the caller of commands in a script."""
+        self.no_evict = False
+        self.no_touch = False
+        self.close_after_reply = False
+        self.killed = False
+        self.is_unix = False
+        self.last_command = b"NULL"
+        self.commands_count = 0
+        self.received_size = 0
+        self.sent_size = 0
+        self.write_mark = 0
+        """The log's mark after this client's last write."""
+        self.reads_count = 0
+        self.pipeline_length_sum = 0
+        """Requests that arrived, over all reads."""
+        self.query_buffer_size = 0
+        """Bytes received whose requests are not all run yet, the running ones among them."""
+        self.measure_output: Callable[[], int] = int
+        """Answers `output_buffer_size`; set by whoever sends."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it has come over the loopback interface or the Unix socket: who may do what `local` allows."""
+        return self.is_unix or self.address.startswith(LOOPBACK)
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it listens to anything: its class is `pubsub` then, not `normal`."""
+        return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held for the connection: requests that wait, replies that the peer has not taken yet, subscriptions,
+        watched keys, prefixes of keys, names."""
+        requests_size = self.query_buffer_size + self.transaction.queue_memory_size
+        if self.blocked is not None:
+            requests_size += self.blocked.memory_size
+        names_size = len(self.name) + len(self.library_name) + len(self.library_version)
+        prefixes_size = 0 if self.tracking is None else self.tracking.prefixes_size
+        held_size = self.subscriptions_size + self.transaction.watched_size + prefixes_size
+        return CLIENT_SIZE + requests_size + self.output_buffer_size + held_size + names_size
+
+    @property
+    def output_buffer_size(self) -> int:
+        """Bytes of replies that the peer has not taken yet."""
+        return self.measure_output()

@@ -1,0 +1,139 @@
+"""What a handler may see and do besides the store: the caller, the time, the log, and the server's services."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.packing import pack_command
+from ...store.database import Database, Store
+from ...store.image import StoreImage
+from ...store.nodes import StreamLimits
+from ...store.stream import Stream
+from ..clients.subscriptions import Subscriptions
+from ..clients.tracking import Tracking
+from ..observing.latency import LatencyMonitor
+from ..observing.monitors import Monitors
+from ..observing.notifications import Notifications
+from ..observing.slow_log import SlowLog
+from ..scripting.scripts import Scripts
+from .calls import NEVER_NS
+from .keys import find_keys
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .services import Services
+    from .table import Row
+
+
+class Context:
+    """One per server; the dispatcher sets `client`, `db` and `now_ms` before each command.
+
+    Effects are what the command did, in absolute terms: a handler that changed something calls `log(...)` with the
+    arguments of each command that a replay must run. Several effects of one command become one MULTI/EXEC group.
+    """
+
+    __slots__ = (
+        "client",
+        "db",
+        "effects",
+        "gives_way",
+        "image",
+        "is_counting",
+        "latency",
+        "loading",
+        "logging",
+        "may_block",
+        "monitors",
+        "notifications",
+        "now_ms",
+        "running",
+        "scripts",
+        "server",
+        "shared_reads",
+        "slow_log",
+        "store",
+        "stream_limits",
+        "subscriptions",
+        "tracking",
+        "unlogged_count",
+        "watched_ns",
+    )
+
+    def __init__(self, store: Store, server: Services) -> None:
+        self.store = store
+        self.server = server
+        self.subscriptions = Subscriptions(server)
+        self.notifications = Notifications(self.subscriptions)
+        self.tracking = Tracking(self)
+        self.monitors = Monitors(self)
+        self.running: Client | None = None
+        """Whose command is being run, with its reply still to be written; None while a plain client's is."""
+        self.client: Client
+        self.db: Database = store.databases[0]
+        self.now_ms = 0
+        """Unix time in ms, one reading per command batch."""
+        self.effects: list[tuple[int, bytes]] = []
+        """(database index, RESP record) in order, drained by the dispatcher after each command."""
+        self.logging = True
+        """False while no log is kept (`appendonly no`, loading): `log` then only counts."""
+        self.unlogged_count = 0
+        """Effects that were not recorded."""
+        self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
+        """While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask
+        for the same get the same bytes."""
+        self.loading = False
+        """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
+        self.stream_limits = StreamLimits()
+        """The stream directives in force; shared with every stream."""
+        self.image: StoreImage | None = None
+        """The snapshot being read in the background, None if there is none."""
+        self.is_counting = False
+        """Whether memory is so short that every write must be accounted for at once."""
+        self.may_block = True
+        """False inside MULTI/EXEC and in scripts."""
+        self.gives_way = False
+        """Others have their turn before the client's next request. Set by a command, taken back by who runs it."""
+        self.scripts = Scripts(self)
+        self.slow_log = SlowLog()
+        self.latency = LatencyMonitor()
+        self.watched_ns = NEVER_NS
+        """Calls that take as long are shown to both."""
+
+    def refresh_listeners(self) -> None:
+        """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one
+        of them, or `loading`, has changed."""
+        on_change = self.tracking.note_change if self.tracking.is_on and not self.loading else None
+        on_event = self.notifications.publish if self.notifications.is_on and not self.loading else None
+        for db in self.store.databases:
+            db.listen(on_change=on_change, on_event=on_event)
+
+    def log(self, *arguments: bytes) -> None:
+        """Record an effect of the running command, to be replayed in the current database."""
+        if self.logging:
+            self.effects.append((self.db.index, pack_command(arguments)))
+        else:
+            self.unlogged_count += 1
+
+    def preserve(self, row: Row, argv: list[bytes]) -> None:
+        """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
+        if self.image is None or not row.is_write:
+            return
+        for key, _ in find_keys(row, argv):
+            stream = self.db.streams.get(key)
+            if stream is not None and stream.image_number < Stream.newest_image_number:
+                self.image.preserve(stream)
+
+    def recount(self, row: Row, argv: list[bytes]) -> None:
+        """To be called after a write while `is_counting`: what its streams take now."""
+        for key, _ in find_keys(row, argv):
+            stream = self.db.streams.get(key)
+            if stream is not None:
+                self.db.recount(stream)
+
+    def take_expired(self) -> list[tuple[int, bytes]]:
+        """Records that delete the keys which expiry has removed since this was last asked."""
+        expired_keys = self.store.expired_keys
+        self.server.stats.expired_keys += len(expired_keys)
+        records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]
+        expired_keys.clear()
+        return records

@@ -1,0 +1,24 @@
+"""Databases by the number a client names (SELECT, MOVE, COPY)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...store.database import Database
+from ...store.errors import GenericError
+from .context import Context
+from .numbers import integer
+
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+"""Database numbers beyond these have an error of their own."""
+
+
+def database_at(context: Context, token: bytes) -> Database:
+    """The database of that number. Raises GenericError."""
+    index = integer(token)
+    if not INT32_MIN <= index <= INT32_MAX:
+        raise GenericError(b"value is out of range, value must between %d and %d" % (INT32_MIN, INT32_MAX))
+    if not 0 <= index < len(context.store.databases):
+        raise GenericError(b"DB index is out of range")
+    return context.store.databases[index]

@@ -1,0 +1,60 @@
+"""From a request's words to its row: the first three checks of every request (unknown command, subcommand, arity)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...store.errors import GenericError, shown, wrong_number_of_arguments
+from .table import TABLE, Row
+
+ECHOED_SIZE_MAX: Final = 128
+"""How much of a client's own words an error text repeats, in bytes; more would let a client fill our log."""
+
+
+def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
+    """The row that answers `argv`, arity checked. Raises GenericError with Redis' text."""
+    row = table.get(argv[0].upper())
+    if row is None:
+        raise unknown_command(argv)
+    if row.subcommands and len(argv) > 1:
+        found = row.subcommands.get(argv[1].upper())
+        if found is None:
+            raise unknown_subcommand(argv[0], argv[1])
+        row = found
+    count = len(argv)
+    if (count != row.arity if row.arity > 0 else count < -row.arity) or row.handler is None:
+        raise wrong_number_of_arguments(row.name_lower)
+    return row
+
+
+def named_row(argv: list[bytes]) -> Row | None:
+    """The row that `argv` names, whatever its arity."""
+    row = TABLE.get(argv[0].upper())
+    return row.subcommands.get(argv[1].upper()) if row is not None and row.subcommands and len(argv) > 1 else row
+
+
+def unknown_command(argv: list[bytes]) -> GenericError:
+    """Names the command and as many of its arguments as fit."""
+    text = b"unknown command '%b'" % shown(argv[0][:ECHOED_SIZE_MAX])
+    if len(argv) == 1:
+        return GenericError(text)
+    listed = b""
+    for argument in argv[1:]:
+        if len(listed) >= ECHOED_SIZE_MAX:
+            break
+        listed += b"'%b' " % shown(argument[: ECHOED_SIZE_MAX - len(listed)])
+    return GenericError(b"%b, with args beginning with: %b" % (text, listed))
+
+
+def unknown_subcommand(container: bytes, word: bytes) -> GenericError:
+    """`word` is no subcommand of `container`, by whatever name that was called."""
+    return GenericError(b"unknown subcommand '%b'. Try %b HELP." % (shown(word[:ECHOED_SIZE_MAX]), container.upper()))
+
+
+def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:
+    """A known subcommand with too many words."""
+    return GenericError(
+        b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
+        % (shown(word[:ECHOED_SIZE_MAX]), container)
+    )

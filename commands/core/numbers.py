@@ -1,0 +1,129 @@
+"""Numbers in arguments: one canonical spelling each, as Redis reads them.
+
+An integer is a signed 64-bit decimal in the one form it would itself be printed in: no sign `+`, no leading
+zeros, no blanks, no `-0`. Everything else answers "value is not an integer or out of range". Some directives and a few
+old arguments are read as C does, which is more lenient: `loose_integer`, `leading_integer`, `parse_memory`. No text is
+given to int() unchecked: it raises an exception for more than some thousand digits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from ...store.errors import GenericError, not_an_integer
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+UINT64_MAX: Final = (1 << 64) - 1
+
+INTEGER_TEXT_SIZE_MAX: Final = 20
+"""Characters of the longest canonical integer, `-9223372036854775808`."""
+
+PLAIN_DIGITS_MAX: Final = 18
+"""As many digits always spell an integer of 64 bits: the usual case."""
+ZERO: Final = ord("0")
+
+
+def parse_integer(token: bytes) -> int | None:
+    """The integer that `token` spells canonically, None if it spells none or one beyond 64 bits."""
+    size = len(token)
+    if size <= PLAIN_DIGITS_MAX and token.isdigit():
+        return None if token[0] == ZERO and size > 1 else int(token)
+    if not 0 < size <= INTEGER_TEXT_SIZE_MAX:
+        return None
+    try:
+        number = int(token)
+    except ValueError:
+        return None
+    # int() is more lenient than Redis (blanks, `+`, `_`, leading zeros): printing the number settles it.
+    if b"%d" % number != token or not INT64_MIN <= number <= INT64_MAX:
+        return None
+    return number
+
+
+def integer(token: bytes) -> int:
+    """The signed 64-bit integer in `token`. Raises `value is not an integer or out of range`."""
+    number = parse_integer(token)
+    if number is None:
+        raise not_an_integer()
+    return number
+
+
+def integer_or(token: bytes, text: bytes) -> int:
+    """Like `integer`, where the command has an error text of its own: raises `ERR <text>`."""
+    number = parse_integer(token)
+    if number is None:
+        raise GenericError(text)
+    return number
+
+
+def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None = None) -> int:
+    """The integer in `token` if it lies in [minimum, maximum]. Raises `ERR <text>`, by default the usual one."""
+    number = parse_integer(token)
+    if number is None or not minimum <= number <= maximum:
+        raise not_an_integer() if text is None else GenericError(text)
+    return number
+
+
+def is_canonical_integer(token: bytes) -> bool:
+    """Whether `token` is exactly how a signed 64-bit integer is printed (OBJECT ENCODING `int`)."""
+    return parse_integer(token) is not None
+
+
+_LEADING: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]{0,20})")
+"""Blanks, sign and digits; twenty digits say as much as any more would."""
+_MEMORY: Final = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
+_MEMORY_DIGITS_MAX: Final = 127
+_UNIT_SIZE: Final = {
+    b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 1000**2, b"mb": 1 << 20, b"g": 1000**3, b"gb": 1 << 30,
+}  # fmt: skip
+
+
+def leading_integer(token: bytes) -> int:
+    """The digits in front, within 64 bits, as C's strtoll reads them; 0 if there are none."""
+    found = _LEADING.match(token)
+    assert found is not None
+    number = int(found[1] + (found[2] or b"0"))
+    return max(INT64_MIN, min(number, INT64_MAX))
+
+
+def loose_integer(token: bytes) -> int | None:
+    """`leading_integer` where all of the token is blanks and digits in this order, or nothing; None for any other."""
+    digits = token.lstrip(b" \t\n\v\f\r")
+    digits = digits[1:] if digits[:1] in (b"+", b"-") else digits
+    return leading_integer(token) if digits.isdigit() or not token else None
+
+
+def parse_memory(token: bytes) -> int | None:
+    """`100mb` in bytes, at most UINT64_MAX: kb, mb and gb are powers of 1024, k, m and g of 1000. None for any other
+    text; the empty one is 0.
+    """
+    found = _MEMORY.fullmatch(token)
+    if found is None or len(found[1]) > _MEMORY_DIGITS_MAX:
+        return None
+    return min(int(found[1] or b"0") * _UNIT_SIZE[(found[2] or b"").lower()], UINT64_MAX)
+
+
+_DECIMAL: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+_HEXADECIMAL: Final = re.compile(rb"[+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?", re.IGNORECASE)
+_INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
+_SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
+
+
+def parse_float(token: bytes) -> float | None:
+    """The double that all of `token` spells as C reads it; None for nan, and for what is too large or too small."""
+    if infinity := _INFINITY.fullmatch(token):
+        return -math.inf if infinity[1] == b"-" else math.inf
+    if _DECIMAL.fullmatch(token):
+        number = float(token)
+    elif _HEXADECIMAL.fullmatch(token):
+        try:
+            number = float.fromhex(token.decode())
+        except OverflowError:
+            return None
+    else:
+        return None
+    is_out_of_range = math.isinf(number) or (not number and _SIGNIFICANT.match(token.lower().replace(b"0x", b"")))
+    return None if is_out_of_range else number

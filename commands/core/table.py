@@ -1,0 +1,264 @@
+"""The command table: one row per command feeds dispatch, arity errors, COMMAND, key extraction and the docs.
+
+A row is declared by decorating its handler:
+
+    @command("XLEN", arity=2, flags=Flag.READONLY | Flag.FAST, keys=FIRST_KEY_READ, group="stream",
+             categories=("stream",), since="5.0.0", summary="...", complexity="...", arguments=(...))
+    def xlen(context: Context, argv: list[bytes]) -> Reply: ...
+
+`argv[0]` is the command word as typed. Containers (XGROUP, CLIENT, ...) are declared by `container(...)` and their
+subcommands by `command("XGROUP|CREATE", ...)`; a subcommand's handler gets the whole argv, so its own
+arguments start at `argv[2]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Flag as FlagEnum
+from enum import auto
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import Reply
+from .durations import Durations
+from .slow_tally import SlowTally
+
+if TYPE_CHECKING:
+    from .context import Context
+
+Handler = Callable[["Context", list[bytes]], Reply]
+
+
+class Flag(FlagEnum):
+    """Command flags, named as COMMAND INFO prints them (lower case), in its order."""
+
+    WRITE = auto()
+    READONLY = auto()
+    DENYOOM = auto()
+    ADMIN = auto()
+    PUBSUB = auto()
+    NOSCRIPT = auto()
+    BLOCKING = auto()
+    LOADING = auto()
+    STALE = auto()
+    SKIP_MONITOR = auto()
+    SKIP_SLOWLOG = auto()
+    FAST = auto()
+    NO_AUTH = auto()
+    NO_MANDATORY_KEYS = auto()
+    MOVABLEKEYS = auto()
+    NO_ASYNC_LOADING = auto()
+    NO_MULTI = auto()
+    ALLOW_BUSY = auto()
+    SCRIPT_RUNNER = auto()
+
+
+NO_FLAGS = Flag(0)
+
+
+NOT_KEY: Final = "not_key"
+"""A spec that finds shard channels, for cluster clients that look for them as for keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """Where the keys are. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
+
+    With `keyword` set (XREAD, XREADGROUP) the keys are the first half of what follows that word, searched
+    from argument `start` on; first, last and step are then 0. With `count_at` set (MSETEX) the argument there tells how
+    many keys there are, from `first` on; with `is_loose` (EVAL) by the digits it begins with. `access` holds the
+    key-spec flags COMMAND INFO prints.
+    """
+
+    first: int
+    last: int
+    step: int
+    access: tuple[str, ...] = ()
+    keyword: bytes | None = None
+    start: int = 0
+    count_at: int | None = None
+    is_loose: bool = False
+
+    @property
+    def is_first_argument(self) -> bool:
+        """Whether it is the first argument, alone, and a key."""
+        return self.first == self.last == 1 and NOT_KEY not in self.access
+
+
+NO_KEYS: tuple[KeySpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument as COMMAND DOCS describes it; `type` is one of string, integer, key, pattern, unix-time, oneof..."""
+
+    name: str
+    type: str = "string"
+    token: str | None = None
+    optional: bool = False
+    multiple: bool = False
+    multiple_token: bool = False
+    key_spec_index: int | None = None
+    since: str | None = None
+    deprecated_since: str | None = None
+    display: str | None = None
+    """How it is written, where that is not its name."""
+    arguments: tuple[Argument, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One command. `arity` counts the name; negative means "at least". Names are upper case, as `XGROUP|CREATE`."""
+
+    name: str
+    arity: int
+    handler: Handler | None
+    flags: Flag = NO_FLAGS
+    keys: tuple[KeySpec, ...] = NO_KEYS
+    categories: tuple[str, ...] = ()
+    """ACL categories beyond those that follow from the flags, e.g. `stream`, `keyspace`, `connection`."""
+    group: str = "generic"
+    since: str = "1.0.0"
+    summary: str = ""
+    complexity: str = ""
+    arguments: tuple[Argument, ...] = ()
+    history: tuple[tuple[str, str], ...] = ()
+    tips: tuple[str, ...] = ()
+    differs: str | None = None
+    """How it differs from Redis, said aloud in docs/compatibility.md; None if it does not."""
+    deprecated: tuple[str, str] | None = None
+    """(since which version, what replaces it)."""
+    subcommands: dict[bytes, Row] = field(default_factory=dict)
+    """By upper-case subcommand word; only of containers."""
+    name_lower: bytes = b""
+    """As error texts and COMMAND print it: `xgroup|create`."""
+    is_write: bool = False
+    has_one_key: bool = False
+    """Its only key is its first argument, as of nearly all."""
+    flag_bits: int = 0
+    """`flags` as a number, for what is asked before every command: an enumeration takes half a microsecond each."""
+    durations: Durations = field(default_factory=Durations)
+    """Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats."""
+    rejected_calls: int = 0
+    failed_calls: int = 0
+    slow_tally: SlowTally = field(default_factory=SlowTally)
+
+    def __post_init__(self) -> None:
+        self.name_lower = self.name.lower().encode()
+        self.is_write = bool(self.flags & Flag.WRITE)
+        self.has_one_key = len(self.keys) == 1 and self.keys[0].is_first_argument
+        self.flag_bits = self.flags.value
+
+    @property
+    def calls(self) -> int:
+        """Calls that have ended."""
+        return self.durations.count
+
+    @property
+    def duration_us(self) -> int:
+        """Time spent in the handler, in whole microseconds."""
+        return self.durations.total_ns // 1000
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.rejected_calls = self.failed_calls = 0
+        self.durations.clear()
+        self.slow_tally = SlowTally()
+
+
+TABLE: dict[bytes, Row] = {}
+"""Top-level commands by the upper-case name under which clients may call them."""
+
+DECLARED: dict[bytes, Row] = {}
+"""The same by the names they were declared with: what ACL rules and our own files call them."""
+
+
+def command(
+    name: str,
+    *,
+    arity: int,
+    flags: Flag = NO_FLAGS,
+    keys: Sequence[KeySpec] = NO_KEYS,
+    categories: Sequence[str] = (),
+    group: str = "generic",
+    since: str = "1.0.0",
+    summary: str = "",
+    complexity: str = "",
+    arguments: Sequence[Argument] = (),
+    history: Sequence[tuple[str, str]] = (),
+    tips: Sequence[str] = (),
+    differs: str | None = None,
+    deprecated: tuple[str, str] | None = None,
+) -> Callable[[Handler], Handler]:
+    """Declare a command; the decorated function becomes its handler and is returned unchanged."""
+
+    def declare(handler: Handler) -> Handler:
+        row = Row(
+            name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
+            complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
+        )  # fmt: skip
+        register(row)
+        return handler
+
+    return declare
+
+
+def container(
+    name: str,
+    *,
+    group: str,
+    since: str,
+    summary: str,
+    complexity: str = "Depends on subcommand.",
+    categories: Sequence[str] = (),
+    arity: int = -2,
+    flags: Flag = NO_FLAGS,
+    handler: Handler | None = None,
+    tips: Sequence[str] = (),
+) -> None:
+    """Declare a command that has subcommands; without a handler of its own it cannot be called bare."""
+    row = Row(name, arity, handler, flags, categories=tuple(categories), group=group, since=since, summary=summary)
+    row.tips, row.complexity = tuple(tips), complexity
+    register(row)
+
+
+def register(row: Row) -> None:
+    """Put a row into the table, under its container if its name has one."""
+    parent, _, sub = row.name.partition("|")
+    if sub:
+        DECLARED[parent.encode()].subcommands[sub.encode()] = row
+    else:
+        TABLE[parent.encode()] = DECLARED[parent.encode()] = row
+
+
+def rename(name: bytes, new_name: bytes) -> None:
+    """Have clients call a command by another name; by none if that is empty. Raises ValueError, KeyError.
+
+    It is for the start, before there is a dispatcher: `rename-command`.
+    """
+    if name.upper() not in TABLE:
+        raise KeyError(name)
+    if new_name and new_name.upper() in TABLE:
+        raise ValueError(new_name)
+    row = TABLE.pop(name.upper())
+    if new_name:
+        TABLE[new_name.upper()] = row
+        for each in (row, *row.subcommands.values()):
+            if each.handler is not None:
+                each.handler = _under_its_own_name(row.name.encode(), each.handler)
+
+
+def _under_its_own_name(name: bytes, handler: Handler) -> Handler:
+    """Handlers log requests as they came, and may count on the length of their name."""
+    return lambda context, argv: handler(context, [name, *argv[1:]])
+
+
+def all_rows() -> Iterator[Row]:
+    """Every row, containers before their subcommands."""
+    for row in TABLE.values():
+        yield row
+        yield from row.subcommands.values()
+
+
+FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)
+"""The usual shape of a reading command: one key at position 1."""

@@ -1,0 +1,1 @@
+"""Commands on keys of any type: existence, expiry, renaming, listing, DUMP."""

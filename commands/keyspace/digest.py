@@ -1,0 +1,64 @@
+"""DEBUG DIGEST: a digest of a whole dataset, independent of the order of its keys.
+
+The algorithm is that of Redis, so equal datasets have equal digests in Headrace and Redis. The digest covers keys,
+values, and whether a key expires. Of streams it covers the entries, not the groups.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from typing import Final
+
+from hiredis import Reader
+
+from ...store.database import Database, Store, Value
+from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
+from ...store.stream import Stream
+
+EMPTY: Final = bytes(20)
+TYPE_STRING: Final = (0).to_bytes(4, "big")
+TYPE_STREAM: Final = (6).to_bytes(4, "big")
+
+
+def _xor(digest: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(digest, "big") ^ int.from_bytes(other, "big")).to_bytes(20, "big")
+
+
+def _add(digest: bytes, data: bytes) -> bytes:
+    """Adds data to a digest; the order of such calls does not matter."""
+    return _xor(digest, sha1(data, usedforsecurity=False).digest())
+
+
+def _mix(digest: bytes, data: bytes) -> bytes:
+    """Adds data to a digest; the order of such calls matters."""
+    return sha1(_add(digest, data), usedforsecurity=False).digest()
+
+
+def digest_value(digest: bytes, db: Database, key: bytes, value: Value) -> bytes:
+    """Adds the value of a key to a digest."""
+    if isinstance(value, Stream):
+        digest = _mix_stream(_mix(digest, TYPE_STREAM), value)
+    else:
+        digest = _mix(_mix(digest, TYPE_STRING), value)
+    return _add(digest, b"!!expire!!") if key in db.expires else digest
+
+
+def _mix_stream(digest: bytes, stream: Stream) -> bytes:
+    reader = Reader()
+    for entry_id, entry in stream.log.entries(0, ID_MAX):
+        digest = _mix(digest, b"%d.%d" % (entry_id >> SEQ_BITS, entry_id & SEQ_MASK))
+        reader.feed(entry)
+        for word in reader.gets()[1]:
+            digest = _mix(digest, word)
+    return digest
+
+
+def digest_dataset(store: Store) -> bytes:
+    """Returns the digest of all keys of all databases; twenty zero bytes for an empty dataset."""
+    final = EMPTY
+    for db in store.databases:
+        if db.keys:
+            final = _mix(final, db.index.to_bytes(4, "big"))
+        for key, value in db.keys.items():
+            final = _add(final, digest_value(_mix(EMPTY, key), db, key, value))
+    return final

@@ -1,0 +1,160 @@
+"""DUMP and RESTORE: values in the serialization format of Redis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...persistence.errors import RdbError
+from ...persistence.rdb import payload
+from ...protocol.replies import OK, Reply
+from ...store.errors import GenericError, ReplyError, syntax_error
+from ...store.events import DEL, NEW, RESTORE
+from ...store.stream import Stream
+from ..core.context import Context
+from ..core.numbers import INT64_MAX, integer
+from ..core.table import Argument, Flag, KeySpec, command
+from .keys import KEY_ARGUMENT
+
+FREQUENCY_MAX = 255
+
+
+class BusyKey(ReplyError):
+    """The error of RESTORE without REPLACE if the key exists."""
+
+    prefix = b"BUSYKEY"
+
+    def __init__(self) -> None:
+        super().__init__(b"Target key name already exists.")
+
+
+@command(
+    "DUMP",
+    arity=2,
+    flags=Flag.READONLY,
+    keys=(KeySpec(1, 1, 1, ("RO", "access")),),
+    categories=("keyspace",),
+    since="2.6.0",
+    summary="Returns a value as bytes for RESTORE.",
+    complexity="O(N) in the size of the value.",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+    differs="Deleted entries of a stream are not in the payload. If Headrace was installed without a C compiler, texts "
+    "of more than 64 KiB and streams of more than 256 KiB are not compressed. Otherwise the payload is that of Redis "
+    "byte for byte.",
+)
+def dump(context: Context, argv: list[bytes]) -> Reply:
+    """DUMP key. Returns the payload; null if the key is missing. Source: Redis 2.6, payloads of Redis 8.10."""
+    value = context.db.read(argv[1], context.now_ms)
+    context.db.use(argv[1], context.now_ms)
+    if value is None:
+        return None
+    pieces = payload.dump(value, now_ms=context.now_ms)
+    return (b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """The options of RESTORE."""
+
+    replace: bool
+    is_absolute: bool
+    # Idle time of the restored value.
+    idle_s: int
+
+
+def _parse_options(argv: list[bytes]) -> RestoreOptions:
+    """Parses the options of RESTORE. FREQ is checked and ignored; it excludes IDLETIME. Raises GenericError."""
+    idle_s = 0
+    replace = is_absolute = has_idle_time = has_frequency = False
+    index = 4
+    while index < len(argv):
+        word, has_value = argv[index].upper(), index + 1 < len(argv)
+        if word == b"REPLACE":
+            replace = True
+        elif word == b"ABSTTL":
+            is_absolute = True
+        elif word == b"IDLETIME" and has_value and not has_frequency:
+            index += 1
+            idle_s = integer(argv[index])
+            if idle_s < 0:
+                raise GenericError(b"Invalid IDLETIME value, must be >= 0")
+            has_idle_time = True
+        elif word == b"FREQ" and has_value and not has_idle_time:
+            index += 1
+            if not 0 <= integer(argv[index]) <= FREQUENCY_MAX:
+                raise GenericError(b"Invalid FREQ value, must be >= 0 and <= 255")
+            has_frequency = True
+        else:
+            raise syntax_error()
+        index += 1
+    return RestoreOptions(replace, is_absolute, idle_s)
+
+
+@command(
+    "RESTORE",
+    arity=-4,
+    flags=Flag.WRITE | Flag.DENYOOM,
+    keys=(KeySpec(1, 1, 1, ("OW", "update")),),
+    categories=("keyspace", "dangerous"),
+    since="2.6.0",
+    summary="Creates a key from the payload of a DUMP.",
+    complexity="O(N) in the size of the value.",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument("ttl", "integer"),
+        Argument("serialized-value"),
+        Argument("replace", "pure-token", token="REPLACE", optional=True, since="3.0.0"),
+        Argument("absttl", "pure-token", token="ABSTTL", optional=True, since="5.0.0"),
+        Argument("seconds", "integer", token="IDLETIME", optional=True, since="5.0.0"),
+        Argument("frequency", "integer", token="FREQ", optional=True, since="5.0.0"),
+    ),
+    history=(
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ),
+    differs="Accepts strings and streams; any other type is `Bad data format`. Payloads are checked in full, whatever "
+    "the value of `sanitize-dump-payload`.",
+)
+def restore(context: Context, argv: list[bytes]) -> Reply:
+    """RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+
+    `ttl` is in milliseconds from now, 0 for no expiry; with ABSTTL it is a Unix time in ms. A time in the past creates
+    no key, and deletes the key to be replaced. Returns OK. Raises BusyKey, GenericError.
+    Source: redis.io/commands/restore, Redis 5.0.
+    """
+    options = _parse_options(argv)
+    db, key, now_ms = context.db, argv[1], context.now_ms
+    is_there = db.get(key, now_ms) is not None
+    if is_there and not options.replace:
+        raise BusyKey
+    due_ms = integer(argv[2])
+    if due_ms < 0:
+        raise GenericError(b"Invalid TTL value, must be >= 0")
+    if not payload.is_intact(argv[3]):
+        raise GenericError(b"DUMP payload version or checksum are wrong")
+    try:
+        value = payload.restore(argv[3], context.stream_limits, now_ms=now_ms)
+    except RdbError:
+        raise GenericError(b"Bad data format") from None
+    if due_ms and not options.is_absolute:
+        due_ms += now_ms
+        if due_ms > INT64_MAX:
+            # Overflows as in Redis, so that the time is in the past.
+            due_ms -= 2**64
+    if due_ms and due_ms <= now_ms and not context.loading:
+        if is_there:
+            db.remove(key, DEL)
+            context.log(b"DEL", key)
+        return OK
+    if type(value) is Stream:
+        value.used_ms = now_ms - options.idle_s * 1000
+    db.announce(NEW, key)
+    old = db.replace(key, value)
+    if due_ms:
+        db.expires[key] = due_ms
+    db.announce(RESTORE, key)
+    db.announce_overwritten(key, old, value)
+    absolute = () if options.is_absolute or not due_ms else (b"ABSTTL",)
+    context.log(argv[0], key, b"%d" % due_ms, *argv[3:], *absolute)
+    return OK

@@ -1,0 +1,140 @@
+"""OBJECT: the encoding of a value, and when it was used."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.replies import Reply, SimpleString
+from ...store.errors import GenericError
+from ...store.stream import Stream
+from ..core.context import Context
+from ..core.table import Flag, KeySpec, command, container
+from ..strings.encoding import string_encoding
+from .keys import KEY_ARGUMENT
+
+container("OBJECT", group="generic", since="2.2.3", summary="Commands that inspect the value of a key.")
+
+_OBJECT_KEY: Final = (KeySpec(2, 2, 1, ("RO",)),)
+NO_LFU: Final = (
+    b"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
+    b"policies at runtime LRU and LFU data will take some time to adjust."
+)
+
+
+@command(
+    "OBJECT|ENCODING",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Returns the encoding that Redis would use for a value.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_encoding(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT ENCODING key. Returns `stream`, `int`, `embstr` or `raw`; null if the key is missing.
+
+    Source: Redis 2.2.3.
+    """
+    value = context.db.inspect(argv[2], context.now_ms)
+    if value is None:
+        return None
+    if isinstance(value, Stream):
+        return b"stream"
+    return string_encoding(argv[2], value)
+
+
+@command(
+    "OBJECT|REFCOUNT",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Counts the references to a value.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_refcount(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT REFCOUNT key. Returns 1, as values are not shared; null if the key is missing. Source: Redis 2.2.3."""
+    return None if context.db.inspect(argv[2], context.now_ms) is None else 1
+
+
+@command(
+    "OBJECT|IDLETIME",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="2.2.3",
+    summary="Returns the time since a value was last used.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+    differs="Only streams have an access time; the idle time of a string is always 0.",
+)
+def object_idletime(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT IDLETIME key. Returns seconds; null if the key is missing. Source: Redis 2.2.3."""
+    value = context.db.inspect(argv[2], context.now_ms)
+    if isinstance(value, Stream):
+        used_ms = value.used_ms or context.server.stats.started_ms
+        return max(0, context.now_ms - used_ms) // 1000
+    return None if value is None else 0
+
+
+@command(
+    "OBJECT|FREQ",
+    arity=3,
+    flags=Flag.READONLY,
+    keys=_OBJECT_KEY,
+    categories=("keyspace",),
+    since="4.0.0",
+    summary="Returns how often a value is used, under an LFU policy.",
+    complexity="O(1)",
+    arguments=(KEY_ARGUMENT,),
+    tips=("nondeterministic_output",),
+)
+def object_freq(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT FREQ key. Returns null if the key is missing. Raises GenericError, as there is no LFU policy.
+
+    Source: Redis 4.0.
+    """
+    if context.db.inspect(argv[2], context.now_ms) is None:
+        return None
+    raise GenericError(NO_LFU)
+
+
+OBJECT_HELP: Final = (
+    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"ENCODING <key>",
+    b"    Return the kind of internal representation used in order to store the value",
+    b"    associated with a <key>.",
+    b"FREQ <key>",
+    b"    Return the access frequency index of the <key>. The returned integer is",
+    b"    proportional to the logarithm of the recent access frequency of the key.",
+    b"IDLETIME <key>",
+    b"    Return the idle time of the <key>, that is the approximated number of",
+    b"    seconds elapsed since the last access to the key.",
+    b"REFCOUNT <key>",
+    b"    Return the number of references of the value associated with the specified",
+    b"    <key>.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+@command(
+    "OBJECT|HELP",
+    arity=2,
+    flags=Flag.LOADING | Flag.STALE,
+    categories=("keyspace",),
+    since="6.2.0",
+    summary="Lists the subcommands of OBJECT.",
+    complexity="O(1)",
+)
+def object_help(context: Context, argv: list[bytes]) -> Reply:
+    """OBJECT HELP. Returns lines of text. Source: Redis 6.2."""
+    return [SimpleString(line) for line in OBJECT_HELP]

@@ -1,0 +1,152 @@
+"""Commands that list keys: DBSIZE, KEYS, RANDOMKEY, SCAN."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ...protocol.replies import Reply
+from ...store.errors import GenericError, syntax_error
+from ...store.glob import key_matcher
+from ...store.ids import loose_number
+from ..core.context import Context
+from ..core.numbers import integer
+from ..core.table import Argument, Flag, command
+from .keys import type_name
+
+SCAN_COUNT_DEFAULT: Final = 10
+# With more keys than this, KEYS matches them in several loop turns.
+KEYS_AT_ONCE_MAX: Final = 5_000
+KEYS_PER_PIECE: Final = 1_000
+
+
+@command(
+    "DBSIZE",
+    arity=1,
+    flags=Flag.READONLY | Flag.FAST,
+    categories=("keyspace",),
+    group="server",
+    since="1.0.0",
+    summary="Counts the keys of the database.",
+    complexity="O(1)",
+    tips=("request_policy:all_shards", "response_policy:agg_sum"),
+)
+def dbsize(context: Context, argv: list[bytes]) -> Reply:
+    """DBSIZE. Returns the number of keys, expired ones included until they are removed. Source: Redis 1.0."""
+    return len(context.db.keys)
+
+
+@command(
+    "KEYS",
+    arity=2,
+    flags=Flag.READONLY,
+    categories=("keyspace", "dangerous"),
+    since="1.0.0",
+    summary="Lists the keys that match a pattern.",
+    complexity="O(N) in the number of keys.",
+    arguments=(Argument("pattern", "pattern"),),
+    tips=("request_policy:all_shards", "nondeterministic_output_order"),
+)
+def keys(context: Context, argv: list[bytes]) -> Reply:
+    """KEYS pattern. Returns the matching keys, in no defined order. Source: Redis 1.0."""
+    db, now_ms = context.db, context.now_ms
+    is_match = key_matcher(argv[1])
+    if len(db.keys) <= KEYS_AT_ONCE_MAX:
+        return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
+    # The list of all keys is made at once, which is fast. They are matched while other clients are served.
+    expired = set() if db.frozen else {key for key, due_ms in db.expires.items() if due_ms < now_ms}
+    return (_matching(list(db.keys), is_match, expired),)
+
+
+def _matching(keys: list[bytes], is_match: Callable[[bytes], object], expired: set[bytes]) -> Iterator[bytes]:
+    """Yields the reply of KEYS in pieces. The first ones are empty: the reply begins with the number of matches."""
+    found: list[bytes] = []
+    for start in range(0, len(keys), KEYS_PER_PIECE):
+        found += [key for key in keys[start : start + KEYS_PER_PIECE] if is_match(key) and key not in expired]
+        yield b""
+    yield b"*%d\r\n" % len(found)
+    for start in range(0, len(found), KEYS_PER_PIECE):
+        yield b"".join([b"$%d\r\n%b\r\n" % (len(key), key) for key in found[start : start + KEYS_PER_PIECE]])
+
+
+@command(
+    "RANDOMKEY",
+    arity=1,
+    flags=Flag.READONLY,
+    categories=("keyspace",),
+    since="1.0.0",
+    summary="Returns a random key.",
+    complexity="O(1)",
+    tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
+)
+def randomkey(context: Context, argv: list[bytes]) -> Reply:
+    """RANDOMKEY. Returns a key; null if the database is empty. Source: Redis 1.0."""
+    db = context.db
+    while db.keys:
+        for key in db.neighbours(random.randrange(len(db.keys))):
+            if db.get(key, context.now_ms) is not None:
+                return key
+    return None
+
+
+@command(
+    "SCAN",
+    arity=-2,
+    flags=Flag.READONLY,
+    categories=("keyspace",),
+    since="2.8.0",
+    summary="Iterates over the keys, some with each call.",
+    complexity="O(COUNT) a call.",
+    arguments=(
+        Argument("cursor", "integer"),
+        Argument("pattern", "pattern", token="MATCH", optional=True),
+        Argument("count", "integer", token="COUNT", optional=True),
+        Argument("type", "string", token="TYPE", optional=True, since="6.0.0"),
+    ),
+    history=(("6.0.0", "Added the `TYPE` option."),),
+    tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
+)
+def scan(context: Context, argv: list[bytes]) -> Reply:
+    """SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+
+    Returns the next cursor (0 at the end) and keys. A key that exists during the whole iteration is returned.
+    Raises GenericError. Source: redis.io/commands/scan, Redis 6.0.
+    """
+    cursor = _parse_cursor(argv[1])
+    pattern, count, wanted_type = _parse_scan(argv)
+    is_match = key_matcher(pattern)
+    db, now_ms = context.db, context.now_ms
+    found, cursor = db.scan(cursor, count)
+    shown: list[bytes] = []
+    for key in found:
+        value = db.get(key, now_ms)
+        if value is not None and is_match(key) and wanted_type in (None, type_name(value)):
+            shown.append(key)
+    return [b"%d" % cursor, shown]
+
+
+def _parse_cursor(token: bytes) -> int:
+    try:
+        return loose_number(token)
+    except GenericError:
+        raise GenericError(b"invalid cursor") from None
+
+
+def _parse_scan(argv: list[bytes]) -> tuple[bytes, int, bytes | None]:
+    pattern, count, wanted_type = b"*", SCAN_COUNT_DEFAULT, None
+    for index in range(2, len(argv), 2):
+        word = argv[index].upper()
+        if index + 1 == len(argv):
+            raise syntax_error()
+        if word == b"COUNT":
+            count = integer(argv[index + 1])
+            if count < 1:
+                raise syntax_error()
+        elif word == b"MATCH":
+            pattern = argv[index + 1]
+        elif word == b"TYPE":
+            wanted_type = argv[index + 1].lower()
+        else:
+            raise syntax_error()
+    return pattern, count, wanted_type

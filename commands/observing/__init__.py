@@ -1,0 +1,1 @@
+"""What watches the server: MONITOR, notifications, the slow log, latency."""

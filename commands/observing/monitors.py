@@ -1,0 +1,72 @@
+"""MONITOR: showing every command that runs, as it was sent, to whoever asks."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import SimpleString
+from ..core.secrets import redact
+from ..core.table import Flag, Row
+
+if TYPE_CHECKING:
+    from ..core.client import Client
+    from ..core.context import Context
+
+HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value
+"""Commands that are not shown."""
+
+SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
+"""Bytes that cannot stand in quotes as they are."""
+ESCAPES: Final = {
+    b"\\": rb"\\",
+    b'"': rb"\"",
+    b"\n": rb"\n",
+    b"\r": rb"\r",
+    b"\t": rb"\t",
+    b"\a": rb"\a",
+    b"\b": rb"\b",
+}
+
+
+def quoted(word: bytes) -> bytes:
+    """A word as redis-cli would show it: in quotes, what is not printable as `\\xHH`."""
+    return b'"%b"' % SPECIAL.sub(lambda found: ESCAPES.get(found[0]) or b"\\x%02x" % found[0][0], word)
+
+
+class Monitors:
+    """The clients that watch."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.clients: dict[Client, None] = {}
+
+    def add(self, client: Client) -> None:
+        """Let it see every command from the next one on. All clients leave the dispatcher's fast path meanwhile."""
+        client.is_monitor = True
+        self.clients[client] = None
+        self._context.server.refresh_clients()
+
+    def remove(self, client: Client) -> None:
+        """It sees no more; no error if it did not."""
+        if client.is_monitor:
+            client.is_monitor = False
+            del self.clients[client]
+            self._context.server.refresh_clients()
+
+    def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        """A command of `client` was run. What only administrators may do is not shown, nor are passwords."""
+        if self.clients and not row.flag_bits & HIDDEN:
+            self.show_now(client, row, argv)
+
+    def show_now(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        """The same, whatever the flags: a script shows itself, before what it calls."""
+        if not self.clients:
+            return
+        address = b"lua" if client.is_script else client.address
+        if client.is_unix:
+            address = b"unix:" + self._context.server.config.unixsocket
+        seconds, milliseconds = divmod(self._context.now_ms, 1000)
+        words = b" ".join(map(quoted, redact(row, argv)))
+        line = b"%d.%06d [%d %b] %b" % (seconds, milliseconds * 1000, client.db.index, address, words)
+        self._context.server.deliver(self.clients, SimpleString(line))

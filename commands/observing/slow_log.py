@@ -1,0 +1,80 @@
+"""The slow log: the last calls that took at least `slowlog-log-slower-than` microseconds, secrets left out.
+
+Source: SLOWLOG of Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.secrets import redact
+from ..core.slow_tally import SlowTally
+
+if TYPE_CHECKING:
+    from ..core.client import Client
+    from ..core.table import Row
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCall:
+    """One entry. `argv` is cut as `slowlog-entry-max-argc` and `slowlog-entry-max-string-len` say."""
+
+    id: int
+    time_s: int
+    """Unix seconds."""
+    duration_us: int
+    argv: list[bytes]
+    address: bytes
+    name: bytes
+    argument_count: int
+    """Before cutting."""
+
+
+class SlowLog:
+    """Entries by age."""
+
+    def __init__(self) -> None:
+        self._calls: deque[SlowCall] = deque()
+        self._next_id = 0
+        self.tally = SlowTally()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, client: Client, row: Row, argv: list[bytes], duration_us: int, now_ms: int, config: Any) -> None:
+        """Log a call of `client`; the oldest entries leave when there are more than `slowlog-max-len`."""
+        shown = cut(redact(row, argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
+        call = SlowCall(self._next_id, now_ms // 1000, duration_us, shown, client.address, client.name, len(argv))
+        self._calls.appendleft(call)
+        self._next_id += 1
+        while len(self._calls) > config.slowlog_max_len:
+            self._calls.pop()
+        self.tally.add(duration_us)
+        row.slow_tally.add(duration_us)
+
+    def latest(self, count: int) -> Iterator[SlowCall]:
+        """The newest entries, newest first."""
+        return (call for call, _ in zip(self._calls, range(count), strict=False))
+
+    def clear(self) -> None:
+        """SLOWLOG RESET: numbers go on from where they are."""
+        self._calls.clear()
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT: the entries stay."""
+        self.tally = SlowTally()
+
+
+def cut(argv: list[bytes], count_max: int, size_max: int) -> list[bytes]:
+    """At most `count_max` words of at most `size_max` bytes, each omission said in words."""
+    kept = argv if len(argv) <= count_max else argv[: count_max - 1]
+    words = [
+        word if len(word) <= size_max else b"%b... (%d more bytes)" % (word[:size_max], len(word) - size_max)
+        for word in kept
+    ]
+    if len(kept) < len(argv):
+        words.append(b"... (%d more arguments)" % (len(argv) - len(kept)))
+    return words

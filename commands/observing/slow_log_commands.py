@@ -1,0 +1,113 @@
+"""SLOWLOG: the calls that took long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.replies import OK, Reply, SimpleString
+from ..core.lookup import subcommand_syntax_error
+from ..core.numbers import INT64_MAX, integer_between
+from ..core.table import Argument, Flag, command, container
+
+if TYPE_CHECKING:
+    from ..core.context import Context
+
+ADMIN: Final = Flag.ADMIN | Flag.LOADING | Flag.STALE
+COUNT_DEFAULT: Final = 10
+
+HELP_LINES: Final = (
+    b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"GET [<count>]",
+    b"    The latest calls that took long (10 of them; -1: all): number, Unix time, microseconds, arguments, client",
+    b"    address, client name, and how many arguments there were.",
+    b"LEN",
+    b"    How many calls the log holds.",
+    b"RESET",
+    b"    Empty the log.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+container("SLOWLOG", group="server", since="2.2.12", summary="Container of the commands about calls that took long.")
+
+
+@command(
+    "SLOWLOG|GET",
+    arity=-2,
+    flags=ADMIN,
+    group="server",
+    since="2.2.12",
+    summary="Lists the latest calls that took long.",
+    complexity="O(N) where N is the number of entries returned",
+    arguments=(Argument("count", "integer", optional=True),),
+    history=(
+        ("4.0.0", "The client's address and name."),
+        ("8.10.0", "The number of arguments there were."),
+    ),
+    tips=("request_policy:all_nodes", "nondeterministic_output"),
+)
+def slowlog_get(context: Context, argv: list[bytes]) -> Reply:
+    """SLOWLOG GET [count]
+
+    The latest `count` entries, 10 unless given, all of them for -1; newest first. Each is an array: number, Unix time
+    in seconds, duration in microseconds, arguments, client address, client name, number of arguments.
+    Source: redis.io/commands/slowlog-get, Redis 8.10.
+    """
+    if len(argv) > 3:
+        raise subcommand_syntax_error(b"SLOWLOG", argv[1])
+    count = COUNT_DEFAULT
+    if len(argv) == 3:
+        count = integer_between(argv[2], -1, INT64_MAX, b"count should be greater than or equal to -1")
+    log = context.slow_log
+    return [
+        [call.id, call.time_s, call.duration_us, list(call.argv), call.address, call.name, call.argument_count]
+        for call in log.latest(len(log) if count == -1 else count)
+    ]
+
+
+@command(
+    "SLOWLOG|LEN",
+    arity=2,
+    flags=ADMIN,
+    group="server",
+    since="2.2.12",
+    summary="Counts the entries of the slow log.",
+    complexity="O(1)",
+    tips=("request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"),
+)
+def slowlog_len(context: Context, argv: list[bytes]) -> Reply:
+    """SLOWLOG LEN"""
+    return len(context.slow_log)
+
+
+@command(
+    "SLOWLOG|RESET",
+    arity=2,
+    flags=ADMIN,
+    group="server",
+    since="2.2.12",
+    summary="Empties the slow log.",
+    complexity="O(N) where N is the number of entries in the slowlog",
+    tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
+)
+def slowlog_reset(context: Context, argv: list[bytes]) -> Reply:
+    """SLOWLOG RESET
+
+    The numbers of later entries go on from where they were.
+    """
+    context.slow_log.clear()
+    return OK
+
+
+@command(
+    "SLOWLOG|HELP",
+    arity=2,
+    flags=Flag.LOADING | Flag.STALE,
+    group="server",
+    since="6.2.0",
+    summary="Lists the subcommands of SLOWLOG.",
+    complexity="O(1)",
+)
+def slowlog_help(context: Context, argv: list[bytes]) -> Reply:
+    """SLOWLOG HELP"""
+    return [SimpleString(line) for line in HELP_LINES]

@@ -1,0 +1,1 @@
+"""The stream commands: entries, consumer groups, pending entries."""

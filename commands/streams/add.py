@@ -1,0 +1,280 @@
+"""XADD, with fast paths for the forms that producers send most."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ...protocol.packing import pack_added, pack_command, pack_sent, read_added, record_sent, words_of
+from ...protocol.replies import Reply
+from ...store import events
+from ...store.chunk import Body
+from ...store.errors import GenericError, wrong_number_of_arguments
+from ...store.idempotence import automatic_iid
+from ...store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id
+from ...store.stream import References, Stream
+from ...store.trimming import Trim, default_limit, trim
+from ..core.context import Context
+from ..core.table import Argument, Flag, KeySpec, command
+from .entries import KEY_ARGUMENT
+from .trim import (
+    REFERENCE_ARGUMENT,
+    TRIM_STRATEGY_ARGUMENTS,
+    StreamOptions,
+    exact_record,
+    log_acked_trim,
+    require_pairs,
+    scan_options,
+)
+
+# Maximum size in bytes of all fields and values of one entry.
+ENTRY_SIZE_MAX = 2**30
+
+PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("field"), Argument("value")))
+
+
+@command(
+    "XADD",
+    arity=-5,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
+    categories=("stream",),
+    group="stream",
+    since="5.0.0",
+    summary="Appends an entry to a stream; creates the stream if it does not exist.",
+    complexity="O(1) to add; trimming costs O(N) in the number of entries removed.",
+    arguments=(
+        KEY_ARGUMENT,
+        Argument("nomkstream", "pure-token", token="NOMKSTREAM", optional=True, since="6.2.0"),
+        REFERENCE_ARGUMENT,
+        Argument(
+            "idmp",
+            "oneof",
+            optional=True,
+            since="8.6.0",
+            arguments=(
+                Argument("pid", "string", token="IDMPAUTO"),
+                Argument("idmp", "block", token="IDMP", arguments=(Argument("pid"), Argument("iid"))),
+            ),
+        ),
+        Argument("trim", "block", optional=True, arguments=TRIM_STRATEGY_ARGUMENTS),
+        Argument(
+            "id-selector",
+            "oneof",
+            arguments=(Argument("auto-id", "pure-token", token="*"), Argument("id", "string")),
+        ),
+        PAIRS_ARGUMENT,
+    ),
+    history=(
+        ("6.2.0", "Added the `NOMKSTREAM`, `MINID` and `LIMIT` options."),
+        ("7.0.0", "Added the `<ms>-*` form of the ID."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
+    ),
+    tips=("nondeterministic_output",),
+    differs="An IDMP duplicate is not logged. A pair that is used again after it has expired adds an entry when a log "
+    "is read as well, where Redis takes it for a duplicate and loses the entry.",
+)
+def xadd(context: Context, argv: list[bytes]) -> Reply:
+    """XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
+    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | ms-* | id> field value [field value ...]
+
+    Returns the entry's ID; null with NOMKSTREAM when the key is missing. Raises WrongType, GenericError.
+    Source: redis.io/commands/xadd, Redis 8.6.
+    """
+    # `XADD key * field value ...` is the most frequent form and needs no option scan (benchmark rows XADD).
+    if argv[2] != b"*":
+        return _xadd_with_options(context, argv)
+    if not len(argv) & 1:
+        raise wrong_number_of_arguments(b"xadd")
+    key, db = argv[1], context.db
+    stream = db.get_stream(key, context.now_ms)
+    is_new = stream is None
+    if stream is None:
+        stream = _new_stream(context)
+    id_bulk, record = _append_next(context, stream, argv, 2, 3)
+    if is_new:
+        db.add(key, stream)
+    _log_and_notify(context, key, record)
+    return (id_bulk,)
+
+
+def xadd_sent(context: Context, request: list[bytes]) -> Reply:
+    """Runs `XADD key [MAXLEN ~ cap] * field value ...`, which the reader passes as `[ADDITION, key, sent, cap]`.
+
+    Returns the ID of the new entry. Raises WrongType, GenericError.
+    """
+    key, cap, db = request[1], request[3], context.db
+    stream = db.get_stream(key, context.now_ms)
+    is_new = stream is None
+    if stream is None:
+        stream = _new_stream(context)
+    entry_id = stream.next_id(context.now_ms)
+    id_bulk, entry = pack_sent(request, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(words_of(request)[6 if cap else 3 :])
+    record = b"" if cap else record_sent(request, id_bulk, 0)
+    stream.append(entry_id, entry)
+    if is_new:
+        db.add(key, stream)
+    removed = 0
+    if cap:
+        removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
+        record = record_sent(request, id_bulk, stream.log.length)
+    _log_and_notify(context, key, record, removed)
+    return (id_bulk,)
+
+
+def add_run(context: Context, run: list[bytes]) -> bool:
+    """Adds the entries of `[ADDITIONS, key, sent, count]`, consecutive XADD records of one key, while a log is loaded.
+
+    It is only valid while no client watches or waits for the key. Returns False, and changes nothing, if the entries
+    cannot be added together.
+    """
+    key, db = run[1], context.db
+    value = db.keys.get(key)
+    if value is not None and not isinstance(value, Stream):
+        return False
+    data, ms, seq, ends = read_added(run)
+    if len(data) > ENTRY_SIZE_MAX:
+        return False
+    stream = _new_stream(context) if value is None else value
+    added = Body.of_columns(data, ms, seq, ends)
+    if added.id_at(0) <= stream.last_id:
+        return False
+    stream.append_run(added)
+    stream.used_ms = context.now_ms
+    if value is None:
+        db.add(key, stream)
+    return True
+
+
+def _new_stream(context: Context) -> Stream:
+    stream = Stream(context.stream_limits)
+    stream.used_ms = context.now_ms
+    return stream
+
+
+def _log_and_notify(context: Context, key: bytes, record: bytes, removed: int = 0) -> None:
+    """Logs an added entry, and notifies clients that watch or wait for the key. `removed` entries were trimmed."""
+    db = context.db
+    context.effects.append((db.index, record))
+    if db.is_observed:
+        if removed:
+            db.announce(events.XADD, key)
+        db.touch(key, events.XTRIM if removed else events.XADD)
+    db.ready[key] = None
+
+
+def _append_next(context: Context, stream: Stream, argv: list[bytes], id_at: int, pairs_at: int) -> tuple[bytes, bytes]:
+    """Adds an entry with the next ID and the fields and values from `argv[pairs_at]` on.
+
+    Returns the ID as a bulk string, and the record: the words before `argv[id_at]`, the ID, and the pairs. Raises
+    GenericError if the entry is too large.
+    """
+    entry_id = stream.next_id(context.now_ms)
+    id_bulk, entry, record = pack_added(argv, id_at, pairs_at, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[pairs_at:])
+    stream.append(entry_id, entry)
+    return id_bulk, record
+
+
+@lru_cache(maxsize=256)
+def _cap(threshold: bytes, limit: int) -> Trim:
+    """Returns the shared, unmodified trim request for `MAXLEN ~ threshold`."""
+    return Trim(length_max=int(threshold), approximate=True, limit=limit)
+
+
+def _is_simple_idempotent(context: Context, argv: list[bytes]) -> bool:
+    """Whether the request is a valid `XADD key IDMP pid iid * field value ...` without other options."""
+    return (
+        len(argv) >= 8
+        and argv[2] == b"IDMP"
+        and argv[5] == b"*"
+        and not len(argv) & 1
+        and bool(argv[3] and argv[4])
+        and not context.loading
+    )
+
+
+def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Reply:
+    """Runs `XADD key IDMP pid iid * field value ...` on an existing stream, and returns the entry's ID.
+
+    Idempotent producers send almost only this form (`benchmarks.pipeline`, row sink).
+    """
+    key, producer_id, iid = argv[1], argv[3], argv[4]
+    known_id = stream.idempotence.find(producer_id, iid)
+    if known_id is not None:
+        stream.idempotence.duplicates += 1
+        return format_id(known_id)
+    id_bulk, record = _append_next(context, stream, argv, 5, 6)
+    stream.idempotence.record(producer_id, iid, stream.last_id)
+    _log_and_notify(context, key, record)
+    return (id_bulk,)
+
+
+def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
+    if _is_simple_idempotent(context, argv):
+        known_stream = context.db.get_stream(argv[1], context.now_ms)
+        if known_stream is not None:
+            return _xadd_idempotent(context, argv, known_stream)
+    options = scan_options(argv, is_add=True, context=context)
+    require_pairs(argv, options.id_index + 1)
+    pairs = argv[options.id_index + 1 :]
+    if options.entry_id == 0:
+        raise GenericError(b"The ID specified in XADD must be greater than 0-0")
+    key = argv[1]
+    stream = context.db.get_stream(key, context.now_ms)
+    if stream is None and options.no_create:
+        return None
+    is_new = stream is None
+    if stream is None:
+        stream = _new_stream(context)
+    iid = b""
+    if options.producer_id is not None:
+        iid = automatic_iid(pairs) if options.iid is None else options.iid
+        known_id = stream.idempotence.find(options.producer_id, iid)
+        if known_id is not None and options.entry_id is not None:
+            # Only a log has an ID here: the pair was used again after its first use had expired.
+            stream.idempotence.forget(options.producer_id, iid)
+        elif known_id is not None:
+            stream.idempotence.duplicates += 1
+            return format_id(known_id)
+    entry_id = _choose_id(stream, options, context.now_ms)
+    stream.require_new_id(entry_id)
+    _require_entry_size(pairs)
+    if is_new:
+        context.db.add(key, stream)
+    id_text = format_id(entry_id)
+    stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(pairs))
+    if options.producer_id is not None:
+        stream.idempotence.record(options.producer_id, iid, entry_id)
+    removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)
+    if removed:
+        context.db.announce(events.XADD, key)
+    context.db.touch(key, events.XTRIM if removed else events.XADD)
+    context.db.signal_ready(key)
+    record = exact_record(argv, options, stream, trimmed_to)
+    record[options.id_index] = id_text
+    if options.trim is None or options.trim.references is not References.ACKED:
+        context.log(*record)
+        return id_text
+    known_by = () if options.producer_id is None else (b"IDMP", options.producer_id, iid)
+    context.log(*record[:2], *known_by, *record[options.id_index :])
+    if trimmed_to:
+        log_acked_trim(context, key, trimmed_to)
+    return id_text
+
+
+def _choose_id(stream: Stream, options: StreamOptions, now_ms: int) -> StreamID:
+    if options.entry_id is not None:
+        return options.entry_id
+    if options.id_ms is not None:
+        if options.id_ms == 0 and not stream.last_id:
+            return 1  # 0-0 is not a valid entry ID
+        return stream.next_id_in(options.id_ms)
+    return stream.next_id(now_ms)
+
+
+def _require_entry_size(pairs: list[bytes] | tuple[bytes, ...]) -> None:
+    if sum(map(len, pairs)) > ENTRY_SIZE_MAX:
+        raise GenericError(b"Elements are too large to be stored")

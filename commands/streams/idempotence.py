@@ -1,0 +1,108 @@
+"""Commands for idempotent producers, in addition to XADD's options: XCFGSET and XIDMPRECORD."""
+
+from __future__ import annotations
+
+from ...protocol.replies import OK, Reply
+from ...store.errors import GenericError, no_such_key, syntax_error
+from ...store.ids import parse_id
+from ..core.context import Context
+from ..core.numbers import integer
+from ..core.table import Argument, Flag, KeySpec, command
+
+# Setting: its largest value, and the error for a value out of range.
+SETTINGS = {
+    b"IDMP-DURATION": (86400, b"IDMP-DURATION must be between 1 and 86400 seconds"),
+    b"IDMP-MAXSIZE": (10000, b"IDMP-MAXSIZE must be between 1 and 10000 entries"),
+}
+
+
+@command(
+    "XCFGSET",
+    arity=-2,
+    flags=Flag.WRITE | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
+    categories=("stream",),
+    group="stream",
+    since="8.6.0",
+    summary="Sets how long and how many idempotent IDs a stream remembers.",
+    complexity="O(1)",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("idmp-duration", "integer", token="IDMP-DURATION", optional=True),
+        Argument("idmp-maxsize", "integer", token="IDMP-MAXSIZE", optional=True),
+    ),
+)
+def xcfgset(context: Context, argv: list[bytes]) -> Reply:
+    """XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]
+
+    A changed value makes the stream forget all producer and idempotent IDs. Returns OK. Raises WrongType, GenericError.
+    Source: redis.io/commands/xcfgset, Redis 8.6.
+    """
+    stream = context.db.get_stream(argv[1], context.now_ms)
+    if stream is None:
+        raise no_such_key()
+    values: dict[bytes, int] = {}
+    for index in range(2, len(argv), 2):
+        word = argv[index].upper()
+        if word not in SETTINGS or index + 1 == len(argv):
+            raise syntax_error()
+        if word in values:
+            raise GenericError(word + b" specified multiple times")
+        value = integer(argv[index + 1])
+        largest, message = SETTINGS[word]
+        if not 1 <= value <= largest:
+            raise GenericError(message)
+        values[word] = value
+    if not values:
+        raise GenericError(b"At least one parameter must be specified")
+    if stream.idempotence.configure(values.get(b"IDMP-DURATION"), values.get(b"IDMP-MAXSIZE")):
+        context.log(*argv)
+    return OK
+
+
+@command(
+    "XIDMPRECORD",
+    arity=5,
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
+    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
+    categories=("stream",),
+    group="stream",
+    since="8.6.2",
+    summary="Remembers an idempotent ID for an entry that exists; used by the log.",
+    complexity="O(log N)",
+    arguments=(
+        Argument("key", "key", key_spec_index=0),
+        Argument("pid"),
+        Argument("iid"),
+        Argument("stream-id"),
+    ),
+)
+def xidmprecord(context: Context, argv: list[bytes]) -> Reply:
+    """XIDMPRECORD key producer-id idempotent-id entry-id
+
+    Makes the stream remember that the producer added this entry with the idempotent ID. Returns OK.
+    Raises WrongType, GenericError. Source: Redis 8.6.2.
+    """
+    _, key, producer_id, iid, token = argv
+    entry_id = parse_id(token)
+    if not producer_id:
+        raise GenericError(b"producer ID must be non-empty")
+    if not iid:
+        raise GenericError(b"idempotent ID must be non-empty")
+    stream = context.db.get_stream(key, context.now_ms)
+    if stream is None:
+        raise no_such_key()
+    known_id = stream.idempotence.find(producer_id, iid)
+    if context.loading and known_id not in (None, entry_id):
+        # In a log, a repeated pair means that its first use had expired by then.
+        stream.idempotence.forget(producer_id, iid)
+        known_id = None
+    if not context.loading and entry_id not in stream.log:
+        raise GenericError(b"No such message in stream")
+    if known_id == entry_id:
+        return OK
+    if known_id is not None:
+        raise GenericError(b"IID already exists for this producer with a different stream ID")
+    stream.idempotence.record(producer_id, iid, entry_id)
+    context.log(*argv)
+    return OK

@@ -1,0 +1,21 @@
+"""The encoding that Redis would use for a string, as OBJECT ENCODING shows it."""
+
+from __future__ import annotations
+
+from ...store.database import Value
+from ...store.text import EMBEDDED_SIZE_MAX, EditedText, SumText, edited
+from ..core.numbers import is_canonical_integer
+
+
+def string_encoding(key: bytes, text: bytes) -> bytes:
+    """Returns the encoding of a string: `int`, `embstr` or `raw`."""
+    if isinstance(text, EditedText):
+        return b"raw"
+    if is_canonical_integer(text) and not isinstance(text, SumText):
+        return b"int"
+    return b"embstr" if len(key) + len(text) <= EMBEDDED_SIZE_MAX else b"raw"
+
+
+def as_kept_under(key: bytes, value: Value) -> Value:
+    """Returns the value of `key` for a new key, so that OBJECT ENCODING stays `raw` even if the new key is shorter."""
+    return edited(value) if isinstance(value, bytes) and string_encoding(key, value) == b"raw" else value

@@ -1,0 +1,1 @@
+"""From DataFrames to streams: rows become entries, or settle the entries of a consumer group."""

@@ -1,0 +1,249 @@
+"""The configuration in force: directives as attributes, CONFIG GET, CONFIG SET and CONFIG REWRITE.
+
+    config.stream_node_max_entries      int       a count, or a size in bytes, or a time in the directive's unit
+    config.appendonly                   bool
+    config.appendfsync                  bytes     lower case
+    config.bind, config.save, ...       bytes     as CONFIG GET prints them; see also `save_points`, `buffer_limits`
+
+A change goes through `set_many`, all or nothing: first every `before_change` of the directives that change accepts its
+new value, then every `on_change` puts its value in force. The first kind may refuse, the second kind may not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ...persistence.files import open_regular
+from ...store.errors import GenericError, shown
+from ...store.glob import matches
+from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
+from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
+from .directives import BY_NAME, DIRECTIVES, Change, Directive
+
+Callback = Callable[[Any], None]
+"""Called with a directive's new value, which `config` already shows."""
+
+Undo = Callable[[], None]
+"""Takes back what a `Preparation` did."""
+
+Preparation = Callable[[Any], Undo | None]
+"""Called with a directive's new value, which `config` already shows. It returns how to take back what it did, None if
+there is nothing to take back. Raises ChangeRefused, OSError or GenericError to refuse the value: then it has changed
+nothing."""
+
+
+class ChangeRefused(Exception):
+    """Raised by a `Preparation`: the value is valid but cannot be put in force. The text says why."""
+
+
+class Config:
+    """Every directive at its default until a file, an option or CONFIG SET says otherwise."""
+
+    dir: bytes
+    """The data directory; absolute once the server has entered it."""
+
+    def __init__(self) -> None:
+        self.file_path: bytes | None = None
+        """Absolute path of the configuration file, None without one."""
+        self.declared_users: list[LateLine] = []
+        """The `user` lines."""
+        self.renamings: list[LateLine] = []
+        """The `rename-command` lines: old name and new one."""
+        self.list_users: Callable[[], list[bytes]] = list
+        """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
+        self.passed_over: list[bytes] = []
+        """Directives of the start that Headrace has not, by name."""
+        self._preparations: dict[bytes, list[Preparation]] = {}
+        self._callbacks: dict[bytes, list[Callback]] = {}
+        # Directives that name files: setting one to the value it has reads the file again.
+        self._reread: set[bytes] = set()
+        # Directives whose preparations are called after those of all others.
+        self._prepared_last: set[bytes] = set()
+        for directive in DIRECTIVES:
+            setattr(self, directive.attribute, directive.default)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Directives are plain attributes, set from their rows."""
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def save_points(self) -> list[tuple[int, int]]:
+        """(seconds, changes) pairs of `save`."""
+        return SavePoints.pairs(self.save)
+
+    @property
+    def buffer_limits(self) -> dict[bytes, Limit]:
+        """(hard bytes, soft bytes, soft seconds) of the classes `normal`, `slave`, `pubsub`; 0 is no limit."""
+        return BufferLimits.by_class(self.client_output_buffer_limit)
+
+    def value(self, directive: Directive) -> Any:
+        """The value in force of a row."""
+        return getattr(self, directive.attribute)
+
+    def get_matching(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+        """CONFIG GET: (name, value) of every directive that a pattern matches, each once.
+
+        A pattern without glob characters must be a whole name, and is answered under the name as typed. One with them
+        ends at its first zero byte, as in Redis.
+        """
+        found: dict[bytes, tuple[bytes, bytes]] = {}
+        for pattern in patterns:
+            text = pattern.partition(b"\0")[0]
+            if not set(text) & set(b"*?["):
+                lowered = pattern.lower()
+                if lowered in BY_NAME:
+                    found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
+                continue
+            for name, directive in BY_NAME.items():
+                if name not in found and not directive.is_hidden and matches(text, name, ignore_case=True):
+                    found[name] = (name, self._shown(directive))
+        return list(found.values())
+
+    def _shown(self, directive: Directive) -> bytes:
+        return directive.kind.show(self.value(directive))
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def before_change(
+        self, name: str, preparation: Preparation, *, is_reread: bool = False, is_last: bool = False
+    ) -> None:
+        """Have `preparation` called before a CONFIG SET changes the directive `name`, spelled as in the file.
+
+        `is_reread`: it is called for an equal value, too, because the directive names a file. `is_last`: it is called
+        after those of all other directives, because it changes files where they say.
+        """
+        directive = BY_NAME[name.encode()].name
+        self._preparations.setdefault(directive, []).append(preparation)
+        if is_last:
+            self._prepared_last.add(directive)
+        if is_reread:
+            self._reread.add(directive)
+
+    def on_change(self, name: str, callback: Callback) -> None:
+        """Have `callback` called once a CONFIG SET has changed the directive `name`, spelled as in the file.
+
+        The command can no longer be refused then: `callback` must not fail.
+        """
+        self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
+
+    def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
+        """Take a value at start, before anybody listens for changes. Raises BadValue."""
+        setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
+
+    def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
+        """CONFIG SET: all of these (name, value) pairs, or none. Raises GenericError with Redis' text.
+
+        `is_local`: the client that asks is of this machine.
+        """
+        requests = self._checked(list(pairs), is_local=is_local)
+        before = [(directive, self.value(directive)) for _, directive, _ in requests]
+        for typed, directive, value in requests:
+            words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
+            old_value = self.value(directive)
+            try:
+                self.assign(directive, words)
+                if not directive.has_effect and not self.compat_config and self.value(directive) != old_value:
+                    raise BadValue(f"{NOT_HERE} (compat-config no)")
+            except BadValue as bad:
+                self._restore(before)
+                raise _set_failed(typed, str(bad)) from None
+        changed = [
+            (typed, directive)
+            for (typed, directive, _), (_, old_value) in zip(requests, before, strict=True)
+            if self.value(directive) != old_value or directive.name in self._reread
+        ]
+        self._prepare(changed, before)
+        for _, directive in changed:
+            for callback in self._callbacks.get(directive.name, ()):
+                callback(self.value(directive))
+
+    def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
+        """The rows meant, if all of them exist and may change now."""
+        may_change_protected = self.enable_protected_configs in ((b"yes", b"local") if is_local else (b"yes",))
+        requests: list[tuple[bytes, Directive, bytes]] = []
+        seen: set[bytes] = set()
+        for typed, value in pairs:
+            directive = BY_NAME.get(typed.lower())
+            if directive is None:
+                raise GenericError(b"Unknown option or number of arguments for CONFIG SET - '%b'" % shown(typed))
+            name = directive.name if typed.lower() == directive.name else typed.lower()
+            if directive.change is Change.IMMUTABLE:
+                raise _set_failed(typed, "can't set immutable config")
+            if directive.change is Change.PROTECTED and not may_change_protected:
+                raise _set_failed(typed, "can't set protected config")
+            if directive.name in seen:
+                raise _set_failed(typed, "duplicate parameter")
+            seen.add(directive.name)
+            requests.append((name, directive, value))
+        return requests
+
+    def _prepare(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
+        """Have every change accepted; one refusal takes back what the others have done, the last one first."""
+        undos: list[Undo] = []
+        for typed, directive in sorted(changed, key=lambda each: each[1].name in self._prepared_last):
+            preparations = self._preparations.get(directive.name, ())
+            try:
+                if directive.needs_listener and not preparations and directive.name not in self._callbacks:
+                    raise ChangeRefused("it cannot be changed while the server runs")
+                for prepare in preparations:
+                    undo = prepare(self.value(directive))
+                    if undo is not None:
+                        undos.append(undo)
+            except (ChangeRefused, OSError, GenericError) as refusal:
+                self._restore(before)
+                for undo in reversed(undos):
+                    undo()
+                raise _set_failed(typed, _reason(refusal)) from refusal
+
+    def _restore(self, before: list[tuple[Directive, Any]]) -> None:
+        for directive, value in before:
+            setattr(self, directive.attribute, value)
+
+    # -- writing back ----------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        """CONFIG REWRITE: bring the file up to date with the values in force, in one atomic step.
+
+        Comments, order and included files stay. Raises GenericError if there is no file or it cannot be written.
+        """
+        if self.file_path is None:
+            raise GenericError(b"The server is running without a config file")
+        try:
+            try:
+                with open(self.file_path, "rb", opener=open_regular) as file:
+                    old_text = file.read()
+            except FileNotFoundError:
+                old_text = b""
+            replace_file(self.file_path, rewrite_text(old_text, self._wanted_lines(), BY_NAME))
+        except OSError as error:
+            raise GenericError(b"Rewriting config file: " + os.strerror(error.errno or 0).encode()) from error
+
+    def _wanted_lines(self) -> dict[bytes, tuple[list[bytes], bool]]:
+        """By directive: its lines, and whether they are written even if the file had none."""
+        wanted: dict[bytes, tuple[list[bytes], bool]] = {}
+        for directive in DIRECTIVES:
+            value = self.value(directive)
+            lines = directive.kind.lines(directive.name, value, directive.default)
+            wanted[directive.name] = (lines, directive.is_always_written or value != directive.default)
+        if not self.aclfile:
+            wanted[b"user"] = (self.list_users(), True)
+        return wanted
+
+
+def _set_failed(name: bytes, why: str) -> GenericError:
+    return GenericError(
+        b"CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode("utf-8", "surrogateescape"))
+    )
+
+
+def _reason(refusal: Exception) -> str:
+    if isinstance(refusal, GenericError):
+        return refusal.text.decode("utf-8", "replace")
+    if isinstance(refusal, OSError) and refusal.strerror:
+        return refusal.strerror
+    return str(refusal)

@@ -1,0 +1,95 @@
+"""Directives that others must hear of: what CONFIG SET changes in a server that runs, and the start sets up.
+
+A module that alone is concerned with a directive watches it itself (snapshots, the log, listeners, TLS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...commands.core.calls import watched_ns
+from ...commands.core.context import Context
+from ...commands.permissions.users import Users
+from ...store.chunk import pack_sealed
+from ...store.nodes import NODE_SIZE_UNLIMITED
+from ...store.stream import Stream
+from .config import Config
+
+
+class LiveSettings:
+    """Puts directives in force, now and after each change."""
+
+    def __init__(
+        self,
+        config: Config,
+        context: Context,
+        users: Users,
+        *,
+        refresh_clients: Callable[[], None],
+        apply_users: Callable[[], None],
+        configure_readers: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._users = users
+        self._refresh_clients = refresh_clients
+        """Finds out which checks the commands of each client need."""
+        self._apply_users = apply_users
+        """Puts changed users in force for the clients that are connected."""
+        self._put_in_force(
+            self._limit_streams,
+            "stream-node-max-bytes",
+            "stream-node-max-entries",
+            "stream-idmp-duration",
+            "stream-idmp-maxsize",
+        )
+        self._put_in_force(self._choose_compression, "stream-chunk-compression")
+        self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
+        self._put_in_force(self._choose_events, "notify-keyspace-events")
+        # The start has seen to these where it makes what they are about.
+        self._listen(configure_readers, "proto-max-bulk-len", "client-query-buffer-limit")
+        self._listen(self._change_default_password, "requirepass")
+        self._listen(self._change_channels_default, "acl-pubsub-default")
+
+    def _put_in_force(self, call: Callable[[], None], *names: str) -> None:
+        call()
+        self._listen(call, *names)
+
+    def _listen(self, call: Callable[[], None], *names: str) -> None:
+        for name in names:
+            self._config.on_change(name, lambda value: call())
+
+    def _limit_streams(self) -> None:
+        """Bring the limits that all streams share up to date."""
+        config, limits = self._config, self._context.stream_limits
+        wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
+        if wanted != (limits.node_size_max, limits.node_entries_max):
+            # Entries that are already there keep the node boundaries they were added with.
+            for db in self._context.store.databases:
+                for value in db.keys.values():
+                    if type(value) is Stream:
+                        value.settle_nodes()
+            limits.node_size_max, limits.node_entries_max = wanted
+        limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
+
+    def _choose_compression(self) -> None:
+        """Of chunks that are sealed from now on; those that are stay as they are."""
+        pack_sealed(self._config.stream_chunk_compression == b"zstd")
+
+    def _watch_calls(self) -> None:
+        """Bring the thresholds of the slow log and the latency monitor up to date."""
+        context = self._context
+        context.latency.threshold_ms = self._config.latency_monitor_threshold
+        context.watched_ns = watched_ns(self._config)
+        self._refresh_clients()
+
+    def _change_default_password(self) -> None:
+        self._users.set_default_password(self._config.requirepass)
+        self._apply_users()
+
+    def _change_channels_default(self) -> None:
+        self._users.all_channels = self._config.acl_pubsub_default == b"allchannels"
+
+    def _choose_events(self) -> None:
+        self._context.notifications.configure(self._config.notify_keyspace_events)
+        self._context.refresh_listeners()

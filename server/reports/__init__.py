@@ -1,0 +1,1 @@
+"""What the server says of itself: INFO, metrics, memory, the server log."""

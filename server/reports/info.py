@@ -1,0 +1,326 @@
+"""The text of INFO: one function per section, each a list of (field, value).
+
+A field that Redis has and Headrace can say truthfully is there under Redis' name; what belongs to parts that Headrace
+does not have (replicas, evictions, modules) is there with the value that says so where tools read it. Sizes are bytes.
+Source: INFO of Redis 8.10.2.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
+
+from ... import REDIS_VERSION, __version__
+from ...commands.core.table import all_rows
+from ...store.database import Database
+from .info_source import Fields, Source, zeros
+from .info_storage import memory_fields, persistence_fields
+from .process import gcc_version
+
+TTL_SAMPLE_COUNT: Final = 1000
+"""Keys that `avg_ttl` looks at: the mean of more would not be worth the pause."""
+
+SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
+"""Bytes that would break a line of INFO in what clients name, as Redis shows them."""
+
+
+def render(server: Source, sections: Iterable[bytes]) -> bytes:
+    """INFO for these lower-case section names; none means the default ones. Unknown names add nothing."""
+    wanted: set[str] = set()
+    for section in list(sections) or [b"default"]:
+        name = section.decode("utf-8", "replace")
+        wanted.update({"default": DEFAULT, "all": ALL, "everything": ALL}.get(name, {name}))
+    texts = [
+        f"# {title}\r\n" + "".join(f"{field}:{value}\r\n" for field, value in fields(server))
+        for title, fields in SECTIONS.items()
+        if title.lower() in wanted
+    ]
+    return "\r\n".join(texts).encode("utf-8", "surrogateescape")
+
+
+def server_fields(server: Source) -> Fields:
+    """Versions, process, uptime and where it listens."""
+    config = server.config
+    now_ms = server.clock()
+    uptime_s = max(0, now_ms - server.started_ms) // 1000
+    system = os.uname()
+    fields: Fields = [
+        ("redis_version", REDIS_VERSION),
+        ("redis_git_sha1", "00000000"),
+        ("redis_git_dirty", 0),
+        ("redis_build_id", "0" * 16),
+        ("redis_mode", "standalone"),
+        ("os", f"{system.sysname} {system.release} {system.machine}"),
+        ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
+        ("monotonic_clock", "POSIX clock_gettime"),
+        ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
+        ("gcc_version", gcc_version()),
+        ("process_id", os.getpid()),
+        ("process_supervised", "no"),
+        ("run_id", server.stats.run_id),
+        ("tcp_port", config.port or config.tls_port),
+        ("server_time_usec", now_ms * 1000),
+        ("uptime_in_seconds", uptime_s),
+        ("uptime_in_days", uptime_s // 86400),
+        ("hz", config.hz),
+        ("configured_hz", config.hz),
+        ("lru_clock", now_ms // 1000 & 0xFFFFFF),
+        ("executable", os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else sys.executable),
+        ("config_file", os.fsdecode(config.file_path or b"")),
+        ("io_threads_active", 0),
+    ]
+    if config.port:
+        addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
+        fields.append(("listener0", f"name=tcp{addresses},port={config.port}"))
+    if config.unixsocket:
+        fields.append((f"listener{1 if config.port else 0}", f"name=unix,bind={os.fsdecode(config.unixsocket)}"))
+    if config.tls_port:
+        addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
+        fields.append(("listener2", f"name=tls{addresses},port={config.tls_port}"))
+    return [
+        *fields,
+        ("server_name", "headrace"),
+        ("headrace_version", __version__),
+        ("python_version", platform.python_version()),
+    ]
+
+
+def client_fields(server: Source) -> Fields:
+    """Who is connected, who is blocked and on how many keys."""
+    clients = list(server.clients.values())
+    blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
+    keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
+    # Readers of a group also wake when the key, and with it the group, goes.
+    reading_groups = [(index, waiting) for index, waiting in blocked if waiting.argv[0].upper() == b"XREADGROUP"]
+    keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
+    return [
+        ("connected_clients", len(clients)),
+        ("cluster_connections", 0),
+        ("maxclients", server.config.maxclients),
+        ("client_recent_max_input_buffer", max((client.query_buffer_size for client in clients), default=0)),
+        ("client_recent_max_output_buffer", max((client.output_buffer_size for client in clients), default=0)),
+        ("blocked_clients", len(blocked)),
+        ("tracking_clients", len(server.context.tracking.clients)),
+        ("pubsub_clients", sum(client.is_subscriber for client in clients)),
+        ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
+        ("clients_in_timeout_table", sum(waiting.block_ms is not None for _, waiting in blocked)),
+        ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
+        ("total_blocking_keys", len(keys)),
+        ("total_blocking_keys_on_nokey", len(keys_of_groups)),
+    ]
+
+
+def thread_fields(server: Source) -> Fields:
+    """The one thread that serves clients."""
+    stats = server.stats
+    return [
+        (
+            "io_thread_0",
+            f"clients={len(server.clients)},reads={stats.reads_processed},writes={stats.writes_processed}",
+        )
+    ]
+
+
+def stats_fields(server: Source) -> Fields:
+    """Counters since the start or the last CONFIG RESETSTAT, and the rates of the last 1.6 seconds."""
+    stats = server.stats
+    slow = server.context.slow_log.tally
+    clients = server.clients.values()
+    pipelined_count = stats.pipelined_before + sum(client.pipeline_length_sum for client in clients)
+    reads_count = stats.reads_before + sum(client.reads_count for client in clients)
+    return [
+        ("total_connections_received", stats.connections_received),
+        ("total_commands_processed", stats.commands_processed),
+        ("instantaneous_ops_per_sec", round(stats.commands_rate.per_second)),
+        ("total_net_input_bytes", stats.input_size),
+        ("total_net_output_bytes", stats.output_size),
+        ("total_net_repl_input_bytes", 0),
+        ("total_net_repl_output_bytes", 0),
+        ("instantaneous_input_kbps", f"{stats.input_rate.per_second / 1024:.2f}"),
+        ("instantaneous_output_kbps", f"{stats.output_rate.per_second / 1024:.2f}"),
+        ("instantaneous_input_repl_kbps", "0.00"),
+        ("instantaneous_output_repl_kbps", "0.00"),
+        ("rejected_connections", stats.connections_rejected),
+        ("sync_full", 0),
+        ("sync_partial_ok", 0),
+        ("sync_partial_err", 0),
+        *zeros("expired_subkeys", "expired_subkeys_active"),
+        ("expired_keys", stats.expired_keys),
+        ("expired_keys_active", stats.expired_keys_active),
+        ("expired_stale_perc", f"{server.expiry.stale_share * 100:.2f}"),
+        ("expired_time_cap_reached_count", server.expiry.cap_reached_count),
+        ("expire_cycle_cpu_milliseconds", server.expiry.spent_ns // 1_000_000),
+        ("evicted_keys", 0),
+        ("evicted_clients", stats.evicted_clients),
+        ("evicted_scripts", server.context.scripts.cache.evicted_count),
+        *zeros("total_eviction_exceeded_time", "current_eviction_exceeded_time"),
+        ("keyspace_hits", sum(db.hits for db in server.store.databases)),
+        ("keyspace_misses", sum(db.misses for db in server.store.databases)),
+        ("pubsub_channels", len(server.context.subscriptions.channels.by_name)),
+        ("pubsub_patterns", len(server.context.subscriptions.patterns.by_name)),
+        ("pubsubshard_channels", len(server.context.subscriptions.shard_channels.by_name)),
+        ("latest_fork_usec", stats.latest_fork_us),
+        ("total_forks", stats.forks),
+        ("migrate_cached_sockets", 0),
+        *zeros("slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits"),
+        *zeros("active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time"),
+        ("tracking_total_keys", len(server.context.tracking.table)),
+        ("tracking_total_items", server.context.tracking.items_count),
+        ("tracking_total_prefixes", len(server.context.tracking.broadcasts)),
+        ("unexpected_error_replies", stats.unexpected_error_replies),
+        ("total_error_replies", stats.error_replies),
+        ("total_reads_processed", stats.reads_processed),
+        ("total_writes_processed", stats.writes_processed),
+        *zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
+        *zeros("io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"),
+        ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
+        ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
+        *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
+        ("avg_pipeline_length_sum", pipelined_count),
+        ("avg_pipeline_length_cnt", reads_count),
+        ("avg_pipeline_length", f"{pipelined_count / max(reads_count, 1):.2f}"),
+        ("slowlog_commands_count", slow.count),
+        ("slowlog_commands_time_ms_max", f"{slow.longest_us / 1000:.2f}"),
+        ("slowlog_commands_time_ms_sum", f"{slow.total_us / 1000:.2f}"),
+        *zeros("hash_templates", "hash_template_keys"),
+        ("acl_access_denied_auth", stats.acl_denied_auth),
+        ("acl_access_denied_cmd", stats.acl_denied_command),
+        ("acl_access_denied_key", stats.acl_denied_key),
+        ("acl_access_denied_channel", stats.acl_denied_channel),
+        ("acl_access_denied_tls_cert", stats.acl_denied_certificate),
+    ]
+
+
+def replication_fields(server: Source) -> Fields:
+    """A master that never has replicas."""
+    return [
+        ("role", "master"),
+        ("connected_slaves", 0),
+        ("master_failover_state", "no-failover"),
+        ("master_replid", server.stats.run_id),
+        ("master_replid2", "0" * 40),
+        ("master_repl_offset", 0),
+        ("second_repl_offset", -1),
+        ("repl_backlog_active", 0),
+        ("repl_backlog_size", server.config.repl_backlog_size),
+        ("repl_backlog_first_byte_offset", 0),
+        ("repl_backlog_histlen", 0),
+    ]
+
+
+def cpu_fields(server: Source) -> Fields:
+    """Seconds of CPU time."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    fields: Fields = [
+        ("used_cpu_sys", f"{own.ru_stime:.6f}"),
+        ("used_cpu_user", f"{own.ru_utime:.6f}"),
+        ("used_cpu_sys_children", f"{children.ru_stime:.6f}"),
+        ("used_cpu_user_children", f"{children.ru_utime:.6f}"),
+    ]
+    if hasattr(resource, "RUSAGE_THREAD"):
+        thread = resource.getrusage(resource.RUSAGE_THREAD)
+        fields += [
+            ("used_cpu_sys_main_thread", f"{thread.ru_stime:.6f}"),
+            ("used_cpu_user_main_thread", f"{thread.ru_utime:.6f}"),
+        ]
+    return fields
+
+
+def command_fields(server: Source) -> Fields:
+    """One line for each command that was called or refused."""
+    fields: Fields = []
+    for row in all_rows():
+        if row.calls or row.rejected_calls or row.failed_calls:
+            mean_us = row.duration_us / row.calls if row.calls else 0
+            value = (
+                f"calls={row.calls},usec={row.duration_us},usec_per_call={mean_us:.2f},"
+                f"rejected_calls={row.rejected_calls},failed_calls={row.failed_calls}"
+            )
+            slow = row.slow_tally
+            if slow.count:
+                value += (
+                    f",slowlog_count={slow.count},slowlog_time_ms_sum={slow.total_us / 1000:.2f},"
+                    f"slowlog_time_ms_max={slow.longest_us / 1000:.2f}"
+                )
+            fields.append((f"cmdstat_{row.name_lower.decode()}", value))
+    return fields
+
+
+def error_fields(server: Source) -> Fields:
+    """Error replies by code word, in alphabetical order."""
+    return [
+        (f"errorstat_{code.translate(SAFE_BYTES).decode('utf-8', 'surrogateescape')}", f"count={count}")
+        for code, count in sorted(server.stats.errors.items())
+    ]
+
+
+def latency_fields(server: Source) -> Fields:
+    """How long runs of each command took; every run counts, those of a blocked command apart."""
+    if not server.config.latency_tracking:
+        return []
+    percents = server.config.latency_tracking_info_percentiles.decode().split()
+    fields: Fields = []
+    for row in all_rows():
+        found = row.durations.percentiles_ns(map(float, percents))
+        parts = [f"p{float(name):.15g}={value_ns / 1000:.3f}" for name, value_ns in zip(percents, found, strict=False)]
+        if found or row.calls:
+            fields.append((f"latency_percentiles_usec_{row.name_lower.decode()}", ",".join(parts)))
+    return fields
+
+
+def cluster_fields(server: Source) -> Fields:
+    """There is no cluster."""
+    return [("cluster_enabled", 0)]
+
+
+def keyspace_fields(server: Source) -> Fields:
+    """The databases that have keys."""
+    now_ms = server.clock()
+    return [
+        (
+            f"db{database.index}",
+            f"keys={len(database.keys)},expires={len(database.expires)},"
+            f"avg_ttl={_mean_ttl_ms(database, now_ms)},subexpiry=0",
+        )
+        for database in server.store.databases
+        if database.keys
+    ]
+
+
+def _mean_ttl_ms(database: Database, now_ms: int) -> int:
+    sample = [max(0, due_ms - now_ms) for due_ms in islice(database.expires.values(), TTL_SAMPLE_COUNT)]
+    return sum(sample) // len(sample) if sample else 0
+
+
+def no_fields(server: Source) -> Fields:
+    """A section that Redis has and in which Headrace has nothing to say."""
+    return []
+
+
+SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
+    "Server": server_fields,
+    "Clients": client_fields,
+    "Memory": memory_fields,
+    "Persistence": persistence_fields,
+    "Threads": thread_fields,
+    "Stats": stats_fields,
+    "Replication": replication_fields,
+    "CPU": cpu_fields,
+    "Hotkeys": no_fields,
+    "Modules": no_fields,
+    "Commandstats": command_fields,
+    "Errorstats": error_fields,
+    "Latencystats": latency_fields,
+    "Cluster": cluster_fields,
+    "Keyspace": keyspace_fields,
+    "Keysizes": no_fields,
+}
+"""By title, in Redis' order."""
+
+ALL: Final = frozenset(title.lower() for title in SECTIONS)
+DEFAULT: Final = ALL - {"commandstats", "latencystats"}

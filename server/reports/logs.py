@@ -1,0 +1,100 @@
+"""Log lines in Redis' form: `4711:M 21 Nov 2026 09:00:00.000 * text`, on standard error or in `logfile`.
+
+Modules log through `logging.getLogger(__name__)`. The levels of `loglevel` and the marks in the line:
+
+    debug     .    logging.DEBUG
+    verbose   -    VERBOSE
+    notice    *    logging.INFO
+    warning   #    logging.WARNING and above
+    nothing        no line at all
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from logging.handlers import WatchedFileHandler
+from typing import TYPE_CHECKING, Final
+
+from ... import REDIS_VERSION, __version__, compiled_parts
+
+if TYPE_CHECKING:
+    from ..configuration.config import Config
+
+VERBOSE: Final = 15
+"""Between DEBUG and INFO."""
+
+LEVELS: Final = {
+    b"debug": logging.DEBUG,
+    b"verbose": VERBOSE,
+    b"notice": logging.INFO,
+    b"warning": logging.WARNING,
+    b"nothing": logging.CRITICAL + 1,
+}
+"""By the words of `loglevel`."""
+
+ROOT: Final = __name__.partition(".server")[0]
+"""The package's logger, parent of every module's."""
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line; the traceback of an exception follows on lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """`pid:M date time mark text`, in local time."""
+        seconds = int(record.created)
+        stamp = time.strftime("%d %b %Y %H:%M:%S", time.localtime(seconds))
+        message = record.getMessage().replace("\r", " ").replace("\n", " ")
+        # The process id is asked for each line: a daemon has another one than the process that set up the log.
+        line = f"{os.getpid()}:M {stamp}.{int(record.msecs):03d} {mark(record.levelno)} {message}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def mark(level: int) -> str:
+    """The sign of a level in a line."""
+    if level >= logging.WARNING:
+        return "#"
+    if level >= logging.INFO:
+        return "*"
+    return "-" if level >= VERBOSE else "."
+
+
+def set_up(config: Config) -> None:
+    """Send the package's log to `logfile`, or to standard error if it is empty. Raises OSError.
+
+    A file that is moved away (log rotation) is opened anew at the next line.
+    """
+    logger = logging.getLogger(ROOT)
+    handler: logging.Handler
+    if config.logfile:
+        handler = WatchedFileHandler(os.fsdecode(config.logfile), errors="backslashreplace")
+    else:
+        handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    for old_handler in logger.handlers[:]:
+        logger.removeHandler(old_handler)
+        old_handler.close()
+    logger.addHandler(handler)
+    logger.propagate = False
+    set_level(config.loglevel)
+
+
+def set_level(loglevel: bytes) -> None:
+    """Put a word of `loglevel` in force."""
+    logging.getLogger(ROOT).setLevel(LEVELS[loglevel])
+
+
+def banner(config: Config, addresses: Sequence[str]) -> str:
+    """The one line that says what has started: addresses, versions, what survives a stop, and the file read."""
+    where = ", ".join(addresses) or "no address"
+    if config.appendonly:
+        kept = f"append-only file (appendfsync {config.appendfsync.decode()})"
+    else:
+        kept = f"snapshots (save {config.save.decode()})" if config.save else "none"
+    file = os.fsdecode(config.file_path) if config.file_path else "none"
+    return (
+        f"Headrace {__version__} (Redis {REDIS_VERSION} compatible; compiled: {compiled_parts()}) ready on {where}; "
+        f"persistence: {kept} in {os.fsdecode(config.dir)}; config file: {file}"
+    )

@@ -1,0 +1,285 @@
+"""The series of the metrics endpoint: one row each, with its meaning and where its values come from.
+
+Seconds and bytes throughout. Counters count since the server started; what is counted by group starts again when the
+group is made, and when the dataset is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ... import REDIS_VERSION, __version__
+from ...commands.core.table import all_rows
+from ...store.group import Group
+from ...store.stream import Stream
+from .info_source import Source
+from .process import resident_size
+
+Value = int | float
+Samples = Iterable[tuple[tuple[str, ...], Value]]
+"""Label values, in the order of the row's labels, and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One row. A counter's name is without its `_total`; `read` is asked of what the table it stands in is about."""
+
+    name: str
+    kind: str
+    """`gauge` or `counter`."""
+    text: str
+    labels: tuple[str, ...]
+    read: Callable[[Any], Any]
+    """Of a server series: its samples. Of a stream's or group's: its value, None where it has none."""
+
+
+def _one(name: str, kind: str, text: str, read: Callable[[Source], Value]) -> Series:
+    return Series(name, kind, text, (), lambda source: [((), read(source))])
+
+
+def _many(name: str, kind: str, text: str, labels: tuple[str, ...], read: Callable[[Source], Samples]) -> Series:
+    return Series(name, kind, text, labels, read)
+
+
+def _command_calls(source: Source) -> Samples:
+    return (((row.name_lower.decode(),), row.calls) for row in all_rows() if row.calls)
+
+
+def _command_seconds(source: Source) -> Samples:
+    return (((row.name_lower.decode(),), row.durations.total_ns / 1e9) for row in all_rows() if row.calls)
+
+
+def _command_failures(source: Source) -> Samples:
+    return (((row.name_lower.decode(),), row.failed_calls) for row in all_rows() if row.failed_calls)
+
+
+def _errors(source: Source) -> Samples:
+    return (((code.decode("utf-8", "backslashreplace"),), count) for code, count in source.stats.errors.items())
+
+
+def _keys(source: Source) -> Samples:
+    return (((str(db.index),), len(db.keys)) for db in source.store.databases if db.keys)
+
+
+def _expiring_keys(source: Source) -> Samples:
+    return (((str(db.index),), len(db.expires)) for db in source.store.databases if db.keys)
+
+
+SERVER_SERIES: Final = (
+    _many(
+        "headrace_build_info",
+        "gauge",
+        "1, with the version of Headrace and that of the Redis it follows.",
+        ("version", "redis_version"),
+        lambda source: [((__version__, REDIS_VERSION), 1)],
+    ),
+    _one("headrace_start_time_seconds", "gauge", "When the server started.", lambda source: source.started_ms / 1000),
+    _one("headrace_loading", "gauge", "1 while the dataset is loaded.", lambda source: int(source.context.loading)),
+    _one("headrace_clients", "gauge", "Connected clients.", lambda source: len(source.clients)),
+    _one(
+        "headrace_blocked_clients",
+        "gauge",
+        "Clients that wait for entries or for the disk.",
+        lambda source: source.blocked_count,
+    ),
+    _one("headrace_resident_memory_bytes", "gauge", "Memory in RAM.", lambda source: resident_size()),
+    _many("headrace_keys", "gauge", "Keys.", ("db",), _keys),
+    _many("headrace_expiring_keys", "gauge", "Keys that have an expiry time.", ("db",), _expiring_keys),
+    _one(
+        "headrace_connections",
+        "counter",
+        "Connections that were let in.",
+        lambda source: source.stats.connections_received,
+    ),
+    _one(
+        "headrace_rejected_connections",
+        "counter",
+        "Connections beyond maxclients.",
+        lambda source: source.stats.connections_rejected,
+    ),
+    _one("headrace_received_bytes", "counter", "From clients.", lambda source: source.stats.input_size),
+    _one("headrace_sent_bytes", "counter", "To clients.", lambda source: source.stats.output_size),
+    _one("headrace_commands", "counter", "Calls that have ended.", lambda source: source.stats.commands_processed),
+    _many("headrace_command_calls", "counter", "Calls of each command.", ("command",), _command_calls),
+    _many("headrace_command_seconds", "counter", "Time in each command.", ("command",), _command_seconds),
+    _many("headrace_command_failures", "counter", "Calls that ended in an error.", ("command",), _command_failures),
+    _many("headrace_errors", "counter", "Error replies by their first word.", ("code",), _errors),
+    _one(
+        "headrace_slow_calls",
+        "counter",
+        "Calls that went into the slow log.",
+        lambda source: source.context.slow_log.tally.count,
+    ),
+    _one(
+        "headrace_keyspace_hits",
+        "counter",
+        "Reads that found their key.",
+        lambda source: sum(db.hits for db in source.store.databases),
+    ),
+    _one(
+        "headrace_keyspace_misses",
+        "counter",
+        "Reads that did not.",
+        lambda source: sum(db.misses for db in source.store.databases),
+    ),
+    _one("headrace_expired_keys", "counter", "Keys that expiry removed.", lambda source: source.stats.expired_keys),
+    _one(
+        "headrace_writes_refused",
+        "gauge",
+        "1 while writes are refused (MISCONF): the log or the snapshot cannot be written.",
+        lambda source: int(source.is_refusing_writes),
+    ),
+    _one("headrace_log_enabled", "gauge", "1 with an append-only file.", lambda source: int(source.log is not None)),
+    _one(
+        "headrace_log_bytes",
+        "gauge",
+        "Size of the append-only file, 0 without one.",
+        lambda source: 0 if source.log is None else source.log.current_size,
+    ),
+    _one(
+        "headrace_rewrite_in_progress",
+        "gauge",
+        "1 while the append-only file is rewritten.",
+        lambda source: int(source.snapshots.rewrite.is_running),
+    ),
+    _one(
+        "headrace_save_in_progress",
+        "gauge",
+        "1 while dump.rdb is written.",
+        lambda source: int(source.snapshots.save.is_running),
+    ),
+    _one(
+        "headrace_last_save_timestamp_seconds",
+        "gauge",
+        "When dump.rdb was last complete, or the server started.",
+        lambda source: source.snapshots.last_save_ms / 1000,
+    ),
+    _one(
+        "headrace_changes_since_last_save",
+        "gauge",
+        "Changes that dump.rdb does not hold.",
+        lambda source: source.snapshots.changes_count,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group where it stands; `now_ms` is Unix time."""
+
+    stream: Stream
+    group: Group
+    now_ms: int
+
+    @property
+    def oldest_pending_s(self) -> float:
+        """Age of the oldest delivery that somebody owns, 0 without one."""
+        oldest_ms = self.group.pending.oldest_time_ms()
+        return 0 if oldest_ms is None else max(0, self.now_ms - oldest_ms) / 1000
+
+
+STREAM_LABELS: Final = ("db", "stream")
+GROUP_LABELS: Final = (*STREAM_LABELS, "group")
+
+
+def _of_stream(name: str, kind: str, text: str, read: Callable[[Stream], Value]) -> Series:
+    return Series(name, kind, text, STREAM_LABELS, read)
+
+
+def _of_group(name: str, kind: str, text: str, read: Callable[[GroupView], Value | None]) -> Series:
+    return Series(name, kind, text, GROUP_LABELS, read)
+
+
+STREAM_SERIES: Final = (
+    _of_stream("headrace_stream_entries", "gauge", "Entries.", len),
+    _of_stream(
+        "headrace_stream_entries_added",
+        "counter",
+        "Entries ever added, before a restart as well.",
+        lambda stream: stream.entries_added,
+    ),
+    _of_stream("headrace_stream_groups", "gauge", "Consumer groups.", lambda stream: len(stream.groups)),
+)
+
+GROUP_SERIES: Final = (
+    _of_group("headrace_group_consumers", "gauge", "Consumers.", lambda view: len(view.group.consumers)),
+    _of_group(
+        "headrace_group_lag",
+        "gauge",
+        "Entries not yet delivered. Absent where Redis answers null: deletions have made it unknowable.",
+        lambda view: view.stream.lag(view.group),
+    ),
+    _of_group(
+        "headrace_group_pending",
+        "gauge",
+        "Entries delivered and not acknowledged, the released ones among them.",
+        lambda view: len(view.group.pending),
+    ),
+    _of_group(
+        "headrace_group_released",
+        "gauge",
+        "Pending entries that XNACK released and nobody has claimed.",
+        lambda view: len(view.group.pending.released),
+    ),
+    _of_group(
+        "headrace_group_oldest_pending_seconds",
+        "gauge",
+        "Time since the oldest delivery to a consumer that is still pending; 0 if there is none.",
+        lambda view: view.oldest_pending_s,
+    ),
+    _of_group(
+        "headrace_group_deliveries",
+        "counter",
+        "Entries handed out as new.",
+        lambda view: view.group.deliveries_count,
+    ),
+    _of_group(
+        "headrace_group_claims",
+        "counter",
+        "Entries taken over by XCLAIM, XAUTOCLAIM and XREADGROUP CLAIM.",
+        lambda view: view.group.claims_count,
+    ),
+    _of_group("headrace_group_acks", "counter", "Entries acknowledged.", lambda view: view.group.acks_count),
+    _of_group("headrace_group_releases", "counter", "Entries released.", lambda view: view.group.releases_count),
+    _of_group(
+        "headrace_group_dead_letters",
+        "counter",
+        "Of these, those given up with XNACK FATAL.",
+        lambda view: view.group.fatal_releases_count,
+    ),
+)
+
+CAP_SERIES: Final = (
+    Series(
+        "headrace_metrics_streams_left_out",
+        "gauge",
+        "Streams beyond metrics-streams-max, which have no series of their own.",
+        (),
+        lambda harvest: harvest.streams_left_out,
+    ),
+    Series(
+        "headrace_metrics_groups_left_out",
+        "gauge",
+        "Groups of shown streams beyond a hundred each, which have no series of their own.",
+        (),
+        lambda harvest: harvest.groups_left_out,
+    ),
+)
+
+ALL_SERIES: Final = (*SERVER_SERIES, *STREAM_SERIES, *GROUP_SERIES, *CAP_SERIES)
+
+
+def table_lines() -> Iterator[str]:
+    """The table of docs/metrics.md."""
+    yield "| Series | Type | Labels | What it tells |"
+    yield "|---|---|---|---|"
+    for series in ALL_SERIES:
+        name = f"{series.name}_total" if series.kind == "counter" else series.name
+        labels = ", ".join(f"`{label}`" for label in series.labels)
+        yield f"| `{name}` | {series.kind} | {labels} | {series.text} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(table_lines()))

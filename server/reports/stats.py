@@ -1,0 +1,161 @@
+"""The counters that INFO prints, and the rates made from them.
+
+Counters only grow until CONFIG RESETSTAT, some beyond it. What a command did is counted on its row in the command
+table.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from typing import Final
+
+from ...commands.core.table import all_rows
+from ...store.clock import wall_clock_ms
+
+logger = logging.getLogger(__name__)
+
+RATE_SAMPLE_COUNT: Final = 16
+"""A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis."""
+
+ERROR_CODE_COUNT_MAX: Final = 128
+"""Code words counted apart. One more ends the count of all of them until CONFIG RESETSTAT, as in Redis: scripts make up
+code words."""
+
+ERROR_CODE_SIZE_MAX: Final = 30
+"""Bytes of a code word. A text with a longer first word, or of one word, has none: it counts as ERR."""
+
+ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
+"""In place of the code words when there were too many."""
+
+COUNTERS: Final = (
+    "connections_received",
+    "connections_rejected",
+    "commands_processed",
+    "input_size",
+    "output_size",
+    "reads_processed",
+    "writes_processed",
+    "expired_keys",
+    "expired_keys_active",
+    "evicted_clients",
+    "forks",
+    "pipelined_before",
+    "reads_before",
+    "latest_fork_us",
+    "error_replies",
+    "unexpected_error_replies",
+    "query_buffer_limit_disconnections",
+    "output_buffer_limit_disconnections",
+    "acl_denied_auth",
+    "acl_denied_command",
+    "acl_denied_key",
+    "acl_denied_channel",
+    "acl_denied_certificate",
+)
+
+
+KEPT: Final = {name for name in COUNTERS if name.startswith("acl_denied_")}
+"""Counters that CONFIG RESETSTAT leaves, as in Redis."""
+
+
+class Rate:
+    """How fast a counter grows, per second, over the last samples."""
+
+    __slots__ = ("_last_count", "_last_ms", "_samples")
+
+    def __init__(self) -> None:
+        self._samples: deque[float] = deque(maxlen=RATE_SAMPLE_COUNT)
+        self._last_count = 0
+        self._last_ms: int | None = None
+
+    def sample(self, count: int, now_ms: int) -> None:
+        """Take note of the counter; a clock that stood still or went back adds no sample."""
+        if self._last_ms is not None and now_ms > self._last_ms:
+            self._samples.append((count - self._last_count) * 1000 / (now_ms - self._last_ms))
+        self._last_count, self._last_ms = count, now_ms
+
+    @property
+    def per_second(self) -> float:
+        """The mean of the samples, 0 without any."""
+        return sum(self._samples) / len(self._samples) if self._samples else 0.0
+
+
+class Stats:
+    """Plain integers; sizes are bytes."""
+
+    connections_received: int
+    connections_rejected: int
+    commands_processed: int
+    input_size: int
+    output_size: int
+    reads_processed: int
+    writes_processed: int
+    expired_keys: int
+    expired_keys_active: int
+    evicted_clients: int
+    forks: int
+    pipelined_before: int
+    """Requests in the reads of clients that have left, less those that a reset wants forgotten."""
+    reads_before: int
+    latest_fork_us: int
+    error_replies: int
+    unexpected_error_replies: int
+    query_buffer_limit_disconnections: int
+    output_buffer_limit_disconnections: int
+    acl_denied_auth: int
+    acl_denied_command: int
+    acl_denied_key: int
+    acl_denied_channel: int
+    acl_denied_certificate: int
+
+    def __init__(self, *, started_ms: int | None = None) -> None:
+        self.started_ms = wall_clock_ms() if started_ms is None else started_ms
+        """Unix ms; CONFIG RESETSTAT leaves it."""
+        self.run_id = secrets.token_hex(20)
+        """Tells this run of the server from every other one."""
+        self.errors: dict[bytes, int] = {}
+        """Error replies by code word."""
+        for name in KEPT:
+            setattr(self, name, 0)
+        self.reset()
+
+    def reset(self) -> None:
+        """CONFIG RESETSTAT for everything kept here and on the rows."""
+        for row in all_rows():
+            row.reset_statistics()
+        for name in COUNTERS:
+            if name not in KEPT:
+                setattr(self, name, 0)
+        self.errors.clear()
+        self.commands_rate = Rate()
+        self.input_rate = Rate()
+        self.output_rate = Rate()
+
+    def sample(self, now_ms: int) -> None:
+        """Feed the rates; to be called ten times a second."""
+        self.commands_rate.sample(self.commands_processed, now_ms)
+        self.input_rate.sample(self.input_size, now_ms)
+        self.output_rate.sample(self.output_size, now_ms)
+
+    def count_error(self, wire_text: bytes) -> None:
+        """Count an error reply under its code word, the first of its text."""
+        self.error_replies += 1
+        errors = self.errors
+        if ERRORS_DISABLED in errors:
+            return
+        size = wire_text.find(b" ", 0, ERROR_CODE_SIZE_MAX + 1)
+        code = b"ERR" if size < 0 else wire_text[:size]
+        if code in errors:
+            errors[code] += 1
+        elif len(errors) < ERROR_CODE_COUNT_MAX:
+            errors[code] = 1
+        else:
+            logger.warning(
+                "Errorstats stopped: there are more than %d code words, made up by scripts perhaps. CONFIG RESETSTAT "
+                "starts the count anew.",
+                ERROR_CODE_COUNT_MAX,
+            )
+            errors.clear()
+            errors[ERRORS_DISABLED] = 1

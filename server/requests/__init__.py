@@ -1,0 +1,1 @@
+"""From requests to replies: dispatch, admission, blocked clients, turns of the loop."""

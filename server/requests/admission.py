@@ -1,0 +1,131 @@
+"""What may stand against running a command now: who the client is, what it does, and the state of the server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...commands.admin.debug import NOT_ALLOWED, is_allowed
+from ...commands.clients.connection import NoAuthentication
+from ...commands.core.client import Client
+from ...commands.core.context import Context
+from ...commands.core.durations import SHORT_COUNT, SHORT_SHIFT
+from ...commands.core.table import Flag, Row
+from ...commands.permissions.enforcement import must_authenticate, refusal_of
+from ...store.errors import GenericError, ReplyError, StillLoading
+
+SAVE_FAILING: Final = (
+    b"Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may "
+    b"modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
+    b"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
+    b"error."
+)
+
+
+class Misconfigured(ReplyError):
+    """Writes are refused while the log or the snapshots cannot be written."""
+
+    prefix = b"MISCONF"
+
+
+NO_AUTH: Final = Flag.NO_AUTH.value
+NO_MULTI: Final = Flag.NO_MULTI.value
+DENYOOM: Final = Flag.DENYOOM.value
+LOADING: Final = Flag.LOADING.value
+READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
+ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
+"""What may concern others besides reading and writing. A monitor may not do it: to Redis it is a kind of replica."""
+
+SUBSCRIBER_COMMANDS: Final = {
+    "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
+}  # fmt: skip
+"""All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
+
+
+class Admission:
+    """The checks of one server, in Redis' order."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.is_save_failing = False
+        """Writes are refused because the last snapshot failed."""
+        self.write_error: bytes | None = None
+        """Why the log cannot be written, as MISCONF says it; None while it can."""
+
+    @property
+    def is_refusing_writes(self) -> bool:
+        """Whether writes get MISCONF."""
+        return self.write_error is not None or self.is_save_failing
+
+    def refusal_of_writes(self) -> Misconfigured:
+        """What writes get while they are refused."""
+        if self.write_error is not None:
+            return Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
+        return Misconfigured(SAVE_FAILING)
+
+    def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        """Raise what stands against running or queueing this command now."""
+        context = self.context
+        if row.name == "DEBUG" and not is_allowed(context):
+            raise GenericError(NOT_ALLOWED)
+        if not client.is_unhindered:
+            if must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
+                raise NoAuthentication
+            if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
+                raise GenericError(b"Command not allowed inside a transaction")
+        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
+            raise refusal
+        if not client.is_unhindered:
+            self._admit_now(client, row)
+
+    def _admit_now(self, client: Client, row: Row) -> None:
+        """The checks behind those of the user's rules."""
+        context = self.context
+        if context.is_counting and _may_need_memory(client, row):
+            context.server.memory.require()
+        if self.is_refusing_writes and (row.name == "PING" or may_write(client, row)):
+            raise self.refusal_of_writes()
+        if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
+            raise GenericError(
+                b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+                b"context" % row.name_lower
+            )
+        if context.loading and not row.flag_bits & LOADING:
+            raise StillLoading
+        if client.is_monitor and (row.flag_bits & READS_OR_WRITES or row.name in ALSO_REPLICATED):
+            raise GenericError(b"Replica can't interact with the keyspace")
+
+    def is_unhindered(self, client: Client) -> bool:
+        """Whether nothing but the rules of its user can stand against a command of this client, or keep its reply."""
+        return (
+            client.transaction.queue is None
+            and client.reply_mode == "on"
+            and not client.close_after_reply
+            and not client.is_subscriber
+            and not client.is_monitor
+            and self.write_error is None
+            and not self.is_save_failing
+            and not self.context.is_counting
+            and not self.context.loading
+            and not must_authenticate(self.context, client)
+        )
+
+    def is_unwatched(self, client: Client) -> bool:
+        """Whether running an ordinary command of this client concerns nobody else, and leaves no trace of its own."""
+        return (
+            client.user.is_unrestricted
+            and not client.no_touch
+            and client.tracking is None
+            and client.id not in self.context.tracking.receivers
+            and not self.context.monitors.clients
+            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
+        )
+
+
+def _may_need_memory(client: Client, row: Row) -> bool:
+    """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
+    return bool(row.flag_bits & DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
+
+
+def may_write(client: Client, row: Row) -> bool:
+    """Whether the command writes; EXEC does if one of its queue does."""
+    return row.is_write or (row.name == "EXEC" and client.transaction.has_write)

@@ -1,0 +1,32 @@
+"""Cross-protocol requests: a web page that has a browser send `POST` to this port, say, with commands in the body."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_MS: Final = 60_000
+"""Two warnings are further apart than this, as in Redis: who sends such requests must not fill the log."""
+
+
+class CrossProtocol:
+    """Logs a warning about them, at most one a minute. `clock` returns Unix ms."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._told_ms = 0
+
+    def note(self, address: bytes) -> None:
+        """The connection from there is closed for such a request."""
+        now_ms = self._clock()
+        if abs(now_ms - self._told_ms) > INTERVAL_MS:  # the clock may have been set back
+            self._told_ms = now_ms
+            logger.warning(
+                "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "
+                "Headrace. A web page may be trying to run commands here through the browser of who looks at it "
+                "(Cross Protocol Scripting). Connection from %s aborted.",
+                address.decode(),
+            )

@@ -1,0 +1,472 @@
+"""From requests to replies: the checks every request goes through, the handler, and the log.
+
+Most requests come from a client with nothing special about it (authenticated, no transaction, no pause, replies on)
+and name an ordinary data command. For those the dispatcher keeps one flag per client and one dictionary of rows, and
+`execute` runs them with three tests. Everything else goes through `_execute_checked`, which applies the checks in
+Redis' order, and recomputes the flags afterwards where they may have changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from operator import length_hint
+from time import perf_counter_ns
+from typing import Any, Final, Protocol
+
+from ...commands.clients.transaction import ExecAborted, discard
+from ...commands.core.blocking import Blocked
+from ...commands.core.calls import broken, call, count_call, count_commands, failed
+from ...commands.core.client import Client
+from ...commands.core.context import Context
+from ...commands.core.durations import SHORT_SHIFT
+from ...commands.core.lookup import find_row, named_row
+from ...commands.core.request_size import request_size
+from ...commands.core.table import TABLE, Handler, Row
+from ...commands.permissions.enforcement import log_out
+from ...commands.streams.add import xadd, xadd_sent
+from ...protocol.encoder import ENCODERS
+from ...protocol.frames_plain import ADDITION
+from ...protocol.packing import words_of
+from ...protocol.replies import QUEUED, Pushed, Reply
+from ...store.errors import ReplyError
+from .admission import DENYOOM, Admission
+from .pause import Pause
+from .pushes import Pushes
+from .serving import Serving
+from .session import Session
+
+logger = logging.getLogger(__name__)
+
+ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
+ALSO_ORDINARY: Final = {"PING", "ECHO", "PUBLISH", "SPUBLISH"}
+ACROSS_DATABASES: Final = {"MOVE", "COPY"}
+"""Commands that touch a database other than the client's: the fast path looks only at that one."""
+
+NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
+"""Commands that run at once inside MULTI."""
+
+ARGUMENTS_COUNT_MAX: Final = 2**31
+"""Upper end of an open arity; the reader allows fewer."""
+
+TURN_NS: Final = 5_000_000
+"""Time that the requests of one read may take in one go: then other clients have their turn."""
+
+TURN_OUTPUT_SIZE: Final = 256 << 10
+"""Bytes of replies at which the turn ends: the peer may be a slow reader."""
+
+UNMEASURED_COUNT: Final = 16
+"""Pieces of output, one or more for each reply, after which their bytes are added up; after a call that took long they
+are at once."""
+
+FastRow = tuple[Handler, int, int, Row, list[int]]
+"""(handler, fewest words, most words, row, its histogram of short calls)."""
+
+
+def size_of(pieces: list[Any], first: int) -> int:
+    """Bytes of the pieces of output from the `first` on, without what is made while it is sent."""
+    try:
+        return sum(map(len, pieces[first:]))
+    except TypeError:
+        return sum(len(piece) for piece in pieces[first:] if type(piece) is bytes)
+
+
+class Log(Protocol):
+    """Where effects go: `persistence.aof.AppendOnlyLog`."""
+
+    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
+        """Take over the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
+        ...
+
+    mark: int
+    """Counts the calls of `append`."""
+
+
+class Next(Enum):
+    """What happens to the requests behind the one just looked at."""
+
+    GO_ON = auto()
+    WAIT = auto()
+    """The client is blocked: they wait."""
+    HOLD = auto()
+    """CLIENT PAUSE: they wait, and this one with them."""
+    CLOSE = auto()
+    """They are dropped."""
+
+
+class Dispatcher:
+    """Runs requests. Whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
+
+    def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], log: Log | None = None) -> None:
+        self.context = context
+        self.monotonic = monotonic
+        """Answers ms; waits and pauses are timed by it."""
+        self.stats = stats
+        self.log = log
+        self.serving = Serving(self)
+        self.waiters = self.serving.waiters
+        self.sessions: dict[int, Session] = {}
+        """By client ID."""
+        self.outgoing: dict[Session, None] = {}
+        """Sessions with new output, in order."""
+        self.resumable: dict[Session, None] = {}
+        """Sessions that stopped waiting and have a backlog."""
+        self.log_has_news = False
+        """The log took records since it was last flushed; replies wait for that flush."""
+        self.is_over = False
+        """The server has been asked to stop: no request is run any more."""
+        self.changes_count = 0
+        """Effects so far (rdb_changes_since_last_save)."""
+        self.admission = Admission(context)
+        self.pause = Pause(context.store, monotonic)
+        self.pushes = Pushes(context, self.sessions, self.outgoing)
+        self.let_go: Callable[[list[Session]], None] = lambda sessions: None
+        """Has replies leave while others are still made; set by whoever drives this."""
+        self._fast: dict[bytes, FastRow] = {}
+        self.refresh_table()
+
+    def refresh_table(self) -> None:
+        """Rebuild the dictionary of ordinary rows, under their usual spellings."""
+        for name, row in TABLE.items():
+            ordinary = row.keys and row.group in ORDINARY_GROUPS and row.name not in ACROSS_DATABASES
+            if row.handler is not None and not row.subcommands and (ordinary or row.name in ALSO_ORDINARY):
+                words_min, words_max = abs(row.arity), row.arity if row.arity > 0 else ARGUMENTS_COUNT_MAX
+                self._fast[name] = self._fast[name.lower()] = (
+                    row.handler, words_min, words_max, row, row.durations.short,
+                )  # fmt: skip
+        added = TABLE.get(b"XADD")
+        if added is not None and added.handler is xadd:  # and has not been renamed
+            self._fast[ADDITION] = (xadd_sent, 4, 4, added, added.durations.short)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def execute(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
+        """Run the requests of one read, until one of them makes the rest wait or they have taken their time; the rest
+        goes to the backlog. Commands that are short, all but a few, are bounded by the number of requests given.
+
+        Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole price of dispatch, so it works with
+        locals, one reading of the clock per command serves as the end of one and the start of the next, and one count
+        in the histogram of its row is all that remains of a call.
+        """
+        context, client, out, fast = self.context, session.client, session.out, self._fast
+        effects, waiting = context.effects, self.waiters.by_client
+        encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
+        context.now_ms, context.client, context.db = now_ms, client, client.db
+        db, image = client.db, context.image
+        units_end = output_size = 0
+        measured_count = len(out)
+        measure_at = measured_count + UNMEASURED_COUNT
+        uncounted = len(requests)
+        iterator = iter(requests)
+        began_ns = started_ns = read_clock()
+        for argv in iterator:
+            found = fast.get(argv[0])
+            if found is None or not client.is_plain or not found[1] <= len(argv) <= found[2]:
+                if units_end:
+                    self.log_single_units()
+                    units_end = 0
+                # What goes this way counts itself, if it counts at all.
+                remaining = length_hint(iterator)
+                if uncounted != remaining + 1:
+                    count_commands(context, client, uncounted - remaining - 1)
+                uncounted = remaining
+                argv = words_of(argv)
+                after = self._execute_checked(session, argv)
+                if after is not Next.GO_ON:
+                    uncounted = 0
+                    self._stop(session, argv, iterator, after)
+                    break
+                encode, db, image = ENCODERS[client.protocol], client.db, context.image
+                started_ns = read_clock()
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                is_over = started_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE
+                if (context.gives_way or is_over) and uncounted:
+                    uncounted = 0
+                    self._leave_for_later(session, iterator)
+                context.gives_way = False
+                continue
+            handler, _, _, row, short_calls = found
+            if image is not None:
+                context.preserve(row, argv)
+            try:
+                reply = handler(context, argv)
+            except ReplyError as error:
+                reply = failed(context, row, error)
+            except Exception:
+                reply = broken(context, row, words_of(argv))
+            if type(reply) is tuple:
+                out += reply
+            elif type(reply) is not Blocked:
+                encode(reply, out)
+            ended_ns = read_clock()
+            duration_ns = ended_ns - started_ns
+            try:
+                short_calls[duration_ns >> SHORT_SHIFT] += 1
+            except IndexError:
+                if type(reply) is Blocked:
+                    row.durations.add(duration_ns)
+                else:
+                    count_call(context, client, row, words_of(argv), duration_ns)
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                if ended_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
+            if len(out) > measure_at:
+                output_size += size_of(out, measured_count)
+                measured_count = len(out)
+                measure_at = measured_count + UNMEASURED_COUNT
+                if output_size > TURN_OUTPUT_SIZE:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
+            started_ns = ended_ns
+            if len(effects) != units_end or db.expired_keys:
+                if len(effects) == units_end + 1 and not db.expired_keys:
+                    units_end += 1
+                else:
+                    self._log_units_and_group(units_end)
+                    units_end = 0
+            if waiting and db.ready:
+                if units_end:
+                    self.log_single_units()
+                    units_end = 0
+                self.serving.serve_ready()
+                started_ns = read_clock()
+                if started_ns - began_ns > TURN_NS:
+                    uncounted -= length_hint(iterator)
+                    self._leave_for_later(session, iterator)
+            if type(reply) is Blocked:
+                client.last_command = row.name_lower
+                # It counts when it has ended.
+                row.durations.remove(duration_ns)
+                reply.spent_ns = duration_ns
+                uncounted -= length_hint(iterator) + 1
+                self.serving.park(session, reply)
+                session.put_back(iterator)
+                break
+        # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
+        client.commands_count += uncounted
+        self.stats.commands_processed += uncounted
+        if found is not None:
+            client.last_command = found[3].name_lower
+        if effects:
+            self.log_single_units()
+        if db.ready:
+            db.ready.clear()
+        if out:
+            self.outgoing[session] = None
+
+    def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
+        """Keep what must wait; after QUIT and SHUTDOWN nothing is run any more."""
+        if after is Next.CLOSE:
+            session.drop_requests()
+            return
+        session.put_back(rest)
+        if after is Next.HOLD:
+            self.hold(session, argv)
+
+    def hold(self, session: Session, argv: list[bytes]) -> None:
+        """Let a request wait for the end of CLIENT PAUSE, before all others of its client."""
+        session.client.is_held = True
+        session.backlog.appendleft(argv)
+        self.pause.held[session] = None
+
+    def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
+        """The client has had its turn: it goes on after the others."""
+        session.put_back(rest)
+        if session.has_more:
+            self.resumable[session] = None
+
+    # -- the checks ------------------------------------------------------------------------------
+
+    def _execute_checked(self, session: Session, argv: list[bytes]) -> Next:
+        """One request through every check, in Redis' order; the first that fails answers."""
+        client = session.client
+        mode_before = client.reply_mode
+        if mode_before == "skip_next":
+            client.reply_mode = "skip"
+        try:
+            row = find_row(argv)
+            client.last_command = row.name_lower
+            self.admission.admit(client, row, argv)
+        except ReplyError as error:
+            self.context.running = client
+            self.answer(session, self.rejected(client, argv, error), mode_before)
+            self.pushes.end_run(session, argv)
+            return Next.GO_ON
+        if self.pause.end_ms is not None and self.pause.concerns(client, row):
+            client.reply_mode = mode_before
+            return Next.HOLD
+        if client.transaction.queue is not None and row.name not in NOT_QUEUED:
+            self._queue(client, row, argv)
+            self.answer(session, QUEUED, mode_before)
+            return Next.GO_ON
+        reply = self.run_unit(row, argv)
+        if type(reply) is Blocked:
+            self.serving.park(session, reply)
+        else:
+            self.answer(session, reply, mode_before)
+        self.pushes.end_run(session, argv)
+        if self.waiters.by_client:
+            self.serving.serve_ready()
+        elif argv[0] not in self._fast:
+            self.serving.forget_ready()
+        if not client.is_unhindered or argv[0] not in self._fast:
+            self.refresh_client(client)
+        if client.close_after_reply or self.is_over:
+            return Next.CLOSE
+        return Next.GO_ON if client.blocked is None else Next.WAIT
+
+    def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
+        """Refusing a command spoils an open transaction; refusing EXEC ends it."""
+        row = named_row(argv)
+        if row is not None:
+            row.rejected_calls += 1
+        if row is not None and row.name == "EXEC":
+            discard(self.context.store, client)
+            self.context.monitors.show(client, row, argv)
+            error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
+        elif client.transaction.queue is not None:
+            client.transaction.aborted = True
+        self.stats.count_error(error.wire_text)
+        return error
+
+    def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
+        transaction = client.transaction
+        assert transaction.queue is not None
+        transaction.queue.append(argv)
+        transaction.queue_size += sum(map(len, argv))
+        transaction.queue_memory_size += request_size(argv)
+        transaction.has_write = transaction.has_write or row.is_write
+        transaction.has_denyoom = transaction.has_denyoom or bool(row.flag_bits & DENYOOM)
+
+    def refresh_client(self, client: Client) -> None:
+        """Recompute which checks the commands of this client need, after something about it has changed.
+
+        Ordinary commands change nothing about it, unless something hinders it: CLIENT REPLY SKIP ends with any.
+        """
+        client.is_unhindered = self.admission.is_unhindered(client)
+        client.is_plain = client.is_unhindered and self.pause.end_ms is None and self.admission.is_unwatched(client)
+
+    def refresh_clients(self) -> None:
+        """The same for all, after something that concerns them all has changed."""
+        for session in self.sessions.values():
+            self.refresh_client(session.client)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
+        """Run a handler as a unit of its own; whatever it raises becomes the reply."""
+        context = self.context
+        context.preserve(row, argv)
+        context.running = context.client
+        reply = call(context, row, argv, sent)
+        if context.effects or context.store.expired_keys:
+            self.log_unit()
+        return reply
+
+    def answer(self, session: Session, reply: Reply, mode_before: str) -> None:
+        """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
+        client = session.client
+        if mode_before == "on" or client.reply_mode == "on" or type(reply) is Pushed:
+            ENCODERS[client.protocol](reply, session.out)
+        if client.reply_mode == "skip":
+            client.reply_mode = "on"
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def log_single_units(self) -> None:
+        """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
+        effects = self.context.effects
+        self.changes_count += len(effects)
+        if self.log is not None and effects:
+            self._append(effects, grouped=False)
+        effects.clear()
+
+    def _append(self, effects: list[tuple[int, bytes]], *, grouped: bool) -> None:
+        assert self.log is not None
+        self.log.append(effects, grouped)
+        self.context.client.write_mark = self.log.mark
+        self.log_has_news = True
+
+    def _log_units_and_group(self, units_end: int) -> None:
+        """The first `units_end` effects are units of their own; the rest is one unit with the keys it found expired.
+
+        Those keys come first: the command already saw the dataset without them.
+        """
+        effects = self.context.effects
+        unit = self.context.take_expired()
+        unit += effects[units_end:]
+        if not unit:
+            return
+        del effects[units_end:]
+        self.changes_count += len(unit)
+        self.log_single_units()
+        if self.log is not None:
+            self._append(unit, grouped=len(unit) > 1)
+
+    def log_unit(self) -> None:
+        """Hand over what the command that is running has done so far, as one unit."""
+        self._log_units_and_group(0)
+
+    def log_expired(self) -> None:
+        """Log keys that expired outside of any command, by the active cycle that is; each is a unit."""
+        records = self.context.take_expired()
+        self.changes_count += len(records)
+        self.stats.expired_keys_active += len(records)
+        if records and self.log is not None:
+            self.log.append(records, False)
+            self.log_has_news = True
+
+    def note_write_error(self, error: bytes | None) -> None:
+        """The log cannot be written, and why: writes get MISCONF. None: it can."""
+        if error != self.admission.write_error:
+            self.admission.write_error = error
+            self.refresh_clients()
+
+    def note_save_failing(self, is_failing: bool) -> None:
+        """Whether writes get MISCONF because the last snapshot failed."""
+        if is_failing != self.admission.is_save_failing:
+            self.admission.is_save_failing = is_failing
+            self.refresh_clients()
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Let a new connection in."""
+        self.sessions[session.client.id] = session
+        log_out(self.context, session.client)
+        self.refresh_client(session.client)
+
+    def detach(self, session: Session) -> None:
+        """Forget a connection: its wait, its transaction, its output."""
+        client = session.client
+        if self.sessions.pop(client.id, None) is None:
+            return
+        self.stats.pipelined_before += client.pipeline_length_sum
+        self.stats.reads_before += client.reads_count
+        waiter = self.waiters.of(client)
+        if waiter is not None:
+            self.waiters.remove(waiter)
+            client.blocked = None
+        discard(self.context.store, client)
+        self.context.subscriptions.remove_client(client)
+        self.context.tracking.stop(client)
+        self.context.monitors.remove(client)
+        self.outgoing.pop(session, None)
+        self.pause.held.pop(session, None)
+        session.drop_requests()
+
+    # -- pause -----------------------------------------------------------------------------------
+
+    def begin_pause(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long."""
+        self.pause.begin(pause_ms, writes_only=writes_only)
+        self.refresh_clients()
+
+    def end_pause(self) -> None:
+        """Whoever was held goes on, in order of arrival."""
+        self.resumable.update(dict.fromkeys(self.pause.end()))
+        self.refresh_clients()

@@ -1,0 +1,55 @@
+"""CLIENT PAUSE: which commands wait, until when, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...commands.core.client import Client
+from ...commands.core.table import Row
+from ...store.database import Store
+from .admission import ALSO_REPLICATED, may_write
+from .session import Session
+
+
+class Pause:
+    """The pause of one server; there is none at first. While there is one, nothing expires."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], int]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self.end_ms: int | None = None
+        """By the monotonic clock, in ms; None without a pause."""
+        self.writes_only = False
+        self.held: dict[Session, None] = {}
+        """Sessions with a command that waits, in order of arrival."""
+
+    def begin(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long; of two pauses the later end and the stricter mode hold."""
+        now_ms = self._monotonic()
+        end_ms = now_ms + pause_ms
+        if self.end_ms is not None and self.end_ms > now_ms:
+            end_ms = max(end_ms, self.end_ms)
+            writes_only = writes_only and self.writes_only
+        self.end_ms, self.writes_only = end_ms, writes_only
+        self._store.freeze("pause")
+
+    def end(self) -> list[Session]:
+        """Hold nothing back any more; answers whose commands have waited, in order of arrival."""
+        self.end_ms = None
+        self._store.thaw("pause")
+        released = list(self.held)
+        for session in released:
+            session.client.is_held = False
+        self.held.clear()
+        return released
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there was a pause and its time has come."""
+        return self.end_ms is not None and self._monotonic() >= self.end_ms
+
+    def concerns(self, client: Client, row: Row) -> bool:
+        """Whether this command has to wait."""
+        if self.end_ms is None or client.is_monitor or self.is_over:
+            return False
+        return not self.writes_only or may_write(client, row) or row.name in ALSO_REPLICATED

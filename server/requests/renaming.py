@@ -1,0 +1,26 @@
+"""`rename-command`: other names for commands, or none. Rules, logs and statistics go on naming them as before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...commands.core.table import DECLARED, rename
+from ...commands.permissions.known import REDIS_COMMANDS
+from ..configuration.configfile import ConfigLineError, LateLine
+
+
+def rename_commands(lines: Iterable[LateLine]) -> None:
+    """Change the table for the life of the process. A command of Redis that is not here has no name to lose.
+
+    Raises ConfigLineError.
+    """
+    for line in lines:
+        name, new_name = line.words
+        if name.upper() not in DECLARED and name.lower() in REDIS_COMMANDS:
+            continue
+        try:
+            rename(name, new_name)
+        except KeyError:
+            raise ConfigLineError(line.place, line.shown, "No such command in rename-command") from None
+        except ValueError:
+            raise ConfigLineError(line.place, line.shown, "Target command name already exists") from None

@@ -1,0 +1,238 @@
+"""Blocked commands: letting them wait, running them again when a key they wait for is touched, and ending the wait.
+
+Who waits for what is kept by `Waiters`; what a run does is the dispatcher's affair.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from ...commands.core.blocking import Blocked
+from ...commands.core.calls import count_call, count_commands, failed
+from ...commands.core.client import Client
+from ...commands.core.lookup import find_row
+from ...commands.core.table import DECLARED
+from ...commands.permissions.enforcement import refusal_of
+from ...protocol.replies import NULL_ARRAY, Reply
+from ...store.errors import ReplyError
+from ...store.stream import Stream
+from .session import Session
+from .waiters import LineKey, Waiter, Waiters
+
+if TYPE_CHECKING:
+    from .dispatch import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+SERVING_ROUNDS_MAX: Final = 1000
+"""Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
+round, so reaching this means that a re-run signals its own key for ever."""
+
+
+SERVED_AT_ONCE: Final = 8
+"""Waiters that are served before their replies leave: these clients are at work then while the others are served, and
+each time costs a write to the log if serving makes records (benchmark row wake-up)."""
+
+
+class Unblocked(ReplyError):
+    """CLIENT UNBLOCK id ERROR."""
+
+    prefix: ClassVar[bytes] = b"UNBLOCKED"
+
+    def __init__(self) -> None:
+        super().__init__(b"client unblocked via CLIENT UNBLOCK")
+
+
+class Serving:
+    """The blocked commands of one dispatcher."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._context = dispatcher.context
+        self.waiters = Waiters()
+
+    def park(self, session: Session, blocked: Blocked) -> None:
+        """Let the client wait. Keys touched before are old news to it: it has just looked at them."""
+        client = session.client
+        if not self.waiters.by_client:
+            self.forget_ready()
+        client.blocked = blocked
+        deadline_ms, wake_ms = self._time_after(blocked.block_ms), self._time_after(blocked.wake_in_ms)
+        self.waiters.add(client, client.db.index, blocked, deadline_ms, wake_ms)
+
+    def _time_after(self, delay_ms: int | None) -> int | None:
+        return None if delay_ms is None else self._dispatcher.monotonic() + delay_ms
+
+    def forget_ready(self) -> None:
+        """Nobody waits: touched keys concern no one."""
+        for db in self._context.store.databases:
+            db.ready.clear()
+
+    def serve_ready(self) -> None:
+        """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first.
+
+        Each is a unit of its own, so this is called between two units of the client that runs now, which stays the
+        one that runs.
+        """
+        lines = self._take_ready_lines()
+        if not lines or self._dispatcher.is_over:
+            return
+        context = self._context
+        assert not context.effects, "a unit is logged before another client's begins"
+        client, db = context.client, context.db
+        try:
+            self._serve_lines(lines)
+        finally:
+            context.client, context.db = client, db
+
+    def _serve_lines(self, lines: list[LineKey]) -> None:
+        served: list[Session] = []
+        for _ in range(SERVING_ROUNDS_MAX):
+            for db_index, key in lines:
+                self._serve_line(db_index, key, served)
+            lines = self._take_ready_lines()
+            if not lines:
+                return
+        logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
+
+    def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
+        """Run again who waits for a key. `served` are those whose replies have not been let go yet."""
+        is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
+        waiting = self.waiters.in_line(db_index, key)
+        self._context.shared_reads = {} if len(waiting) > 1 else None
+        try:
+            for waiter in waiting:
+                if waiter.lines and self._run_again(waiter, is_stream=is_stream):
+                    served.append(self._dispatcher.sessions[waiter.client.id])
+                    if len(served) == SERVED_AT_ONCE:
+                        self._dispatcher.let_go(served)
+                        served.clear()
+        finally:
+            self._context.shared_reads = None
+
+    def _take_ready_lines(self) -> list[LineKey]:
+        lines: list[LineKey] = []
+        for index in list(self.waiters.databases):
+            ready = self._context.store.databases[index].ready
+            if ready:
+                lines += [(index, key) for key in ready if (index, key) in self.waiters.lines]
+                ready.clear()
+        return lines
+
+    def _run_again(self, waiter: Waiter, *, is_stream: bool) -> bool:
+        """Run a blocked command once more; it is answered (True), or waits on with the deadline it had.
+
+        A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
+        XREAD waits for a stream to come.
+        """
+        pause = self._dispatcher.pause
+        if pause.end_ms is None and self._would_wait_on(waiter):
+            self.waiters.requeue(waiter, waiter.wake_ms)
+            return False
+        client, context = waiter.client, self._context
+        row = find_row(waiter.blocked.argv, DECLARED)
+        if not is_stream and not row.is_write:
+            return False
+        if pause.concerns(client, row):
+            self._hold(waiter)
+            return False
+        context.client, context.db = client, context.store.databases[waiter.db_index]
+        if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
+            self._end_wait(waiter, self._dispatcher.rejected(client, waiter.blocked.argv, refusal))
+            return True
+        reply = self._dispatcher.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
+        if type(reply) is Blocked:
+            self.waiters.requeue(waiter, self._time_after(reply.wake_in_ms))
+        else:
+            self._end_wait(waiter, reply)
+        self._dispatcher.pushes.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+        return type(reply) is not Blocked
+
+    def _hold(self, waiter: Waiter) -> None:
+        """CLIENT PAUSE: the command is a new request after it, so that its wait begins anew then, as in Redis."""
+        client = waiter.client
+        self.waiters.remove(waiter)
+        client.blocked = None
+        self._dispatcher.hold(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+
+    def _would_wait_on(self, waiter: Waiter) -> bool:
+        """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""
+        is_in_vain, client, context = waiter.blocked.is_in_vain, waiter.client, self._context
+        return (
+            is_in_vain is not None
+            and client.user.is_unrestricted
+            and not client.no_touch
+            and context.image is None
+            and is_in_vain(context.store.databases[waiter.db_index], context.now_ms)
+        )
+
+    def _end_wait(self, waiter: Waiter, reply: Reply) -> None:
+        client = waiter.client
+        self.waiters.remove(waiter)
+        client.blocked = None
+        session = self._dispatcher.sessions[client.id]
+        self._dispatcher.answer(session, reply, client.reply_mode)
+        self._dispatcher.outgoing[session] = None
+        if session.has_more:
+            self._dispatcher.resumable[session] = None
+
+    # -- ends without data -----------------------------------------------------------------------
+
+    def run_timers(self, now_ms: int) -> None:
+        """Answer waits past their deadline with the null array, and run those again whose wake time has passed.
+
+        `now_ms` is Unix time, for what is run.
+        """
+        expired, woken = self.waiters.take_due(self._dispatcher.monotonic())
+        for waiter in expired:
+            self._end_at_deadline(waiter)
+        if woken:
+            self._context.now_ms = now_ms
+            for db_index, key in woken:
+                self._context.store.databases[db_index].signal_ready(key)
+            self.serve_ready()
+
+    def _end_at_deadline(self, waiter: Waiter) -> None:
+        progress = waiter.blocked.progress
+        self._give_up(waiter, NULL_ARRAY if progress is None else progress.reply())
+
+    def _give_up(self, waiter: Waiter, reply: Reply) -> None:
+        """End a wait without another run: that, too, is the end of a call."""
+        blocked = waiter.blocked
+        row = find_row(blocked.argv, DECLARED)
+        count_call(self._context, waiter.client, row, blocked.sent or blocked.argv, blocked.spent_ns)
+        count_commands(self._context, waiter.client, 1)
+        self._end_wait(waiter, reply)
+
+    def serve_synced(self) -> None:
+        """After an fsync of the log: answer the WAITAOF that have what they wait for."""
+        for waiter in list(self.waiters.by_client.values()):
+            progress = waiter.blocked.progress
+            if progress is None:
+                continue
+            try:
+                if progress.is_enough():
+                    self._give_up(waiter, progress.reply())
+            except ReplyError as error:
+                self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), error))
+
+    def serve_expired(self, now_ms: int) -> None:
+        """After active expiry: log the keys it removed, and let readers blocked on them know."""
+        self._dispatcher.log_expired()
+        if self.waiters.by_client:
+            self._context.now_ms = now_ms
+            self.serve_ready()
+
+    def unblock(self, client: Client, *, with_error: bool) -> bool:
+        """End a wait early; False if the client was not waiting."""
+        waiter = self.waiters.of(client)
+        if waiter is None:
+            return False
+        if with_error:
+            self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
+            # Redis blames whoever ran while the error was made, too.
+            DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
+        else:
+            self._end_at_deadline(waiter)
+        return True

@@ -1,0 +1,158 @@
+"""Who waits for which key: bookkeeping of blocked reads, without clock, loop or sockets. Times are monotonic ms.
+
+A waiter ends by data, by its deadline, by CLIENT UNBLOCK or by the end of its connection. Keys remember their
+waiters in the order in which these came, so that whoever waits longest is served first; one that was run again
+in vain goes to the end of its lines, as in Redis.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final
+
+from ...commands.core.blocking import Blocked
+from ...commands.core.client import Client
+
+VOID_TIMERS_MAX: Final = 1024
+"""Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough
+to cost no memory."""
+
+LineKey = tuple[int, bytes]
+"""(database index, key)."""
+
+
+class Waiter:
+    """One blocked read."""
+
+    __slots__ = ("blocked", "client", "db_index", "deadline_ms", "lines", "ticket", "wake_ms")
+
+    def __init__(
+        self, client: Client, db_index: int, blocked: Blocked, deadline_ms: int | None, wake_ms: int | None
+    ) -> None:
+        self.client = client
+        self.db_index = db_index
+        self.blocked = blocked
+        self.deadline_ms = deadline_ms
+        self.wake_ms = wake_ms
+        self.ticket = 0
+        """Renewed whenever the waiter joins its lines: timer entries with an older ticket are void."""
+        self.lines: list[LineKey] = []
+
+
+class Waiters:
+    """All blocked reads."""
+
+    def __init__(self) -> None:
+        self.lines: dict[LineKey, dict[Waiter, None]] = {}
+        """Waiters of a key in order of arrival; no empty lines are kept."""
+        self.by_client: dict[int, Waiter] = {}
+        self.databases: dict[int, int] = {}
+        """How many waiters each database has; databases without any are left out."""
+        self._timers: list[tuple[int, int, bool, Waiter]] = []
+        """Heap of (ms from which on something is due, ticket, whether it is the deadline, waiter)."""
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        return len(self.by_client)
+
+    def add(
+        self,
+        client: Client,
+        db_index: int,
+        blocked: Blocked,
+        deadline_ms: int | None = None,
+        wake_ms: int | None = None,
+    ) -> Waiter:
+        """Let `client` wait until its deadline, None for ever; at `wake_ms` it is run again."""
+        assert client.id not in self.by_client, "a client waits for one command at a time"
+        waiter = Waiter(client, db_index, blocked, deadline_ms, wake_ms)
+        self.by_client[client.id] = waiter
+        self.databases[db_index] = self.databases.get(db_index, 0) + 1
+        self._join(waiter)
+        return waiter
+
+    def remove(self, waiter: Waiter) -> None:
+        """End a wait, for whatever reason."""
+        del self.by_client[waiter.client.id]
+        self._leave(waiter)
+        remaining = self.databases[waiter.db_index] - 1
+        if remaining:
+            self.databases[waiter.db_index] = remaining
+        else:
+            del self.databases[waiter.db_index]
+
+    def requeue(self, waiter: Waiter, wake_ms: int | None) -> None:
+        """After a run in vain: to the end of its lines, with the deadline it had and a new wake time."""
+        if wake_ms is None and waiter.wake_ms is None:
+            for line_key in waiter.lines:
+                line = self.lines[line_key]
+                del line[waiter]
+                line[waiter] = None
+            return
+        self._leave(waiter)
+        waiter.wake_ms = wake_ms
+        self._join(waiter)
+
+    def of(self, client: Client) -> Waiter | None:
+        """The wait of a client, None if it is not blocked."""
+        return self.by_client.get(client.id)
+
+    def in_line(self, db_index: int, key: bytes) -> list[Waiter]:
+        """Who waits on a key now, longest first."""
+        return list(self.lines.get((db_index, key), ()))
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """The earliest ms at which `take_due` has something to say; None if never."""
+        timers = self._timers
+        while timers and timers[0][3].ticket != timers[0][1]:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def take_due(self, now_ms: int) -> tuple[list[Waiter], list[LineKey]]:
+        """Waiters past their deadline, and keys whose pending entries may have become idle enough; each told once.
+
+        Both are due strictly after their millisecond: the clock is cut to whole milliseconds, so in the same one a
+        whole millisecond may be missing, and early is what a wait must never be.
+        """
+        expired: list[Waiter] = []
+        woken: dict[LineKey, None] = {}
+        while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
+            _, _, is_deadline, waiter = heapq.heappop(self._timers)
+            if is_deadline:
+                waiter.ticket = 0
+                expired.append(waiter)
+            else:
+                woken.update(dict.fromkeys(waiter.lines))
+        return expired, list(woken)
+
+    # -- lines -----------------------------------------------------------------------------------
+
+    def _join(self, waiter: Waiter) -> None:
+        self._tickets += 1
+        waiter.ticket = self._tickets
+        waiter.lines = [(waiter.db_index, key) for key in dict.fromkeys(waiter.blocked.keys)]
+        for line_key in waiter.lines:
+            self.lines.setdefault(line_key, {})[waiter] = None
+        deadline_ms, wake_ms = waiter.deadline_ms, waiter.wake_ms
+        if deadline_ms is not None:
+            heapq.heappush(self._timers, (deadline_ms + 1, waiter.ticket, True, waiter))
+        if wake_ms is not None:
+            heapq.heappush(self._timers, (wake_ms + 1, waiter.ticket, False, waiter))
+        if len(self._timers) > VOID_TIMERS_MAX + 4 * len(self.by_client):
+            self._drop_void_timers()
+
+    def _leave(self, waiter: Waiter) -> None:
+        for line_key in waiter.lines:
+            line = self.lines[line_key]
+            del line[waiter]
+            if not line:
+                del self.lines[line_key]
+        waiter.lines = []
+        waiter.ticket = 0
+
+    def _drop_void_timers(self) -> None:
+        """Keep the heap in proportion: waiters that are served at once leave long timers behind."""
+        self._timers = [timer for timer in self._timers if timer[3].ticket == timer[1]]
+        heapq.heapify(self._timers)

@@ -1,0 +1,1 @@
+"""Where bytes arrive and leave: listeners, TLS, connections, the metrics endpoint."""

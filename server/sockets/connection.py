@@ -1,0 +1,467 @@
+"""One client's socket: bytes in, requests to the dispatcher, reply pieces out, and who must stop for whom.
+
+Requests stop being run while the client is blocked, held by CLIENT PAUSE, or does not read its replies. What arrives
+meanwhile is kept as bytes. A client that is blocked or held is read on, or the end of its peer would not be noticed, up
+to `client-query-buffer-limit`; any other waits for itself, and its socket is not read past `READ_AHEAD_SIZE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+from time import perf_counter_ns
+from typing import Any, Final, cast
+
+from ...commands.core.client import Client
+from ...commands.core.context import Context
+from ...commands.permissions.enforcement import must_authenticate
+from ...protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
+from ..configuration.config import Config
+from ..reports.stats import Stats
+from ..requests.client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX, ClientLimits
+from ..requests.cross_protocol import CrossProtocol
+from ..requests.dispatch import Dispatcher
+from ..requests.session import Session
+from ..requests.turns import SLICE_COUNT, Turns
+from .closed_transport import GONE, cut
+
+READ_AHEAD_SIZE: Final = 256 * 1024
+"""Bytes of requests kept for a client with a long pipeline, or that does not read its replies; with more, its socket is
+left unread until they are run. With one more read it is below the least `client-query-buffer-limit`."""
+
+READ_SIZE: Final = 64 * 1024
+"""Bytes of those that are taken apart at once: requests take several times as much as their bytes."""
+
+OUTPUT_SIZE_HIGH: Final = 256 * 1024
+"""Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
+
+OUTPUT_SIZE_LOW: Final = 64 * 1024
+"""Unsent bytes at which they go on."""
+
+PRODUCTION_NS: Final = 4_000_000
+"""Time for which a long reply is produced in one go: then other clients have their turn."""
+
+PRODUCTION_SIZE: Final = 256 * 1024
+"""Bytes of a long reply that are handed over at once."""
+
+
+def format_address(address: Any, path: bytes) -> bytes:
+    """`ip:port` as CLIENT LIST shows it; a Unix socket is its path with port 0."""
+    if not isinstance(address, tuple):
+        return path + b":0"
+    host, port = address[0], address[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+@dataclass
+class Shared:
+    """What all connections of a server use."""
+
+    config: Config
+    context: Context
+    dispatcher: Dispatcher
+    turns: Turns
+    limits: ClientLimits
+    stats: Stats
+    cross_protocol: CrossProtocol
+    clock: Callable[[], int]
+    next_client_id: Callable[[], int]
+    """Returns a number that no client had before."""
+
+
+class Connection(Session):
+    """The asyncio side of a session: what `asyncio.Protocol` asks for, without being one, as no compiled class can."""
+
+    def __init__(self, shared: Shared, admit: Callable[[Connection], bytes | None]) -> None:
+        self.shared = shared
+        self._admit = admit
+        """Admits a connection; else returns what the client is sent before the connection closes."""
+        self.reader = RequestReader(keeps_additions=True)
+        self.transport: asyncio.Transport
+        self.is_closed = False
+        self.is_tls = False
+        """Over TLS the end of a peer is the end of the connection: there is no half of it to answer on."""
+        self.is_write_paused = False
+        self._is_reading_paused = False
+        self._is_transport_full = False
+        self._is_turn_scheduled = False
+        self._is_production_scheduled = False
+        self._is_ending = False
+        """The peer has sent its last, or something that cannot be read: what is left is to be answered."""
+        self._has_peer_ended = False
+        self._seen_output_size = 0
+        """What `has_taken_output` last saw waiting."""
+        Session.__init__(self, Client(shared.next_client_id()))
+
+    # -- called by the loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet the client, or turn it away."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.configure_output()
+        self.is_tls = transport.get_extra_info("ssl_object") is not None
+        client = self.client
+        client.measure_output = self.output_size
+        connected_socket: socket.socket | None = transport.get_extra_info("socket")
+        if connected_socket is not None:
+            client.descriptor = connected_socket.fileno()
+            client.is_unix = connected_socket.family == socket.AF_UNIX
+            if not client.is_unix:
+                self._configure_socket(connected_socket)
+        unix_path: bytes = self.shared.config.unixsocket
+        client.address = format_address(transport.get_extra_info("peername"), unix_path)
+        client.local_address = format_address(transport.get_extra_info("sockname"), unix_path)
+        refusal = self._admit(self)
+        if refusal is not None:
+            self.is_closed = True
+            self.transport.write(refusal)
+            self.transport.close()
+            return
+        self.configure_reader()
+
+    def _configure_socket(self, connected_socket: socket.socket) -> None:
+        connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keepalive_s: int = self.shared.config.tcp_keepalive
+        if keepalive_s:
+            connected_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, keepalive_s // 3))
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether the client still owes a password."""
+        return must_authenticate(self.shared.context, self.client)
+
+    def configure_reader(self) -> None:
+        """Give the reader the ceilings now in force."""
+        config = self.shared.config
+        self.reader.bulk_size_max = config.proto_max_bulk_len
+        self.reader.query_buffer_size_max = config.client_query_buffer_limit
+        if self.is_stranger is self.reader.authenticated:
+            self.reader.authenticated = not self.reader.authenticated
+            self.configure_output()
+
+    def configure_output(self) -> None:
+        """Have the transport tell when its buffer meets the smallest limit there is."""
+        high = min(OUTPUT_SIZE_HIGH, self.shared.limits.smallest_output_limit())
+        if self.is_stranger:
+            high = min(high, UNAUTHENTICATED_OUTPUT_SIZE_MAX)
+        self.transport.set_write_buffer_limits(high=high, low=min(OUTPUT_SIZE_LOW, high // 4))
+
+    def output_size(self) -> int:
+        """Bytes that the peer has not taken yet, those not counted that are still to be produced."""
+        size = self.transport.get_write_buffer_size()
+        return size + sum(len(piece) for piece in self.out if type(piece) is bytes) if self.is_write_paused else size
+
+    def has_taken_output(self) -> bool:
+        """Whether the peer has taken some of what waits for it, or got more to take, since this was last asked."""
+        before, self._seen_output_size = self._seen_output_size, self.transport.get_write_buffer_size()
+        return self._seen_output_size != before
+
+    def data_received(self, data: bytes) -> None:
+        """Run what is complete, or put it behind what is already waiting."""
+        if self.is_closed:
+            return
+        reader, client = self.reader, self.client
+        size = len(data)
+        stats = self.shared.stats
+        stats.input_size += size
+        stats.reads_processed += 1
+        client.received_size += size
+        client.reads_count += 1
+        if self.backlog or self.unread or client.blocked is not None or client.is_held or self.is_write_paused:
+            self._keep(data)
+            return
+        is_known = client.authenticated and reader.authenticated
+        requests = reader.feed(data) if is_known else self._feed_before_login(data)
+        if requests:
+            client.query_buffer_size += size
+            client.pipeline_length_sum += len(requests)
+            self.shared.turns.run(self, requests)
+        else:
+            client.last_active_ms = self.shared.clock()
+        if not (self.backlog or self.unread):
+            client.query_buffer_size = reader.buffered_size
+        if reader.error is not None or reader.dropped or not client.is_plain:
+            self._check_limits()
+
+    def _keep(self, data: bytes) -> None:
+        """Put what arrived after what is already waiting."""
+        self.unread += data
+        self.client.query_buffer_size += len(data)
+        if self.is_over_query_limit:
+            self._end_over_query_limit()
+        else:
+            self._regulate_reading()
+
+    def _read_on(self) -> None:
+        """Take apart the next of what has arrived meanwhile."""
+        unread, reader, client = self.unread, self.reader, self.client
+        with memoryview(unread) as view:
+            data = bytes(view[:READ_SIZE])
+        del unread[:READ_SIZE]
+        client.query_buffer_size = reader.buffered_size + len(data) + len(unread)
+        is_known = client.authenticated and reader.authenticated
+        requests = reader.feed(data) if is_known else self._feed_before_login(data)
+        client.pipeline_length_sum += len(requests)
+        self.backlog.extend(requests)
+        if reader.error is not None or reader.dropped:
+            unread.clear()
+            self._check_limits()
+
+    @property
+    def is_over_query_limit(self) -> bool:
+        """Whether what the client has sent and what is not run yet is more than it may be."""
+        client, size_max = self.client, self.reader.query_buffer_size_max
+        if self.is_stranger:
+            size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
+        return client.query_buffer_size + client.transaction.queue_memory_size > size_max
+
+    def _end_over_query_limit(self) -> None:
+        self.shared.stats.query_buffer_limit_disconnections += 1
+        self.abort()
+
+    def _check_limits(self) -> None:
+        """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
+        reader = self.reader
+        if reader.is_cross_protocol:
+            self._is_ending = True
+            self._pause_reading()
+            self._end_if_done()
+        elif reader.dropped or self.is_over_query_limit:
+            self._end_over_query_limit()
+        elif reader.error is not None:
+            self._is_ending = True
+            self._pause_reading()
+            self._end_if_done()
+
+    def _feed_before_login(self, data: bytes) -> list[list[bytes]]:
+        """Feed under the tight limits of a stranger; what AUTH lifts is lifted for the rest of the same read."""
+        self.configure_reader()
+        reader = self.reader
+        requests = reader.feed(data)
+        if reader.error is None or not requests:
+            return requests
+        error, reader.error = reader.error, None
+        self.shared.turns.run(self, requests)
+        reader.error = error
+        if not self.client.authenticated:
+            return []
+        self.configure_output()
+        requests = reader.authenticate()
+        if not (self.must_wait or self.has_more):
+            return requests
+        self.backlog.extend(requests)
+        return []
+
+    def eof_received(self) -> bool:
+        """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
+        self._is_ending = self._has_peer_ended = True
+        if self.is_waiting:
+            self.shared.dispatcher.detach(self)
+            return False
+        return not self.is_tls and bool(self.out or self.has_more)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: stop working for it."""
+        self._is_transport_full = self.is_write_paused = True
+
+    def resume_writing(self) -> None:
+        """The peer has read: go on."""
+        self._is_transport_full = self.is_write_paused = False
+        if self.out:
+            self.shared.turns.release(self)
+        self.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone, whoever closed it."""
+        self.is_closed = True
+        self.shared.dispatcher.detach(self)
+        # Both lead back here: without them the connection goes now, and not when cycles are looked for.
+        self.transport = GONE
+        self.client.measure_output = int
+
+    # -- called by the server --------------------------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for others: for an entry, say, or for the end of CLIENT PAUSE."""
+        return self.client.blocked is not None or self.client.is_held
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether requests may not be run now."""
+        return self.is_waiting or self.is_write_paused or self.is_closed
+
+    def resume_soon(self) -> None:
+        """Go on with the backlog when the other clients have had their turn."""
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_scheduled = False
+        self.resume()
+
+    def resume(self) -> None:
+        """Run the next requests that wait, and read again once few do."""
+        if self.must_wait:
+            return
+        backlog = self.backlog
+        if self.unread and not backlog:
+            self._read_on()
+        requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
+        if self.has_more:
+            self.shared.dispatcher.resumable[self] = None
+        if requests:
+            self.shared.turns.run(self, requests)
+            if not self.client.is_plain:
+                self._check_limits()
+        elif self.unread:
+            self.shared.turns.finish()
+        if not self.has_more:
+            self.client.query_buffer_size = self.reader.buffered_size
+        if self._has_peer_ended and self.is_waiting:
+            self.close()  # nobody is there any more who could get what it waits for
+            return
+        self._regulate_reading()
+        self._end_if_done()
+
+    def send(self) -> None:
+        """Hand the output made so far to the transport, in one piece. Replies and pushes all come this way."""
+        assert not self.shared.dispatcher.log_has_news, "the log is written before anything leaves"
+        out = self.out
+        if out and not self.is_closed:
+            try:
+                data = b"".join(out) if len(out) > 1 else out[0]
+                size = len(data)
+            except TypeError:
+                self._produce()
+                return
+            self.client.sent_size += size
+            stats = self.shared.stats
+            stats.output_size += size
+            stats.writes_processed += 1
+            self.transport.write(data)
+        out.clear()
+        if self.is_write_paused or self._is_ending or self.client.close_after_reply:
+            self._after_send()
+
+    def _after_send(self) -> None:
+        """What only a few have to look at: whether the peer reads too slowly, and whether it is done."""
+        if self.is_write_paused and self.shared.limits.closes(self):
+            return
+        if self.is_write_paused and not self._is_transport_full:
+            self._end_production()  # what was left of it was plain
+        self._end_if_done()
+
+    def _produce(self) -> None:
+        """Some of the output is made while it is sent: as much of it as the peer takes, for a few milliseconds.
+
+        Until it is through, the client counts as one that does not read: its requests wait.
+        """
+        self.is_write_paused = True
+        out, end_ns = self.out, perf_counter_ns() + PRODUCTION_NS
+        while out and not self._is_transport_full:
+            if perf_counter_ns() > end_ns:
+                self._produce_soon()
+                break
+            self._hand_over(self._next_pieces(out))
+        if not (self.shared.limits.closes(self) or out):
+            self._end_production()
+
+    def _end_production(self) -> None:
+        self.is_write_paused = self._is_transport_full
+        self.resume_soon()
+
+    def _next_pieces(self, out: list[Any]) -> bytes:
+        """The next output in line, some of it made now; empty if a producer has worked without result."""
+        ready = list(takewhile(lambda piece: type(piece) is bytes, out))
+        if ready:
+            del out[: len(ready)]
+            return b"".join(ready)
+        pieces: list[bytes] = []
+        size = 0
+        for piece in out[0]:
+            pieces.append(piece)
+            size += len(piece)
+            if not piece or size >= PRODUCTION_SIZE:
+                break
+        else:
+            del out[0]
+        return b"".join(pieces)
+
+    def _hand_over(self, data: bytes) -> None:
+        if data:
+            self.client.sent_size += len(data)
+            self.shared.stats.output_size += len(data)
+            self.shared.stats.writes_processed += 1
+            self.transport.write(data)
+
+    def _produce_soon(self) -> None:
+        if not self._is_production_scheduled:
+            self._is_production_scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on_producing)
+
+    def _go_on_producing(self) -> None:
+        self._is_production_scheduled = False
+        if self.out and not self.is_closed and not self._is_transport_full:
+            self.shared.turns.release(self)
+
+    def abort(self) -> None:
+        """Close at once, without what is unsent."""
+        self.shared.dispatcher.detach(self)
+        self.is_closed = True
+        cut(self.transport)
+
+    def close(self) -> None:
+        """Close after what is unsent."""
+        self.shared.dispatcher.detach(self)
+        self.is_closed = True
+        self.transport.close()
+
+    # --------------------------------------------------------------------------------------------
+
+    def _end_if_done(self) -> None:
+        """Close once nothing is left to answer: after QUIT, after a protocol error, after the peer's end."""
+        if self.is_closed or self.out:
+            return
+        if self.client.close_after_reply:
+            self.close()
+            return
+        if self.has_more or self.is_waiting:
+            return
+        if self.reader.is_cross_protocol:
+            self.shared.cross_protocol.note(self.client.address)
+            self.abort()
+        elif self.reader.error is not None:
+            self.client.close_after_reply = True
+            self.shared.stats.count_error(self.reader.error.wire_text)
+            if self.client.reply_mode == "on":
+                self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
+            self.shared.turns.release(self)
+        elif self._is_ending:
+            self.close()
+
+    def _regulate_reading(self) -> None:
+        """Leave the socket unread while enough waits to be run and the client waits for nobody but itself."""
+        if self.reader.error is not None or self.reader.dropped:
+            return
+        if self.client.query_buffer_size > READ_AHEAD_SIZE and self.has_more and not self.is_waiting:
+            self._pause_reading()
+        else:
+            self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused and not self.is_closed:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_reading_paused and not self.is_closed:
+            self._is_reading_paused = False
+            self.transport.resume_reading()

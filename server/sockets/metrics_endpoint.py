@@ -1,0 +1,158 @@
+"""GET /metrics over HTTP, served by the loop that serves the clients: for Prometheus, not for browsers or the open net.
+
+One request a connection, which is all that a scraper needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from http import HTTPStatus
+from typing import Final
+
+from ..configuration.config import Config
+from ..reports.info_source import Source
+from .listener import ListenError, open_tcp_sockets
+
+PATH: Final = "/metrics"
+
+REQUEST_SIZE_MAX: Final = 16 * 1024
+"""Bytes of a request line with its headers."""
+
+SECONDS_MAX: Final = 10.0
+"""For a request to arrive and its answer to leave: Prometheus gives up then, too."""
+
+SCRAPE_COUNT_MAX: Final = 8
+"""Requests answered at one time; further ones get status 503."""
+
+WAITING_COUNT_MAX: Final = 8
+"""Connections whose request has not arrived; a further one takes the place of the oldest."""
+
+DESCRIPTORS_COUNT: Final = 2 * (SCRAPE_COUNT_MAX + WAITING_COUNT_MAX)
+"""Open files that the endpoint may need: connections, those accepted in the same moment to be closed, and listening
+sockets. `maxclients` leaves so many free."""
+
+LIBRARY_MISSING: Final = (
+    "metrics-port needs the library prometheus-client: pip install 'headrace[metrics]', or set metrics-port 0"
+)
+
+
+class MetricsEndpoint:
+    """Listens on `metrics-bind` and `metrics-port`."""
+
+    def __init__(self, config: Config, source: Source) -> None:
+        self._config = config
+        self._source = source
+        """What the series are made from."""
+        self._listeners: list[asyncio.Server] = []
+        self._waiting: dict[asyncio.StreamWriter, None] = {}
+        """Connections whose request has not arrived, oldest first."""
+        self._answering: set[asyncio.StreamWriter] = set()
+        self.addresses: list[tuple[str, int]] = []
+        """Where it listens."""
+
+    async def start(self) -> None:
+        """Listen, if a port is set. Raises ListenError, also if the library is not installed."""
+        config = self._config
+        if not config.metrics_port:
+            return
+        try:
+            from ..reports.metrics import render_steps
+        except ImportError as error:
+            raise ListenError(LIBRARY_MISSING) from error
+        self._render_steps = render_steps
+        try:
+            sockets = open_tcp_sockets(os.fsdecode(config.metrics_bind).split(), config.metrics_port, WAITING_COUNT_MAX)
+        except ListenError as error:
+            # Its remedies are those of `port` and `bind`.
+            raise ListenError(str(error).replace("(--", "(--metrics-")) from error
+        for each in sockets:
+            self.addresses.append(each.getsockname()[:2])
+            listener = await asyncio.start_server(
+                self._serve, sock=each, limit=REQUEST_SIZE_MAX, backlog=WAITING_COUNT_MAX
+            )
+            self._listeners.append(listener)
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._waiting) >= WAITING_COUNT_MAX:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.abort()
+        self._waiting[writer] = None
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all has left
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                await self._answer(reader, writer)
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+            pass  # The scraper is gone, or too slow to be answered, or had to make room.
+        finally:
+            self._waiting.pop(writer, None)
+            self._answering.discard(writer)
+            writer.transport.abort()  # not `close`, which waits for a peer that does not read
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        except asyncio.LimitOverrunError:
+            await _reply(writer, _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+            return
+        if writer not in self._waiting:
+            return  # it had to make room
+        del self._waiting[writer]
+        first, *lines = head.split("\r\n")
+        words = first.split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            response = _response(HTTPStatus.BAD_REQUEST)
+        elif words[0] not in ("GET", "HEAD"):
+            response = _response(HTTPStatus.METHOD_NOT_ALLOWED)
+        elif words[1].partition("?")[0] != PATH:
+            response = _response(HTTPStatus.NOT_FOUND)
+        elif len(self._answering) >= SCRAPE_COUNT_MAX:
+            response = _response(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            self._answering.add(writer)
+            text, content_type = await self._render(_accept(lines))
+            response = _response(HTTPStatus.OK, text, content_type, with_body=words[0] == "GET")
+        await _reply(writer, response)
+
+    async def _render(self, accept: str) -> tuple[bytes, str]:
+        """The text; clients are served between its steps."""
+        steps = self._render_steps(self._source, accept)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: tuple[bytes, str] = end.value
+                return result
+            await asyncio.sleep(0)
+
+
+def _accept(lines: list[str]) -> str:
+    """The values of all Accept headers."""
+    named = (line.partition(":") for line in lines)
+    return ",".join(value.strip() for name, _, value in named if name.strip().lower() == "accept")
+
+
+async def _reply(writer: asyncio.StreamWriter, response: bytes) -> None:
+    writer.write(response)
+    await writer.drain()
+
+
+def _response(
+    status: HTTPStatus,
+    body: bytes | None = None,
+    content_type: str = "text/plain; charset=utf-8",
+    *,
+    with_body: bool = True,
+) -> bytes:
+    body = f"{status.phrase}: GET {PATH}\n".encode() if body is None else body
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + (body if with_body else b"")

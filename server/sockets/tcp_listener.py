@@ -1,0 +1,116 @@
+"""Listening on TCP: where `bind`, `port` and `tls-port` say, and somewhere else when CONFIG SET says so.
+
+Connections that are there stay. The old sockets are closed before the new ones are opened, because an address may be
+among both; if the new ones cannot be had, the old ones are opened again and CONFIG SET is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from ..configuration.config import ChangeRefused, Config, Undo
+from .listener import ListenError, open_tcp_sockets
+from .tls_listener import TlsListener
+
+logger = logging.getLogger(__name__)
+
+Place = tuple[bytes, int]
+"""`bind` and `port`."""
+
+
+class TcpListener:
+    """The listening TCP sockets of a server; `new_connection` makes what serves an accepted one. Raises ListenError."""
+
+    def __init__(
+        self, config: Config, tls: TlsListener | None, new_connection: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self._config = config
+        self._tls = tls
+        self._new_connection = new_connection
+        self._listeners: list[asyncio.Server] = []
+        self.sockets: list[socket.socket] = []
+        """Those for plain TCP."""
+        self.tls_sockets: list[socket.socket] = []
+        self._starting: asyncio.Task[None] | None = None
+        """The last start after a move; kept, or it might be collected."""
+        self._place: Place = (config.bind, config.port)
+        self._open(self._place)
+        change = config.before_change
+        change("port", lambda value: self._move("Unable to listen on this port. Check server logs."))
+        change("bind", lambda value: self._move("Failed to bind to specified addresses."))
+
+    def _open(self, place: Place) -> None:
+        """Listen; nobody is let in before `start`. Raises ListenError, and then listens nowhere."""
+        config = self._config
+        addresses, port = os.fsdecode(place[0]).split(), place[1]
+        plain = open_tcp_sockets(addresses, port, config.tcp_backlog) if port else []
+        try:
+            if self._tls is not None:
+                self.tls_sockets = open_tcp_sockets(
+                    addresses, config.tls_port, config.tcp_backlog, directive="tls-port"
+                )
+                for each in self.tls_sockets:
+                    self._tls.add(each)
+        except ListenError:
+            for each in plain:
+                each.close()
+            raise
+        self.sockets, self._place = plain, place
+
+    async def start(self) -> None:
+        """Let clients in."""
+        loop = asyncio.get_running_loop()
+        sockets, backlog = self.sockets, self._config.tcp_backlog
+        if self._tls is not None:
+            self._tls.start()
+        for each in sockets:
+            listener = await loop.create_server(self._new_connection, sock=each, backlog=backlog)
+            if sockets is not self.sockets:
+                listener.close()  # moved meanwhile
+                return
+            self._listeners.append(listener)
+
+    def stop(self) -> None:
+        """Refuse new clients."""
+        for listener in self._listeners:
+            listener.close()
+        for each in self.sockets:
+            each.close()
+        if self._tls is not None:
+            self._tls.stop()
+        self._listeners, self.sockets, self.tls_sockets = [], [], []
+
+    def _move(self, refusal: str) -> Undo | None:
+        """Listen where the directives say now; `refusal` is the answer if that cannot be. Raises ChangeRefused."""
+        config = self._config
+        before, wanted = self._place, (config.bind, config.port)
+        if wanted == before:
+            return None
+        self.stop()
+        try:
+            self._open(wanted)
+        except ListenError as error:
+            logger.warning("%s", error)
+            self._reopen(before)
+            raise ChangeRefused(refusal) from None
+        finally:
+            self._start_soon()
+        return lambda: self._move_back(before)
+
+    def _move_back(self, place: Place) -> None:
+        self.stop()
+        self._reopen(place)
+        self._start_soon()
+
+    def _start_soon(self) -> None:
+        self._starting = asyncio.get_running_loop().create_task(self.start())
+
+    def _reopen(self, place: Place) -> None:
+        try:
+            self._open(place)
+        except ListenError as error:
+            logger.error("No new clients until CONFIG SET names another port or address: %s", error)

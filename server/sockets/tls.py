@@ -1,0 +1,153 @@
+"""TLS as the directives say: the context that handshakes use, and what a client's certificate says of its user.
+
+Everything that can be wrong is found out while a context is built, so a server starts with one that works, or not at
+all, and a CONFIG SET that names broken files leaves the one in force alone.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..configuration.config import Config
+from ..configuration.configfile import open_named
+from ..configuration.directive_kinds import NO_CIPHERSUITES
+
+DIRECTIVES: Final = (
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-key-file-pass",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+    "tls-dh-params-file",
+    "tls-auth-clients",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-ciphersuites",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+)
+"""What a context is made from; CONFIG SET of any makes a new one, from files that are read again."""
+
+VERSIONS: Final = {
+    "tlsv1": ssl.OP_NO_TLSv1,
+    "tlsv1.1": ssl.OP_NO_TLSv1_1,
+    "tlsv1.2": ssl.OP_NO_TLSv1_2,
+    "tlsv1.3": ssl.OP_NO_TLSv1_3,
+}
+"""Names of `tls-protocols`, and the option that turns each off."""
+USUAL_VERSIONS: Final = ("tlsv1.2", "tlsv1.3")
+OLD_VERSIONS: Final = {"tlsv1", "tlsv1.1"}
+
+CLIENT_CERTIFICATES: Final = {b"yes": ssl.CERT_REQUIRED, b"optional": ssl.CERT_OPTIONAL, b"no": ssl.CERT_NONE}
+
+
+class TlsError(Exception):
+    """The directives do not make a context; the text is one line for a person and names the directive or file."""
+
+
+def build_context(config: Config) -> ssl.SSLContext:
+    """A context for the server's side. Raises TlsError."""
+    if not config.tls_cert_file:
+        raise TlsError("No tls-cert-file configured!")
+    if not config.tls_key_file:
+        raise TlsError("No tls-key-file configured!")
+    if config.tls_auth_clients != b"no" and not (config.tls_ca_cert_file or config.tls_ca_cert_dir):
+        raise TlsError(
+            "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled (it is "
+            "unless set to 'no')!"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _choose_versions(context, config.tls_protocols.decode("utf-8", "replace"))
+    _choose_ciphers(context, config)
+    _load_files(context, config)
+    context.verify_mode = CLIENT_CERTIFICATES[config.tls_auth_clients]
+    if not config.tls_session_caching:
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_SINGLE_DH_USE
+    return context
+
+
+def _choose_versions(context: ssl.SSLContext, text: str) -> None:
+    wanted = text.lower().split() or list(USUAL_VERSIONS)
+    if not set(wanted) <= set(VERSIONS):
+        raise TlsError(
+            "Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # whoever asks for an old version knows
+        context.minimum_version = ssl.TLSVersion.TLSv1 if OLD_VERSIONS & set(wanted) else ssl.TLSVersion.TLSv1_2
+        for name, off in VERSIONS.items():
+            context.options = context.options & ~off if name in wanted else context.options | off
+
+
+def _choose_ciphers(context: ssl.SSLContext, config: Config) -> None:
+    def choose(directive: str, apply: Callable[[str], None], text: bytes) -> None:
+        try:
+            apply(text.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError):
+            raise TlsError(f"Failed to configure {directive}: {os.fsdecode(text)}") from None
+
+    if config.tls_ciphers:
+        choose("tls-ciphers", context.set_ciphers, config.tls_ciphers)
+    if config.tls_ciphersuites:
+        apply = getattr(context, "set_ciphersuites", None)
+        if apply is None:
+            raise TlsError(NO_CIPHERSUITES)
+        choose("tls-ciphersuites", apply, config.tls_ciphersuites)
+    if config.tls_prefer_server_ciphers:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    else:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+
+
+def _load_files(context: ssl.SSLContext, config: Config) -> None:
+    certificate, key = os.fsdecode(config.tls_cert_file), os.fsdecode(config.tls_key_file)
+    for what, path in (("certificate", certificate), ("private key", key)):
+        try:
+            open_named(os.fsencode(path)).close()
+        except OSError as error:
+            raise TlsError(f"Failed to load {what}: {path}: {error.strerror}") from None
+    try:
+        # Always a password: OpenSSL would ask at the terminal for one.
+        context.load_cert_chain(certificate, key, lambda: config.tls_key_file_pass)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"Failed to load certificate and private key: {certificate}, {key}: {_reason(error)}") from None
+    if config.tls_ca_cert_file or config.tls_ca_cert_dir:
+        authorities = os.fsdecode(config.tls_ca_cert_file) or None, os.fsdecode(config.tls_ca_cert_dir) or None
+        if authorities[1] is not None and not os.path.isdir(authorities[1]):
+            raise TlsError(f"Failed to configure CA certificate(s) directory: {authorities[1]}: it is not a directory")
+        try:
+            if authorities[0] is not None:
+                open_named(config.tls_ca_cert_file).close()
+            context.load_verify_locations(*authorities)
+        except OSError as error:
+            shown = ", ".join(filter(None, authorities))
+            raise TlsError(f"Failed to configure CA certificate(s) file/directory: {shown}: {_reason(error)}") from None
+    if config.tls_dh_params_file:
+        path = os.fsdecode(config.tls_dh_params_file)
+        try:
+            open_named(config.tls_dh_params_file).close()
+            context.load_dh_params(path)
+        except OSError as error:
+            raise TlsError(f"Failed to load DH params file: {path}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """OpenSSL's words, without the place in its source."""
+    if isinstance(error, ssl.SSLError):
+        return error.reason.lower().replace("_", " ") if error.reason else "it is not in PEM, or damaged"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or "the password does not open it"
+
+
+def common_name(certificate: dict[str, Any] | None) -> bytes | None:
+    """The common name in a certificate that was checked; None without one."""
+    for names in (certificate or {}).get("subject", ()):
+        for kind, value in names:
+            if kind == "commonName":
+                return str(value).encode()
+    return None

@@ -1,0 +1,1 @@
+"""Keeping the dataset: the append-only log, snapshots, loading."""

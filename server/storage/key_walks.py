@@ -1,0 +1,128 @@
+"""Walks over all keys, some in each turn of the periodic work: expiry, idempotency pairs, entries into nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final
+
+from ...store.database import Database, Store
+
+SAMPLE_COUNT: Final = 200
+"""Keys with an expiry time looked at before asking whether it is worth going on."""
+
+EXPIRED_SHARE_MIN: Final = 0.1
+"""Share of a sample that must have been due to go on at once: below it the next turn is soon enough."""
+
+STALE_WEIGHT: Final = 0.05
+"""Of the newest sample in the mean share of keys found due, as in Redis."""
+
+EXPIRY_BUDGET_NS: Final = 25_000_000
+"""Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile."""
+
+STREAM_COUNT_PER_TURN: Final = 1000
+"""Keys looked at in one turn for old idempotency pairs. Until then a pair counts, however old, as in Redis."""
+
+BUSY_COMMANDS_COUNT: Final = 1000
+"""Commands between two turns at which there is no time for what can wait."""
+
+SETTLING_BUDGET_NS: Final = 10_000_000
+"""Time one turn may spend on counting entries into nodes: some 4,000 of them."""
+
+SETTLING_LENGTH_MIN: Final = 1000
+"""Shorter streams are counted quickly enough when somebody asks."""
+
+
+def time_limit(budget_ns: int) -> Callable[[], bool]:
+    """Whether that much time has passed since this call."""
+    end_ns = perf_counter_ns() + budget_ns
+    return lambda: perf_counter_ns() >= end_ns
+
+
+class ActiveExpiry:
+    """Removes expired keys nobody asks for, walking over all keys with an expiry time in rounds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rounds: dict[int, list[bytes]] = {}
+        """Keys still to be looked at in this round, by database index."""
+        self.reset_statistics()
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.stale_share = 0.0
+        """Of the keys with an expiry time, those that were due when looked at: a mean that forgets slowly."""
+        self.cap_reached_count = 0
+        """Turns that ended because their time was over."""
+        self.spent_ns = 0
+
+    def run(self, now_ms: int) -> None:
+        """Remove keys that are due, within the time budget."""
+        started_ns = perf_counter_ns()
+        for db in self._store.databases:
+            if db.expires and not db.frozen:
+                self._run_in(db, now_ms, started_ns + EXPIRY_BUDGET_NS)
+        self.spent_ns += perf_counter_ns() - started_ns
+
+    def _run_in(self, db: Database, now_ms: int, end_ns: int) -> None:
+        keys = self._rounds.get(db.index)
+        if not keys:
+            keys = self._rounds[db.index] = list(db.expires)
+        while keys:
+            sample = keys[-SAMPLE_COUNT:]
+            del keys[-SAMPLE_COUNT:]
+            expired_count = sum(db.expire_if_due(key, now_ms) for key in sample)
+            self.stale_share += (expired_count / len(sample) - self.stale_share) * STALE_WEIGHT
+            if expired_count < EXPIRED_SHARE_MIN * len(sample):
+                return
+            if perf_counter_ns() > end_ns:
+                self.cap_reached_count += 1
+                return
+
+
+class IdempotenceExpiry:
+    """Frees idempotency pairs that are too old, walking over all streams in rounds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: list[tuple[Database, bytes]] = []
+
+    def run(self, now_ms: int) -> None:
+        """Look at the next keys."""
+        if not self._keys:
+            self._keys = [(db, key) for db in self._store.databases for key in db.streams]
+        for db, key in self._keys[-STREAM_COUNT_PER_TURN:]:
+            stream = db.streams.get(key)
+            if stream is not None and stream.idempotence.producers:
+                stream.expire_idempotence(now_ms)
+        del self._keys[-STREAM_COUNT_PER_TURN:]
+
+
+class NodeSettling:
+    """Counts the entries of long streams into Redis' nodes while there is little else to do, so that the first
+    XTRIM, XDEL or XINFO STREAM after many plain XADD does not have to count them all while everybody waits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: list[tuple[Database, bytes]] = []
+        self._commands_count = 0
+
+    def run(self, commands_count: int) -> None:
+        """Count for a while, unless many commands were run since the last turn; `commands_count` is of all so far."""
+        is_busy = commands_count - self._commands_count > BUSY_COMMANDS_COUNT
+        self._commands_count = commands_count
+        if is_busy:
+            return
+        if not self._keys:
+            self._keys = [(db, key) for db in self._store.databases for key in db.streams]
+        is_over = time_limit(SETTLING_BUDGET_NS)
+        for _ in range(min(STREAM_COUNT_PER_TURN, len(self._keys))):
+            db, key = self._keys[-1]
+            stream = db.streams.get(key)
+            if stream is not None and stream.log.length >= SETTLING_LENGTH_MIN and stream.has_unsettled:
+                if is_over():
+                    return
+                stream.nodes.settle(stream.log, stream.limits, is_over)
+                if stream.has_unsettled:
+                    return
+            self._keys.pop()

@@ -1,0 +1,119 @@
+"""CONFIG SET appendonly, save and dir in a running server: turning the log on and off, and moving the data folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from ...commands.core.context import Context
+from ...persistence.errors import LogError, LogFailure, explain
+from ...persistence.lock import FolderLock
+from ..configuration.config import ChangeRefused, Config, Undo
+from .log_life import LogState
+from .logkeeper import LogKeeper
+from .snapshots import Snapshots
+
+
+class LogSwitch:
+    """Applies these directives when CONFIG SET changes them."""
+
+    def __init__(
+        self, config: Config, context: Context, keeper: LogKeeper, snapshots: Snapshots, is_serving: Callable[[], bool]
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._keeper = keeper
+        self._snapshots = snapshots
+        self._is_serving = is_serving
+        """Returns whether clients are served; the start takes the lock of the folder itself."""
+        # Last: the log starts in the folder that `dir` names, and only once no other directive can be refused.
+        config.before_change("appendonly", lambda is_wanted: self.prepare_on() if is_wanted else None, is_last=True)
+        config.on_change("appendonly", lambda is_wanted: None if is_wanted else self.turn_off())
+        config.before_change("save", self._prepare_save_points)
+        config.before_change("dir", self._change_folder)
+
+    def prepare_on(self) -> Undo | None:
+        """CONFIG SET appendonly yes: start the log, whose base is a snapshot of the dataset. Raises ChangeRefused.
+
+        While the dataset is loaded nothing starts: `LogKeeper.end_load` decides. While another job runs, or inside
+        EXEC, where the snapshot would hold what the transaction is about to log, the cron starts the log later.
+        """
+        self._lock_folder()
+        life = self._keeper.life
+        if life.state is LogState.LOADING:
+            return None
+        if self._snapshots.runner.job is not None or not self._context.may_block:
+            life.become(LogState.WANTED)
+        else:
+            try:
+                self._snapshots.start_log()
+            except (LogError, OSError) as error:
+                raise ChangeRefused(explain(error)) from error
+        return self.turn_off
+
+    def turn_off(self) -> None:
+        """CONFIG SET appendonly no: everything goes to stable storage, and the files stay as they are.
+
+        Another job, a snapshot, continues. A server that promised stable storage and cannot keep it ends.
+        """
+        keeper = self._keeper
+        log, state = keeper.log, keeper.state
+        if state in (LogState.LOADING, LogState.ENDED):
+            return
+        if state is not LogState.WANTED:
+            self._snapshots.give_up_rewrite()
+        try:
+            if log is not None and log.is_starting:
+                log.abandon_start()
+            elif log is not None:
+                log.close()
+        except LogFailure as failure:
+            keeper.die(failure)
+        else:
+            keeper.use(None)
+            keeper.life.become(LogState.OFF)
+
+    def _lock_folder(self) -> None:
+        """Keep other servers out of the data folder. Raises ChangeRefused."""
+        try:
+            self._keeper.lock.acquire()
+        except LogError as error:
+            raise ChangeRefused(str(error)) from error
+
+    def _prepare_save_points(self, value: bytes) -> None:
+        if value and self._is_serving():
+            self._lock_folder()
+
+    def _change_folder(self, folder: bytes) -> Undo:
+        """CONFIG SET dir: later snapshots, and logs turned on later, go there. Raises ChangeRefused, OSError."""
+        keeper = self._keeper
+        if keeper.state is LogState.LOADING:
+            raise ChangeRefused("the dataset is being loaded: wait until that has ended")
+        if keeper.state is not LogState.OFF and self._config.appendonly:
+            raise ChangeRefused("the append-only file stays where it is: turn it off first (appendonly no)")
+        before = os.getcwdb()
+        os.chdir(folder)
+        lock = FolderLock(os.getcwd())
+        try:
+            if keeper.lock.is_held and lock.path != keeper.lock.path:
+                lock.acquire()
+        except LogError as error:
+            os.chdir(before)
+            raise ChangeRefused(str(error)) from error
+        if lock.path != keeper.lock.path:
+            keeper.lock.release()
+            keeper.lock = lock
+        self._config.dir = os.getcwdb()
+        return lambda: self._go_back(before)
+
+    def _go_back(self, folder: bytes) -> None:
+        """Undo a change of `dir`. The lock is taken again unless another server has taken it."""
+        keeper = self._keeper
+        os.chdir(folder)
+        was_held = keeper.lock.is_held
+        keeper.lock.release()
+        keeper.lock = FolderLock(os.getcwd())
+        if was_held:
+            with contextlib.suppress(LogError):
+                keeper.lock.acquire()

@@ -1,0 +1,12 @@
+"""Where the files of the dataset are."""
+
+from __future__ import annotations
+
+import os
+
+from ..configuration.config import Config
+
+
+def dump_path(config: Config) -> str:
+    """The path of the snapshot: `dir` and `dbfilename`."""
+    return os.path.join(os.fsdecode(config.dir), os.fsdecode(config.dbfilename))

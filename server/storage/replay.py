@@ -1,0 +1,128 @@
+"""Loading: records run through the same handlers as requests, by a client nobody sees; keys of RDB files are put in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ...commands.core.calls import broken
+from ...commands.core.client import Client
+from ...commands.core.context import Context
+from ...commands.core.lookup import find_row
+from ...commands.core.table import DECLARED
+from ...commands.permissions.users import open_user
+from ...commands.streams.add import add_run
+from ...commands.streams.claim import claim_run
+from ...persistence.errors import LoadError, RdbError, UnknownRecord
+from ...persistence.rdb.file import FileKey, FileReader
+from ...protocol.frames_plain import ADDITIONS
+from ...store.errors import ReplyError
+from ...store.stream import Stream
+
+logger = logging.getLogger(__name__)
+
+
+class Replay:
+    """One load: where records and keys go. `resume` must be called whenever others have used the context meanwhile."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._client = Client(0, db=context.store.databases[0])
+        self._client.user = open_user(b"")
+
+    def resume(self) -> None:
+        """Take the context: records of the load run next. They never block."""
+        context = self._context
+        context.client, context.db, context.may_block = self._client, self._client.db, False
+
+    def pause(self) -> None:
+        """Let clients use the context between two steps of the load."""
+        self._context.may_block = True
+
+    def apply(self, argv: list[bytes]) -> None:
+        """Run one record. An error reply is logged and passed over, as in Redis.
+
+        Raises UnknownRecord for a command that does not exist, LoadError for one with too few or too many words.
+        """
+        try:
+            row = find_row(argv, DECLARED)
+        except ReplyError as error:
+            if argv[0].upper() not in DECLARED:
+                raise UnknownRecord(argv[0].decode("utf-8", "replace")) from error
+            raise LoadError(f"Bad record in the append only file: {error}") from error
+        assert row.handler is not None
+        try:
+            reply = row.handler(self._context, argv)
+        except ReplyError as error:
+            reply = error
+        except Exception as error:
+            broken(self._context, row, argv)
+            raise LoadError(f"A record of the append only file cannot be run: internal error in {row.name}") from error
+        if isinstance(reply, ReplyError):
+            logger.critical(
+                "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
+                "command '%s'",
+                reply.wire_text.decode("utf-8", "backslashreplace"),
+                row.name.lower(),
+            )
+
+    def take_run(self, run: list[bytes]) -> bool:
+        """See `commands.stream_add.add_run` and `commands.claim.claim_run`."""
+        return (add_run if run[0] is ADDITIONS else claim_run)(self._context, run)
+
+    def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
+        """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""
+        context = self._context
+        config = context.server.config
+        return FileReader(
+            blocks,
+            context.stream_limits,
+            now_ms=context.now_ms,
+            drops_expired=drops_expired,
+            skips_foreign=config.rdb_skip_foreign_types,
+            checks_checksum=config.rdbchecksum,
+            databases_count=len(context.store.databases),
+        )
+
+    def put(self, key: FileKey) -> None:
+        """Store one key of an RDB file. Raises RdbError if it is there already."""
+        db = self._context.store.databases[key.db_index]
+        if key.key in db.keys:
+            text = key.key.decode("utf-8", "backslashreplace")
+            raise RdbError(f"RDB has duplicated key '{text}' in DB {key.db_index}")
+        db.put(key.key, key.value)
+        if key.expires_ms is not None:
+            db.expires[key.key] = key.expires_ms
+
+
+@contextmanager
+def loading(context: Context) -> Iterator[Replay]:
+    """Nothing expires, blocks or is logged meanwhile, and nobody is told of the keys that change."""
+    client_before, db_before = getattr(context, "client", None), context.db
+    was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
+    effects_count = len(context.effects)
+    databases = context.store.databases
+    context.loading, context.logging = True, False
+    context.refresh_listeners()
+    context.store.freeze("loading")
+    replay = Replay(context)
+    replay.resume()
+    try:
+        yield replay
+    finally:
+        context.loading, context.logging, context.may_block = False, was_logging, could_block
+        context.refresh_listeners()
+        if client_before is not None:
+            context.client, context.db = client_before, db_before
+        context.store.thaw("loading")
+        for db in databases:
+            for value in db.keys.values():
+                if type(value) is Stream:
+                    for group in value.groups.values():
+                        group.forget_counts()
+                        group.pending.put_in_order()
+        context.store.expired_keys.clear()
+        # The transaction that asked for this goes on with what it has done so far.
+        del context.effects[effects_count:]
+        context.unlogged_count = unlogged_count

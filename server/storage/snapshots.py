@@ -1,0 +1,418 @@
+"""Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
+
+Both are jobs of `image_job.py`: what to write, and what to do with it, is here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Final, Protocol
+
+from ... import __version__
+from ...commands.core.context import Context
+from ...persistence.aof import AppendOnlyLog
+from ...persistence.background import BackgroundFile
+from ...persistence.errors import LogError, LogFailure, explain
+from ...persistence.rdb.file import redis_aux, write_file
+from ...persistence.snapshot import snapshot
+from ...store.errors import GenericError
+from ...store.image import KeyImage, StoreImage, keys_now
+from ..configuration.config import Config
+from ..configuration.directive_kinds import SavePoints
+from ..configuration.directives import BY_NAME
+from .image_job import CallLater, Job, JobRunner
+from .log_life import LogState
+from .logkeeper import LogKeeper
+from .paths import dump_path
+
+logger = logging.getLogger(__name__)
+
+FREE_FAILURES_COUNT: Final = 2
+"""Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes."""
+DELAY_MINUTES_MAX: Final = 60
+
+RDB_BLOCK_SIZE: Final = 4096
+"""Bytes of a block of an RDB file: those of stream entries are made in a millisecond."""
+SYNC_FIRST_SIZE: Final = 1024 * 1024
+"""Unsynced bytes of the log that a thread syncs before a rewrite begins, which would make everybody wait for that."""
+SAVE_RETRY_MS: Final = 5000
+"""A snapshot that failed is not asked for by the save points again before."""
+
+CANNOT_START: Final = b"Can't execute an AOF background rewriting. Please check the server logs for more information."
+SAVE_IN_PROGRESS: Final = b"Background save already in progress"
+REWRITE_IN_PROGRESS: Final = b"Background append only file rewriting already in progress"
+SAVE_BLOCKED: Final = (
+    b"Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a "
+    b"BGSAVE whenever possible."
+)
+
+
+@dataclass
+class Record:
+    """How the jobs of one kind went, as INFO tells it. Times are Unix ms or seconds, -1 for none."""
+
+    is_running: bool = False
+    is_scheduled: bool = False
+    started_ms: int = -1
+    last_duration_s: int = -1
+    last_ok: bool = True
+    count: int = 0
+    failures_count: int = 0
+    """In a row."""
+    retry_ms: int = 0
+    """No automatic job before."""
+
+    def running_s(self, now_ms: int) -> int:
+        """Seconds since the running job began, -1 without one."""
+        return (now_ms - self.started_ms) // 1000 if self.is_running else -1
+
+    def begin(self, now_ms: int) -> None:
+        """A job starts."""
+        self.is_running, self.is_scheduled, self.started_ms = True, False, now_ms
+        self.count += 1
+
+    def end(self, now_ms: int, *, ok: bool) -> None:
+        """It is over."""
+        self.last_duration_s = (now_ms - self.started_ms) // 1000
+        self.is_running, self.last_ok = False, ok
+        self.failures_count = 0 if ok else self.failures_count + 1
+
+
+class ForkFigures(Protocol):
+    """The counters of what a fork is to Redis: taking an image of the dataset."""
+
+    forks: int
+    latest_fork_us: int
+
+
+class Snapshots:
+    """Starts jobs, one at a time, and puts what they have written in force."""
+
+    def __init__(
+        self,
+        config: Config,
+        context: Context,
+        log_keeper: LogKeeper,
+        clock: Callable[[], int],
+        call_later: CallLater,
+        *,
+        figures: ForkFigures,
+        resident_size: Callable[[], int],
+        count_changes: Callable[[], int],
+        refuse_writes: Callable[[bool], None],
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._log_keeper = log_keeper
+        self._life = log_keeper.life
+        self._clock = clock
+        self._figures = figures
+        self._resident_size = resident_size
+        """Returns the memory of this process in RAM, in bytes."""
+        self._count_changes = count_changes
+        """Returns the number of effects of all commands so far."""
+        self._refuse_writes = refuse_writes
+        """Refuses writes from here on, or accepts them again (stop-writes-on-bgsave-error)."""
+        self.runner = JobRunner(context, call_later)
+        self.rewrite = Record()
+        self.save = Record()
+        self.last_save_ms = clock()
+        """When dump.rdb was last complete, or the server started."""
+        self._changes_saved = 0
+        """Changes that dump.rdb holds."""
+        log_keeper.is_snapshot_running = lambda: self.rewrite.is_running or self.save.is_running
+        log_keeper.on_sync_awaited = lambda: self.cron(clock())
+
+    # -- what others ask -------------------------------------------------------------------------
+
+    @property
+    def keys_total(self) -> int:
+        """Keys of the image being written, 0 without one."""
+        return self.runner.job.image.keys_count if self.runner.job else 0
+
+    @property
+    def keys_done(self) -> int:
+        """Those of them whose turn has come."""
+        return self.runner.job.image.keys_read if self.runner.job else 0
+
+    # -- rewriting the log -----------------------------------------------------------------------
+
+    def request_rewrite(self, *, may_start: bool) -> bool:
+        """BGREWRITEAOF. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
+        if self.rewrite.is_running:
+            raise GenericError(REWRITE_IN_PROGRESS)
+        if self.runner.job is not None or not may_start:
+            self.rewrite.is_scheduled = True
+            return False
+        self.rewrite.retry_ms = 0
+        if not self._start_rewrite():
+            raise GenericError(CANNOT_START)
+        return True
+
+    def _start_rewrite(self) -> bool:
+        """Begin, or let a thread sync what the log has written first; a failure is logged and counted."""
+        log = self._log_keeper.log
+        self.rewrite.begin(self._clock())
+        if log is not None and log.sync_soon(SYNC_FIRST_SIZE):
+            self._life.become(LogState.AWAITING_SYNC)
+            return True
+        return self._switch_log()
+
+    def _switch_log(self) -> bool:
+        """From here on the log goes on in a new increment, whose base is what the dataset is now."""
+        keeper = self._log_keeper
+        log = keeper.log or keeper.new_log()
+        try:
+            # The log must hold everything that the image will hold before the new increment begins.
+            keeper.gather()
+            path = log.begin_rewrite()
+        except LogFailure as failure:
+            self.rewrite.end(self._clock(), ok=False)
+            keeper.die(failure)
+            return False
+        except (LogError, OSError) as error:
+            self._fail_rewrite(f"Can't open the next append only file: {explain(error)}")
+            return False
+        if keeper.log is not None:
+            self._life.become(LogState.REWRITING)
+        image = self._take_image()
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
+        self.runner.begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
+        logger.info("Background append only file rewriting started")
+        return True
+
+    def start_log(self) -> None:
+        """Effects go to a new log from here on, and its base is written beside the work.
+
+        A failure is tried again by the cron. Raises LogError, OSError if the log cannot even be opened.
+        """
+        keeper = self._log_keeper
+        keeper.gather()
+        log = keeper.new_log()
+        path = log.begin_start()
+        keeper.use(log)
+        self._life.become(LogState.STARTING)
+        self.rewrite.begin(self._clock())
+        image = self._take_image()
+        file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
+
+        def finish(size: int) -> None:
+            log.finish_start(size)
+            self._life.become(LogState.ON)
+            self.rewrite.end(self._clock(), ok=True)
+            logger.info("The append only file is in force")
+
+        def fail(reason: str) -> None:
+            self._fail_rewrite(reason)
+            log.abandon_start()
+            keeper.use(None)
+            self._life.become(LogState.WANTED)
+
+        self.runner.begin(Job(image, file, finish, fail))
+
+    def complete_log(self) -> bool:
+        """Before the server ends: a log that is wanted or starting holds nothing until its base is complete.
+
+        False if that failed.
+        """
+        if self._life.state is LogState.WANTED:
+            self.runner.complete()  # whatever goes before it
+            self._try_to_start_log()
+        if self._life.state is LogState.STARTING:
+            self.runner.complete()
+        return self._life.state is not LogState.WANTED
+
+    def _try_to_start_log(self) -> None:
+        try:
+            self.start_log()
+        except (LogError, OSError) as error:
+            self.rewrite.begin(self._clock())
+            self._fail_rewrite(explain(error))
+
+    def _finish_rewrite(self, log: AppendOnlyLog, size: int) -> None:
+        log.finish_rewrite(size)
+        self._end_rewriting()
+        self.rewrite.end(self._clock(), ok=True)
+        logger.info("Background AOF rewrite finished successfully")
+
+    def _fail_rewrite(self, reason: str) -> None:
+        self._end_rewriting()
+        rewrite, now_ms = self.rewrite, self._clock()
+        rewrite.end(now_ms, ok=False)
+        logger.warning("Background AOF rewrite failed, the old files stay in force: %s", reason)
+        if rewrite.failures_count > FREE_FAILURES_COUNT:
+            minutes = min(2 ** (rewrite.failures_count - FREE_FAILURES_COUNT - 1), DELAY_MINUTES_MAX)
+            rewrite.retry_ms = now_ms + minutes * 60_000
+            logger.warning(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in %d minutes",
+                minutes,
+            )
+
+    def _end_rewriting(self) -> None:
+        """A rewrite without a log, which makes a base only, has changed nothing about the log's life."""
+        if self._life.state in (LogState.AWAITING_SYNC, LogState.REWRITING):
+            self._life.become(LogState.ON)
+
+    def cron(self, now_ms: int) -> None:
+        """Ten times a second: start what was scheduled, or what the size of the log asks for."""
+        state = self._life.state
+        if self.runner.job is not None or state in (LogState.LOADING, LogState.ENDED):
+            return
+        if state is LogState.AWAITING_SYNC:
+            assert self._log_keeper.log is not None
+            if not self._log_keeper.log.is_fsync_pending:
+                self._switch_log()
+        elif state is LogState.WANTED and now_ms >= self.rewrite.retry_ms:
+            self._try_to_start_log()
+        elif self.rewrite.is_scheduled or self._has_grown(now_ms):
+            self._start_rewrite()
+        elif self.save.is_scheduled or self._has_changed(now_ms):
+            self._start_save()
+
+    def _has_grown(self, now_ms: int) -> bool:
+        """The test of auto-aof-rewrite-percentage and auto-aof-rewrite-min-size."""
+        config, log = self._config, self._log_keeper.log
+        if log is None or not config.auto_aof_rewrite_percentage or now_ms < self.rewrite.retry_ms:
+            return False
+        if log.current_size <= config.auto_aof_rewrite_min_size:
+            return False
+        base_size = log.base_size or 1
+        growth = log.current_size * 100 // base_size - 100
+        if growth < config.auto_aof_rewrite_percentage:
+            return False
+        logger.info("Starting automatic rewriting of AOF on %d%% growth", growth)
+        return True
+
+    # -- dump.rdb --------------------------------------------------------------------------------
+
+    @property
+    def changes_count(self) -> int:
+        """Changes that dump.rdb does not hold."""
+        return self._count_changes() - self._changes_saved
+
+    @property
+    def save_points(self) -> list[tuple[int, int]]:
+        """(seconds, changes) of those in force: the default ones are for servers that keep no log."""
+        config = self._config
+        if config.appendonly and config.save == BY_NAME[b"save"].default:
+            return []
+        return SavePoints.pairs(config.save)
+
+    def request_save(self, *, may_wait: bool, may_start: bool) -> bool:
+        """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
+        if self.save.is_running:
+            raise GenericError(SAVE_IN_PROGRESS)
+        is_rewriting = self.runner.job is not None or self._life.state is LogState.AWAITING_SYNC
+        if is_rewriting and not may_wait:
+            raise GenericError(SAVE_BLOCKED)
+        if is_rewriting or not may_start:
+            self.save.is_scheduled = True
+            return False
+        self._start_save()
+        return True
+
+    def _start_save(self) -> None:
+        self.save.begin(self._clock())
+        image = self._take_image()
+        changes_count = self._count_changes()
+        blocks = self._rdb_blocks(image)
+        file = BackgroundFile(self._log_keeper.files, dump_path(self._config), blocks, self.runner.thread())
+
+        def finish(size: int) -> None:
+            self._note_saved(changes_count)
+            logger.info("Background saving terminated with success")
+
+        self.runner.begin(Job(image, file, finish, self._fail_save))
+        logger.info("Background saving started")
+
+    def save_now(self) -> bool:
+        """SAVE, and the end of the server: write dump.rdb while everybody waits. False if that failed."""
+        if self.save.is_running:
+            raise GenericError(SAVE_IN_PROGRESS)
+        self.save.begin(self._clock())
+        try:
+            blocks = self._rdb_blocks(keys_now(self._context.store))
+            self._log_keeper.files.replace(dump_path(self._config), blocks)
+        except OSError as error:
+            self._fail_save(explain(error))
+            return False
+        self._note_saved(self._count_changes())
+        logger.info("DB saved on disk")
+        return True
+
+    def _note_saved(self, changes_count: int) -> None:
+        self.last_save_ms = self._clock()
+        self._changes_saved = changes_count
+        self.save.end(self.last_save_ms, ok=True)
+        self.note_failing()
+
+    def _fail_save(self, reason: str) -> None:
+        now_ms = self._clock()
+        self.save.end(now_ms, ok=False)
+        self.save.retry_ms = now_ms + SAVE_RETRY_MS
+        self.note_failing()
+        logger.warning("Failed saving the DB: %s", reason)
+
+    def note_failing(self) -> None:
+        """stop-writes-on-bgsave-error: refuse writes after a failure, while there are save points."""
+        is_strict = self._config.stop_writes_on_bgsave_error
+        self._refuse_writes(bool(self.save_points and is_strict and not self.save.last_ok))
+
+    def _has_changed(self, now_ms: int) -> bool:
+        """The test of the save points."""
+        if now_ms < self.save.retry_ms:
+            return False
+        for seconds, changes in self.save_points:
+            if self.changes_count >= changes and now_ms - self.last_save_ms > seconds * 1000:
+                logger.info("%d changes in %d seconds. Saving...", changes, seconds)
+                return True
+        return False
+
+    def _take_image(self) -> StoreImage:
+        """The dataset as it is now. This is where all wait: what a fork is to Redis, and told as one."""
+        started_ns = perf_counter_ns()
+        image = StoreImage(self._context.store)
+        duration_ns = perf_counter_ns() - started_ns
+        self._figures.forks += 1
+        self._figures.latest_fork_us = duration_ns // 1000
+        self._context.latency.note("fork", duration_ns, self._clock())
+        return image
+
+    def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
+        """The base of a log in the form it wants."""
+        return self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
+
+    def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
+        config, now_ms = self._config, self._clock()
+        aux = redis_aux(__version__, now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base)
+        return write_file(
+            keys,
+            aux,
+            now_ms=now_ms,
+            compress=config.rdbcompression,
+            has_checksum=config.rdbchecksum,
+            block_size=RDB_BLOCK_SIZE,
+        )
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def give_up_rewrite(self) -> None:
+        """Before the log ends: give up its rewrite, or its start; a snapshot goes on."""
+        if self.rewrite.is_running:
+            self._give_up(self.rewrite)
+
+    def stop(self) -> None:
+        """Before the server ends: give up a running job; nobody is told of a failure."""
+        for record in (self.rewrite, self.save):
+            if record.is_running:
+                self._give_up(record)
+        self.runner.stop()
+
+    def _give_up(self, record: Record) -> None:
+        if self.runner.job is not None:
+            self.runner.give_up()
+        record.end(self._clock(), ok=record.last_ok)
+        self._end_rewriting()

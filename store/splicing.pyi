@@ -1,0 +1,3 @@
+from .database import Value
+
+def splice_in_place(values: dict[bytes, Value], key: bytes, offset: int, piece: bytes) -> bool: ...

@@ -1,0 +1,108 @@
+"""MONITOR: what it shows, what it hides, and that nobody pays for it who does not watch."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.commands.observing.monitors import quoted
+from support.inprocess import START_MS, Caller, Rig
+
+STAMP = b"+%d.%06d " % (START_MS // 1000, START_MS % 1000 * 1000)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def watching(rig: Rig) -> Caller:
+    """A client that monitors."""
+    monitor = rig.connect()
+    assert monitor.call("MONITOR") == b"+OK\r\n"
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        (b"", rb'""'),
+        (b"abc ~", rb'"abc ~"'),
+        (b'a"\\', rb'"a\"\\"'),
+        (b"\n\r\t\a\b", rb'"\n\r\t\a\b"'),
+        (b"\x00\x1f\x7f\xff", rb'"\x00\x1f\x7f\xff"'),
+    ],
+)
+def test_words_are_quoted(word: bytes, shown: bytes) -> None:
+    assert quoted(word) == shown
+
+
+def test_a_line_names_time_database_address_and_words(rig: Rig) -> None:
+    monitor, other = watching(rig), rig.connect()
+    other.call("SELECT 3", "SET k v")
+    address = other.client.address
+    assert monitor.output() == b"".join(
+        STAMP + b"[3 %b] %b\r\n" % (address, words) for words in (b'"SELECT" "3"', b'"SET" "k" "v"')
+    )
+
+
+def test_a_unix_socket_is_shown_by_its_path(rig: Rig) -> None:
+    rig.config.unixsocket = b"/run/h.sock"
+    monitor, other = watching(rig), rig.connect()
+    other.client.is_unix = True
+    other.call("PING")
+    assert monitor.output() == STAMP + b'[0 unix:/run/h.sock] "PING"\r\n'
+
+
+@pytest.mark.parametrize("command", ["AUTH secret", "AUTH default secret", "HELLO 3 AUTH default secret SETNAME me"])
+def test_passwords_are_not_shown(rig: Rig, command: str) -> None:
+    monitor, other = watching(rig), rig.connect()
+    other.call(command)
+    shown = monitor.output()
+    assert b"secret" not in shown
+    assert b'"(redacted)"' in shown
+
+
+@pytest.mark.parametrize("command", ["CONFIG SET requirepass secret", "CONFIG GET *", "CLIENT LIST", "NOSUCH x", "GET"])
+def test_what_administrators_do_and_what_was_never_run_is_not_shown(rig: Rig, command: str) -> None:
+    monitor, other = watching(rig), rig.connect()
+    other.call(command)
+    assert monitor.output() == b""
+
+
+def test_a_blocked_read_is_shown_once(rig: Rig) -> None:
+    monitor, reader, writer = watching(rig), rig.connect(), rig.connect()
+    reader.call("XREAD BLOCK 0 STREAMS s $")
+    writer.call("XADD s 1-1 f v")
+    shown = monitor.output()
+    assert shown.count(b'"XREAD"') == 1
+    assert shown.index(b'"XREAD"') < shown.index(b'"XADD"')
+
+
+def test_a_transaction_is_shown_when_it_runs(rig: Rig) -> None:
+    monitor, other = watching(rig), rig.connect()
+    other.call("MULTI", "SET k v")
+    assert monitor.output().count(b"\r\n") == 1
+    other.call("EXEC")
+    assert [line.split(b"] ")[1] for line in monitor.output().splitlines()] == [b'"SET" "k" "v"', b'"EXEC"']
+
+
+@pytest.mark.parametrize("how", ["RESET", "the end of the connection"])
+def test_other_clients_are_plain_as_long_as_nobody_watches(rig: Rig, how: str) -> None:
+    other = rig.connect()
+    monitor = watching(rig)
+    assert not other.client.is_plain
+    assert not rig.connect().client.is_plain
+    if how == "RESET":
+        monitor.call("RESET")
+    else:
+        rig.dispatcher.detach(monitor.session)
+    assert other.client.is_plain
+    other.call("PING")
+    assert monitor.output() == b""
+
+
+def test_a_monitor_shows_in_the_list_and_may_not_touch_keys(rig: Rig) -> None:
+    monitor, other = watching(rig), rig.connect()
+    assert b" flags=O " in other.call("CLIENT LIST TYPE normal")
+    assert monitor.call("GET k") == b"-ERR Replica can't interact with the keyspace\r\n"
+    assert monitor.call("MONITOR") == b""

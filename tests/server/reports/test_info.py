@@ -1,0 +1,192 @@
+"""INFO's text: sections, order, and numbers that come from the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from headrace.commands.admin import info as info_command
+from headrace.commands.clients.subscriptions import Subscriptions
+from headrace.commands.clients.tracking import Tracking
+from headrace.commands.core.blocking import Blocked
+from headrace.commands.core.client import Client
+from headrace.commands.core.durations import Durations
+from headrace.commands.core.slow_tally import SlowTally
+from headrace.commands.core.table import TABLE
+from headrace.commands.observing.slow_log import SlowLog
+from headrace.commands.scripting.scripts import Scripts
+from headrace.server.configuration.config import Config
+from headrace.server.reports.info import render
+from headrace.server.reports.info_storage import human_size
+from headrace.server.reports.stats import Stats
+from headrace.server.storage.key_walks import ActiveExpiry
+from headrace.server.storage.snapshots import Record
+from headrace.store.database import Store
+
+NOW_MS = 1_700_000_100_000
+
+
+@dataclass
+class FakeServer:
+    config: Config = field(default_factory=Config)
+    stats: Stats = field(default_factory=lambda: Stats(started_ms=NOW_MS - 90_000_000))
+    store: Store = field(default_factory=Store)
+    log: Any = None
+    started_ms: int = NOW_MS - 90_000_000
+    context: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            loading=False,
+            subscriptions=Subscriptions(Mock()),
+            tracking=Tracking(Mock()),
+            slow_log=SlowLog(),
+            scripts=Scripts(Mock()),
+        )
+    )
+    clients: dict[int, Client] = field(default_factory=dict)
+    loading: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            started_ms=NOW_MS, total_size=200, read_size=50, eta_s=9, keys_loaded=0, keys_expired=0
+        )
+    )
+    snapshots: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            rewrite=Record(), save=Record(), keys_done=0, keys_total=0, changes_count=3, last_save_ms=NOW_MS
+        )
+    )
+
+    memory: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            measure=lambda: 2048, peak_size=4096, peak_ms=NOW_MS, dataset_size=1024, clients_size=512
+        )
+    )
+
+    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store()))
+
+    def clock(self) -> int:
+        return NOW_MS
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+def fields(server: FakeServer, *sections: bytes) -> dict[str, str]:
+    lines = render(server, sections).decode().split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def titles(server: FakeServer, *sections: bytes) -> str:
+    return " ".join(line[2:] for line in render(server, sections).decode().split("\r\n") if line.startswith("# "))
+
+
+def test_default_sections_are_in_the_order_of_redis(server: FakeServer) -> None:
+    expected = (
+        "Server Clients Memory Persistence Threads Stats Replication CPU Hotkeys Modules Errorstats Cluster "
+        "Keyspace Keysizes"
+    )
+    assert titles(server) == titles(server, b"default") == expected
+
+
+def test_everything_adds_commandstats_and_latencystats(server: FakeServer) -> None:
+    expected = (
+        "Server Clients Memory Persistence Threads Stats Replication CPU Hotkeys Modules Commandstats Errorstats "
+        "Latencystats Cluster Keyspace Keysizes"
+    )
+    assert titles(server, b"all") == titles(server, b"everything") == expected
+
+
+def test_sections_are_separated_by_one_blank_line(server: FakeServer) -> None:
+    assert render(server, [b"cluster", b"keyspace"]) == b"# Cluster\r\ncluster_enabled:0\r\n\r\n# Keyspace\r\n"
+
+
+def test_unknown_section_is_empty(server: FakeServer) -> None:
+    assert render(server, [b"nosuch"]) == b""
+
+
+def test_server_section_tells_version_uptime_and_listeners(server: FakeServer) -> None:
+    server.config.unixsocket = b"/run/h.sock"
+    found = fields(server, b"server")
+    assert found["redis_version"] == "8.10.2"
+    assert found["server_name"] == "headrace"
+    assert (found["uptime_in_seconds"], found["uptime_in_days"]) == ("90000", "1")
+    assert found["listener0"] == "name=tcp,bind=*,bind=-::*,port=6379"
+    assert found["listener1"] == "name=unix,bind=/run/h.sock"
+    assert len(found["run_id"]) == 40
+
+
+def test_clients_section_counts_who_waits(server: FakeServer) -> None:
+    database = server.store.databases[0]
+    waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], block_ms=5)
+    server.clients = {1: Client(1, db=database), 2: Client(2, db=database, blocked=waiting)}
+    server.clients[1].transaction.watched[0, b"k"] = None
+    found = fields(server, b"clients")
+    assert found["connected_clients"] == "2"
+    assert found["blocked_clients"] == "1"
+    assert found["total_blocking_keys"] == "2"
+    assert found["clients_in_timeout_table"] == "1"
+    assert found["watching_clients"] == "1"
+
+
+def test_memory_section_is_measured(server: FakeServer) -> None:
+    found = fields(server, b"memory")
+    assert (found["used_memory"], found["used_memory_peak"]) == ("2048", "4096")
+    assert int(found["used_memory_rss"]) > 1 << 20
+    assert found["maxmemory_policy"] == "noeviction"
+
+
+def test_persistence_section_shows_the_log_only_if_there_is_one(server: FakeServer) -> None:
+    assert fields(server, b"persistence")["aof_enabled"] == "0"
+    assert "aof_current_size" not in fields(server, b"persistence")
+    server.log = SimpleNamespace(current_size=123, base_size=100, last_write_ok=False)
+    server.snapshots.rewrite.begin(NOW_MS - 2500)
+    server.context.loading = True
+    found = fields(server, b"persistence")
+    assert (found["aof_enabled"], found["aof_current_size"], found["aof_base_size"]) == ("1", "123", "100")
+    assert (found["aof_last_write_status"], found["loading"]) == ("err", "1")
+    assert (found["loading_loaded_perc"], found["loading_eta_seconds"]) == ("25.00", "9")
+    assert (found["aof_rewrite_in_progress"], found["aof_current_rewrite_time_sec"]) == ("1", "2")
+
+
+def test_keyspace_section_names_only_databases_with_keys(server: FakeServer) -> None:
+    database = server.store.databases[3]
+    database.put(b"a", b"1")
+    database.put(b"b", b"2")
+    database.expires[b"b"] = NOW_MS + 500
+    assert fields(server, b"keyspace") == {"db3": "keys=2,expires=1,avg_ttl=500,subexpiry=0"}
+
+
+def test_stats_and_errors_come_from_the_counters(server: FakeServer) -> None:
+    server.stats.connections_received = 4
+    for text in (b"WRONGTYPE x", b"ERR a", b"ERR b"):
+        server.stats.count_error(text)
+    found = fields(server, b"stats", b"errorstats")
+    assert (found["total_connections_received"], found["total_error_replies"]) == ("4", "3")
+    lines = render(server, [b"errorstats"])
+    assert lines == b"# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_WRONGTYPE:count=1\r\n"
+
+
+def test_commandstats_come_from_the_table(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert info_command.info is TABLE[b"INFO"].handler
+    row = TABLE[b"INFO"]
+    monkeypatch.setattr(row, "durations", Durations())
+    for duration_ns in (1_000_000, 3_000_000):
+        row.durations.add(duration_ns)
+    monkeypatch.setattr(row, "failed_calls", 1)
+    found = fields(server, b"commandstats")
+    plain = "calls=2,usec=4000,usec_per_call=2000.00,rejected_calls=0,failed_calls=1"
+    assert found["cmdstat_info"] == plain
+    monkeypatch.setattr(row, "slow_tally", SlowTally(count=2, total_us=4000, longest_us=3000))
+    found = fields(server, b"commandstats")
+    assert found["cmdstat_info"] == f"{plain},slowlog_count=2,slowlog_time_ms_sum=4.00,slowlog_time_ms_max=3.00"
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(0, "0B"), (1023, "1023B"), (801576, "782.79K"), (25276502016, "23.54G"), (1 << 60, "1024.00P")]
+)
+def test_human_sizes_are_those_of_redis(size: int, shown: str) -> None:
+    assert human_size(size) == shown

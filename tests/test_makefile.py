@@ -1,0 +1,42 @@
+"""The help of the Makefile and of `.ci/extra` is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def make(*words: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=False, env=clean)
+
+
+def test_help_names_every_target_of_the_makefile_and_no_other() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    declared = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert declared is not None
+    targets = set(declared[1].replace("\\\n", " ").split()) - {"run-tests"}  # a part of other targets
+    helped = make("help")
+    assert helped.returncode == 0, helped.stderr
+    assert set(re.findall(r"^  make ([\w-]+)", helped.stdout, re.MULTILINE)) == targets
+    used = set(re.findall(r"\$\((?:or \$\()?([A-Z]+)\)?", text)) - {"VENV", "BIN", "TYPED", "INSTALL", "PACKAGES"}
+    variables = set(re.findall(r"^  ([A-Z]+)=", helped.stdout, re.MULTILINE))
+    assert variables <= used
+    assert {"PYTHON", "FORM", "ARGS", "PORT", "SEED", "MINUTES"} <= variables
+
+
+def test_extra_script_describes_every_run_it_has() -> None:
+    script = ROOT / ".ci" / "extra"
+    subprocess.run(["bash", "-n", script], check=True)
+    shown = subprocess.run([script, "help"], capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"^  \.ci/extra ([\w-]+)", shown, re.MULTILINE) == [
+        "coverage",
+        "mutate",
+        "audit",
+        "crash-pipeline",
+    ]
+    assert subprocess.run([script, "unknown"], capture_output=True, check=False).returncode == 2

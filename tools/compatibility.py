@@ -1,0 +1,266 @@
+"""docs/compatibility.md: every command group of Redis and what becomes of it here.
+
+python tools/compatibility.py                 the document
+
+What is served is read off the command table; what Redis has is written down here, and checked against Redis by a test.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from reference import difference_lines
+
+from headrace import REDIS_VERSION
+from headrace.commands.core.table import all_rows
+
+COMMANDS_OF_REDIS: Final = {
+    "stream": """
+        xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xgroup|create xgroup|createconsumer
+        xgroup|delconsumer xgroup|destroy xgroup|help xgroup|setid xidmprecord xinfo xinfo|consumers xinfo|groups
+        xinfo|help xinfo|stream xlen xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim
+    """,
+    "string": """
+        append decr decrby delex digest get getdel getex getrange getset incr incrby incrbyfloat increx lcs mget
+        mset msetex msetnx psetex set setex setnx setrange strlen substr
+    """,
+    "generic": """
+        copy del dump exists expire expireat expiretime keys migrate move object object|encoding object|freq
+        object|help object|idletime object|refcount persist pexpire pexpireat pexpiretime pttl randomkey rename
+        renamenx restore scan sort sort_ro touch ttl type unlink wait waitaof
+    """,
+    "transactions": """
+        discard exec multi unwatch watch
+    """,
+    "pubsub": """
+        psubscribe publish pubsub pubsub|channels pubsub|help pubsub|numpat pubsub|numsub pubsub|shardchannels
+        pubsub|shardnumsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe
+    """,
+    "connection": """
+        auth client client|caching client|getname client|getredir client|help client|id client|info client|kill
+        client|list client|no-evict client|no-touch client|pause client|reply client|setinfo client|setname
+        client|tracking client|trackinginfo client|unblock client|unpause echo hello ping quit reset select
+    """,
+    "server": """
+        acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
+        acl|setuser acl|users acl|whoami backup backup|abort backup|cleanup backup|help backup|list backup|seal
+        backup|start backup|status bgrewriteaof bgsave command command|count command|docs command|getkeys
+        command|getkeysandflags command|help command|info command|list config config|get config|help
+        config|resetstat config|rewrite config|set dbsize debug failover flushall flushdb hotkeys hotkeys|get
+        hotkeys|help hotkeys|reset hotkeys|start hotkeys|stop info lastsave latency latency|doctor latency|graph
+        latency|help latency|histogram latency|history latency|latest latency|reset lolwut memory memory|doctor
+        memory|help memory|malloc-stats memory|purge memory|stats memory|usage module module|help module|list
+        module|load module|loadex module|unload monitor psync replconf replicaof restore-asking role save shutdown
+        slaveof slowlog slowlog|get slowlog|help slowlog|len slowlog|reset swapdb sync time trimslots
+    """,
+    "list": """
+        blmove blmovem blmpop blpop brpop brpoplpush lindex linsert llen lmove lmovem lmpop lpop lpos lpush lpushx
+        lrange lrem lset ltrim rpop rpoplpush rpush rpushx
+    """,
+    "hash": """
+        hdel hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex himport himport|discard
+        himport|discardall himport|prepare himport|set hincrby hincrbyfloat hkeys hlen hmget hmset hpersist hpexpire
+        hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals
+    """,
+    "set": """
+        sadd scard sdiff sdiffcard sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop
+        srandmember srem sscan sunion sunioncard sunionstore
+    """,
+    "sorted-set": """
+        bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount
+        zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem
+        zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan
+        zscore zunion zunionstore
+    """,
+    "array": """
+        arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems arlen armget armset arnext arop
+        arring arscan arseek arset
+    """,
+    "bitmap": """
+        bitcount bitfield bitfield_ro bitop bitpos getbit setbit
+    """,
+    "hyperloglog": """
+        pfadd pfcount pfdebug pfmerge pfselftest
+    """,
+    "geo": """
+        geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch
+        geosearchstore
+    """,
+    "module": """
+        vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim
+    """,
+    "scripting": """
+        eval eval_ro evalsha evalsha_ro fcall fcall_ro function function|delete function|dump function|flush
+        function|help function|kill function|list function|load function|restore function|stats script script|debug
+        script|exists script|flush script|help script|kill script|load
+    """,
+    "cluster": """
+        asking cluster cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports
+        cluster|countkeysinslot cluster|delslots cluster|delslotsrange cluster|failover cluster|flushslots
+        cluster|forget cluster|getkeysinslot cluster|help cluster|info cluster|keyslot cluster|links cluster|meet
+        cluster|migration cluster|myid cluster|myshardid cluster|nodes cluster|replicas cluster|replicate
+        cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot cluster|shards cluster|slaves
+        cluster|slot-stats cluster|slots cluster|syncslots readonly readwrite
+    """,
+}
+"""By group, as COMMAND DOCS of Redis has them; subcommands as `xgroup|create`."""
+
+OUT_OF_SCOPE: Final = {
+    "list": "Headrace is about streams; queues are consumer groups here.",
+    "hash": "Headrace is about streams; an entry holds fields and values.",
+    "set": "Headrace is about streams.",
+    "sorted-set": "Headrace is about streams; what is due is read by ID, which is a time.",
+    "array": "Headrace is about streams.",
+    "bitmap": "Strings are values, counters and locks here; bit operations on them are out of scope.",
+    "hyperloglog": "Headrace is about streams.",
+    "geo": "Headrace is about streams.",
+    "module": "There are no modules, and so no vector sets.",
+    "cluster": "One server stands alone: a cluster's commands have nothing to speak of.",
+}
+"""Groups of which nothing is served, with the reason."""
+
+_FUNCTIONS: Final = "There are no function libraries: EVAL and SCRIPT LOAD run Lua."
+
+ABSENT: Final = {
+    "fcall": _FUNCTIONS,
+    "fcall_ro": _FUNCTIONS,
+    "function": _FUNCTIONS,
+    "sort": "Sorts lists, sets and sorted sets.",
+    "sort_ro": "Sorts lists, sets and sorted sets.",
+    "migrate": "DUMP and RESTORE carry keys to another server, with a client between.",
+    "failover": "There is no replication.",
+    "psync": "There is no replication.",
+    "replconf": "There is no replication.",
+    "sync": "There is no replication.",
+    "restore-asking": "There is no cluster.",
+    "trimslots": "There is no cluster.",
+    "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
+    "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint tell what a server is busy with.",
+}
+"""Commands that are not served although others of their group are, with the reason."""
+
+CLIENTS: Final = {
+    "test_redis_py": (
+        "redis-py",
+        "synchronous, RESP2 and RESP3: streams, pipelines, transactions, locks by SET and DELEX",
+    ),
+    "test_redis_py_pools": ("redis-py", "pools, retries, health checks"),
+    "test_redis_py_scripts": (
+        "redis-py",
+        "`Lock` and `register_script`, synchronous and asyncio, alone and in pipelines",
+    ),
+    "test_redis_py_asyncio": ("redis-py, asyncio", "the same, with reads that block beside other work"),
+    "test_redis_py_pushes": ("redis-py", "messages, keyspace notifications, MONITOR, client-side caching"),
+    "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
+    "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
+    "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
+    "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and takes over from dead workers"),
+    "test_walrus": ("walrus", "consumer groups over several streams, time series"),
+    "test_redis_cli": (
+        "redis-cli",
+        "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, --memkeys, -3",
+    ),
+    "test_redis_benchmark": ("redis-benchmark", "its flags, and runs that end without an error"),
+    "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
+}
+"""By test module in tests/clients: who is tried, and with what."""
+
+BEYOND_ROWS: Final = """\
+- `XADD .. MAXLEN ~` with `ACKED` is logged by the last ID that trimming reached, not by the resulting length: after a
+  restart the same entries are gone, where Redis brings some back.
+- ACL rules may name every command of Redis, also those that are not here; an ACL pattern without `~` (`%R`) is refused.
+- A failed AUTH is always answered, also behind unsent replies, and a bad `$` header that arrives late is reported.
+- `POST` and `Host:` close the connection behind the replies to what was sent before; Redis drops those still unsent.
+- Beyond `tracking-table-max-keys` the keys read longest ago are given up; Redis takes any.
+- `aof-use-rdb-preamble` is `no` by default, and the default save points only count where there is no append-only file.
+- Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
+  those of Redis, and need no second copy of the memory. What `latest_fork_usec`, `total_forks` and the latency event
+  `fork` tell of is the moment in which the picture of the dataset is taken.
+- `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), for none are kept, and sizes in `MEMORY` and `INFO` are
+  those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is a library's here, no
+  `active_clients` and no `dump_payload_sanitizations`; it adds `server_name`, `headrace_version` and `python_version`.
+- `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them there, and `CONFIG REWRITE`
+  loses them.
+- `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
+- Lua scripts need the package lupa (`pip install 'headrace[scripts]'`) and have neither `cmsgpack` nor `struct`:
+  [scripts.md](scripts.md). There are no function libraries.
+- There is no replication, no cluster, and there are no modules.
+- There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts
+  what dataset and clients take (`used_memory`), not the interpreter, which is some 40 MB.
+- A client has its turn for some milliseconds at a time, and long ranges are made while they are sent.
+  [limits.md](limits.md) has every limit, and how long large commands keep others waiting.
+- Values are strings and streams; `rdb-skip-foreign-types yes` loads the rest of an RDB file that holds others.
+- Directives of Redis that belong to what is not here stop the start with the line that they stand in, unless they turn
+  something off; `compat-config yes` passes over them and says so in one line, so that a `redis.conf` can be used as it
+  is. [redis.conf.example](../redis.conf.example) holds all that are honoured."""
+"""Differences that concern no single command."""
+
+INTRODUCTION: Final = f"""\
+# Compatibility
+
+What Headrace serves it answers as Redis {REDIS_VERSION} does, byte for byte: the tests send the same commands to both
+and compare. What it does not serve answers Redis' own unknown-command error.
+
+This page is made by `python tools/compatibility.py` from the command table, and a test holds it to that.
+What a configuration file of Redis may set is another matter: see [redis.conf.example](../redis.conf.example), and
+`compat-config` there. Every error text is in [errors.md](errors.md), and the grammar of every command in
+[commands.md](commands.md)."""
+
+
+def document_lines() -> Iterator[str]:
+    """The whole document."""
+    yield from INTRODUCTION.splitlines()
+    yield from ("", "## Command groups", "")
+    yield from _group_lines()
+    yield from ("", "## Commands that are missing in groups that are served", "")
+    yield from _absent_lines()
+    yield from ("", "## Commands out of scope", "")
+    for group in OUT_OF_SCOPE:
+        names = [name.upper() for name in COMMANDS_OF_REDIS[group].split() if "|" not in name]
+        yield f"- {group}: {', '.join(f'`{name}`' for name in names)}"
+    yield from ("", "## Differences", "", "In what is served, these commands differ from Redis:", "")
+    yield from difference_lines()
+    yield from ("", "And beyond single commands:", "")
+    yield from BEYOND_ROWS.splitlines()
+    yield from ("", "## Clients", "", "Each is installed and tried against a server by `make test-clients`.", "")
+    yield from ("| Client | What is tried |", "|---|---|")
+    for client, tried in CLIENTS.values():
+        yield f"| {client} | {tried} |"
+
+
+def served_names() -> set[str]:
+    """Every command and subcommand here, as COMMANDS_OF_REDIS spells them."""
+    return {row.name.lower() for row in all_rows()}
+
+
+def _group_lines() -> Iterator[str]:
+    served = served_names()
+    yield "| Group | Commands of Redis | Served | |"
+    yield "|---|---|---|---|"
+    for group, text in COMMANDS_OF_REDIS.items():
+        names = set(text.split())
+        here = len(names & served)
+        if group in OUT_OF_SCOPE:
+            yield f"| {group} | {len(names)} | none | {OUT_OF_SCOPE[group]} |"
+        else:
+            yield f"| {group} | {len(names)} | {'all' if here == len(names) else here} | |"
+
+
+def _absent_lines() -> Iterator[str]:
+    served = served_names()
+    for group, text in COMMANDS_OF_REDIS.items():
+        for name in text.split():
+            if group not in OUT_OF_SCOPE and "|" not in name and name not in served:
+                yield f"- `{name.upper()}`: {ABSENT[name]}"
+
+
+def main() -> int:
+    """Print the document."""
+    print("\n".join(document_lines()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
