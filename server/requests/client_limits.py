@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 NO_LIMIT = 2**63
 
+EVICTION_LIMIT_MIN = 128 * 1024
+"""Redis' least limit for all clients together: under a smaller one, no client could raise it again."""
+
 UNAUTHENTICATED_OUTPUT_SIZE_MAX = 16 * 1024 + 1024
 """Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt."""
 
@@ -129,6 +132,7 @@ class ClientLimits:
             limit = -limit * self._config.maxmemory // 100
         if not limit:
             return
+        limit = max(limit, EVICTION_LIMIT_MIN)
         sized = [(each.client.memory_size, each) for each in self._connections() if not each.client.no_evict]
         total = sum(size for size, _ in sized)
         if total <= limit:

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import StartServer
 from headrace.commands.core.client import CLIENT_SIZE
+from headrace.server.requests.client_limits import EVICTION_LIMIT_MIN
 from headrace.server.requests.dispatch import TURN_OUTPUT_SIZE, UNMEASURED_COUNT
 from headrace.server.requests.turns import SLICE_COUNT
 from headrace.server.sockets.connection import OUTPUT_SIZE_HIGH, Connection
@@ -321,14 +322,28 @@ def test_the_largest_clients_go_when_all_take_too_much(headrace: Server) -> None
 
 
 async def test_a_share_of_maxmemory_limits_clients() -> None:
-    async with running_server(maxmemory=100 * CLIENT_SIZE, maxmemory_clients=-5) as running:
-        peers = [await running.connect() for _ in range(8)]
+    kept = 2 * EVICTION_LIMIT_MIN // CLIENT_SIZE
+    async with running_server(maxmemory=20 * kept * CLIENT_SIZE, maxmemory_clients=-5) as running:
+        peers = [await running.connect() for _ in range(kept + 3)]
         await until(lambda: len(running.server.clients) == len(peers))
         running.server.limits.evict()
-        assert len(running.server.clients) == 5
+        assert len(running.server.clients) == kept
         running.server.config.maxmemory = 0
         running.server.limits.evict()
-        assert len(running.server.clients) == 5
+        assert len(running.server.clients) == kept
+
+
+@pytest.mark.parametrize("share", [7, -1])
+async def test_a_limit_too_small_to_talk_under_counts_as_128_kib(share: int) -> None:
+    async with running_server(maxmemory=64 * 1024, maxmemory_clients=share) as running:
+        peers = [await running.connect() for _ in range(EVICTION_LIMIT_MIN // CLIENT_SIZE)]
+        await until(lambda: len(running.server.clients) == len(peers))
+        running.server.limits.evict()
+        assert len(running.server.clients) == len(peers)
+        peers.append(await running.connect())
+        await until(lambda: len(running.server.clients) == len(peers))
+        running.server.limits.evict()
+        assert len(running.server.clients) == len(peers) - 1
 
 
 # -- time ----------------------------------------------------------------------------------------
