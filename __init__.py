@@ -4,8 +4,8 @@ from importlib.util import find_spec
 
 __version__ = "0.1.0"
 
+# The Redis release whose behaviour Headrace reproduces, reported by HELLO and INFO.
 REDIS_VERSION = "8.10.2"
-"""The Redis release whose behaviour Headrace reproduces, reported by HELLO and INFO."""
 
 
 def is_compiled(module: str = "store.chunk") -> bool:

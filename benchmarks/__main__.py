@@ -24,11 +24,11 @@ from benchmarks.results import SUBJECT, Result, run_of
 from benchmarks.row import Row
 from benchmarks.rows import ROWS
 
+# Rewrites have a row of their own: in the others they would begin in the middle of some runs and not of others.
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
-"""Rewrites have a row of their own: in the others they would begin in the middle of some runs and not of others."""
 CLIENTS_MAX = "10100"
+# For the row of ten thousand connections.
 OPEN_FILES = 10_500
-"""For the row of ten thousand connections."""
 
 
 @contextlib.contextmanager

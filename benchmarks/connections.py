@@ -20,8 +20,8 @@ READERS = 100
 WAKE_UPS = 200
 PRODUCERS = 10_000
 PRODUCERS_SECONDS = 8
+# Connections opened before one is used: fewer than a listener keeps waiting.
 CONNECT_AT_ONCE = 200
-"""Connections opened before one is used: fewer than a listener keeps waiting."""
 NOTICE_S = 0.001
 
 

@@ -19,8 +19,8 @@ RELOAD_CONSUMERS = 10
 RELOAD_DEADLINE_S = 600.0
 REWRITE_ENTRIES = 1_000_000
 REWRITE_PENDING = 100_000
+# PINGs between two looks at whether the rewrite has ended.
 PINGS_PER_LOOK = 200
-"""PINGs between two looks at whether the rewrite has ended."""
 IDLE_S = 2.0
 
 

@@ -23,8 +23,8 @@ from support.wire import Argument, encode
 
 OPTIONS = ("--appendonly", "no")
 FREEING_DEADLINE_S = 60.0
+# The process is looked at until it has stayed the same for so long.
 SETTLED_S = 1.0
-"""The process is looked at until it has stayed the same for so long."""
 BATCH_COUNT = 100
 
 

@@ -26,8 +26,8 @@ ENTRIES = (10_000, 1_000_000, 10_000_000)
 PENDING = (1_000, 1_000_000)
 SIZE_NAMES = {1_000: "1 k", 10_000: "10 k", 1_000_000: "1 M", 10_000_000: "10 M"}
 ADDED = 50_000
+# Entries read in a run: not more than the smallest stream has.
 READ = 8_000
-"""Entries read in a run: not more than the smallest stream has."""
 ACKED = 20_000
 COST = "CPU us"
 

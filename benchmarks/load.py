@@ -17,8 +17,8 @@ from benchmarks.row import Sample
 
 from support.servers import Server
 
+# Connections of every measured run of redis-benchmark.
 CLIENTS = 50
-"""Connections of every measured run of redis-benchmark."""
 RECEIVE_SIZE = 1 << 18
 REPLY_DEADLINE_S = 60.0
 

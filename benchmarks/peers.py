@@ -17,8 +17,8 @@ JEMALLOC_NAMES = ("libjemalloc.so.2", "libjemalloc.so")
 LIBRARY_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 PEER_NAMES = ("headrace", "redis", "debian", "fakeredis")
 DEFAULT_NAMES = PEER_NAMES[:2]
+# fakeredis, a test double, gets the fiftieth part of the requests.
 FAKE_SCALE = 0.02
-"""fakeredis, a test double, gets the fiftieth part of the requests."""
 
 
 class MissingPeer(Exception):
@@ -30,13 +30,13 @@ class Peer:
     """One server program."""
 
     name: str
+    # With its version, and what else decides about its figures.
     title: str
-    """With its version, and what else decides about its figures."""
     words: tuple[str, ...]
+    # The part of a row's requests that it is sent.
     scale: float = 1.0
-    """The part of a row's requests that it is sent."""
+    # Takes light rows only.
     is_light: bool = False
-    """Takes light rows only."""
 
 
 class PeerServer(Server):

@@ -19,8 +19,8 @@ CLIENTS = 50
 PIPELINE = 16
 PENDING = 100_000
 ACKED_AT_ONCE = 100
+# Of the pending entries, half are claimed or released in a run, in random order.
 RANDOM_REQUESTS = 50_000
-"""Of the pending entries, half are claimed or released in a run, in random order."""
 HOUR_MS = "3600000"
 CYCLE_CLIENTS = 4
 CYCLE_COUNT = 10

@@ -38,14 +38,14 @@ PARTS = ("reading", "writing", "audit")
 FIELDS = "n bigint, user string, price double"
 PAGE_SIZE = 2000
 PIPELINE_SIZE = 500
+# Entries, or commands, unless told otherwise. A log is long: with less of it the start of a query counts for much.
 ENTRIES = {"reading": 1_000_000, "writing": 1_000_000, "audit": 5_000_000, "memory": 10_000_000}
-"""Entries, or commands, unless told otherwise. A log is long: with less of it the start of a query counts for much."""
 MEMORY_BATCH = 500_000
+# How often memory is looked at.
 EVERY_S = 2.0
-"""How often memory is looked at."""
 PROCESSORS = 2
+# A loop is this process; Python workers and Java belong to Spark.
 WHO = ("loop", "python", "java", "server")
-"""A loop is this process; Python workers and Java belong to Spark."""
 
 
 class Family:
@@ -75,10 +75,10 @@ class Family:
 class Measured:
     """What runs of the same have shown."""
 
+    # Rows per second by the clock.
     rates: list[float] = field(default_factory=list)
-    """Rows per second by the clock."""
+    # Seconds of processor time for a million rows, by WHO.
     cpu: list[dict[str, float]] = field(default_factory=list)
-    """Seconds of processor time for a million rows, by WHO."""
 
     def medians(self) -> dict[str, float]:
         """Of the processor times."""

@@ -35,10 +35,10 @@ from support.servers import Server
 ENTRIES = 50_000
 COMMANDS = 200_000
 RUNS = 7
+# Less of the server's time is not told: the kernel counts it in hundredths.
 TOLD_S = 0.1
-"""Less of the server's time is not told: the kernel counts it in hundredths."""
+# Rows in a batch, as Spark makes them.
 BATCH = 10_000
-"""Rows in a batch, as Spark makes them."""
 COLUMNS = pa.schema([("_id", pa.string()), ("n", pa.int64()), ("user", pa.string()), ("price", pa.float64())])
 TEXT = ("kind", "stream", "grp", "consumer", "id")
 EVENTS = pa.schema(

@@ -8,13 +8,13 @@ from benchmarks.row import Row, Sample
 from benchmarks.streams import entry_id, fill, fill_numbered, new_group
 
 PIPELINE = 16
+# Entries of the stream that XRANGE and XREAD look into.
 READ_ENTRIES = 100_000
-"""Entries of the stream that XRANGE and XREAD look into."""
+# Entries of the stream that a group reads; more than one run takes.
 GROUP_ENTRIES = 400_000
-"""Entries of the stream that a group reads; more than one run takes."""
+# Threads of the client where replies are large: one alone would be what is measured. redis-benchmark with threads stops
+# the clock at the next quarter of a second, so such a row must run for many of them.
 PARSING_THREADS = 2
-"""Threads of the client where replies are large: one alone would be what is measured. redis-benchmark with threads
-stops the clock at the next quarter of a second, so such a row must run for many of them."""
 MIDDLE_ID = entry_id(READ_ENTRIES // 2)
 
 

@@ -30,10 +30,10 @@ class Result:
     series: str
     size: int
     numbers: dict[str, list[float]] = field(default_factory=dict)
+    # Processor time of the server for each request; empty where none was measured.
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
-    """Processor time of the server for each request; empty where none was measured."""
+    # How long the client needs at least for each request, likewise.
     client_us: dict[str, list[float]] = field(default_factory=dict)
-    """How long the client needs at least for each request, likewise."""
 
     @classmethod
     def of(cls, row: Row) -> Result:

@@ -12,13 +12,13 @@ from benchmarks.peers import PeerServer
 class Sample:
     """One run on one server."""
 
+    # In the unit of its row.
     number: float
-    """In the unit of its row."""
+    # Processor time of the server for each request, all its threads together; None where there are no requests.
     cpu_us: float | None = None
-    """Processor time of the server for each request, all its threads together; None where there are no requests."""
+    # How long the client needs at least for each request: its processor time by the threads it has. None where that was
+    # not measured.
     client_us: float | None = None
-    """How long the client needs at least for each request: its processor time by the threads it has. None where that
-    was not measured."""
 
 
 Measure = Callable[[PeerServer], Sample]
@@ -32,17 +32,17 @@ class Row:
     title: str
     unit: str
     measure: Measure
+    # Done once per server, before the first run.
     prepare: Callable[[PeerServer], None] = lambda server: None
-    """Done once per server, before the first run."""
+    # How many times better than Redis it shall be.
     target: float | None = None
-    """How many times better than Redis it shall be."""
     runs: int = 5
+    # More is better; else less is.
     is_rate: bool = True
-    """More is better; else less is."""
+    # Run when no rows are named; those that take minutes are not.
     is_usual: bool = True
-    """Run when no rows are named; those that take minutes are not."""
+    # Few enough entries for a server that is a hundred times slower.
     is_light: bool = False
-    """Few enough entries for a server that is a hundred times slower."""
+    # Rows of one series differ by `size` alone: a line of a plot.
     series: str = ""
-    """Rows of one series differ by `size` alone: a line of a plot."""
     size: int = 0

@@ -28,11 +28,11 @@ RECEIVE_SIZE = 1 << 20
 PIPELINE_COUNT = 100_000
 PENDING_PER_READ = 10_000
 LONG_STRING_SIZE = 64 << 20
+# Groups, consumers and pending entries of the cases that list them.
 MEMBERS_COUNT = 100_000
-"""Groups, consumers and pending entries of the cases that list them."""
 FIELDS_COUNT = 200_000
+# Requests of one pipeline that prepares a case.
 BATCH_COUNT = 1000
-"""Requests of one pipeline that prepares a case."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Case:
     title: str
     prepare: Callable[[Server, int], None]
     words: tuple[str | int, ...]
+    # The command is sent so many times in one pipeline.
     repeat: int = 1
-    """The command is sent so many times in one pipeline."""
 
 
 def nothing(server: Server, size: int) -> None:

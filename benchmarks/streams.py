@@ -11,14 +11,14 @@ from benchmarks.peers import PeerServer
 from support.servers import Server
 from support.wire import Argument, Wire, encode
 
+# Three short fields whose values vary: equal ones would flatter a store that compresses.
 FIELDS = ("sensor", "sensor-__rand_int__", "kind", "temperature", "value", "__rand_int__")
-"""Three short fields whose values vary: equal ones would flatter a store that compresses."""
 RANDOM_BELOW = 1_000_000
 FILL_PIPELINE = 100
 START_MS = 1_700_000_000_000
 CONSUMERS = 10
+# Entries of one read where a row begins with pending entries.
 DELIVERY_COUNT = 100
-"""Entries of one read where a row begins with pending entries."""
 SEED = 6
 
 

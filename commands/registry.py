@@ -25,6 +25,7 @@ from .strings import many as string_many
 from .strings import part as string_part
 from .strings import values as string
 
+# One module per command family, in the order in which COMMAND lists what they serve.
 FAMILIES = (
     connection,
     client_commands,
@@ -71,4 +72,3 @@ FAMILIES = (
     lolwut,
     waiting,
 )
-"""One module per command family, in the order in which COMMAND lists what they serve."""

@@ -47,9 +47,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 CYTHON: Final = "cython>=3.1"
 
+# mypyc comes with mypy. Pinned, as another version may find fault with what this one compiles.
 MYPYC: Final = "mypy==2.4.1"
-"""mypyc comes with mypy. Pinned, as another version may find fault with what this one compiles."""
 
+# By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing.
 HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
@@ -68,15 +69,14 @@ HOT_MODULES: Final = {
     "server/sockets": ("connection",),
     "server/storage": ("logkeeper",),
 }  # fmt: skip
-"""By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing."""
 
+# Of mypy: what is compiled depends on these sources alone, and not on what happens to be installed beside them.
 OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
-"""Of mypy: what is compiled depends on these sources alone, and not on what happens to be installed beside them."""
 
 Settings = Mapping[str, Any] | None
 
+# The extension modules of what is being built; empty for all that needs none.
 extensions: Final[list[Any]] = []
-"""The extension modules of what is being built; empty for all that needs none."""
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:

@@ -29,13 +29,13 @@ GROUP = "packers"
 CONSUMER = f"{socket.gethostname()}-{os.getpid()}"
 
 COUNT = 10
+# How long a read waits; also how late a SIGTERM may be noticed. Docker gives ten seconds.
 BLOCK_MS = 2_000
-"""How long a read waits; also how late a SIGTERM may be noticed. Docker gives ten seconds."""
+# After this time a delivered order is taken for abandoned: longer than packing ever takes.
 CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))
-"""After this time a delivered order is taken for abandoned: longer than packing ever takes."""
 DELIVERIES_MAX = 5
+# With a server that is away: it may be started again meanwhile, for a minute or so.
 PATIENCE = Retry(ExponentialBackoff(cap=5, base=0.1), retries=20)
-"""With a server that is away: it may be started again meanwhile, for a minute or so."""
 
 stopping = False
 

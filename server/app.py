@@ -49,8 +49,8 @@ from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
+# Time that one periodic turn may spend on giving memory back, a tenth of the time between turns.
 FREEING_NS: Final = 10_000_000
-"""Time that one periodic turn may spend on giving memory back, a tenth of the time between turns."""
 
 
 def call_later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -80,13 +80,13 @@ class Server:
         self.users = load_users(config)
         self.acl_log = AclLog()
         self.dispatcher = Dispatcher(self.context, self.stats, self.monotonic)
+        # Set, by `end`, once the server has been asked to stop.
         self.stopped = asyncio.Event()
-        """Set, by `end`, once the server has been asked to stop."""
         self.exit_code = 0
+        # Whether the log could not keep a promise, which is logged once.
         self.has_died = False
-        """Whether the log could not keep a promise, which is logged once."""
+        # Set while clients are served.
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while clients are served."""
         self.periodic = PeriodicWork(config, clock, self._work)
         self.expiry = ActiveExpiry(self.store)
         self.idempotence_expiry = IdempotenceExpiry(self.store)

@@ -40,19 +40,19 @@ EXIT_FAILURE: Final = 1
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
+# How long after a stop that failed a signal is taken for "all the same".
 INSIST_S: Final = 60
-"""How long after a stop that failed a signal is taken for "all the same"."""
 
+# How long clients wait for their LOADING errors.
 LOADING_TURN_S: Final = 0.005
-"""How long clients wait for their LOADING errors."""
 
+# Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own. Metrics
+# come on top.
 RESERVED_DESCRIPTORS_COUNT: Final = 32
-"""Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own. Metrics
-come on top."""
 
+# Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
+# on the request path makes reference cycles.
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
-"""Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
-on the request path makes reference cycles."""
 
 
 def serve(config: Config) -> int:

@@ -18,10 +18,10 @@ class PeriodicWork:
         self._config = config
         self._clock = clock
         self._work = work
+        # False while DEBUG SET-ACTIVE-EXPIRE 0 is in force.
         self.expires_keys = True
-        """False while DEBUG SET-ACTIVE-EXPIRE 0 is in force."""
+        # True while DEBUG PAUSE-CRON 1 is in force.
         self.is_paused = False
-        """True while DEBUG PAUSE-CRON 1 is in force."""
         self._turns_count = 0
         self._handle: asyncio.TimerHandle | None = None
 

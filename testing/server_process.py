@@ -24,24 +24,24 @@ from ..protocol.packing import pack_command
 
 HOST: Final = "127.0.0.1"
 
+# How long a start may take, on a busy machine.
 START_TIMEOUT_S: Final = 30.0
-"""How long a start may take, on a busy machine."""
 
+# How long an ordered stop may take before the process is killed.
 STOP_TIMEOUT_S: Final = 10.0
-"""How long an ordered stop may take before the process is killed."""
 
 RETRY_S: Final = 0.01
 
 REPLY_TIMEOUT_S: Final = 10.0
 
+# How many ports are tried: between finding one free and listening on it, another process may take it.
 ATTEMPTS_COUNT: Final = 5
-"""How many ports are tried: between finding one free and listening on it, another process may take it."""
 
+# Nothing is kept: what a test wants written, it asks for.
 DEFAULTS: Final = ("--save", "", "--appendonly", "no")
-"""Nothing is kept: what a test wants written, it asks for."""
 
+# What the log says of that: see `headrace.server.sockets.listener`.
 PORT_IS_TAKEN: Final = "another process has the port"
-"""What the log says of that: see `headrace.server.sockets.listener`."""
 
 LOG_TAIL_LENGTH: Final = 2000
 
@@ -58,10 +58,10 @@ class ServerProcess:
 
     def __init__(self, folder: Path, arguments: Sequence[str] = ()) -> None:
         self.host = HOST
+        # The port it listens on; 0 until it is started.
         self.port = 0
-        """The port it listens on; 0 until it is started."""
+        # Data and log of the server.
         self.folder = folder
-        """Data and log of the server."""
         self.arguments = tuple(arguments)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -14,6 +14,7 @@ from support.figures import Run, load
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "testing-figures.md"
 
+# Targets in the order of the page; others follow.
 ORDER = (
     "test",
     "test-compiled",
@@ -27,7 +28,6 @@ ORDER = (
     "soak",
     "crash",
 )
-"""Targets in the order of the page; others follow."""
 
 INTRODUCTION = """\
 # A run in figures

@@ -16,6 +16,7 @@ from reference import difference_lines
 from headrace import REDIS_VERSION
 from headrace.commands.core.table import all_rows
 
+# By group, as COMMAND DOCS of Redis has them; subcommands as `xgroup|create`.
 COMMANDS_OF_REDIS: Final = {
     "stream": """
         xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xgroup|create xgroup|createconsumer
@@ -105,8 +106,8 @@ COMMANDS_OF_REDIS: Final = {
         cluster|slot-stats cluster|slots cluster|syncslots readonly readwrite
     """,
 }
-"""By group, as COMMAND DOCS of Redis has them; subcommands as `xgroup|create`."""
 
+# Groups of which nothing is served, with the reason.
 OUT_OF_SCOPE: Final = {
     "list": "Headrace is about streams; queues are consumer groups here.",
     "hash": "Headrace is about streams; an entry holds fields and values.",
@@ -119,10 +120,10 @@ OUT_OF_SCOPE: Final = {
     "module": "There are no modules, and so no vector sets.",
     "cluster": "One server stands alone: a cluster's commands have nothing to speak of.",
 }
-"""Groups of which nothing is served, with the reason."""
 
 _FUNCTIONS: Final = "There are no function libraries: EVAL and SCRIPT LOAD run Lua."
 
+# Commands that are not served although others of their group are, with the reason.
 ABSENT: Final = {
     "fcall": _FUNCTIONS,
     "fcall_ro": _FUNCTIONS,
@@ -139,8 +140,8 @@ ABSENT: Final = {
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
     "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint tell what a server is busy with.",
 }
-"""Commands that are not served although others of their group are, with the reason."""
 
+# By test module in tests/clients: who is tried, and with what.
 CLIENTS: Final = {
     "test_redis_py": (
         "redis-py",
@@ -165,8 +166,8 @@ CLIENTS: Final = {
     "test_redis_benchmark": ("redis-benchmark", "its flags, and runs that end without an error"),
     "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
 }
-"""By test module in tests/clients: who is tried, and with what."""
 
+# Differences that concern no single command.
 BEYOND_ROWS: Final = """\
 - `XADD .. MAXLEN ~` with `ACKED` is logged by the last ID that trimming reached, not by the resulting length: after a
   restart the same entries are gone, where Redis brings some back.
@@ -195,7 +196,6 @@ BEYOND_ROWS: Final = """\
 - Directives of Redis that belong to what is not here stop the start with the line that they stand in, unless they turn
   something off; `compat-config yes` passes over them and says so in one line, so that a `redis.conf` can be used as it
   is. [redis.conf.example](../redis.conf.example) holds all that are honoured."""
-"""Differences that concern no single command."""
 
 INTRODUCTION: Final = f"""\
 # Compatibility

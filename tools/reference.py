@@ -10,6 +10,7 @@ from headrace.commands.core.table import TABLE, Argument, Row
 
 assert registry.FAMILIES, "importing the registry fills the command table"
 
+# In the order of the document: each group, as COMMAND DOCS names it, and its heading.
 GROUPS: Final = {
     "stream": "Streams and consumer groups",
     "generic": "Keys",
@@ -20,7 +21,6 @@ GROUPS: Final = {
     "connection": "Connections",
     "server": "Server",
 }
-"""In the order of the document: each group, as COMMAND DOCS names it, and its heading."""
 
 INTRODUCTION: Final = """\
 # Commands

@@ -14,14 +14,14 @@ from .connection import bad_client_name, is_plain_name
 if TYPE_CHECKING:
     from ..core.context import Context
 
+# The reply of a command that answers nothing at all.
 NOTHING: Final = ()
-"""The reply of a command that answers nothing at all."""
 
 CONNECTION: Final = ("connection",)
+# Flags of what a client does to itself.
 OWN: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
-"""Flags of what a client does to itself."""
+# Flags of what reaches beyond the own connection.
 OTHERS: Final = OWN | Flag.ADMIN
-"""Flags of what reaches beyond the own connection."""
 
 ON_OR_OFF: Final = (
     Argument(

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ..core.client import Client
 
+# Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept empty,
+# so there are no `qbuf-free` and `rbs`.
 LINE = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
     b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
     b"tot-mem=%d events=%b cmd=%b user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d "
     b"tot-net-out=%d tot-cmds=%d read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
-"""Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept
-empty, so there are no `qbuf-free` and `rbs`."""
 
 
 def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> bytes:

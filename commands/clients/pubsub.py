@@ -21,8 +21,8 @@ PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST
 ASK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
 
 SHARD_CHANNELS: Final = (KeySpec(1, -1, 1, ("not_key",)),)
+# Where the shard channels stand: what a cluster client takes for a key.
 SHARD_CHANNEL: Final = (KeySpec(1, 1, 1, ("not_key",)),)
-"""Where the shard channels stand: what a cluster client takes for a key."""
 
 
 def _confirm(context: Context, word: bytes, name: bytes | None, pieces: list[bytes]) -> None:

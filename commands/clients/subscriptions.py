@@ -10,11 +10,11 @@ from ...protocol.replies import Push, Reply
 from ...store.glob import matches
 from ..core.client import Client
 
+# Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels.
 SUBSCRIPTION_SIZE: Final = 350
-"""Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels."""
 
+# What one client listens to, in the order in which it asked.
 Names = dict[bytes, None]
-"""What one client listens to, in the order in which it asked."""
 
 
 class Courier(Protocol):
@@ -30,8 +30,8 @@ class Listeners:
 
     def __init__(self, names_of: Callable[[Client], Names]) -> None:
         self.names_of = names_of
+        # Never an empty one.
         self.by_name: dict[bytes, dict[Client, None]] = {}
-        """Never an empty one."""
 
     def add(self, client: Client, name: bytes) -> None:
         """Let the client listen; again is no change."""

@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from ..core.client import Client
     from ..core.context import Context
 
+# Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each.
 TRACKED_KEY_SIZE: Final = 340
-"""Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each."""
+# Bytes of each reader of a key.
 TRACKED_ITEM_SIZE: Final = 32
-"""Bytes of each reader of a key."""
+# Bytes of a prefix beside the prefix itself, as measured over a hundred thousand prefixes of one client each.
 PREFIX_SIZE: Final = 400
-"""Bytes of a prefix beside the prefix itself, as measured over a hundred thousand prefixes of one client each."""
 
+# A null on the wire, by protocol.
 NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
-"""A null on the wire, by protocol."""
+# Where a RESP2 client hears of the keys of others that redirect to it.
 CHANNEL: Final = b"__redis__:invalidate"
-"""Where a RESP2 client hears of the keys of others that redirect to it."""
 
 
 @dataclass(slots=True)
 class TrackingMode:
     """How one client is tracked."""
 
+    # The client to tell instead; 0 is the client itself.
     redirect_id: int = 0
-    """The client to tell instead; 0 is the client itself."""
     is_broadcast: bool = False
+    # Only what is read right after CLIENT CACHING YES is remembered.
     opt_in: bool = False
-    """Only what is read right after CLIENT CACHING YES is remembered."""
+    # All is, but what is read right after CLIENT CACHING NO.
     opt_out: bool = False
-    """All is, but what is read right after CLIENT CACHING NO."""
+    # The client does not hear of its own changes.
     no_loop: bool = False
-    """The client does not hear of its own changes."""
+    # Of a broadcast, in the order in which they were given.
     prefixes: dict[bytes, None] = field(default_factory=dict)
-    """Of a broadcast, in the order in which they were given."""
+    # Bytes of the prefixes, on both sides.
     prefixes_size: int = 0
-    """Bytes of the prefixes, on both sides."""
+    # CLIENT CACHING was given for the next command, or for the transaction that is open.
     has_caching_word: bool = False
-    """CLIENT CACHING was given for the next command, or for the transaction that is open."""
 
     @property
     def remembers(self) -> bool:
@@ -67,8 +67,8 @@ class Broadcast:
     """The clients of one prefix, and what they are to hear at the end of this turn."""
 
     clients: dict[Client, None] = field(default_factory=dict)
+    # Who changed each key last; None where nobody did it himself (it expired).
     changes: dict[bytes, Client | None] = field(default_factory=dict)
-    """Who changed each key last; None where nobody did it himself (it expired)."""
 
 
 class Tracking:
@@ -76,26 +76,26 @@ class Tracking:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # Those that are tracked, by ID.
         self.clients: dict[int, Client] = {}
-        """Those that are tracked, by ID."""
+        # To which clients, by ID, how many redirect.
         self.receivers: Counter[int] = Counter()
-        """To which clients, by ID, how many redirect."""
+        # Who read which key; clients that are tracked no more, or gone, stay until the key changes.
         self.table: dict[bytes, set[int]] = {}
-        """Who read which key; clients that are tracked no more, or gone, stay until the key changes."""
+        # Sum of all sets of the table.
         self.items_count = 0
-        """Sum of all sets of the table."""
+        # Bytes of the keys of the table.
         self.keys_size = 0
-        """Bytes of the keys of the table."""
+        # By prefix; none is without clients.
         self.broadcasts: dict[bytes, Broadcast] = {}
-        """By prefix; none is without clients."""
+        # How many prefixes have each length: a change is looked up once for each.
         self._prefix_lengths: Counter[int] = Counter()
-        """How many prefixes have each length: a change is looked up once for each."""
+        # Those with changes that have not been told.
         self._due_prefixes: dict[bytes, None] = {}
-        """Those with changes that have not been told."""
+        # Keys that the running client is to hear of behind its reply; None is all keys.
         self.own_changes: list[bytes | None] = []
-        """Keys that the running client is to hear of behind its reply; None is all keys."""
+        # How the running client was tracked until it asked for no more of it: it still hears of its own changes.
         self._mode_before: TrackingMode | None = None
-        """How the running client was tracked until it asked for no more of it: it still hears of its own changes."""
 
     # -- who is tracked --------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..core.client import Client
     from ..core.context import Context
 
+# Replicas that have acknowledged anything: there is no replication.
 REPLICAS_COUNT: Final = 0
-"""Replicas that have acknowledged anything: there is no replication."""
 
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
 

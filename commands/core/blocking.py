@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ...protocol.replies import Reply
 
 
+# Bytes of a key in the tables of those that wait, beside the key itself, as measured over a hundred thousand keys.
 WAITING_KEY_SIZE: Final = 400
-"""Bytes of a key in the tables of those that wait, beside the key itself, as measured over a hundred thousand keys."""
 
 
 class Progress(Protocol):
@@ -49,21 +49,21 @@ class Blocked:
         progress: Progress | None = None,
     ) -> None:
         self.keys = keys
+        # The command to run again; `$` is replaced by the ID it stood for.
         self.argv = argv
-        """The command to run again; `$` is replaced by the ID it stood for."""
+        # How long the client waits until it gets the null array, or what `progress` says; None for BLOCK 0.
         self.block_ms = block_ms
-        """How long the client waits until it gets the null array, or what `progress` says; None for BLOCK 0."""
+        # In how many ms a pending entry may have become idle enough (XREADGROUP CLAIM).
         self.wake_in_ms = wake_in_ms
-        """In how many ms a pending entry may have become idle enough (XREADGROUP CLAIM)."""
+        # Time the run took that ended in blocking; set by whoever ran it.
         self.spent_ns = 0
-        """Time the run took that ended in blocking; set by whoever ran it."""
+        # The command as the client sent it, where that is not `argv`.
         self.sent = sent
-        """The command as the client sent it, where that is not `argv`."""
+        # Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper
+        # way to the same. None where only a run can tell.
         self.is_in_vain = is_in_vain
-        """Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper
-        way to the same. None where only a run can tell."""
+        # Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log.
         self.progress = progress
-        """Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log."""
         self._memory_size = 0
 
     @property

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
+# A command that has the first flag alone has read its keys; a script reads some itself, by calling others.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
-"""A command that has the first flag alone has read its keys; a script reads some itself, by calling others."""
 
+# No call takes as long.
 NEVER_NS: Final = 1 << 63
-"""No call takes as long."""
 
 
 def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:

@@ -6,11 +6,11 @@ from typing import Final
 
 from .table import Flag, Row
 
+# All ACL categories, in the order in which Redis lists them.
 CATEGORIES: Final = (
     "keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "array", "bitmap", "hyperloglog", "geo",
     "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting",
 )  # fmt: skip
-"""All ACL categories, in the order in which Redis lists them."""
 
 
 def acl_categories(row: Row) -> list[str]:

@@ -11,40 +11,40 @@ from ..clients.tracking import TrackingMode
 from ..permissions.user import User
 from .blocking import Blocked
 
+# How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
-"""How addresses of the loopback interface begin."""
 
+# Bytes of a connection at rest, as measured over a thousand of them.
 CLIENT_SIZE: Final = 6 << 10
-"""Bytes of a connection at rest, as measured over a thousand of them."""
+# Bytes of a watched key in the tables of client and database beside the key itself, as measured over a hundred thousand
+# keys.
 WATCHED_KEY_SIZE: Final = 410
-"""Bytes of a watched key in the tables of client and database beside the key itself, as measured over a hundred
-thousand keys."""
 
 
 @dataclass(slots=True, eq=False)
 class Transaction:
     """MULTI's queue and WATCH's verdict. Also the `Watcher` that databases mark dirty."""
 
+    # Queued commands; None outside MULTI.
     queue: list[list[bytes]] | None = None
-    """Queued commands; None outside MULTI."""
+    # Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis.
     queue_size: int = 0
-    """Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis."""
+    # Bytes that the queue takes; limits count these.
     queue_memory_size: int = 0
-    """Bytes that the queue takes; limits count these."""
+    # A queued command writes: EXEC then obeys the rules for writes.
     has_write: bool = False
-    """A queued command writes: EXEC then obeys the rules for writes."""
+    # A queued command may need memory.
     has_denyoom: bool = False
-    """A queued command may need memory."""
+    # A command was refused while queueing: EXEC answers EXECABORT.
     aborted: bool = False
-    """A command was refused while queueing: EXEC answers EXECABORT."""
+    # A watched key changed: EXEC answers null.
     dirty: bool = False
-    """A watched key changed: EXEC answers null."""
+    # That change was one of the key alone: CLIENT LIST shows nothing watched any more.
     shows_no_keys: bool = False
-    """That change was one of the key alone: CLIENT LIST shows nothing watched any more."""
+    # (database index, key) of every WATCH, in order.
     watched: dict[tuple[int, bytes], None] = field(default_factory=dict)
-    """(database index, key) of every WATCH, in order."""
+    # Bytes of them, on both sides.
     watched_size: int = 0
-    """Bytes of them, on both sides."""
 
 
 class Client:
@@ -63,8 +63,8 @@ class Client:
         blocked: Blocked | None = None,
     ) -> None:
         self.id = client_id
+        # File descriptor of the socket.
         self.descriptor = -1
-        """File descriptor of the socket."""
         self.address = b""
         self.local_address = b""
         self.created_ms = created_ms
@@ -72,37 +72,37 @@ class Client:
         self.name = b""
         self.library_name = b""
         self.library_version = b""
+        # Set by the dispatcher when the client is let in.
         self.user: User
-        """Set by the dispatcher when the client is let in."""
         self.authenticated = True
         self.protocol = 2
+        # Set where the client is let in.
         self.db: Database
-        """Set where the client is let in."""
         if db is not None:
             self.db = db
         self.transaction = Transaction()
         self.blocked = blocked
+        # A command waits for the end of CLIENT PAUSE.
         self.is_held = False
-        """A command waits for the end of CLIENT PAUSE."""
+        # Set by the dispatcher: ordinary commands of this client need no check beyond their arity.
         self.is_plain = False
-        """Set by the dispatcher: ordinary commands of this client need no check beyond their arity."""
+        # Set by the dispatcher: nothing but the rules of its user can stand against a command of this client.
         self.is_unhindered = False
-        """Set by the dispatcher: nothing but the rules of its user can stand against a command of this client."""
+        # `on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command.
         self.reply_mode = "on"
-        """`on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command."""
+        # What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`.
         self.channels: dict[bytes, None] = {}
-        """What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`."""
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
         self.subscriptions_size = 0
+        # It sees every command that is run; kept by `monitors.Monitors`.
         self.is_monitor = False
-        """It sees every command that is run; kept by `monitors.Monitors`."""
+        # How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`.
         self.tracking: TrackingMode | None = None
-        """How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`."""
+        # The client to be told instead was gone when there was something to tell.
         self.is_redirect_broken = False
-        """The client to be told instead was gone when there was something to tell."""
+        # Not a connection: the caller of commands in a script.
         self.is_script = False
-        """Not a connection: the caller of commands in a script."""
         self.no_evict = False
         self.no_touch = False
         self.close_after_reply = False
@@ -112,15 +112,15 @@ class Client:
         self.commands_count = 0
         self.received_size = 0
         self.sent_size = 0
+        # The log's mark after this client's last write.
         self.write_mark = 0
-        """The log's mark after this client's last write."""
         self.reads_count = 0
+        # Requests that arrived, over all reads.
         self.pipeline_length_sum = 0
-        """Requests that arrived, over all reads."""
+        # Bytes received whose requests are not all run yet, the running ones among them.
         self.query_buffer_size = 0
-        """Bytes received whose requests are not all run yet, the running ones among them."""
+        # Answers `output_buffer_size`; set by whoever sends.
         self.measure_output: Callable[[], int] = int
-        """Answers `output_buffer_size`; set by whoever sends."""
 
     @property
     def is_local(self) -> bool:

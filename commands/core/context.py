@@ -66,38 +66,38 @@ class Context:
         self.notifications = Notifications(self.subscriptions)
         self.tracking = Tracking(self)
         self.monitors = Monitors(self)
+        # Whose command is being run, with its reply still to be written; None while a plain client's is.
         self.running: Client | None = None
-        """Whose command is being run, with its reply still to be written; None while a plain client's is."""
         self.client: Client
         self.db: Database = store.databases[0]
+        # Unix time in ms, one reading per command batch.
         self.now_ms = 0
-        """Unix time in ms, one reading per command batch."""
+        # (database index, RESP record) in order, drained by the dispatcher after each command.
         self.effects: list[tuple[int, bytes]] = []
-        """(database index, RESP record) in order, drained by the dispatcher after each command."""
+        # False while no log is kept (`appendonly no`, loading): `log` then only counts.
         self.logging = True
-        """False while no log is kept (`appendonly no`, loading): `log` then only counts."""
+        # Effects that were not recorded.
         self.unlogged_count = 0
-        """Effects that were not recorded."""
+        # While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask
+        # for the same get the same bytes.
         self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
-        """While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask
-        for the same get the same bytes."""
+        # True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires.
         self.loading = False
-        """True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires."""
+        # The stream directives in force; shared with every stream.
         self.stream_limits = StreamLimits()
-        """The stream directives in force; shared with every stream."""
+        # The snapshot being read in the background, None if there is none.
         self.image: StoreImage | None = None
-        """The snapshot being read in the background, None if there is none."""
+        # Whether memory is so short that every write must be accounted for at once.
         self.is_counting = False
-        """Whether memory is so short that every write must be accounted for at once."""
+        # False inside MULTI/EXEC and in scripts.
         self.may_block = True
-        """False inside MULTI/EXEC and in scripts."""
+        # Others have their turn before the client's next request. Set by a command, taken back by who runs it.
         self.gives_way = False
-        """Others have their turn before the client's next request. Set by a command, taken back by who runs it."""
         self.scripts = Scripts(self)
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()
+        # Calls that take as long are shown to both.
         self.watched_ns = NEVER_NS
-        """Calls that take as long are shown to both."""
 
     def refresh_listeners(self) -> None:
         """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one

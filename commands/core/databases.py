@@ -10,8 +10,8 @@ from .context import Context
 from .numbers import integer
 
 INT32_MIN: Final = -(2**31)
+# Database numbers beyond these have an error of their own.
 INT32_MAX: Final = 2**31 - 1
-"""Database numbers beyond these have an error of their own."""
 
 
 def database_at(context: Context, token: bytes) -> Database:

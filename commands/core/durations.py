@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Final
 
+# Short calls are told apart by 32 ns, about a twentieth of the shortest.
 SHORT_SHIFT: Final = 5
-"""Short calls are told apart by 32 ns, about a twentieth of the shortest."""
 
+# Buckets of short calls, up to 16 us: nearly all of them, and 4 KiB for each command that was ever called.
 SHORT_COUNT: Final = 512
-"""Buckets of short calls, up to 16 us: nearly all of them, and 4 KiB for each command that was ever called."""
 
+# Of long calls: within a hundredth, as in Redis.
 SIGNIFICANT_BITS: Final = 7
-"""Of long calls: within a hundredth, as in Redis."""
 
+# Last power of two of LATENCY HISTOGRAM.
 EDGE_NS_MAX: Final = 1 << 30
-"""Last power of two of LATENCY HISTOGRAM."""
 
 
 class Durations:
@@ -35,10 +35,10 @@ class Durations:
     __slots__ = ("_long", "_long_total_ns", "short")
 
     def __init__(self) -> None:
+        # Always the same list; empty until the first call.
         self.short: list[int] = []
-        """Always the same list; empty until the first call."""
+        # By the longest duration of the bucket.
         self._long: defaultdict[int, int] = defaultdict(int)
-        """By the longest duration of the bucket."""
         self._long_total_ns = 0
 
     def clear(self) -> None:

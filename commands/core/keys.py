@@ -7,17 +7,17 @@ from typing import Final
 from .numbers import leading_integer, parse_integer
 from .table import NOT_KEY, KeySpec, Row
 
+# Words that may stand before STREAMS in XREAD and XREADGROUP, and how many follow each: `COUNT streams` has no key.
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
-"""Words that may stand before STREAMS in XREAD and XREADGROUP, and how many follow each: `COUNT streams` has no key."""
 
+# Key-spec flags that COMMAND prints in capitals; the others it prints in small letters.
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
-"""Key-spec flags that COMMAND prints in capitals; the others it prints in small letters."""
 
+# The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition.
 VARIABLE: Final = "variable_flags"
-"""The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition."""
 
+# Options of SET and DELEX that compare the value there is.
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
-"""Options of SET and DELEX that compare the value there is."""
 
 
 def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Reply
 
+# Arrays of no more elements are made at once.
 AT_ONCE_MAX: Final = 1_000
-"""Arrays of no more elements are made at once."""
+# Elements encoded at once.
 PER_PIECE: Final = 100
-"""Elements encoded at once."""
 
 EMPTY_ARRAY: Final = b"*0\r\n"
 

@@ -8,8 +8,8 @@ from typing import Final
 from ...store.errors import GenericError, shown, wrong_number_of_arguments
 from .table import TABLE, Row
 
+# How much of a client's own words an error text repeats, in bytes; more would let a client fill our log.
 ECHOED_SIZE_MAX: Final = 128
-"""How much of a client's own words an error text repeats, in bytes; more would let a client fill our log."""
 
 
 def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:

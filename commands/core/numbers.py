@@ -18,11 +18,11 @@ INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 UINT64_MAX: Final = (1 << 64) - 1
 
+# Characters of the longest canonical integer, `-9223372036854775808`.
 INTEGER_TEXT_SIZE_MAX: Final = 20
-"""Characters of the longest canonical integer, `-9223372036854775808`."""
 
+# As many digits always spell an integer of 64 bits: the usual case.
 PLAIN_DIGITS_MAX: Final = 18
-"""As many digits always spell an integer of 64 bits: the usual case."""
 ZERO: Final = ord("0")
 
 
@@ -72,8 +72,8 @@ def is_canonical_integer(token: bytes) -> bool:
     return parse_integer(token) is not None
 
 
+# Blanks, sign and digits; twenty digits say as much as any more would.
 _LEADING: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]{0,20})")
-"""Blanks, sign and digits; twenty digits say as much as any more would."""
 _MEMORY: Final = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
 _MEMORY_DIGITS_MAX: Final = 127
 _UNIT_SIZE: Final = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+# Bytes of a request beside its words: its list, and its place in a queue.
 REQUEST_SIZE: Final = 72
-"""Bytes of a request beside its words: its list, and its place in a queue."""
 
+# Bytes of a word beside its own: its object, and its place in the list.
 WORD_SIZE: Final = 41
-"""Bytes of a word beside its own: its object, and its place in the list."""
 
 
 def request_size(argv: list[bytes]) -> int:

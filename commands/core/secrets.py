@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 REDACTED: Final = b"(redacted)"
 
+# Directives whose values are hidden.
 SECRET_DIRECTIVES: Final = frozenset(
     (b"masterauth", b"masteruser", b"requirepass", b"tls-client-key-file-pass", b"tls-key-file-pass")
 )
-"""Directives whose values are hidden."""
 
+# Commands that name users and their passwords.
 ABOUT_USERS: Final = {"ACL|SETUSER", "ACL|DELUSER", "ACL|GETUSER"}
-"""Commands that name users and their passwords."""
 
+# Commands whose words from this one on are a request.
 ENCLOSING: Final = {"ACL|DRYRUN": 3, "COMMAND|GETKEYS": 2, "COMMAND|GETKEYSANDFLAGS": 2}
-"""Commands whose words from this one on are a request."""
 
 
 def redact(row: Row, argv: list[bytes]) -> list[bytes]:

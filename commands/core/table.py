@@ -56,8 +56,8 @@ class Flag(FlagEnum):
 NO_FLAGS = Flag(0)
 
 
+# A spec that finds shard channels, for cluster clients that look for them as for keys.
 NOT_KEY: Final = "not_key"
-"""A spec that finds shard channels, for cluster clients that look for them as for keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Argument:
     key_spec_index: int | None = None
     since: str | None = None
     deprecated_since: str | None = None
+    # How it is written, where that is not its name.
     display: str | None = None
-    """How it is written, where that is not its name."""
     arguments: tuple[Argument, ...] = ()
 
 
@@ -115,8 +115,8 @@ class Row:
     handler: Handler | None
     flags: Flag = NO_FLAGS
     keys: tuple[KeySpec, ...] = NO_KEYS
+    # ACL categories beyond those that follow from the flags, e.g. `stream`, `keyspace`, `connection`.
     categories: tuple[str, ...] = ()
-    """ACL categories beyond those that follow from the flags, e.g. `stream`, `keyspace`, `connection`."""
     group: str = "generic"
     since: str = "1.0.0"
     summary: str = ""
@@ -124,21 +124,21 @@ class Row:
     arguments: tuple[Argument, ...] = ()
     history: tuple[tuple[str, str], ...] = ()
     tips: tuple[str, ...] = ()
+    # How it differs from Redis, said aloud in docs/compatibility.md; None if it does not.
     differs: str | None = None
-    """How it differs from Redis, said aloud in docs/compatibility.md; None if it does not."""
+    # (since which version, what replaces it).
     deprecated: tuple[str, str] | None = None
-    """(since which version, what replaces it)."""
+    # By upper-case subcommand word; only of containers.
     subcommands: dict[bytes, Row] = field(default_factory=dict)
-    """By upper-case subcommand word; only of containers."""
+    # As error texts and COMMAND print it: `xgroup|create`.
     name_lower: bytes = b""
-    """As error texts and COMMAND print it: `xgroup|create`."""
     is_write: bool = False
+    # Its only key is its first argument, as of nearly all.
     has_one_key: bool = False
-    """Its only key is its first argument, as of nearly all."""
+    # `flags` as a number, for what is asked before every command: an enumeration takes half a microsecond each.
     flag_bits: int = 0
-    """`flags` as a number, for what is asked before every command: an enumeration takes half a microsecond each."""
+    # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
     durations: Durations = field(default_factory=Durations)
-    """Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats."""
     rejected_calls: int = 0
     failed_calls: int = 0
     slow_tally: SlowTally = field(default_factory=SlowTally)
@@ -166,11 +166,11 @@ class Row:
         self.slow_tally = SlowTally()
 
 
+# Top-level commands by the upper-case name under which clients may call them.
 TABLE: dict[bytes, Row] = {}
-"""Top-level commands by the upper-case name under which clients may call them."""
 
+# The same by the names they were declared with: what ACL rules and our own files call them.
 DECLARED: dict[bytes, Row] = {}
-"""The same by the names they were declared with: what ACL rules and our own files call them."""
 
 
 def command(
@@ -260,5 +260,5 @@ def all_rows() -> Iterator[Row]:
         yield from row.subcommands.values()
 
 
+# The usual shape of a reading command: one key at position 1.
 FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)
-"""The usual shape of a reading command: one key at position 1."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Final, TypeVar
 
+# Moments kept of one kind of event, as in Redis.
 SAMPLE_COUNT_MAX: Final = 160
-"""Moments kept of one kind of event, as in Redis."""
 
 Result = TypeVar("Result")
 
@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 class Sample:
     """The longest that an event took within one second."""
 
+    # Unix seconds.
     time_s: int
-    """Unix seconds."""
     duration_ms: int
 
 
@@ -51,8 +51,8 @@ class LatencyMonitor:
     """Histories by name of event."""
 
     def __init__(self) -> None:
+        # 0 is off.
         self.threshold_ms = 0
-        """0 is off."""
         self.histories: dict[str, History] = {}
 
     def note(self, event: str, duration_ns: int, now_ms: int) -> None:

@@ -8,9 +8,10 @@ from .latency import History, LatencyMonitor, Sample
 
 GRAPH_ROWS_COUNT: Final = 4
 GRAPH_COLUMNS_COUNT: Final = 80
+# Three heights of a sample within a row.
 GRAPH_LEVELS: Final = "_o#"
-"""Three heights of a sample within a row."""
 
+# By event, in the order of the report.
 ADVICE: Final = {
     "command": (
         "Read SLOWLOG GET: it names the calls that took long.",
@@ -30,7 +31,6 @@ ADVICE: Final = {
         "A picture of the dataset takes the longer the more keys and pending entries there are: space out saves.",
     ),
 }
-"""By event, in the order of the report."""
 
 
 def doctor(monitor: LatencyMonitor, now_s: int) -> str:

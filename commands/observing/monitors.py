@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ..core.client import Client
     from ..core.context import Context
 
+# Commands that are not shown.
 HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value
-"""Commands that are not shown."""
 
+# Bytes that cannot stand in quotes as they are.
 SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
-"""Bytes that cannot stand in quotes as they are."""
 ESCAPES: Final = {
     b"\\": rb"\\",
     b'"': rb"\"",

@@ -11,8 +11,8 @@ from typing import Final
 from ...store.events import Event
 from ..clients.subscriptions import Subscriptions
 
+# The classes that the letter `A` stands for.
 ALL_CLASSES: Final = b"g$lshzxetda"
-"""The classes that the letter `A` stands for."""
 
 
 class Notifications:

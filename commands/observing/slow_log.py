@@ -23,14 +23,14 @@ class SlowCall:
     """One entry. `argv` is cut as `slowlog-entry-max-argc` and `slowlog-entry-max-string-len` say."""
 
     id: int
+    # Unix seconds.
     time_s: int
-    """Unix seconds."""
     duration_us: int
     argv: list[bytes]
     address: bytes
     name: bytes
+    # Before cutting.
     argument_count: int
-    """Before cutting."""
 
 
 class SlowLog:

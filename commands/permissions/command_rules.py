@@ -22,16 +22,16 @@ class CommandRules:
     __slots__ = ("_first_arguments", "_is_open", "_parts", "_rules", "allowed")
 
     def __init__(self) -> None:
+        # The last of `+@all` and `-@all`.
         self._is_open = False
-        """The last of `+@all` and `-@all`."""
+        # What came after it, such as `+get`, by its name without the sign.
         self._rules: dict[bytes, bytes] = {}
-        """What came after it, such as `+get`, by its name without the sign."""
+        # By container or command: the names of rules about a part of it, such as `config|get`.
         self._parts: dict[bytes, set[bytes]] = {}
-        """By container or command: the names of rules about a part of it, such as `config|get`."""
+        # Names of rows.
         self.allowed: set[str] = set()
-        """Names of rows."""
+        # By row's name: first arguments (in small letters) with which it is allowed although it is not otherwise.
         self._first_arguments: dict[str, set[bytes]] = {}
-        """By row's name: first arguments (in small letters) with which it is allowed although it is not otherwise."""
 
     def copy(self) -> CommandRules:
         """An equal one that can be changed apart."""

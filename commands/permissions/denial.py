@@ -7,8 +7,8 @@ from typing import Final
 
 from ...store.errors import ReplyError
 
+# Of several refusals (one of each selector) the one that came closest to being allowed is told.
 RANKS: Final = {"command": 1, "key": 2, "channel": 3}
-"""Of several refusals (one of each selector) the one that came closest to being allowed is told."""
 
 CHANGED_RULES: Final = (
     b"ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..core.client import Client
     from ..core.context import Context
 
+# On the server's statistics, by reason.
 COUNTERS: Final = {
     "auth": "acl_denied_auth",
     "command": "acl_denied_command",
@@ -23,7 +24,6 @@ COUNTERS: Final = {
     "channel": "acl_denied_channel",
     "tls-cert": "acl_denied_certificate",
 }
-"""On the server's statistics, by reason."""
 
 
 def must_authenticate(context: Context, client: Client) -> bool:

@@ -71,8 +71,8 @@ def _full_names() -> frozenset[bytes]:
     return frozenset(name.encode() for name in names)
 
 
+# In small letters, subcommands as `client|kill`.
 REDIS_COMMANDS: Final = _full_names()
-"""In small letters, subcommands as `client|kill`."""
 
+# Those that have subcommands.
 REDIS_CONTAINERS: Final = frozenset(name.partition(b"|")[0] for name in REDIS_COMMANDS if b"|" in name)
-"""Those that have subcommands."""

@@ -12,16 +12,16 @@ GROUPING_MS: Final = 60_000
 class Refusal:
     """One entry. Times are Unix ms."""
 
+    # auth, command, key, channel or tls-cert.
     reason: str
-    """auth, command, key, channel or tls-cert."""
+    # toplevel, or multi inside a transaction.
     context: str
-    """toplevel, or multi inside a transaction."""
+    # The command, key or channel; for auth the command that carried the password.
     object: bytes
-    """The command, key or channel; for auth the command that carried the password."""
+    # By name; for auth the one that was tried.
     user: bytes
-    """By name; for auth the one that was tried."""
+    # As CLIENT LIST showed the client at the time.
     client_line: bytes
-    """As CLIENT LIST showed the client at the time."""
     created_ms: int
     updated_ms: int
     id: int = 0

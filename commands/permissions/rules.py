@@ -20,8 +20,8 @@ CHANNELS_ALREADY_OPEN: Final = (
 BAD_HASH: Final = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 NO_SUCH_PASSWORD: Final = "The password you are trying to remove from the user does not exist"
 
+# What neither names nor patterns may hold: a file of users could not be read back.
 BLANKS: Final = b" \t\n\r\v\f\0"
-"""What neither names nor patterns may hold: a file of users could not be read back."""
 
 
 class BadRule(Exception):

@@ -18,6 +18,7 @@ READ: Final = 1
 WRITE: Final = 2
 ACCESS_LETTERS: Final = {ord("R"): READ, ord("W"): WRITE}
 
+# Which words of a request are channels, and whether they are patterns. Whoever may not listen may still stop to.
 CHANNEL_COMMANDS: Final = {
     "PUBLISH": (slice(1, 2), False),
     "SPUBLISH": (slice(1, 2), False),
@@ -25,7 +26,6 @@ CHANNEL_COMMANDS: Final = {
     "SSUBSCRIBE": (slice(1, None), False),
     "PSUBSCRIBE": (slice(1, None), True),
 }
-"""Which words of a request are channels, and whether they are patterns. Whoever may not listen may still stop to."""
 
 
 @dataclass(slots=True)

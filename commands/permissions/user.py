@@ -28,16 +28,16 @@ class User:
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
         self.name = name
         self.enabled = False
+        # Any password will do.
         self.nopass = False
-        """Any password will do."""
+        # Only shown: RESTORE checks every payload.
         self.sanitizes_payload = True
-        """Only shown: RESTORE checks every payload."""
+        # Digests, in the order in which they were given.
         self.passwords: dict[bytes, None] = {}
-        """Digests, in the order in which they were given."""
+        # The first is the user's own, the others were added in parentheses.
         self.selectors = [Selector(all_channels=all_channels)]
-        """The first is the user's own, the others were added in parentheses."""
+        # Nothing can be refused to it: its requests need no look.
         self.is_unrestricted = False
-        """Nothing can be refused to it: its requests need no look."""
 
     def copy(self) -> User:
         """An equal one that can be changed apart."""

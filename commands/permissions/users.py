@@ -9,12 +9,12 @@ from .rules import has_blanks
 from .user import User
 
 DEFAULT_NAME: Final = b"default"
+# The rules of a default user about whom nothing has been said.
 EVERYTHING: Final = [b"on", b"nopass", b"~*", b"&*", b"+@all"]
-"""The rules of a default user about whom nothing has been said."""
 
 _NOBODY: Final = User(b"")
+# Stands in for unknown names, so that they take as long to refuse as known ones.
 _NOBODY.passwords = {b"0" * 64: None}
-"""Stands in for unknown names, so that they take as long to refuse as known ones."""
 
 
 def open_user(name: bytes) -> User:
@@ -37,8 +37,8 @@ class Users:
     """The users of one server."""
 
     def __init__(self) -> None:
+        # Whether new users and selectors begin with all channels: `acl-pubsub-default allchannels`.
         self.all_channels = False
-        """Whether new users and selectors begin with all channels: `acl-pubsub-default allchannels`."""
         self.default = open_user(DEFAULT_NAME)
         self.by_name: dict[bytes, User] = {DEFAULT_NAME: self.default}
 

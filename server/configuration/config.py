@@ -22,16 +22,16 @@ from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
 from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
+# Called with a directive's new value, which `config` already shows.
 Callback = Callable[[Any], None]
-"""Called with a directive's new value, which `config` already shows."""
 
+# Takes back what a `Preparation` did.
 Undo = Callable[[], None]
-"""Takes back what a `Preparation` did."""
 
+# Called with a directive's new value, which `config` already shows. It returns how to take back what it did, None if
+# there is nothing to take back. Raises ChangeRefused, OSError or GenericError to refuse the value: then it has changed
+# nothing.
 Preparation = Callable[[Any], Undo | None]
-"""Called with a directive's new value, which `config` already shows. It returns how to take back what it did, None if
-there is nothing to take back. Raises ChangeRefused, OSError or GenericError to refuse the value: then it has changed
-nothing."""
 
 
 class ChangeRefused(Exception):
@@ -41,20 +41,20 @@ class ChangeRefused(Exception):
 class Config:
     """Every directive at its default until a file, an option or CONFIG SET says otherwise."""
 
+    # The data directory; absolute once the server has entered it.
     dir: bytes
-    """The data directory; absolute once the server has entered it."""
 
     def __init__(self) -> None:
+        # Absolute path of the configuration file, None without one.
         self.file_path: bytes | None = None
-        """Absolute path of the configuration file, None without one."""
+        # The `user` lines.
         self.declared_users: list[LateLine] = []
-        """The `user` lines."""
+        # The `rename-command` lines: old name and new one.
         self.renamings: list[LateLine] = []
-        """The `rename-command` lines: old name and new one."""
+        # Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users.
         self.list_users: Callable[[], list[bytes]] = list
-        """Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users."""
+        # Directives of the start that Headrace has not, by name.
         self.passed_over: list[bytes] = []
-        """Directives of the start that Headrace has not, by name."""
         self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
         # Directives that name files: setting one to the value it has reads the file again.

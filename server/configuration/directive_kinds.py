@@ -82,8 +82,8 @@ def _in_range(number: int, minimum: int, maximum: int) -> int:
 class Kind:
     """A directive of one word. `merge` sees the earlier value, for kinds whose lines add up in a file."""
 
+    # True if the value is a list of words, which CONFIG SET takes as one argument.
     several_words = False
-    """True if the value is a list of words, which CONFIG SET takes as one argument."""
 
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> Any:
         """The value of these words. `adding` is set from a file's second line of the directive on. Raises BadValue."""
@@ -201,8 +201,8 @@ class Choice(Kind):
 
     choices: tuple[bytes, ...]
     combine: bool = False
+    # The one choice that is honoured, if the others are refused `because`.
     only: bytes | None = None
-    """The one choice that is honoured, if the others are refused `because`."""
     because: str = ""
 
     @property
@@ -358,8 +358,8 @@ class SavePoints(Kind):
         return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
+# Of client-output-buffer-limit: (hard bytes, soft bytes, soft seconds); 0 turns a limit off.
 Limit = tuple[int, int, int]
-"""Of client-output-buffer-limit: (hard bytes, soft bytes, soft seconds); 0 turns a limit off."""
 
 
 class BufferLimits(Kind):

@@ -34,8 +34,8 @@ from .directive_kinds import (
     check_percentile,
 )
 
+# What a part that is not there can be told; a number is not among them.
 OFF = (False, b"", b"no", b"off", b"disabled")
-"""What a part that is not there can be told; a number is not among them."""
 
 
 class Change(Enum):
@@ -43,8 +43,8 @@ class Change(Enum):
 
     ALLOWED = "allowed"
     IMMUTABLE = "immutable"
+    # Only with `enable-protected-configs`.
     PROTECTED = "protected"
-    """Only with `enable-protected-configs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Directive:
     default: Any
     aliases: tuple[bytes, ...] = ()
     change: Change = Change.ALLOWED
+    # Not shown by CONFIG GET patterns, only by its full name.
     is_hidden: bool = False
-    """Not shown by CONFIG GET patterns, only by its full name."""
+    # CONFIG REWRITE writes it even at its default.
     is_always_written: bool = False
-    """CONFIG REWRITE writes it even at its default."""
+    # False if Redis has it and Headrace has not: it can only be passed over (`compat-config`), or say "off".
     has_effect: bool = True
-    """False if Redis has it and Headrace has not: it can only be passed over (`compat-config`), or say "off"."""
+    # A change must be acted on: CONFIG SET refuses one that nobody has registered for with `Config.on_change`.
     needs_listener: bool = False
-    """A change must be acted on: CONFIG SET refuses one that nobody has registered for with `Config.on_change`."""
 
     @property
     def attribute(self) -> str:
@@ -83,8 +83,8 @@ PATH = Path()
 COUNT = Integer()
 COUNT_32 = Integer(0, INT32_MAX)
 POSITIVE_32 = Integer(1, INT32_MAX)
+# Each takes some 600 bytes from the start on. Redis takes 2147483647 here, and then ends for want of memory.
 DATABASES_MAX = 100_000
-"""Each takes some 600 bytes from the start on. Redis takes 2147483647 here, and then ends for want of memory."""
 PORT = Integer(0, 65535)
 SIZE = Memory()
 YES_NO_LOCAL = Choice((b"no", b"yes", b"local"))
@@ -369,18 +369,17 @@ DIRECTIVES: tuple[Directive, ...] = (
     *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *OBSERVABILITY, *ACCEPTED_ONLY,
 )  # fmt: skip
 
+# By lower-case name, aliases included.
 BY_NAME: dict[bytes, Directive] = {
     name: directive for directive in DIRECTIVES for name in (directive.name, *directive.aliases)
 }
-"""By lower-case name, aliases included."""
 
+# Directives of Redis that are refused with this reason, and not taken over under `compat-config` either.
+#
+# The values that ask for nothing (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
 REFUSED: dict[bytes, str] = {
     b"loadmodule": "Headrace has no modules",
     b"replicaof": "Headrace is a standalone server: it has no replication",
     b"slaveof": "Headrace is a standalone server: it has no replication",
     b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
 }
-"""Directives of Redis that are refused with this reason, and not taken over under `compat-config` either.
-
-The values that ask for nothing (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
-"""

@@ -20,16 +20,16 @@ from .directives import BY_NAME
 
 PREFIX: Final = b"HEADRACE_"
 
+# What may follow PREFIX without naming a directive.
 OTHERS: Final = re.compile(
     # The tools and tests of Headrace itself.
     rb"(TEST|ORACLE)(_.*)?|COMPILE|REQUIRE_(ORACLE|CLIENTS|SPARK|COMPILED)|CRASH_CYCLES|SUBJECT"
     # What Docker links and Kubernetes tell the containers beside a service that is called headrace.
     rb"|NAME|ENV_.*|SERVICE_(HOST|PORT.*)|PORT_[0-9]+_(TCP|UDP).*"
 )
-"""What may follow PREFIX without naming a directive."""
 
+# The HEADRACE_PORT of such a service, which is not meant for its server.
 SERVICE_ADDRESS: Final = re.compile(rb"(tcp|udp)://\S+")
-"""The HEADRACE_PORT of such a service, which is not meant for its server."""
 
 
 def variable_name(directive: bytes) -> str:

@@ -32,10 +32,10 @@ class LiveSettings:
         self._config = config
         self._context = context
         self._users = users
+        # Finds out which checks the commands of each client need.
         self._refresh_clients = refresh_clients
-        """Finds out which checks the commands of each client need."""
+        # Puts changed users in force for the clients that are connected.
         self._apply_users = apply_users
-        """Puts changed users in force for the clients that are connected."""
         self._put_in_force(
             self._limit_streams,
             "stream-node-max-bytes",

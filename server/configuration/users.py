@@ -34,8 +34,8 @@ BOTH: Final = (
 NO_CHANGE: Final = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
 
+# A word that the reader of configuration lines takes as it is.
 _PLAIN_WORD: Final = re.compile(rb"""[^\x00-\x20\x7f"']+""")
-"""A word that the reader of configuration lines takes as it is."""
 
 OTHER_ACL_FILE: Final = "create it, an empty file will do, or choose another (aclfile)"
 

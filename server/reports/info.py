@@ -22,11 +22,11 @@ from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
 from .process import gcc_version
 
+# Keys that `avg_ttl` looks at: the mean of more would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
-"""Keys that `avg_ttl` looks at: the mean of more would not be worth the pause."""
 
+# Bytes that would break a line of INFO in what clients name, as Redis shows them.
 SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
-"""Bytes that would break a line of INFO in what clients name, as Redis shows them."""
 
 
 def render(server: Source, sections: Iterable[bytes]) -> bytes:
@@ -302,6 +302,7 @@ def no_fields(server: Source) -> Fields:
     return []
 
 
+# By title, in Redis' order.
 SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Server": server_fields,
     "Clients": client_fields,
@@ -320,7 +321,6 @@ SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Keyspace": keyspace_fields,
     "Keysizes": no_fields,
 }
-"""By title, in Redis' order."""
 
 ALL: Final = frozenset(title.lower() for title in SECTIONS)
 DEFAULT: Final = ALL - {"commandstats", "latencystats"}

@@ -23,8 +23,8 @@ class Jobs(Protocol):
     last_duration_s: int
     last_ok: bool
     count: int
+    # Failures in a row.
     failures_count: int
-    """Failures in a row."""
 
     def running_s(self, now_ms: int) -> int:
         """Seconds since the running job began, -1 without one."""
@@ -34,8 +34,8 @@ class Jobs(Protocol):
 class SnapshotFigures(Protocol):
     """What INFO shows of snapshots and rewrites."""
 
+    # When dump.rdb was last complete, or the server started; Unix ms.
     last_save_ms: int
-    """When dump.rdb was last complete, or the server started; Unix ms."""
 
     @property
     def rewrite(self) -> Jobs:
@@ -69,10 +69,10 @@ class LoadFigures(Protocol):
     started_ms: int
     total_size: int
     read_size: int
+    # Keys of the last RDB file loaded.
     keys_loaded: int
-    """Keys of the last RDB file loaded."""
+    # Keys it left out because they had expired.
     keys_expired: int
-    """Keys it left out because they had expired."""
 
     @property
     def eta_s(self) -> int:

@@ -23,9 +23,10 @@ from ... import REDIS_VERSION, __version__, compiled_parts
 if TYPE_CHECKING:
     from ..configuration.config import Config
 
+# Between DEBUG and INFO.
 VERBOSE: Final = 15
-"""Between DEBUG and INFO."""
 
+# By the words of `loglevel`.
 LEVELS: Final = {
     b"debug": logging.DEBUG,
     b"verbose": VERBOSE,
@@ -33,10 +34,9 @@ LEVELS: Final = {
     b"warning": logging.WARNING,
     b"nothing": logging.CRITICAL + 1,
 }
-"""By the words of `loglevel`."""
 
+# The package's logger, parent of every module's.
 ROOT: Final = __name__.partition(".server")[0]
-"""The package's logger, parent of every module's."""
 
 
 class LineFormatter(logging.Formatter):

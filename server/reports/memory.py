@@ -23,20 +23,20 @@ from ...store.database import Database
 from ...store.errors import ReplyError
 from ..configuration.config import Config
 
+# Streams looked at in one turn of the periodic work: about a millisecond.
 STREAM_COUNT_PER_TURN: Final = 500
-"""Streams looked at in one turn of the periodic work: about a millisecond."""
 
+# Clients looked at in one turn, likewise.
 CLIENT_COUNT_PER_TURN: Final = 1000
-"""Clients looked at in one turn, likewise."""
 
+# With more streams than this, somebody who asks for the figure gets what the last turns have found.
 STREAM_COUNT_AT_ONCE_MAX: Final = 10_000
-"""With more streams than this, somebody who asks for the figure gets what the last turns have found."""
 
+# Free memory that nobody can fill between two turns of the periodic work, at full speed of writing.
 MARGIN_MIN: Final = 16 << 20
-"""Free memory that nobody can fill between two turns of the periodic work, at full speed of writing."""
 
+# The margin is at least this power of two's share of maxmemory: an eighth.
 MARGIN_SHIFT: Final = 3
-"""The margin is at least this power of two's share of maxmemory: an eighth."""
 
 
 class OutOfMemory(ReplyError):
@@ -73,18 +73,18 @@ class Memory:
         self._clock = clock
         self._log_buffer_size = log_buffer_size
         self._on_tight = on_tight
+        # Streams still to be looked at in this round.
         self._round: list[tuple[Database, bytes]] = []
-        """Streams still to be looked at in this round."""
+        # Clients still to be looked at in this round.
         self._clients_round: list[HasClient] = []
-        """Clients still to be looked at in this round."""
+        # What those have that were looked at in this round.
         self._clients_sum = 0
-        """What those have that were looked at in this round."""
+        # What all had in the last round.
         self._clients_size = 0
-        """What all had in the last round."""
+        # All but keys and values, as of the last turn.
         self._rest_size = 0
-        """All but keys and values, as of the last turn."""
+        # The limit is near: commands must be looked at one by one.
         self.is_tight = False
-        """The limit is near: commands must be looked at one by one."""
         self.peak_size = 0
         self.peak_ms = clock()
 

@@ -13,13 +13,13 @@ from typing import Final
 from .info_source import Source
 from .process import resident_size
 
+# Below this the numbers say nothing.
 SMALL_SIZE: Final = 5 << 20
-"""Below this the numbers say nothing."""
 
 PEAK_RATIO_MAX: Final = 1.5
 RESIDENT_RATIO_MAX: Final = 1.5
+# What is resident beyond the data, and not worth a word: the interpreter, and room to breathe.
 RESIDENT_SIZE_MIN: Final = 64 << 20
-"""What is resident beyond the data, and not worth a word: the interpreter, and room to breathe."""
 
 CLIENT_SIZE_MAX: Final = 200 << 10
 

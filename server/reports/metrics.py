@@ -21,16 +21,16 @@ from .series import CAP_SERIES, GROUP_SERIES, SERVER_SERIES, STREAM_SERIES, Grou
 
 STREAM_COUNT_PER_STEP: Final = 50
 
+# Groups of one stream that have series; `metrics-streams-max` bounds the streams.
 GROUP_COUNT_MAX: Final = 100
-"""Groups of one stream that have series; `metrics-streams-max` bounds the streams."""
 
 OPENMETRICS_END: Final = b"# EOF\n"
 
+# Yields between steps; returns the text and its content type.
 Steps = Generator[None, None, tuple[bytes, str]]
-"""Yields between steps; returns the text and its content type."""
 
+# Label values, and the value of every series of its table.
 Row = tuple[tuple[str, ...], tuple[Value | None, ...]]
-"""Label values, and the value of every series of its table."""
 
 
 class Harvest:

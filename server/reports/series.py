@@ -18,8 +18,8 @@ from .info_source import Source
 from .process import resident_size
 
 Value = int | float
+# Label values, in the order of the row's labels, and a value.
 Samples = Iterable[tuple[tuple[str, ...], Value]]
-"""Label values, in the order of the row's labels, and a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Series:
     """One row. A counter's name is without its `_total`; `read` is asked of what the table it stands in is about."""
 
     name: str
+    # `gauge` or `counter`.
     kind: str
-    """`gauge` or `counter`."""
     text: str
     labels: tuple[str, ...]
+    # Of a server series: its samples. Of a stream's or group's: its value, None where it has none.
     read: Callable[[Any], Any]
-    """Of a server series: its samples. Of a stream's or group's: its value, None where it has none."""
 
 
 def _one(name: str, kind: str, text: str, read: Callable[[Source], Value]) -> Series:

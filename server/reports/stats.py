@@ -16,18 +16,18 @@ from ...store.clock import wall_clock_ms
 
 logger = logging.getLogger(__name__)
 
+# A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis.
 RATE_SAMPLE_COUNT: Final = 16
-"""A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis."""
 
+# Code words counted apart. One more ends the count of all of them until CONFIG RESETSTAT, as in Redis: scripts make up
+# code words.
 ERROR_CODE_COUNT_MAX: Final = 128
-"""Code words counted apart. One more ends the count of all of them until CONFIG RESETSTAT, as in Redis: scripts make up
-code words."""
 
+# Bytes of a code word. A text with a longer first word, or of one word, has none: it counts as ERR.
 ERROR_CODE_SIZE_MAX: Final = 30
-"""Bytes of a code word. A text with a longer first word, or of one word, has none: it counts as ERR."""
 
+# In place of the code words when there were too many.
 ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
-"""In place of the code words when there were too many."""
 
 COUNTERS: Final = (
     "connections_received",
@@ -56,8 +56,8 @@ COUNTERS: Final = (
 )
 
 
+# Counters that CONFIG RESETSTAT leaves, as in Redis.
 KEPT: Final = {name for name in COUNTERS if name.startswith("acl_denied_")}
-"""Counters that CONFIG RESETSTAT leaves, as in Redis."""
 
 
 class Rate:
@@ -96,8 +96,8 @@ class Stats:
     expired_keys_active: int
     evicted_clients: int
     forks: int
+    # Requests in the reads of clients that have left, less those that a reset wants forgotten.
     pipelined_before: int
-    """Requests in the reads of clients that have left, less those that a reset wants forgotten."""
     reads_before: int
     latest_fork_us: int
     error_replies: int
@@ -111,12 +111,12 @@ class Stats:
     acl_denied_certificate: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
+        # Unix ms; CONFIG RESETSTAT leaves it.
         self.started_ms = wall_clock_ms() if started_ms is None else started_ms
-        """Unix ms; CONFIG RESETSTAT leaves it."""
+        # Tells this run of the server from every other one.
         self.run_id = secrets.token_hex(20)
-        """Tells this run of the server from every other one."""
+        # Error replies by code word.
         self.errors: dict[bytes, int] = {}
-        """Error replies by code word."""
         for name in KEPT:
             setattr(self, name, 0)
         self.reset()

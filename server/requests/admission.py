@@ -32,13 +32,13 @@ NO_MULTI: Final = Flag.NO_MULTI.value
 DENYOOM: Final = Flag.DENYOOM.value
 LOADING: Final = Flag.LOADING.value
 READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
+# What may concern others besides reading and writing. A monitor may not do it: to Redis it is a kind of replica.
 ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
-"""What may concern others besides reading and writing. A monitor may not do it: to Redis it is a kind of replica."""
 
+# All that a RESP2 client may send while it listens: nothing else could be told from what it hears.
 SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
 }  # fmt: skip
-"""All that a RESP2 client may send while it listens: nothing else could be told from what it hears."""
 
 
 class Admission:
@@ -46,10 +46,10 @@ class Admission:
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        # Writes are refused because the last snapshot failed.
         self.is_save_failing = False
-        """Writes are refused because the last snapshot failed."""
+        # Why the log cannot be written, as MISCONF says it; None while it can.
         self.write_error: bytes | None = None
-        """Why the log cannot be written, as MISCONF says it; None while it can."""
 
     @property
     def is_refusing_writes(self) -> bool:

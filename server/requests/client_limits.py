@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 
 NO_LIMIT = 2**63
 
+# Redis' least limit for all clients together: under a smaller one, no client could raise it again.
 EVICTION_LIMIT_MIN = 128 * 1024
-"""Redis' least limit for all clients together: under a smaller one, no client could raise it again."""
 
+# Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt.
 UNAUTHENTICATED_OUTPUT_SIZE_MAX = 16 * 1024 + 1024
-"""Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt."""
 
 
 class Limited(Protocol):
@@ -71,8 +71,8 @@ class ClientLimits:
         self._connections = connections
         self._clock = clock
         self._monotonic = monotonic
+        # Connections above their soft limit, and since when.
         self._soft_since_ms: dict[Limited, int] = {}
-        """Connections above their soft limit, and since when."""
         self._by_class = config.buffer_limits
         config.on_change("client-output-buffer-limit", lambda value: self._configure())
 

@@ -8,8 +8,8 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
+# Two warnings are further apart than this, as in Redis: who sends such requests must not fill the log.
 INTERVAL_MS: Final = 60_000
-"""Two warnings are further apart than this, as in Redis: who sends such requests must not fill the log."""
 
 
 class CrossProtocol:

@@ -41,27 +41,27 @@ logger = logging.getLogger(__name__)
 
 ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
 ALSO_ORDINARY: Final = {"PING", "ECHO", "PUBLISH", "SPUBLISH"}
+# Commands that touch a database other than the client's: the fast path looks only at that one.
 ACROSS_DATABASES: Final = {"MOVE", "COPY"}
-"""Commands that touch a database other than the client's: the fast path looks only at that one."""
 
+# Commands that run at once inside MULTI.
 NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
-"""Commands that run at once inside MULTI."""
 
+# Upper end of an open arity; the reader allows fewer.
 ARGUMENTS_COUNT_MAX: Final = 2**31
-"""Upper end of an open arity; the reader allows fewer."""
 
+# Time that the requests of one read may take in one go: then other clients have their turn.
 TURN_NS: Final = 5_000_000
-"""Time that the requests of one read may take in one go: then other clients have their turn."""
 
+# Bytes of replies at which the turn ends: the peer may be a slow reader.
 TURN_OUTPUT_SIZE: Final = 256 << 10
-"""Bytes of replies at which the turn ends: the peer may be a slow reader."""
 
+# Pieces of output, one or more for each reply, after which their bytes are added up; after a call that took long they
+# are at once.
 UNMEASURED_COUNT: Final = 16
-"""Pieces of output, one or more for each reply, after which their bytes are added up; after a call that took long they
-are at once."""
 
+# (handler, fewest words, most words, row, its histogram of short calls).
 FastRow = tuple[Handler, int, int, Row, list[int]]
-"""(handler, fewest words, most words, row, its histogram of short calls)."""
 
 
 def size_of(pieces: list[Any], first: int) -> int:
@@ -79,20 +79,20 @@ class Log(Protocol):
         """Take over the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
         ...
 
+    # Counts the calls of `append`.
     mark: int
-    """Counts the calls of `append`."""
 
 
 class Next(Enum):
     """What happens to the requests behind the one just looked at."""
 
     GO_ON = auto()
+    # The client is blocked: they wait.
     WAIT = auto()
-    """The client is blocked: they wait."""
+    # CLIENT PAUSE: they wait, and this one with them.
     HOLD = auto()
-    """CLIENT PAUSE: they wait, and this one with them."""
+    # They are dropped.
     CLOSE = auto()
-    """They are dropped."""
 
 
 class Dispatcher:
@@ -100,29 +100,29 @@ class Dispatcher:
 
     def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], log: Log | None = None) -> None:
         self.context = context
+        # Answers ms; waits and pauses are timed by it.
         self.monotonic = monotonic
-        """Answers ms; waits and pauses are timed by it."""
         self.stats = stats
         self.log = log
         self.serving = Serving(self)
         self.waiters = self.serving.waiters
+        # By client ID.
         self.sessions: dict[int, Session] = {}
-        """By client ID."""
+        # Sessions with new output, in order.
         self.outgoing: dict[Session, None] = {}
-        """Sessions with new output, in order."""
+        # Sessions that stopped waiting and have a backlog.
         self.resumable: dict[Session, None] = {}
-        """Sessions that stopped waiting and have a backlog."""
+        # The log took records since it was last flushed; replies wait for that flush.
         self.log_has_news = False
-        """The log took records since it was last flushed; replies wait for that flush."""
+        # The server has been asked to stop: no request is run any more.
         self.is_over = False
-        """The server has been asked to stop: no request is run any more."""
+        # Effects so far (rdb_changes_since_last_save).
         self.changes_count = 0
-        """Effects so far (rdb_changes_since_last_save)."""
         self.admission = Admission(context)
         self.pause = Pause(context.store, monotonic)
         self.pushes = Pushes(context, self.sessions, self.outgoing)
+        # Has replies leave while others are still made; set by whoever drives this.
         self.let_go: Callable[[list[Session]], None] = lambda sessions: None
-        """Has replies leave while others are still made; set by whoever drives this."""
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
 

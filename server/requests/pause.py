@@ -17,11 +17,11 @@ class Pause:
     def __init__(self, store: Store, monotonic: Callable[[], int]) -> None:
         self._store = store
         self._monotonic = monotonic
+        # By the monotonic clock, in ms; None without a pause.
         self.end_ms: int | None = None
-        """By the monotonic clock, in ms; None without a pause."""
         self.writes_only = False
+        # Sessions with a command that waits, in order of arrival.
         self.held: dict[Session, None] = {}
-        """Sessions with a command that waits, in order of arrival."""
 
     def begin(self, pause_ms: int, *, writes_only: bool) -> None:
         """Hold commands back for so long; of two pauses the later end and the stricter mode hold."""

@@ -21,8 +21,8 @@ class Pushes:
         self._context = context
         self._sessions = sessions
         self._outgoing = outgoing
+        # What the running client is to hear behind its reply.
         self._own: list[bytes] = []
-        """What the running client is to hear behind its reply."""
         self._own_size = 0
 
     def deliver(self, clients: Iterable[Client], message: Reply) -> None:

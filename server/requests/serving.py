@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
+# round, so reaching this means that a re-run signals its own key for ever.
 SERVING_ROUNDS_MAX: Final = 1000
-"""Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
-round, so reaching this means that a re-run signals its own key for ever."""
 
 
+# Waiters that are served before their replies leave: these clients are at work then while the others are served, and
+# each time costs a write to the log if serving makes records (benchmark row wake-up).
 SERVED_AT_ONCE: Final = 8
-"""Waiters that are served before their replies leave: these clients are at work then while the others are served, and
-each time costs a write to the log if serving makes records (benchmark row wake-up)."""
 
 
 class Unblocked(ReplyError):

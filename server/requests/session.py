@@ -25,12 +25,12 @@ class Session:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        # Reply pieces not yet handed to the transport: bytes, or an iterator that makes the rest of a long range.
         self.out: list[Any] = []
-        """Reply pieces not yet handed to the transport: bytes, or an iterator that makes the rest of a long range."""
+        # Requests that were read together with one that must wait, or left for the client's next turn.
         self.backlog: deque[list[bytes]] = deque()
-        """Requests that were read together with one that must wait, or left for the client's next turn."""
+        # What arrived after the backlog: it is taken apart only when the backlog has been run.
         self.unread = bytearray()
-        """What arrived after the backlog: it is taken apart only when the backlog has been run."""
 
     @property
     def has_more(self) -> bool:

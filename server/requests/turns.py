@@ -16,9 +16,9 @@ from typing import Final
 from .dispatch import Dispatcher
 from .session import Session
 
+# Requests of one client that are run before others have their turn: some 4 ms of short commands at most, and far more
+# than a pipeline needs to run at full speed.
 SLICE_COUNT: Final = 256
-"""Requests of one client that are run before others have their turn: some 4 ms of short commands at most, and far more
-than a pipeline needs to run at full speed."""
 
 
 class Turns:
@@ -39,8 +39,8 @@ class Turns:
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
+        # Set while somebody waits for a time to come.
         self.timer: asyncio.TimerHandle | None = None
-        """Set while somebody waits for a time to come."""
         self._timer_due_ms: int | None = None
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:

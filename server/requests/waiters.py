@@ -13,12 +13,12 @@ from typing import Final
 from ...commands.core.blocking import Blocked
 from ...commands.core.client import Client
 
+# Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough to cost
+# no memory.
 VOID_TIMERS_MAX: Final = 1024
-"""Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough
-to cost no memory."""
 
+# (database index, key).
 LineKey = tuple[int, bytes]
-"""(database index, key)."""
 
 
 class Waiter:
@@ -34,8 +34,8 @@ class Waiter:
         self.blocked = blocked
         self.deadline_ms = deadline_ms
         self.wake_ms = wake_ms
+        # Renewed whenever the waiter joins its lines: timer entries with an older ticket are void.
         self.ticket = 0
-        """Renewed whenever the waiter joins its lines: timer entries with an older ticket are void."""
         self.lines: list[LineKey] = []
 
 
@@ -43,13 +43,13 @@ class Waiters:
     """All blocked reads."""
 
     def __init__(self) -> None:
+        # Waiters of a key in order of arrival; no empty lines are kept.
         self.lines: dict[LineKey, dict[Waiter, None]] = {}
-        """Waiters of a key in order of arrival; no empty lines are kept."""
         self.by_client: dict[int, Waiter] = {}
+        # How many waiters each database has; databases without any are left out.
         self.databases: dict[int, int] = {}
-        """How many waiters each database has; databases without any are left out."""
+        # Heap of (ms from which on something is due, ticket, whether it is the deadline, waiter).
         self._timers: list[tuple[int, int, bool, Waiter]] = []
-        """Heap of (ms from which on something is due, ticket, whether it is the deadline, waiter)."""
         self._tickets = 0
 
     def __len__(self) -> int:

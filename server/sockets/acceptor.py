@@ -22,8 +22,8 @@ class Acceptor:
         self._users = users
         self._sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
+        # Set where a process serves.
         self.tcp: TcpListener | None = None
-        """Set where a process serves."""
 
     def add(self, listening: socket.socket) -> None:
         """A socket to accept clients from."""

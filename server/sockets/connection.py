@@ -28,24 +28,24 @@ from ..requests.session import Session
 from ..requests.turns import SLICE_COUNT, Turns
 from .closed_transport import GONE, cut
 
+# Bytes of requests kept for a client with a long pipeline, or that does not read its replies; with more, its socket is
+# left unread until they are run. With one more read it is below the least `client-query-buffer-limit`.
 READ_AHEAD_SIZE: Final = 256 * 1024
-"""Bytes of requests kept for a client with a long pipeline, or that does not read its replies; with more, its socket is
-left unread until they are run. With one more read it is below the least `client-query-buffer-limit`."""
 
+# Bytes of those that are taken apart at once: requests take several times as much as their bytes.
 READ_SIZE: Final = 64 * 1024
-"""Bytes of those that are taken apart at once: requests take several times as much as their bytes."""
 
+# Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed.
 OUTPUT_SIZE_HIGH: Final = 256 * 1024
-"""Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed."""
 
+# Unsent bytes at which they go on.
 OUTPUT_SIZE_LOW: Final = 64 * 1024
-"""Unsent bytes at which they go on."""
 
+# Time for which a long reply is produced in one go: then other clients have their turn.
 PRODUCTION_NS: Final = 4_000_000
-"""Time for which a long reply is produced in one go: then other clients have their turn."""
 
+# Bytes of a long reply that are handed over at once.
 PRODUCTION_SIZE: Final = 256 * 1024
-"""Bytes of a long reply that are handed over at once."""
 
 
 def format_address(address: Any, path: bytes) -> bytes:
@@ -68,8 +68,8 @@ class Shared:
     stats: Stats
     cross_protocol: CrossProtocol
     clock: Callable[[], int]
+    # Returns a number that no client had before.
     next_client_id: Callable[[], int]
-    """Returns a number that no client had before."""
 
 
 class Connection(Session):
@@ -77,23 +77,23 @@ class Connection(Session):
 
     def __init__(self, shared: Shared, admit: Callable[[Connection], bytes | None]) -> None:
         self.shared = shared
+        # Admits a connection; else returns what the client is sent before the connection closes.
         self._admit = admit
-        """Admits a connection; else returns what the client is sent before the connection closes."""
         self.reader = RequestReader(keeps_additions=True)
         self.transport: asyncio.Transport
         self.is_closed = False
+        # Over TLS the end of a peer is the end of the connection: there is no half of it to answer on.
         self.is_tls = False
-        """Over TLS the end of a peer is the end of the connection: there is no half of it to answer on."""
         self.is_write_paused = False
         self._is_reading_paused = False
         self._is_transport_full = False
         self._is_turn_scheduled = False
         self._is_production_scheduled = False
+        # The peer has sent its last, or something that cannot be read: what is left is to be answered.
         self._is_ending = False
-        """The peer has sent its last, or something that cannot be read: what is left is to be answered."""
         self._has_peer_ended = False
+        # What `has_taken_output` last saw waiting.
         self._seen_output_size = 0
-        """What `has_taken_output` last saw waiting."""
         Session.__init__(self, Client(shared.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------

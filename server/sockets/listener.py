@@ -10,8 +10,8 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
+# What an address marked `-` may fail with: this host does not have it. Anything else stops the start.
 OPTIONAL_ADDRESS_ERRORS: Final = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
-"""What an address marked `-` may fail with: this host does not have it. Anything else stops the start."""
 
 TCP_REMEDIES: Final = {
     errno.EADDRINUSE: "another process has the port: stop it, or choose another port (--port)",
@@ -19,6 +19,7 @@ TCP_REMEDIES: Final = {
     socket.EAI_NONAME: "give addresses of this machine (--bind)",
     **dict.fromkeys(OPTIONAL_ADDRESS_ERRORS, "this machine lacks the address: choose another (--bind)"),
 }
+# What to do about it, by errno; 0 where Python has not even asked the system.
 UNIX_REMEDIES: Final = {
     errno.ENOENT: "make its folder, or choose another path (--unixsocket)",
     errno.ENOTDIR: "what should be its folder is a file: choose another path (--unixsocket)",
@@ -26,10 +27,10 @@ UNIX_REMEDIES: Final = {
     errno.EADDRINUSE: "what has that name is not a socket: move it away, or choose another path (--unixsocket)",
     0: "choose a path of at most 107 bytes (--unixsocket)",
 }
-"""What to do about it, by errno; 0 where Python has not even asked the system."""
 
 TOO_MANY_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 
+# Redis' own words: clients show them to people.
 PROTECTED_MODE: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -42,7 +43,6 @@ PROTECTED_MODE: Final = (
     b"option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above "
     b"things in order for the server to start accepting connections from the outside.\r\n"
 )
-"""Redis' own words: clients show them to people."""
 
 
 class ListenError(Exception):

@@ -16,21 +16,21 @@ from .listener import ListenError, open_tcp_sockets
 
 PATH: Final = "/metrics"
 
+# Bytes of a request line with its headers.
 REQUEST_SIZE_MAX: Final = 16 * 1024
-"""Bytes of a request line with its headers."""
 
+# For a request to arrive and its answer to leave: Prometheus gives up then, too.
 SECONDS_MAX: Final = 10.0
-"""For a request to arrive and its answer to leave: Prometheus gives up then, too."""
 
+# Requests answered at one time; further ones get status 503.
 SCRAPE_COUNT_MAX: Final = 8
-"""Requests answered at one time; further ones get status 503."""
 
+# Connections whose request has not arrived; a further one takes the place of the oldest.
 WAITING_COUNT_MAX: Final = 8
-"""Connections whose request has not arrived; a further one takes the place of the oldest."""
 
+# Open files that the endpoint may need: connections, those accepted in the same moment to be closed, and listening
+# sockets. `maxclients` leaves so many free.
 DESCRIPTORS_COUNT: Final = 2 * (SCRAPE_COUNT_MAX + WAITING_COUNT_MAX)
-"""Open files that the endpoint may need: connections, those accepted in the same moment to be closed, and listening
-sockets. `maxclients` leaves so many free."""
 
 LIBRARY_MISSING: Final = (
     "metrics-port needs the library prometheus-client: pip install 'headrace[metrics]', or set metrics-port 0"
@@ -42,14 +42,14 @@ class MetricsEndpoint:
 
     def __init__(self, config: Config, source: Source) -> None:
         self._config = config
+        # What the series are made from.
         self._source = source
-        """What the series are made from."""
         self._listeners: list[asyncio.Server] = []
+        # Connections whose request has not arrived, oldest first.
         self._waiting: dict[asyncio.StreamWriter, None] = {}
-        """Connections whose request has not arrived, oldest first."""
         self._answering: set[asyncio.StreamWriter] = set()
+        # Where it listens.
         self.addresses: list[tuple[str, int]] = []
-        """Where it listens."""
 
     async def start(self) -> None:
         """Listen, if a port is set. Raises ListenError, also if the library is not installed."""

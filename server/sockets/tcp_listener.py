@@ -18,8 +18,8 @@ from .tls_listener import TlsListener
 
 logger = logging.getLogger(__name__)
 
+# `bind` and `port`.
 Place = tuple[bytes, int]
-"""`bind` and `port`."""
 
 
 class TcpListener:
@@ -32,11 +32,11 @@ class TcpListener:
         self._tls = tls
         self._new_connection = new_connection
         self._listeners: list[asyncio.Server] = []
+        # Those for plain TCP.
         self.sockets: list[socket.socket] = []
-        """Those for plain TCP."""
         self.tls_sockets: list[socket.socket] = []
+        # The last start after a move; kept, or it might be collected.
         self._starting: asyncio.Task[None] | None = None
-        """The last start after a move; kept, or it might be collected."""
         self._place: Place = (config.bind, config.port)
         self._open(self._place)
         change = config.before_change

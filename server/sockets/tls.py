@@ -16,6 +16,7 @@ from ..configuration.config import Config
 from ..configuration.configfile import open_named
 from ..configuration.directive_kinds import NO_CIPHERSUITES
 
+# What a context is made from; CONFIG SET of any makes a new one, from files that are read again.
 DIRECTIVES: Final = (
     "tls-cert-file",
     "tls-key-file",
@@ -30,15 +31,14 @@ DIRECTIVES: Final = (
     "tls-prefer-server-ciphers",
     "tls-session-caching",
 )
-"""What a context is made from; CONFIG SET of any makes a new one, from files that are read again."""
 
+# Names of `tls-protocols`, and the option that turns each off.
 VERSIONS: Final = {
     "tlsv1": ssl.OP_NO_TLSv1,
     "tlsv1.1": ssl.OP_NO_TLSv1_1,
     "tlsv1.2": ssl.OP_NO_TLSv1_2,
     "tlsv1.3": ssl.OP_NO_TLSv1_3,
 }
-"""Names of `tls-protocols`, and the option that turns each off."""
 USUAL_VERSIONS: Final = ("tlsv1.2", "tlsv1.3")
 OLD_VERSIONS: Final = {"tlsv1", "tlsv1.1"}
 

@@ -19,8 +19,8 @@ from .tls import DIRECTIVES, TlsError, build_context
 
 logger = logging.getLogger(__name__)
 
+# Longest handshake: who has a socket and says nothing must not keep it.
 HANDSHAKE_S: Final = 10.0
-"""Longest handshake: who has a socket and says nothing must not keep it."""
 
 
 class TlsListener:
@@ -36,8 +36,8 @@ class TlsListener:
         self._config = config
         self._stats = stats
         self._new_connection = new_connection
+        # Returns the number of connected clients, for `maxclients`.
         self._count_clients = count_clients
-        """Returns the number of connected clients, for `maxclients`."""
         self._context = build_context(config)
         self._sockets: list[socket.socket] = []
         self._handshakes: set[asyncio.Task[None]] = set()

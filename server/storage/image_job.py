@@ -22,11 +22,11 @@ from ...store.image import StoreImage
 
 logger = logging.getLogger(__name__)
 
+# The loop's `call_later`.
 CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle | None]
-"""The loop's `call_later`."""
 
+# How many times as long as it works a job leaves the loop to others.
 REST_RATIO: Final = 4.0
-"""How many times as long as it works a job leaves the loop to others."""
 REST_S_MIN: Final = 0.001
 
 
@@ -36,10 +36,10 @@ class Job:
 
     image: StoreImage
     file: BackgroundFile
+    # Puts the complete file into force, given its size. Raises OSError.
     finish: Callable[[int], None]
-    """Puts the complete file into force, given its size. Raises OSError."""
+    # Notes that there is none, and why.
     fail: Callable[[str], None]
-    """Notes that there is none, and why."""
 
 
 class JobRunner:
@@ -48,13 +48,13 @@ class JobRunner:
     def __init__(self, context: Context, call_later: CallLater) -> None:
         self._context = context
         self.call_later = call_later
+        # How long a slice took.
         self.read_clock_s: Callable[[], float] = perf_counter
-        """How long a slice took."""
+        # Made when it is needed.
         self.executor: Executor | None = None
-        """Made when it is needed."""
         self.job: Job | None = None
+        # When the next slice is due.
         self._handle: asyncio.TimerHandle | None = None
-        """When the next slice is due."""
 
     def thread(self) -> Executor:
         """Where files are written."""

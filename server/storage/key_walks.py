@@ -8,29 +8,29 @@ from typing import Final
 
 from ...store.database import Database, Store
 
+# Keys with an expiry time looked at before asking whether it is worth going on.
 SAMPLE_COUNT: Final = 200
-"""Keys with an expiry time looked at before asking whether it is worth going on."""
 
+# Share of a sample that must have been due to go on at once: below it the next turn is soon enough.
 EXPIRED_SHARE_MIN: Final = 0.1
-"""Share of a sample that must have been due to go on at once: below it the next turn is soon enough."""
 
+# Of the newest sample in the mean share of keys found due, as in Redis.
 STALE_WEIGHT: Final = 0.05
-"""Of the newest sample in the mean share of keys found due, as in Redis."""
 
+# Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile.
 EXPIRY_BUDGET_NS: Final = 25_000_000
-"""Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile."""
 
+# Keys looked at in one turn for old idempotency pairs. Until then a pair counts, however old, as in Redis.
 STREAM_COUNT_PER_TURN: Final = 1000
-"""Keys looked at in one turn for old idempotency pairs. Until then a pair counts, however old, as in Redis."""
 
+# Commands between two turns at which there is no time for what can wait.
 BUSY_COMMANDS_COUNT: Final = 1000
-"""Commands between two turns at which there is no time for what can wait."""
 
+# Time one turn may spend on counting entries into nodes: some 4,000 of them.
 SETTLING_BUDGET_NS: Final = 10_000_000
-"""Time one turn may spend on counting entries into nodes: some 4,000 of them."""
 
+# Shorter streams are counted quickly enough when somebody asks.
 SETTLING_LENGTH_MIN: Final = 1000
-"""Shorter streams are counted quickly enough when somebody asks."""
 
 
 def time_limit(budget_ns: int) -> Callable[[], bool]:
@@ -44,16 +44,16 @@ class ActiveExpiry:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # Keys still to be looked at in this round, by database index.
         self._rounds: dict[int, list[bytes]] = {}
-        """Keys still to be looked at in this round, by database index."""
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
+        # Of the keys with an expiry time, those that were due when looked at: a mean that forgets slowly.
         self.stale_share = 0.0
-        """Of the keys with an expiry time, those that were due when looked at: a mean that forgets slowly."""
+        # Turns that ended because their time was over.
         self.cap_reached_count = 0
-        """Turns that ended because their time was over."""
         self.spent_ns = 0
 
     def run(self, now_ms: int) -> None:

@@ -23,8 +23,8 @@ from .replay import Replay, loading
 
 logger = logging.getLogger(__name__)
 
+# How often a long load says in the log how far it is.
 PROGRESS_INTERVAL_MS: Final = 5000
-"""How often a long load says in the log how far it is."""
 BLOCK_SIZE: Final = 256 * 1024
 
 
@@ -43,16 +43,16 @@ class Loading:
         self._context = context
         self._log_keeper = log_keeper
         self._clock = clock
+        # Called when a load begins and ends: meanwhile every command is checked.
         self._refresh_clients = refresh_clients
-        """Called when a load begins and ends: meanwhile every command is checked."""
         self.started_ms = 0
         self.total_size = 0
         self.read_size = 0
         self._told_ms = 0
+        # Keys of the last RDB file loaded.
         self.keys_loaded = 0
-        """Keys of the last RDB file loaded."""
+        # Those it left out because their time had come.
         self.keys_expired = 0
-        """Those it left out because their time had come."""
 
     @property
     def eta_s(self) -> int:

@@ -20,25 +20,26 @@ from typing import Final
 class LogState(Enum):
     """What happens to the effects of commands now."""
 
+    # They are not kept: `appendonly no`.
     OFF = auto()
-    """They are not kept: `appendonly no`."""
+    # The dataset is being loaded and nothing changes it. Whether there will be a log is decided after that.
     LOADING = auto()
-    """The dataset is being loaded and nothing changes it. Whether there will be a log is decided after that."""
+    # They are not kept yet: the log starts once the job that runs has ended, the transaction is complete, or the time
+    # after a failed start is over.
     WANTED = auto()
-    """They are not kept yet: the log starts once the job that runs has ended, the transaction is complete, or the time
-    after a failed start is over."""
+    # They go to a temporary file until the base that they continue is complete. The old files are the log so far.
     STARTING = auto()
-    """They go to a temporary file until the base that they continue is complete. The old files are the log so far."""
+    # They go to the log.
     ON = auto()
-    """They go to the log."""
+    # They go to the log; a rewrite begins once the fsync that runs has ended.
     AWAITING_SYNC = auto()
-    """They go to the log; a rewrite begins once the fsync that runs has ended."""
+    # They go to a new increment, whose base is being written.
     REWRITING = auto()
-    """They go to a new increment, whose base is being written."""
+    # The log is closed for good: the server stops.
     ENDED = auto()
-    """The log is closed for good: the server stops."""
 
 
+# The states that may follow each state.
 NEXT_STATES: Final[dict[LogState, frozenset[LogState]]] = {
     LogState.OFF: frozenset({LogState.LOADING, LogState.WANTED, LogState.STARTING, LogState.ENDED}),
     LogState.LOADING: frozenset({LogState.OFF, LogState.WANTED, LogState.ON, LogState.ENDED}),
@@ -49,10 +50,9 @@ NEXT_STATES: Final[dict[LogState, frozenset[LogState]]] = {
     LogState.REWRITING: frozenset({LogState.OFF, LogState.ON, LogState.ENDED}),
     LogState.ENDED: frozenset(),
 }
-"""The states that may follow each state."""
 
+# States in which what a reply promises is kept by the log.
 KEPT: Final = frozenset({LogState.ON, LogState.AWAITING_SYNC, LogState.REWRITING})
-"""States in which what a reply promises is kept by the log."""
 
 
 class LogLife:

@@ -25,8 +25,8 @@ class LogSwitch:
         self._context = context
         self._keeper = keeper
         self._snapshots = snapshots
+        # Returns whether clients are served; the start takes the lock of the folder itself.
         self._is_serving = is_serving
-        """Returns whether clients are served; the start takes the lock of the folder itself."""
         # Last: the log starts in the folder that `dir` names, and only once no other directive can be refused.
         config.before_change("appendonly", lambda is_wanted: self.prepare_on() if is_wanted else None, is_last=True)
         config.on_change("appendonly", lambda is_wanted: None if is_wanted else self.turn_off())

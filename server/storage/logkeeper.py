@@ -32,10 +32,10 @@ ALWAYS: Final = b"always"
 class EffectSource(Protocol):
     """Where effects come from: `requests.dispatch.Dispatcher`."""
 
+    # The log that takes effects, None while they are not kept.
     log: Any
-    """The log that takes effects, None while they are not kept."""
+    # The log took records since it was last flushed; replies wait for that flush.
     log_has_news: bool
-    """The log took records since it was last flushed; replies wait for that flush."""
 
     def log_single_units(self) -> None:
         """Hand over the effects gathered so far."""
@@ -74,20 +74,20 @@ class LogKeeper:
         self._has_died = has_died
         self._wake = wake
         self._on_stable = on_stable
+        # Whether a snapshot or a rewrite is being written; set by Snapshots.
         self.is_snapshot_running: Callable[[], bool] = lambda: False
-        """Whether a snapshot or a rewrite is being written; set by Snapshots."""
+        # Called when the fsync has ended that a rewrite waits for; set by Snapshots.
         self.on_sync_awaited: Callable[[], None] = lambda: None
-        """Called when the fsync has ended that a rewrite waits for; set by Snapshots."""
         self.life = LogLife()
+        # The log that takes effects; None while they are not kept.
         self.log: AppendOnlyLog | None = None
-        """The log that takes effects; None while they are not kept."""
+        # `mark` and `synced_mark` of the last log that took effects.
         self._marks = (0, 0)
-        """`mark` and `synced_mark` of the last log that took effects."""
         self.lock = FolderLock(os.fsdecode(config.dir) or ".")
+        # Where the log and dump.rdb go.
         self.files: Files = DiskFiles()
-        """Where the log and dump.rdb go."""
+        # Where logs sync in the background; None: in threads of their own.
         self.executor: Executor | None = None
-        """Where logs sync in the background; None: in threads of their own."""
         config.on_change("appendfsync", self._change_policy)
 
     @property

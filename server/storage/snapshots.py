@@ -30,16 +30,16 @@ from .paths import dump_path
 
 logger = logging.getLogger(__name__)
 
+# Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes.
 FREE_FAILURES_COUNT: Final = 2
-"""Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes."""
 DELAY_MINUTES_MAX: Final = 60
 
+# Bytes of a block of an RDB file: those of stream entries are made in a millisecond.
 RDB_BLOCK_SIZE: Final = 4096
-"""Bytes of a block of an RDB file: those of stream entries are made in a millisecond."""
+# Unsynced bytes of the log that a thread syncs before a rewrite begins, which would make everybody wait for that.
 SYNC_FIRST_SIZE: Final = 1024 * 1024
-"""Unsynced bytes of the log that a thread syncs before a rewrite begins, which would make everybody wait for that."""
+# A snapshot that failed is not asked for by the save points again before.
 SAVE_RETRY_MS: Final = 5000
-"""A snapshot that failed is not asked for by the save points again before."""
 
 CANNOT_START: Final = b"Can't execute an AOF background rewriting. Please check the server logs for more information."
 SAVE_IN_PROGRESS: Final = b"Background save already in progress"
@@ -60,10 +60,10 @@ class Record:
     last_duration_s: int = -1
     last_ok: bool = True
     count: int = 0
+    # In a row.
     failures_count: int = 0
-    """In a row."""
+    # No automatic job before.
     retry_ms: int = 0
-    """No automatic job before."""
 
     def running_s(self, now_ms: int) -> int:
         """Seconds since the running job began, -1 without one."""
@@ -110,19 +110,19 @@ class Snapshots:
         self._life = log_keeper.life
         self._clock = clock
         self._figures = figures
+        # Returns the memory of this process in RAM, in bytes.
         self._resident_size = resident_size
-        """Returns the memory of this process in RAM, in bytes."""
+        # Returns the number of effects of all commands so far.
         self._count_changes = count_changes
-        """Returns the number of effects of all commands so far."""
+        # Refuses writes from here on, or accepts them again (stop-writes-on-bgsave-error).
         self._refuse_writes = refuse_writes
-        """Refuses writes from here on, or accepts them again (stop-writes-on-bgsave-error)."""
         self.runner = JobRunner(context, call_later)
         self.rewrite = Record()
         self.save = Record()
+        # When dump.rdb was last complete, or the server started.
         self.last_save_ms = clock()
-        """When dump.rdb was last complete, or the server started."""
+        # Changes that dump.rdb holds.
         self._changes_saved = 0
-        """Changes that dump.rdb holds."""
         log_keeper.is_snapshot_running = lambda: self.rewrite.is_running or self.save.is_running
         log_keeper.on_sync_awaited = lambda: self.cron(clock())
 

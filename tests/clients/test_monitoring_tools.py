@@ -15,6 +15,7 @@ from support.lines import split
 from support.ports import free_port
 from support.servers import Server
 
+# oliver006/redis_exporter, with --check-keys, --check-streams and the rest of its flags.
 REDIS_EXPORTER = """
     CLIENT SETNAME redis_exporter
     CONFIG GET *
@@ -47,7 +48,6 @@ REDIS_EXPORTER = """
     ROLE
     LASTSAVE
 """
-"""oliver006/redis_exporter, with --check-keys, --check-streams and the rest of its flags."""
 
 REDIS_INSIGHT = """
     CLIENT SETNAME redisinsight-common-1

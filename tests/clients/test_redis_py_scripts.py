@@ -11,13 +11,14 @@ from redis.exceptions import LockError, LockNotOwnedError, NoScriptError
 
 from support.servers import Server
 
+# A rate limiter: ARGV are how many are allowed, and in how many milliseconds.
 TAKE_A_TOKEN = """
 local used = redis.call('INCR', KEYS[1])
 if used == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return used <= tonumber(ARGV[1])
 """
-"""A rate limiter: ARGV are how many are allowed, and in how many milliseconds."""
 
+# Moves entries from one stream to another.
 MOVE = """
 local entries = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', ARGV[1])
 for _, entry in ipairs(entries) do
@@ -26,7 +27,6 @@ for _, entry in ipairs(entries) do
 end
 return #entries
 """
-"""Moves entries from one stream to another."""
 
 
 def test_a_lock_is_taken_extended_and_given_back_by_its_owner(client: redis.Redis) -> None:

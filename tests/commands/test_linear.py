@@ -22,13 +22,13 @@ from headrace.commands.core.table import Argument, Row, all_rows
 from support.inprocess import Caller, Rig
 
 RATIO_MAX = 30
+# What takes no longer than this, at its largest, needs no comparison.
 UNMEASURED_S = 0.1
-"""What takes no longer than this, at its largest, needs no comparison."""
+# A slow run may be the machine's; a slow command is slow each time.
 TRIES = 3
-"""A slow run may be the machine's; a slow command is slow each time."""
 
+# Commands that end or stop the server, or do as much as they are asked to.
 LEFT_OUT = {"SHUTDOWN", "DEBUG|SLEEP", "DEBUG|SEGFAULT", "DEBUG|POPULATE"}
-"""Commands that end or stop the server, or do as much as they are asked to."""
 ROWS = [row for row in all_rows() if row.handler is not None and row.name not in LEFT_OUT]
 
 TEXT_SIZES = (100_000, 1_000_000)
@@ -41,6 +41,8 @@ TEXTS: dict[str, Callable[[int], bytes]] = {
 }
 WORD_COUNTS = (2_000, 20_000)
 
+# By command: how requests begin, and the words that are repeated, with numbers, to make them long: what the grammar
+# does not tell.
 REQUESTS: dict[str, tuple[tuple[str, str], ...]] = {
     "ACL|DRYRUN": (("default MGET", "k{}"), ("default XREAD STREAMS", "k{}"), ("bob MGET", "k{}")),
     "ACL|SETUSER": (
@@ -59,8 +61,6 @@ REQUESTS: dict[str, tuple[tuple[str, str], ...]] = {
     "XCLAIM": (("s g c 0 1-1", "FORCE"),),
     "XREADGROUP": (("GROUP g c STREAMS", "s"),),
 }  # fmt: skip
-"""By command: how requests begin, and the words that are repeated, with numbers, to make them long: what the grammar
-does not tell."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -49,10 +49,10 @@ class LogDifference:
     records: tuple[str, ...]
 
 
+# Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason.
 ABSENT = {
     "FCALL": "there are no function libraries",
 }
-"""Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason."""
 
 REPLIES = [
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown command") for name, reason in ABSENT.items()),
@@ -63,10 +63,10 @@ REPLIES = [
     ),
 ]
 
+# Transcript lines (by their beginning) whose RESP2 reply does not carry over to RESP3.
 NO_RESP3 = {
     "XREAD MAXSIZE": "the reply bytes that MAXSIZE counts are not the same in RESP3",
 }
-"""Transcript lines (by their beginning) whose RESP2 reply does not carry over to RESP3."""
 
 LOG = [
     LogDifference(
@@ -116,6 +116,7 @@ def log_alternatives(command: str) -> list[tuple[str, ...]]:
 
 # -- documentation -------------------------------------------------------------------------------
 
+# Commands whose COMMAND DOCS differ in more than their wording.
 DOCUMENTED_OTHERWISE = {
     b"debug": "has arguments, which Redis leaves out, and is not marked as a system command",
     b"monitor": "has a complexity, which Redis leaves out",
@@ -123,10 +124,10 @@ DOCUMENTED_OTHERWISE = {
     b"lolwut": "has a complexity, which Redis leaves out",
     b"xread": "has a complexity, which Redis leaves out",
 }
-"""Commands whose COMMAND DOCS differ in more than their wording."""
 
 # -- INFO ---------------------------------------------------------------------------------------
 
+# Fields of Redis' INFO that are not there, by reason.
 ABSENT_INFO_FIELDS = {
     "there are no C atomics": ("atomicvar_api",),
     "clients are not counted over a stretch of time": ("active_clients",),
@@ -139,13 +140,13 @@ ABSENT_INFO_FIELDS = {
     "there are no modules": ("module",),
     "sizes of keys would take a walk over all of them": ("db0_distrib_strings_sizes",),
 }  # fmt: skip
-"""Fields of Redis' INFO that are not there, by reason."""
 
+# Fields that only Headrace has: they say what it is.
 OWN_INFO_FIELDS = {"server_name", "headrace_version", "python_version"}
-"""Fields that only Headrace has: they say what it is."""
 
 # -- random words --------------------------------------------------------------------------------
 
+# Commands that get no random words, by reason: they are in scripts and dialogues instead.
 NOT_COMPARABLE = {
     "tells of the server itself, or of its clock": (
         b"client|id", b"client|info", b"client|list", b"config|get", b"info", b"lastsave", b"time", b"module|list",
@@ -172,7 +173,6 @@ NOT_COMPARABLE = {
     ),
     "starts or ends a transaction": (b"multi", b"exec"),
 }  # fmt: skip
-"""Commands that get no random words, by reason: they are in scripts and dialogues instead."""
 
 # -- random sequences ----------------------------------------------------------------------------
 
@@ -182,6 +182,8 @@ _OWN_WORDS = "its words are our own: see the row"
 _TO_THE_DISK = "writes to the disk of the oracle, and ends with what else does so: tests/persistence, tests/server"
 _ELSEWHERE = "Redis would follow another server, or load code: that it is refused here is in scripts"
 
+# Commands that are not sent, by the name of the row in the command table. Neither are those whose name ends in HELP:
+# the lines are our own.
 LEFT_OUT = {
     "ACL|LOG": "what is one entry depends on how long ago the last one was: dialogues and test_acl.py",
     "BGREWRITEAOF": _TO_THE_DISK,
@@ -214,24 +216,23 @@ LEFT_OUT = {
     "SLOWLOG|GET": "tells how long commands took",
     "XIDMPRECORD": "records pairs that are already too old, which go whenever a server next looks",
 }
-"""Commands that are not sent, by the name of the row in the command table. Neither are those whose name ends in HELP:
-the lines are our own."""
 
+# Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before somebody has looked
+# at it, as it might end the server.
 ADMIN_SENT = {
     "ACL|DELUSER", "ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|LOAD", "ACL|SAVE", "ACL|SETUSER", "ACL|USERS",
     "CLIENT|NO-EVICT", "CLIENT|UNBLOCK", "CLIENT|UNPAUSE", "CONFIG|GET", "CONFIG|RESETSTAT", "CONFIG|REWRITE",
     "CONFIG|SET", "LATENCY|GRAPH", "LATENCY|HISTORY", "LATENCY|LATEST", "LATENCY|RESET", "SLOWLOG|LEN", "SLOWLOG|RESET",
 }  # fmt: skip
-"""Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before somebody has
-looked at it, as it might end the server."""
 
+# Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another, nor while
+# the client waits.
 SENT_ALONE = {
     b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
     b"HELLO": "its AUTH likewise",
 }
-"""Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another, nor
-while the client waits."""
 
+# Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test.
 UNFAIR = {
     r"ACL CAT .+": _MORE_COMMANDS,
     r"COMMAND( INFO)?": _MORE_COMMANDS,
@@ -242,8 +243,8 @@ UNFAIR = {
     r"SCAN 0(?!( MATCH \S+)?( COUNT 100)( TYPE \S+)?$).*": "how many keys a call looks at is internal: scripts walk",
     r"[PS]?UNSUBSCRIBE": "goes through what is subscribed in the order of a hash table",
 }
-"""Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test."""
 
+# Options (row, token) that are sent and never taken, with the reason; see `differential.reach`.
 UNREACHED = {
     ("ACL|LOAD", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
     ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
@@ -252,7 +253,6 @@ UNREACHED = {
     ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace has not",
     ("SCRIPT|KILL", ""): "no script runs while it is asked: tests/server",
 }
-"""Options (row, token) that are sent and never taken, with the reason; see `differential.reach`."""
 
 
 def is_unfair(request: tuple[object, ...]) -> bool:
@@ -261,16 +261,16 @@ def is_unfair(request: tuple[object, ...]) -> bool:
     return any(re.fullmatch(pattern, line, re.IGNORECASE | re.DOTALL) for pattern in UNFAIR)
 
 
+# Words by which entries go, and with them nodes: from then on Redis' tree has the shape of its history. See the row
+# XINFO STREAM.
 REMOVALS = {b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"MAXLEN", b"MINID"}
-"""Words by which entries go, and with them nodes: from then on Redis' tree has the shape of its history. See the row
-XINFO STREAM."""
 TREE_SHAPE = re.compile(rb"(radix-tree-nodes\r\n):\d+")
 
+# Fields of a line about a client. A client that redirects to nobody has -1.
 CLIENT_INTERNALS = re.compile(
     rb"((?:^|[ :])(?:id|addr|laddr|fd|age|idle|qbuf|qbuf-free|argv-mem|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|redir|"
     rb"io-thread|tot-net-in|tot-net-out|tot-cmds|read-events|avg-pipeline-len-sum|avg-pipeline-len-cnt)=)(?!-1)\S*"
 )
-"""Fields of a line about a client. A client that redirects to nobody has -1."""
 
 
 def _client(node: Node, _: list[bytes]) -> Node:
@@ -294,6 +294,7 @@ def _both(node: Node, _: list[bytes]) -> Node:
     return Node(node.kind, [mark_unless(child) for child in node.value]) if node.value else node
 
 
+# Reply parts that random sequences do not compare, though the rest of the reply is.
 INTERNAL = [
     Rule("random", words_are(b"ACL", b"GENPASS"), _length),
     Rule("how many commands there are", words_are(b"COMMAND", b"COUNT"), mark_result),
@@ -312,4 +313,3 @@ INTERNAL = [
     Rule("how many commands were slow", words_are(b"SLOWLOG", b"LEN"), mark_result),
     Rule("the clock", words_are(b"TIME"), _both),
 ]  # fmt: skip
-"""Reply parts that random sequences do not compare, though the rest of the reply is."""

@@ -12,8 +12,8 @@ from headrace.commands.core.client import CLIENT_SIZE
 from support.servers import Server
 from support.wire import REPLY_TIMEOUT_S, Wire, encode
 
+# Calls, rejected calls, failed calls of one command.
 Counts = tuple[int, int, int]
-"""Calls, rejected calls, failed calls of one command."""
 
 SCRIPTS: dict[str, tuple[tuple[str, ...], dict[str, Counts], dict[str, int]]] = {
     "a failing command inside EXEC fails as outside": (

@@ -87,8 +87,8 @@ def test_command_docs_have_the_same_structure(headrace: Server, oracle: Server) 
 
 
 REQUESTS_COUNT = 4000
+# Beside the one that one request in ten has already.
 BENDS_MAX = 2
-"""Beside the one that one request in ten has already."""
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -140,8 +140,8 @@ TRAPS = [
     b"+", b"$", b">", b"*", b"(5", b"5-", b"5-1", b"STREAMS", b"COUNT", b"GROUP", b"IDS", b"NX", b"EX", b"GET", b"\xff",
     b"k", b"s", b"x", b"FORCE", b"~", b"MAXLEN", b"a b", b"on",
 ]  # fmt: skip
+# Random argument lists per command.
 TRIES = 25
-"""Random argument lists per command."""
 
 
 def test_bad_input_to_every_command_gets_the_same_answers(headrace: Server, oracle: Server) -> None:

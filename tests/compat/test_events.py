@@ -15,8 +15,8 @@ from support.wire import encode
 
 pytestmark = pytest.mark.oracle
 
+# Every class there is, those that `A` leaves out among them.
 EVENTS = "KEAmnoc"
-"""Every class there is, those that `A` leaves out among them."""
 SEEDS = range(100, 112)
 
 
@@ -36,8 +36,8 @@ class Listener(Player):
         self.ears["keeper"].call("CLIENT", "TRACKING", "ON")
         self.ears["keeper"].call("PSUBSCRIBE", "__keyspace*")
         self.heard: list[tuple[Line, dict[str, bytes]]] = []
+        # What the keeper heard while it awaited a reply.
         self.heard_early: list[bytes] = []
-        """What the keeper heard while it awaited a reply."""
 
     def read(self, words: list[bytes]) -> None:
         """Let the keeper read what has any of these names."""
@@ -128,8 +128,8 @@ READS = [
     "XREAD MAXSIZE {} STREAMS t no s nor u 0 0 0 0 0",
     "EVAL \"return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'MAXSIZE', {}, 'STREAMS', 't', 's', '>', '>')\" 0",
 ]
+# For MAXSIZE: up to more than all entries and events come to.
 SIZES = range(20, 800, 20)
-"""For MAXSIZE: up to more than all entries and events come to."""
 
 
 @pytest.mark.parametrize("begin", [[], ["MULTI", "XGROUP CREATECONSUMER t g d", "XREAD STREAMS no 0"]])

@@ -11,6 +11,7 @@ import pytest
 from support.servers import Server
 from support.wire import REPLY_TIMEOUT_S, Wire
 
+# Protocol and request of each reader.
 READERS = (
     *[(2, "XREAD BLOCK 0 STREAMS s $")] * 3,
     (3, "XREAD BLOCK 0 STREAMS s $"),
@@ -22,16 +23,15 @@ READERS = (
     *[(2, "XREAD BLOCK 0 STREAMS s t $ $")] * 2,
     *[(2, "XREAD MAXSIZE 40 BLOCK 0 STREAMS s $")] * 2,
 )
-"""Protocol and request of each reader."""
+# Those that name no ID: they wait in every round, the others in the first alone.
 NEWS_READERS_COUNT = sum("$" in line or ">" in line for _, line in READERS)
-"""Those that name no ID: they wait in every round, the others in the first alone."""
+# How many wait, and what comes then.
 ROUNDS = (
     (len(READERS), ("MULTI", "XADD s 5-1 f v", "XADD s 5-2 f w", "EXEC")),
     (NEWS_READERS_COUNT, ("XADD s 6-1 f v",)),
     (NEWS_READERS_COUNT, ("MULTI", "XADD s 7-1 f v", "XDEL s 7-1", "XADD s 7-2 f v", "EXEC")),
     (NEWS_READERS_COUNT, ("MULTI", "XADD t 8-1 f v", "XADD s 8-1 f v", "EXEC")),
 )
-"""How many wait, and what comes then."""
 
 
 def counts_of(wire: Wire) -> dict[bytes, bytes]:

@@ -28,8 +28,8 @@ NUMBERS = [
     b"9223372036854775808", b"0.1", b"1e17", b"inf", b"nan",
 ]  # fmt: skip
 TIME_WORDS = [b"EX", b"PX", b"EXAT", b"PXAT"]
+# None of them is so near that a key ends while the test runs.
 TIMES = [b"100000", b"99999999999", b"0", b"-1", b"x"]
-"""None of them is so near that a key ends while the test runs."""
 DIGESTS = [b"9555e8555c62dcfd", b"abc", b"0" * 16]
 COMPARISONS = [b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"]
 WORDS = [

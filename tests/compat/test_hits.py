@@ -7,6 +7,7 @@ import pytest
 from support.servers import Server
 from support.wire import Wire
 
+# By command: (hits, misses) when key `k` and stream `s` with group `g` are there, and when nothing is.
 COUNTS = {
     "XLEN s": ((1, 0), (0, 1)),
     "XRANGE s - +": ((1, 0), (0, 1)),
@@ -65,7 +66,6 @@ COUNTS = {
     "KEYS *": ((0, 0), (0, 0)),
     "SCAN 0": ((0, 0), (0, 0)),
 }
-"""By command: (hits, misses) when key `k` and stream `s` with group `g` are there, and when nothing is."""
 
 
 def read_counts(wire: Wire) -> tuple[int, int]:

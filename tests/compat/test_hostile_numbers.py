@@ -25,11 +25,11 @@ HOSTILE = [
     b"nan", b"inf", b"", b"9223372036854775808", b"-9223372036854775809", b"18446744073709551616", b"9" * 5000 + b"-1",
     b"1-" + b"9" * 5000, b"9" * 5000 + b"gb",
 ]  # fmt: skip
+# Bounds of 32 and 64 bits. Many commands take some of them as a count, an offset or a time.
 LARGE = [
     b"2147483647", b"2147483648", b"-2147483649", b"4294967295", b"4294967296", b"9223372036854775807",
     b"-9223372036854775808", b"18446744073709551615",
 ]  # fmt: skip
-"""Bounds of 32 and 64 bits. Many commands take some of them as a count, an offset or a time."""
 FIXTURE = [
     "FLUSHALL", "SET str hello", "SET num 7", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD t 1-1 f v",
     "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >",
@@ -39,12 +39,12 @@ OF_DEBUG = [
     "DEBUG OBJECT s", "DEBUG DIGEST-VALUE s", "DEBUG AOF-FLUSH-SLEEP 0", "DEBUG PAUSE-CRON 0", "DEBUG PROTOCOL integer",
     "DEBUG REPLYBUFFER PEAK-RESET-TIME 1", "DEBUG DICT-RESIZING 1", "DEBUG POPULATE 1 k 1",
 ]  # fmt: skip
+# Commands that are not sent: they end the server, whatever their arguments.
 ENDING = {"SHUTDOWN"}
-"""Commands that are not sent: they end the server, whatever their arguments."""
+# Directives for which Redis reserves memory: it does not come back from 4294967295.
 SIZED_AHEAD = (b"maxclients",)
-"""Directives for which Redis reserves memory: it does not come back from 4294967295."""
+# Directives that need a server that listens.
 PORTS = (b"port", b"bind")
-"""Directives that need a server that listens."""
 
 Request = tuple[bytes, ...]
 
@@ -98,19 +98,19 @@ def test_no_number_is_an_internal_error(
     assert not [each for each in caplog.messages if "internal error" in each]
 
 
+# Commands that wait, or work, for as long as a number says.
 ENDLESS_IF_LARGE = {"BLPOP", "CLIENT|PAUSE", "DEBUG", "FAILOVER", "WAIT", "WAITAOF", "XREAD", "XREADGROUP"}
-"""Commands that wait, or work, for as long as a number says."""
 WAITING = {b"BLOCK", b"CLAIM"}
 BY_REDIS = [row for row in ROWS if row.name not in ("HELLO", "AUTH", "CONFIG|SET")]
 NUMERIC = (
     directive_kinds.Integer, directive_kinds.Memory, directive_kinds.SavePoints, directive_kinds.OomScores,
     directive_kinds.BufferLimits, directive_kinds.MemoryOrPercent,
 )  # fmt: skip
+# Redis keeps 32 bits of the seconds, and takes a number that is 0 or more then; Headrace refuses it.
 CUT_BY_REDIS = {
     b"normal 0 0 -" + b"9" * 5000, b"normal 0 0 -9223372036854775809", b"normal 0 0 -9223372036854775808",
     b"normal 0 0 -2147483649", b"normal 0 0 4294967296",
 }  # fmt: skip
-"""Redis keeps 32 bits of the seconds, and takes a number that is 0 or more then; Headrace refuses it."""
 OF_NUMBERS = [
     each for each in DIRECTIVES
     if isinstance(each.kind, NUMERIC) and each.has_effect and each.change is Change.ALLOWED and not each.is_hidden

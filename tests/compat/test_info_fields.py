@@ -9,8 +9,8 @@ from support.servers import Server
 
 pytestmark = pytest.mark.oracle
 
+# Lines for what has happened so far.
 OF_COMMANDS = ("cmdstat_", "latency_percentiles_usec_", "errorstat_")
-"""Lines for what has happened so far."""
 
 
 def field_names(server: Server) -> list[str]:

@@ -17,13 +17,13 @@ SEED = 18
 VALUES_COUNT = 400
 PACKED_AT_ONCE = 20
 
+# Names that scripts find on Redis alone.
 NOT_HERE = {
     "__redis__err__handler", "cjson.decode_array_with_array_mt", "cjson.decode_invalid_numbers",
     "cjson.decode_max_depth", "cjson.encode_invalid_numbers", "cjson.encode_keep_buffer", "cjson.encode_max_depth",
     "cjson.encode_number_precision", "cjson.encode_sparse_array", "cjson.new", "string.dump", "struct", "struct.pack",
     "struct.size", "struct.unpack",
 }  # fmt: skip
-"""Names that scripts find on Redis alone."""
 
 NAMES = """
 local names = {}

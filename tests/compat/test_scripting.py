@@ -11,6 +11,7 @@ from support.wire import Wire
 
 pytestmark = pytest.mark.oracle
 
+# What scripts return, one to each `|`.
 CONVERSIONS = """
 return nil|return false|return true|return 3.99|return -3.99|return '3.99'|return 1e300|return 0/0|return 1,2
 return {1,2,{3,'a'},nil,4}|return {1,2,false,3}|return {false}|return {{{}}}|return {a=1}|return {nil,1}|return 'a\\0b'
@@ -27,7 +28,6 @@ return setmetatable({1},{__index=function(t,k) return k<4 and k or nil end})
 return setmetatable({},{__index=function(t,k) return k=="ok" and "X" or nil end})
 return KEYS==_G.KEYS|KEYS[3]='a' return KEYS|return select('#',unpack(ARGV))|return {KEYS,ARGV}
 """
-"""What scripts return, one to each `|`."""
 
 CALLS = """
 return redis.call('set','x','1')|return redis.call('get','nokey')|return redis.call('get','x')|return redis.call('ping')
@@ -90,19 +90,19 @@ return ("%d"):format(3.7)|return ({("x"):rep(3), ("a,b"):gsub(",", ";")})[2]
 return collectgarbage("stop")|return gcinfo() > 0
 """
 
+# Values for cjson.encode, one to each `~`.
 JSON_VALUES = r"""
 {1,2,{a=1},1.5,1e20,true,cjson.null,{}}~{}~{a={}}~"x"~0.1~1/3~true~false~nil~cjson.null~-0.5~1e15~123456789012345
 "x/y\n\1\127\200\"\\\b\f\r\t"~{[1]=1,[5]=2}~{[1]=1,[50]=2}~{[10]=1}~{[11]=1}~{[1.5]=1}~{[-1]="x"}~{["k\n"]=1}
 function() end~{[true]=1}~1/0~0/0~{{{{{}}}}}~{{1},{2,{3}}}~{a={function() end}}~{1,2,x=3}
 """
-"""Values for cjson.encode, one to each `~`."""
 
+# Texts for cjson.decode, one to each `~`.
 JSON_TEXTS = r"""
 [1,2,{"a":null}]~{"a":{"b":[true,false,"c"]}}~[]~{}~ [ 1 , 2 ] ~"text"~1.5~-3~2e3~"\u00e9\u20ac\ud83d\ude00\n\/"~null
 true~nope~[1,~[1~[1 2]~{~{"a"~{"a" 1}~{"a":~{"a":1~{"a":1,}~{1:2}~{"a":1]~[1] x~"open~"\x"~"\u12"~"\ud83d"~,~:~]~}~tru
 [01]~0x10~-~+1~[1,]~--1~1e~1.~.5~-.5~[-]~0x~-0x1~1.5.2~infinity~-inf~nanx~[1 -]
 """
-"""Texts for cjson.decode, one to each `~`."""
 
 SHOW = """
 local function show(v)
@@ -140,11 +140,11 @@ SCRIPT DEBUG NO|SCRIPT DEBUG maybe|COMMAND GETKEYS EVAL x 2 a b c|COMMAND GETKEY
 COMMAND GETKEYSANDFLAGS EVALSHA x 1 a|COMMAND GETKEYSANDFLAGS EVAL_RO x 1 a b c
 """
 
+# Contents of strings of Lua that Redis cuts at a zero byte or at whose end it drops line breaks, and others.
 ODD_TEXTS = (
     r"a\0b", r"a\r\nb", r"\0", r"\r\n", "-", "--X y", r"a b\r\n\r\n", r"a\nb c", r"\255\254 x", r"-\0", r"-ERR a\0b c",
     "", r"\n", r"x\r\n\0y", r"\0\r\n",
 )  # fmt: skip
-"""Contents of strings of Lua that Redis cuts at a zero byte or at whose end it drops line breaks, and others."""
 
 REPLIES_OF_TEXT = (
     "return {err='%s'}", "return {ok='%s'}", "return {1,{err='%s'}}", "return {1,{ok='%s'}}", "error('%s')",

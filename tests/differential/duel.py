@@ -24,12 +24,12 @@ from support.lines import quote
 from support.normalise import agree, normalise
 from support.replies import parse, render
 
+# A batch ends at the latest after so many steps.
 BATCH_STEPS_MAX = 8
-"""A batch ends at the latest after so many steps."""
+# Replies that only one server has sent count as missing after so long: Redis leaves a FLUSHALL to a thread.
 PATIENCE_S = 5.0
-"""Replies that only one server has sent count as missing after so long: Redis leaves a FLUSHALL to a thread."""
+# The same while a failure is made smaller, which takes hundreds of attempts.
 IMPATIENCE_S = 0.1
-"""The same while a failure is made smaller, which takes hundreds of attempts."""
 
 PATTERN_MESSAGE = re.compile(rb"[*>]4\r\n\$8\r\npmessage\r\n")
 ENDS_OF_TRANSACTIONS = (b"EXEC", b"DISCARD", b"RESET")
@@ -49,10 +49,10 @@ class Duel:
         self.headrace, self.redis = headrace, redis
         self.patience_s = PATIENCE_S
         self.reach = Reach()
+        # Clients that the sequence before this one left in an unknown state.
         self._waiting: set[str] = set()
-        """Clients that the sequence before this one left in an unknown state."""
+        # The batches, with their clients.
         self._sent: list[tuple[str, list[Argv]]] = []
-        """The batches, with their clients."""
 
     def begin(self) -> None:
         """Empty servers and fresh clients."""
@@ -63,8 +63,8 @@ class Duel:
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
         self._queuing: set[str] = set()
+        # Entries may have gone.
         self._has_removed = False
-        """Entries may have gone."""
 
     def step(self, client: str, request: Request) -> None:
         """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""

@@ -27,16 +27,16 @@ from headrace.commands.core.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
 
+# How often a command of a group is drawn, beside 1 for the others.
 WEIGHTS = {"stream": 8, "string": 3, "generic": 2, "transactions": 4}
-"""How often a command of a group is drawn, beside 1 for the others."""
+# How often an argument that may be repeated comes at most.
 MULTIPLE_MAX = 3
-"""How often an argument that may be repeated comes at most."""
+# One request of so many is bent.
 ONE_IN_BENT = 10
-"""One request of so many is bent."""
 
 
+# Commands whose argument is a request.
 ABOUT_REQUESTS = {"COMMAND|GETKEYS", "COMMAND|GETKEYSANDFLAGS"}
-"""Commands whose argument is a request."""
 
 
 def is_left_out(row: Row) -> bool:
@@ -45,8 +45,8 @@ def is_left_out(row: Row) -> bool:
     return bool(is_new) or row.name.endswith("|HELP") or row.name in LEFT_OUT
 
 
+# Every row that is sent: containers only by their subcommands.
 ROWS = [row for row in all_rows() if row.handler is not None and not is_left_out(row)]
-"""Every row that is sent: containers only by their subcommands."""
 _WEIGHTS = [WEIGHTS.get(row.group, 1) for row in ROWS]
 
 

@@ -13,18 +13,18 @@ from differential.grammar import draw_request
 from differential.openings import OPENINGS, Step
 from differential.values import CLIENTS
 
+# So many are drawn, behind the opening.
 STEPS_COUNT = 60
-"""So many are drawn, behind the opening."""
+# The first client speaks most: what one does is felt by the next of its requests.
 SPEAKERS = ("a", "a", *CLIENTS)
-"""The first client speaks most: what one does is felt by the next of its requests."""
+# One request of so many is one that the sequence has had before.
 ONE_IN_REPEATED = 12
-"""One request of so many is one that the sequence has had before."""
+# At one step of so many comes a whole transaction of one client.
 ONE_IN_TRANSACTION = 30
-"""At one step of so many comes a whole transaction of one client."""
+# How many requests it has at most.
 TRANSACTION_MAX = 3
-"""How many requests it has at most."""
+# Who waits. What they wait for is brought by the first.
 WAITING = CLIENTS[1:]
-"""Who waits. What they wait for is brought by the first."""
 
 
 def draw_sequence(seed: int, number: int) -> list[Step]:

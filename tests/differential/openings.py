@@ -18,6 +18,7 @@ def _steps(text: str) -> list[Step]:
     return [(client, tuple(split(request))) for client, request in lines]
 
 
+# What most sequences begin with: something to hit.
 POPULATED = _steps("""
     a> XADD s 1-1 f v
     a> XADD s 2-1 f v
@@ -31,11 +32,11 @@ POPULATED = _steps("""
     a> XGROUP CREATE t g 0
     a> XREADGROUP GROUP g c COUNT 3 STREAMS s >
 """)
-"""What most sequences begin with: something to hit."""
 
+# The same, where it shows whether a request begins the idle time anew.
 LONG_IDLE = [*POPULATED, *_steps("a> XCLAIM s g c 0 1-1 2-1 IDLE 50000000 JUSTID")]
-"""The same, where it shows whether a request begins the idle time anew."""
 
+# CLIENT CACHING is for clients that track by opting in or out.
 TRACKED = [[*POPULATED, *_steps(text)] for text in (
     "b> CLIENT TRACKING ON OPTIN",
     "b> CLIENT TRACKING ON OPTOUT",
@@ -51,24 +52,24 @@ TRACKED = [[*POPULATED, *_steps(text)] for text in (
     b> GET str
     """,
 )]  # fmt: skip
-"""CLIENT CACHING is for clients that track by opting in or out."""
 
+# Events are always on, and heard by whoever subscribes.
 HEARD = [*_steps("c> PSUBSCRIBE __key*"), *LONG_IDLE]
-"""Events are always on, and heard by whoever subscribes."""
 
+# A stream of seven nodes, for `~` and LIMIT.
 MANY_NODES = _steps("""
     a> CONFIG SET stream-node-max-entries 3
     a> XGROUP CREATE s g 0 MKSTREAM
     a> XGROUP CREATE s h 4
 """) + [("a", (b"XADD", b"s", b"%d-1" % number, b"f", b"%d" % number)) for number in range(1, 21)]
-"""A stream of seven nodes, for `~` and LIMIT."""
 
+# Fifteen pending entries of two consumers besides.
 MANY_PENDING = [*MANY_NODES, *_steps("""
     a> XREADGROUP GROUP g c COUNT 9 STREAMS s >
     a> XREADGROUP GROUP g d COUNT 6 STREAMS s >
 """)]  # fmt: skip
-"""Fifteen pending entries of two consumers besides."""
 
+# LIMIT at and beside the boundary of a node.
 TRIMMED = [[*MANY_PENDING, *_steps(f"a> {line}")] for line in (
     "XTRIM s MAXLEN ~ 5 LIMIT 6",
     "XTRIM s MAXLEN ~ 5 LIMIT 5",
@@ -77,29 +78,28 @@ TRIMMED = [[*MANY_PENDING, *_steps(f"a> {line}")] for line in (
     "XADD s MAXLEN ~ 8 LIMIT 9 21-1 f v",
     "XADD s ACKED MINID ~ 13 LIMIT 8 21-1 f v",
 )]  # fmt: skip
-"""LIMIT at and beside the boundary of a node."""
 
+# Ten busy entries before the first idle one: as many as XAUTOCLAIM looks at for each of COUNT.
 FEW_IDLE = [*MANY_PENDING, *_steps("""
     a> XCLAIM s g d 0 11-1 12-1 13-1 IDLE 50000000 JUSTID
     a> XAUTOCLAIM s g e 40000000 0 COUNT 1
     a> XAUTOCLAIM s g e 40000000 2 COUNT 1 JUSTID
 """)]  # fmt: skip
-"""Ten busy entries before the first idle one: as many as XAUTOCLAIM looks at for each of COUNT."""
 
+# Released entries beside owned ones, busy and idle.
 RELEASED = [*MANY_PENDING, *_steps("""
     a> XCLAIM s g c 0 2-1 IDLE 50000000 JUSTID
     a> XNACK s g FAIL IDS 3 4-1 3-1 11-1
     a> XNACK s g SILENT IDS 2 2-1 12-1
 """)]  # fmt: skip
-"""Released entries beside owned ones, busy and idle."""
 
+# Claims of what has been idle for longer than anything has.
 CLAIMED = [[*RELEASED, *_steps(f"a> {line}")] for line in (
     "XCLAIM s g e 90000000 1-1 2-1 3-1 11-1",
     "XCLAIM s g e 9223372036854775807 1-1 2-1 3-1 11-1",
     "XAUTOCLAIM s g e 9223372036854775807 - COUNT 3",
     "XREADGROUP GROUP g e CLAIM 9223372036854775807 STREAMS s >",
 )]  # fmt: skip
-"""Claims of what has been idle for longer than anything has."""
 
 _GROUP_OF_READERS = _steps("""
     a> XGROUP CREATE s g $ MKSTREAM
@@ -137,12 +137,13 @@ _NEWS = [_steps(text) for text in (
     a> EXEC
     """,
 )]  # fmt: skip
+# Two clients wait for the same key.
 BLOCKED = [_GROUP_OF_READERS, _READERS_OF_EITHER_KIND, _READERS, _READERS_OF_TWO_STREAMS]
-"""Two clients wait for the same key."""
 
+# The third serves one of them, or both in the order in which they came.
 SERVED = [[*readers, *news] for readers in BLOCKED for news in _NEWS]
-"""The third serves one of them, or both in the order in which they came."""
 
+# Transactions that come to nothing.
 WATCHED = [[*POPULATED, *_steps(text)] for text in (
     """
     a> WATCH s str
@@ -158,8 +159,8 @@ WATCHED = [[*POPULATED, *_steps(text)] for text in (
     b> SET str y
     """,
 )]  # fmt: skip
-"""Transactions that come to nothing."""
 
+# (How often, which of them).
 OPENINGS: list[tuple[int, list[list[Step]]]] = [
     (4, [[]]),
     (8, [POPULATED]),
@@ -176,4 +177,3 @@ OPENINGS: list[tuple[int, list[list[Step]]]] = [
     (4, SERVED),
     (1, WATCHED),
 ]
-"""(How often, which of them)."""

@@ -15,8 +15,8 @@ from headrace.commands.core.lookup import named_row
 from headrace.commands.core.table import Argument
 from support.replies import Node, parse
 
+# (name of the row, its token); an empty token for the command itself.
 Option = tuple[str, str]
-"""(name of the row, its token); an empty token for the command itself."""
 
 EXEC_RAN: Option = ("EXEC", "that ran something")
 EXEC_NIL: Option = ("EXEC", "nil by WATCH")
@@ -26,8 +26,8 @@ SERVED: dict[bytes, Option] = {
 }
 NODES: Option = ("XINFO|STREAM", "more than one node")
 PENDING: Option = ("XPENDING", "more than ten pending entries")
+# What must be met besides. They come by the openings (openings.py).
 STATES = {EXEC_RAN, EXEC_NIL, *SERVED.values(), NODES, PENDING}
-"""What must be met besides. They come by the openings (openings.py)."""
 PENDING_COUNT = 10
 NODES_TOLD = re.compile(rb"radix-tree-keys\r\n:(\d+)\r\n")
 PENDING_TOLD = re.compile(rb"\*4\r\n:(\d+)\r\n")

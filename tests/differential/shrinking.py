@@ -11,8 +11,8 @@ from differential.duel import IMPATIENCE_S, Duel, Mismatch
 from differential.openings import Step
 from differential.values import ClientId
 
+# A server that does not answer for so long hangs here too: each attempt that it spoils waits for it.
 HANG_S = 3.0
-"""A server that does not answer for so long hangs here too: each attempt that it spoils waits for it."""
 
 
 def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:

@@ -17,16 +17,17 @@ from support.servers import Server
 from support.wire import RECEIVE_SIZE, REPLY_TIMEOUT_S, encode
 
 RESP3_CLIENTS = ("b",)
+# Stands for the end of a connection among its replies.
 CLOSED = b"(closed)\r\n"
-"""Stands for the end of a connection among its replies."""
 SYNC = b"--sync--"
+# Those that requests name: their keys are compared at the end.
 DATABASES = (0, 1, 2, 15)
-"""Those that requests name: their keys are compared at the end."""
 GROUPS = (b"g", b"h")
+# A process that closes its connections ends within so long.
 ENDING_S = 0.2
-"""A process that closes its connections ends within so long."""
+# Characters of what a process that is replaced wrote last.
 LOG_SHOWN = 3000
-"""Characters of what a process that is replaced wrote last."""
+# What every sequence begins with, on a connection of its own.
 SET_UP = [
     [b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"],  # else DBSIZE depends on how long ago a key has ended
     [b"ACL", b"DELUSER", b"alice", *(word for word in WORDS if isinstance(word, bytes))],
@@ -37,10 +38,9 @@ SET_UP = [
     [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
     [b"SCRIPT", b"LOAD", LOADED_SCRIPT],  # else few sequences run a script by its digest
 ]
-"""What every sequence begins with, on a connection of its own."""
 
+# What has arrived, by client.
 Frames = dict[str, list[bytes]]
-"""What has arrived, by client."""
 
 
 class Connection:
@@ -99,10 +99,10 @@ class Side:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.control = server.connect()
+        # A server that does not answer for so long hangs.
         self.limit_s = REPLY_TIMEOUT_S
-        """A server that does not answer for so long hangs."""
+        # How much the log held when the process had begun.
         self._log_size = server.log_path.stat().st_size
-        """How much the log held when the process had begun."""
         self.clients: dict[str, Connection] = {}
         self.payloads: list[bytes] = []
         self._durations_count = 0

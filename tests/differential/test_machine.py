@@ -32,8 +32,8 @@ from support.servers import Server
 
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "200"))
 FIRST = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_FIRST", "0"))
+# So many sequences take every option of every command.
 REACHING_COUNT = 2000
-"""So many sequences take every option of every command."""
 SEED = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEED", "1"))
 
 

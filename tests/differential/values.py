@@ -14,8 +14,8 @@ from hashlib import sha1
 
 from xxhash import xxh3_64_intdigest
 
+# The connections of a sequence; `b` begins with HELLO 3.
 CLIENTS = ("a", "b", "c")
-"""The connections of a sequence; `b` begins with HELLO 3."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Duration:
 
 
 Token = bytes | ClientId | Dump | Payload | Duration
+# By the argument's name in the command table: (values that are mostly valid, the others).
 Pools = dict[str, tuple[list[Token], list[Token]]]
-"""By the argument's name in the command table: (values that are mostly valid, the others)."""
 
 INT64_MAX = b"9223372036854775807"
 INT64_OVERFLOW = b"9223372036854775808"
@@ -87,10 +87,10 @@ ODD_TIMES: list[Token] = [
 
 DIGESTS: list[Token] = [b"%016x" % xxh3_64_intdigest(value) for value in (b"x", b"7", b"hello", b"")]
 
+# As a number of milliseconds from now that one is taken, and ends so far ahead that nobody sees a clock in it.
 ODD_MS: list[Token] = [each for each in ODD_TIMES if each != b"9223372036854775"]
-"""As a number of milliseconds from now that one is taken, and ends so far ahead that nobody sees a clock in it."""
+# What is taken may not come twice (see Duration), and the time at which it ends is near no clock.
 REFUSED_MS: list[Token] = [each for each in ODD_MS if each != b"9223370000000000000"]
-"""What is taken may not come twice (see Duration), and the time at which it ends is near no clock."""
 
 
 def _digest(script: Token) -> Token:
@@ -179,21 +179,22 @@ BY_NAME: Pools = {
     "value": (NUMERIC_STRINGS, WORDS),
 }
 
+# Values of a single command, before those of BY_NAME.
 BY_COMMAND: dict[str, Pools] = {
     "XREAD": {"id": ([b"$", b"$", b"+", b"0", *ENTRY_IDS[:4]], ODD_IDS)},
     "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
 }
-"""Values of a single command, before those of BY_NAME."""
 
+# For names that stand for entry IDs where they are no integers.
 INTEGERS_BY_NAME: Pools = {
     "start": ([b"0", b"1", b"3", b"-1", b"-3"], ODD_INTEGERS),
     "end": ([b"-1", b"0", b"2", b"5", b"-2"], ODD_INTEGERS),
 }
-"""For names that stand for entry IDs where they are no integers."""
 
+# Names of arguments that say how long something takes.
 DURATIONS = {"idmp-duration", "milliseconds", "min-idle-time", "ms", "seconds", "timeout", "ttl"}
-"""Names of arguments that say how long something takes."""
 
+# For names that are not in BY_NAME.
 BY_TYPE: Pools = {
     "key": (KEYS, [b"", b"STREAMS", b"\xff\x01"]),
     "integer": (COUNTS, ODD_INTEGERS),
@@ -202,13 +203,12 @@ BY_TYPE: Pools = {
     "pattern": (PATTERNS, WORDS),
     "string": (WORDS, NUMERIC_STRINGS),
 }
-"""For names that are not in BY_NAME."""
 
+# One value of so many is one of the others.
 ONE_IN_ODD = 8
-"""One value of so many is one of the others."""
 
+# What a bent request gets in the wrong place.
 STRAY_TOKENS: list[Token] = [
     b"", b"0", b"-1", INT64_MAX, b"x", b"*", b"$", b"-", b"5-1", b"s", b"STREAMS", b"COUNT", b"GROUP", b"IDS", b"FORCE",
     b"JUSTID", b"NX", b"GET", b"MAXLEN", b"~", b"LIMIT", b"ACKED", b"BLOCK", b"\xff",
 ]  # fmt: skip
-"""What a bent request gets in the wrong place."""

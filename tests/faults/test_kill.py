@@ -22,10 +22,10 @@ from support.wire import Wire
 CYCLES_COUNT = int(os.environ.get("HEADRACE_CRASH_CYCLES", "50"))
 POLICIES = ["always", "everysec"]
 WRITERS_COUNT = 3
+# The server is killed after 1 to so many answers, within the next.
 ANSWERS_MAX = 1500
-"""The server is killed after 1 to so many answers, within the next."""
+# After so many cycles the dataset starts anew: otherwise loading it would be all that is tested.
 CYCLES_PER_DATASET = 10
-"""After so many cycles the dataset starts anew: otherwise loading it would be all that is tested."""
 GROUP_KEY = "s0"
 DEADLINE_S = 60.0
 
@@ -34,8 +34,8 @@ class Expected:
     """What the dataset must hold."""
 
     def __init__(self) -> None:
+        # Answered entries of each stream.
         self.numbers: dict[str, dict[bytes, int]] = {f"s{index}": {} for index in range(WRITERS_COUNT)}
-        """Answered entries of each stream."""
         self.sent_counts = dict.fromkeys(self.numbers, 0)
         self.delivered: set[bytes] = set()
         self.acknowledging: set[bytes] = set()

@@ -40,10 +40,10 @@ class Scene:
         self.server.load_now()
         self.peer = Peer(self, 1)  # type: ignore[arg-type]
         self.server.dispatcher.attach(self.peer)
+        # What a start may find, oldest first.
         self.states: list[Digest] = []
-        """What a start may find, oldest first."""
+        # So many of them it must be past.
         self.synced_count = 0
-        """So many of them it must be past."""
         self.points_count = 0
         self.disk.on_boundary = self._pass_boundary
 

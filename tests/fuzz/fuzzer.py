@@ -35,24 +35,24 @@ from fuzz.seeds import seeds_of
 from fuzz.targets import MEMORY_FIXED, MEMORY_PER_BYTE_MAX, TARGETS, Finding
 
 INPUT_SIZE_MAX = 4096
+# Share of the inputs during which every allocation of Python's is counted: that is slow.
 MEASURED_SHARE = 0.01
-"""Share of the inputs during which every allocation of Python's is counted: that is slow."""
+# Bytes by which one input may raise what the process holds beside what its size allows: allocators take steps.
 HEIGHT_FIXED = 1 << 20
-"""Bytes by which one input may raise what the process holds beside what its size allows: allocators take steps."""
+# Bytes that it may reserve and not touch, likewise.
 RESERVED_FIXED = 16 << 20
-"""Bytes that it may reserve and not touch, likewise."""
+# What it asks for beyond so many bytes, likewise, it is not given: the machine has others to serve.
 REFUSED_FIXED = 512 << 20
-"""What it asks for beyond so many bytes, likewise, it is not given: the machine has others to serve."""
+# Processor time that one input may take. Some ask for much by few bytes, and watching branches makes it more.
 TIME_S_MAX = 2.0
-"""Processor time that one input may take. Some ask for much by few bytes, and watching branches makes it more."""
+# After which what does not return to Python, where the time is looked at, is ended with the process.
 HANG_S = 60
-"""After which what does not return to Python, where the time is looked at, is ended with the process."""
 REPORT_INTERVAL_S = 5.0
 PROCESS = Path("/proc/self")
 LIBC = ctypes.CDLL(None)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+# The least that the allocator of C gives back at once: glibc's own value, which else rises with what it is asked.
 GIVEN_BACK_SIZE_MIN = 128 << 10
-"""The least that the allocator of C gives back at once: glibc's own value, which else rises with what it is asked."""
 _MEMORY = re.compile(rb"^(VmPeak|VmSize|VmHWM):\s+([0-9]+) kB", re.MULTILINE)
 
 
@@ -146,11 +146,11 @@ def _taking_at_most(seconds: float) -> Iterator[None]:
 class Memory(NamedTuple):
     """Bytes of the process, as the kernel counts them."""
 
+    # Ever.
     reserved_most: int
-    """Ever."""
     reserved: int
+    # Since it was last made to forget.
     held_most: int
-    """Since it was last made to forget."""
 
     @staticmethod
     def now() -> Memory:

@@ -15,15 +15,15 @@ from fuzz.seeds import seeds_of
 from headrace.commands.core.table import Flag, all_rows
 from support.wire import encode
 
+# Share of the inputs that are drawn, not changed seeds, where there is a grammar to draw from.
 DRAWN_SHARE: Final = 0.5
-"""Share of the inputs that are drawn, not changed seeds, where there is a grammar to draw from."""
 REQUESTS_COUNT_MAX: Final = 30
+# One drawn input of so many has some bytes changed afterwards.
 ONE_IN_CHANGED: Final = 4
-"""One drawn input of so many has some bytes changed afterwards."""
+# One request of so many is to any command, those included that two servers need not answer the same.
 ONE_IN_ANY: Final = 5
-"""One request of so many is to any command, those included that two servers need not answer the same."""
+# What `targets.commands` executes.
 ROWS: Final = [row for row in all_rows() if row.handler is not None and not row.flags & Flag.ADMIN]
-"""What `targets.commands` executes."""
 
 
 def new_input(target: str, seeds: list[bytes], rnd: random.Random) -> bytes:
@@ -57,8 +57,8 @@ def _plain(word: Token, rnd: random.Random) -> bytes:
     return rnd.choice(payloads) if isinstance(word, Dump) else payloads[word.number % len(payloads)]
 
 
+# By target.
 DRAWN: Final[dict[str, Callable[[random.Random], bytes]]] = {"commands": draw_pipeline, "scripts": draw_script}
-"""By target."""
 
 
 def mutate(seeds: list[bytes], rnd: random.Random) -> bytes:

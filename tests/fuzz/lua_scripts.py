@@ -21,13 +21,14 @@ from support.servers import Server
 from support.wire import RECEIVE_SIZE, encode
 
 THRESHOLD_MS: Final = 50
+# Time for an answer; much more than the threshold, for a busy machine.
 ANSWER_S_MAX: Final = 15.0
-"""Time for an answer; much more than the threshold, for a busy machine."""
+# Bytes that the server may hold at the worst moment.
 HELD_MAX: Final = 2 * (MEMORY_SIZE_MAX + REPLY_SIZE_MAX)
-"""Bytes that the server may hold at the worst moment."""
+# Bytes of a reply that are looked at, from its beginning and from its end.
 KEPT_SIZE: Final = 4096
-"""Bytes of a reply that are looked at, from its beginning and from its end."""
 
+# What every script finds alike, whatever ran before it.
 PROBE: Final = """
 local function f(...) return select('#', ...) end
 local names = 0
@@ -35,7 +36,6 @@ for name in pairs(_G) do names = names + 1 end
 return {names, #KEYS, ('x'):rep(3), f(1, nil), table.concat({1, 2}), type(next(redis)), math.floor(1.5),
     string.format('%d', 7), tostring(rawget(_G, 'x')), bit.band(7, 2), cjson.encode({1}), redis.call('ECHO', 'e')}
 """
-"""What every script finds alike, whatever ran before it."""
 
 # -- the grammar ----------------------------------------------------------------------------------
 
@@ -90,6 +90,7 @@ KEYS_OF_METATABLES: Final = (
     "__index", "__newindex", "__call", "__tostring", "__eq", "__lt", "__le", "__concat", "__len", "__unm", "__add",
     "__mode", "__gc", "__metatable",
 )  # fmt: skip
+# Calls with arguments of the right kind: a number, string, table, function or any value in the place of its letter.
 SHAPES: Final = (
     "unpack({}, N, N)", "unpack(T, N)", "string.rep(S, N)", "(S):sub(N, N)", "(S):byte(N, N)",
     "string.find(S, S, N)", "string.match(S, S)", "string.gsub(S, S, S)", "string.gsub(S, S, F, N)",
@@ -100,7 +101,6 @@ SHAPES: Final = (
     "cmsgpack.unpack_limit(S, N, N)", "bit.tohex(N, N)", "bit.lshift(N, N)", "redis.sha1hex(S)", "redis.log(3, S)",
     "redis.error_reply(S)", "math.random(N, N)", "string.gmatch(S, S)()",
 )  # fmt: skip
-"""Calls with arguments of the right kind: a number, string, table, function or any value in the place of its letter."""
 OPERATORS: Final = ("+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", "and", "or")
 NAMES: Final = ("a", "b", "c", "KEYS", "ARGV", "_G", "redis", "string")
 DEPTH_MAX: Final = 4

@@ -40,6 +40,7 @@ from support.wire import encode
 Target = Callable[[bytes], None]
 
 KEY = b"k"
+# Of every stream that was read.
 QUESTIONS = (
     [b"XRANGE", KEY, b"-", b"+"],
     [b"XREVRANGE", KEY, b"+", b"-", b"COUNT", b"3"],
@@ -48,7 +49,6 @@ QUESTIONS = (
     [b"MEMORY", b"USAGE", KEY],
     [b"COPY", KEY, b"copy"],
 )
-"""Of every stream that was read."""
 
 
 class Finding(AssertionError):
@@ -74,8 +74,8 @@ def _alarmed() -> Iterator[None]:
         logger.removeHandler(alarm)
 
 
+# Requests, the error, whether the connection must close, and how many bytes of a request are waited for.
 Outcome = tuple[list[Request], bytes | None, bool, int]
-"""Requests, the error, whether the connection must close, and how many bytes of a request are waited for."""
 
 
 def resp(data: bytes) -> None:
@@ -131,12 +131,12 @@ def words_sent(request: Request) -> Request:
 class Tally:
     """What became of the requests of `commands`, by the name of the row."""
 
+    # Given to the dispatcher.
     executed: Counter[str] = field(default_factory=Counter)
-    """Given to the dispatcher."""
+    # Answered by something other than an error, or made to wait.
     accepted: Counter[str] = field(default_factory=Counter)
-    """Answered by something other than an error, or made to wait."""
+    # Inputs of which nothing was executed.
     idle_inputs_count: int = 0
-    """Inputs of which nothing was executed."""
 
     def __str__(self) -> str:
         return (
@@ -295,6 +295,8 @@ TARGETS: dict[str, Target] = {
     **({"scripts": scripts} if find_spec("lupa") is not None else {}),
 }
 
+# Bytes that one byte of input may cost at the worst moment, by target. An LZF string alone may unfold to 88 times its
+# size; where requests are run, each of them makes objects. See MEMORY_FIXED.
 MEMORY_PER_BYTE_MAX = {
     "resp": 64,
     "commands": 512,
@@ -304,8 +306,8 @@ MEMORY_PER_BYTE_MAX = {
     "config": 256,
     "scripts": 64,
 }
-"""Bytes that one byte of input may cost at the worst moment, by target. An LZF string alone may unfold to 88 times its
-size; where requests are run, each of them makes objects. See MEMORY_FIXED."""
+# What a target may take for an empty input, by target: where requests are run, a log is loaded, or a value is read and
+# then asked, a server with all its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made.
 MEMORY_FIXED = {
     "resp": 1 << 16,
     "commands": 1 << 21,
@@ -315,5 +317,3 @@ MEMORY_FIXED = {
     "config": 1 << 16,
     "scripts": 1 << 18,
 }
-"""What a target may take for an empty input, by target: where requests are run, a log is loaded, or a value is read and
-then asked, a server with all its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made."""

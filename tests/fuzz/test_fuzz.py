@@ -37,34 +37,34 @@ FRAMES_COUNT = int(os.environ.get("HEADRACE_TEST_FUZZ_FRAMES", "200000"))
 SEED = int(os.environ.get("HEADRACE_TEST_FUZZ_SEED", "1"))
 NAMES = (b"XADD", b"XADD", b"XADD", b"xadd", b"xadd", b"Xadd")
 OTHER_NAMES = (b"", b"X", b"SET", b"XADDS", b"XADD", b"MAXLEN", b"XREADGROUP", b"XACK", b"POS", b"HOST")
+# The first two may be kept as they were sent, and so may MAXLEN with a number that is drawn.
 CAPS = (
     (b"maxlen", b"~", b"0"), (b"MAXLEN", b"~", b"123456789012345678"), (b"MAXLEN", b"~", b"1234567890123456789"),
     (b"MAXLEN", b"~", b"05"), (b"MAXLEN", b"~", b"-1"), (b"MAXLEN", b"~", b""), (b"MAXLEN", b"=", b"5"),
     (b"MAXLEN", b"5"), (b"MINID", b"~", b"5"), (b"NOMKSTREAM",), (b"MAXLEN", b"~", b"5", b"LIMIT", b"2"),
 )  # fmt: skip
-"""The first two may be kept as they were sent, and so may MAXLEN with a number that is drawn."""
 IDS = (b"*",) * 16 + (b"1-1", b"1-*", b"")
 WORDS = (b"", b"*", b"~", b"\r\n", b"$1\r\n*\r\n", b"*3\r\n$4\r\nXADD\r\n", b"MAXLEN", b"XADD", b"0", b">9\r\n")
 PAIRS_COUNTS = (2,) * 6 + (4,) * 4 + (6, 6, 20, 0, 1, 3)
 ADDITIONS_SHARE = 0.7
+# Share of the frames that are kept as they were sent; one in three pipelines is cut too often for many of them.
 KEPT_SHARE_MIN = 0.08
-"""Share of the frames that are kept as they were sent; one in three pipelines is cut too often for many of them."""
+# Of fewer, the share is a matter of luck.
 FRAMES_COUNT_JUDGED = 50_000
-"""Of fewer, the share is a matter of luck."""
+# New words of each pipeline.
 WORDS_COUNT = 100
-"""New words of each pipeline."""
 NOISE_SIZE_MAX = 2000
+# In which a planted defect must be found: it takes a moment.
 PLANT_S = 30.0
-"""In which a planted defect must be found: it takes a moment."""
+# In less time, watching the branches is not worth what it takes to begin with it.
 GUIDED_S_MIN = 10.0
-"""In less time, watching the branches is not worth what it takes to begin with it."""
+# How lines begin that tell of each step of libFuzzer.
 NOISE = ("#", "INFO:", "WARNING:")
-"""How lines begin that tell of each step of libFuzzer."""
 TESTS = Path(__file__).parents[1]
 PIPELINE_FRAMES = 500
 INPUTS_COUNT = 300
+# Share of the commands that so many inputs have accepted at least once.
 COMMANDS_SHARE_MIN = 0.7
-"""Share of the commands that so many inputs have accepted at least once."""
 
 
 @pytest.mark.parametrize("target", TARGETS)

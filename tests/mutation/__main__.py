@@ -45,20 +45,20 @@ from mutation.questions import Questions, lines_of_statement
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = ("tests/store", "tests/commands")
+# A mutant that takes longer has timed out: the tests of a stage take less than half of it otherwise. Of the last some
+# measure the memory of a hundred thousand entries.
 TIMEOUTS_S: Final = (40, 40, 300)
-"""A mutant that takes longer has timed out: the tests of a stage take less than half of it otherwise. Of the last some
-measure the memory of a hundred thousand entries."""
+# Mutants between two lines that tell how far the run is.
 REPORT_COUNT: Final = 100
-"""Mutants between two lines that tell how far the run is."""
 FORK: Final = get_context("fork")
 
+# Operators that are mistaken for each other; cosmic-ray would put each in the place of each.
 ALIKE: Final = {
     ("Add", "Sub"), ("Sub", "Add"), ("Mul", "FloorDiv"), ("FloorDiv", "Mul"), ("Pow", "Mul"),
     ("LShift", "RShift"), ("RShift", "LShift"), ("BitAnd", "BitOr"), ("BitOr", "BitAnd"), ("BitXor", "BitOr"),
     ("Lt", "LtE"), ("LtE", "Lt"), ("Gt", "GtE"), ("GtE", "Gt"), ("Eq", "NotEq"), ("NotEq", "Eq"),
     ("Is", "IsNot"), ("IsNot", "Is"), ("In", "NotIn"), ("NotIn", "In"),
 }  # fmt: skip
-"""Operators that are mistaken for each other; cosmic-ray would put each in the place of each."""
 
 Place = tuple[int, int]
 

@@ -12,21 +12,21 @@ from typing import Any, Final
 import pytest
 from coverage import Coverage
 
+# Processor time for which a mutant is shown to tests of other modules at first, the quickest before the others;
+# measured with coverage, which makes them take three times as long.
 QUESTIONS_S: Final = 8.0
-"""Processor time for which a mutant is shown to tests of other modules at first, the quickest before the others;
-measured with coverage, which makes them take three times as long."""
+# Fixtures of tests that ask real servers: those run the code of the checkout, which nobody changes.
 OF_OTHER_PROCESSES: Final = {"server", "start_server", "headrace", "headrace_process", "oracle", "oracle_process"}
-"""Fixtures of tests that ask real servers: those run the code of the checkout, which nobody changes."""
 
 
 class Questions:
     """Made by running all tests once, each under its own name."""
 
     def __init__(self, *tests: str) -> None:
+        # By test, without its parameters.
         self.seconds: dict[str, float] = defaultdict(float)
-        """By test, without its parameters."""
+        # Tests by the name of a module and its lines. What runs while modules are imported is known to all.
         self.by_line: dict[str, dict[int, set[str]]] = {}
-        """Tests by the name of a module and its lines. What runs while modules are imported is known to all."""
         coverage = Coverage(data_file=None, branch=False, source_pkgs=["headrace.store"], config_file=False)
         coverage.start()
         status = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[_Stopwatch(self, coverage)])

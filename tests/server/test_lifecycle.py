@@ -326,6 +326,7 @@ def test_second_sigint_does_not_wait_for_a_script(monkeypatch: pytest.MonkeyPatc
     assert codes == [1]
 
 
+# A server that sends itself signals while its first snapshot is written.
 SIGNALLED_WHILE_SAVING = """
 import os, sys
 from headrace.__main__ import main
@@ -343,7 +344,6 @@ def signalled(*arguments, **options):
 Snapshots._rdb_blocks = signalled
 sys.exit(main())
 """
-"""A server that sends itself signals while its first snapshot is written."""
 
 
 def start_signalled(

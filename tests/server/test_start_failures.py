@@ -31,10 +31,10 @@ HOSTILE = [
     "٣".encode(), b"1e999", b"nan", b"", b" ", b"x" * 70_000, b"..", b"/", b"a..b", b"a" * 70, b"0x10", b"+1",
 ]  # fmt: skip
 PATTERNS = [b"%b", b"%b 1", b"1 %b", b"normal %b 0 0", b"normal 0 0 %b", b"%b 1 1"]
+# Kinds of values that the start does something with, besides counting.
 AT_START = (
     directive_kinds.Text, directive_kinds.Words, directive_kinds.Octal, directive_kinds.EventClasses,
 )  # fmt: skip
-"""Kinds of values that the start does something with, besides counting."""
 
 
 @pytest.mark.parametrize("directive", DIRECTIVES, ids=lambda each: each.name.decode())
@@ -64,8 +64,8 @@ def test_a_start_with_a_hostile_value_ends_clearly(directive: Directive, tmp_pat
 
 # -- files -------------------------------------------------------------------------------------------
 
+# Puts files into the folder of a start; its options.
 Prepare = Callable[[Path], list[bytes]]
-"""Puts files into the folder of a start; its options."""
 
 BYTES = {
     "nothing": b"",

@@ -10,10 +10,10 @@ from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.model import GroupModel, Model, Pending
 
+# Of the one producer that sends any, `p`.
 IDEMPOTENT_IDS = [b"i%d" % number for number in range(12)]
-"""Of the one producer that sends any, `p`."""
+# IDs whose fate is looked up one by one after each step.
 RECENT_COUNT = 120
-"""IDs whose fate is looked up one by one after each step."""
 
 
 def differences(model: Model, stream: Stream | None) -> list[str]:

@@ -16,13 +16,13 @@ from headrace.store.ids import SEQ_BITS, id_after, make_id
 IDMP_DURATION_MS = 20_000
 IDMP_PAIRS_MAX = 100
 IDMP_SLACK_MS = 1_500
+# Deliveries are not counted any further; XNACK FATAL sets this.
 COUNT_MAX = 2**63 - 1
-"""Deliveries are not counted any further; XNACK FATAL sets this."""
+# Of every stream.
 GROUPS = (b"g", b"h")
-"""Of every stream."""
 
+# (ID as one number, value of its only field).
 Entry = tuple[int, bytes]
-"""(ID as one number, value of its only field)."""
 
 
 @dataclass
@@ -48,21 +48,21 @@ class Wait:
 class Model:
     """One stream and its groups."""
 
+    # The live entries, in order of their IDs.
     entries: dict[int, bytes] = field(default_factory=dict)
-    """The live entries, in order of their IDs."""
+    # Every ID there has been.
     ever: list[int] = field(default_factory=list)
-    """Every ID there has been."""
     last_id: int = 0
+    # No entry any more: deleted or trimmed.
     deleted: set[int] = field(default_factory=set)
-    """No entry any more: deleted or trimmed."""
+    # The highest ID that was deleted; XTRIM leaves no holes.
     max_deleted: int = 0
-    """The highest ID that was deleted; XTRIM leaves no holes."""
+    # ID by idempotent ID of the one producer, oldest first.
     pairs: dict[bytes, int] = field(default_factory=dict)
-    """ID by idempotent ID of the one producer, oldest first."""
+    # When the server came back: a replay brings back pairs whose window is over.
     started_ms: int = 0
-    """When the server came back: a replay brings back pairs whose window is over."""
+    # Longest first.
     waits: list[Wait] = field(default_factory=list)
-    """Longest first."""
     groups: dict[bytes, GroupModel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -176,8 +176,8 @@ class Model:
 class ClaimOptions:
     """What XCLAIM may be told beside whom, how long idle, and which."""
 
+    # The delivery time, by IDLE or by TIME; one to come means now.
     time_ms: int | None = None
-    """The delivery time, by IDLE or by TIME; one to come means now."""
     retry_count: int | None = None
     is_forced: bool = False
     just_ids: bool = False
@@ -189,16 +189,16 @@ class GroupModel:
 
     stream: Model = field(repr=False)
     last_delivered: int = 0
+    # Whoever read or claimed, be it in vain, and was not deleted since.
     consumers: set[bytes] = field(default_factory=set)
-    """Whoever read or claimed, be it in vain, and was not deleted since."""
     pending: dict[int, Pending] = field(default_factory=dict)
+    # Pending IDs without a consumer, in the order of their release.
     released: list[int] = field(default_factory=list)
-    """Pending IDs without a consumer, in the order of their release."""
     acknowledged: set[int] = field(default_factory=set)
+    # Left the pending list otherwise: with their consumer, with a reference, or because the entry was gone.
     dropped: set[int] = field(default_factory=set)
-    """Left the pending list otherwise: with their consumer, with a reference, or because the entry was gone."""
+    # Whether the group's entries-read is a number: see `_count_read`.
     is_read_counted: bool = False
-    """Whether the group's entries-read is a number: see `_count_read`."""
 
     # -- consumers -------------------------------------------------------------------------------
 
@@ -384,10 +384,10 @@ class GroupModel:
 class State:
     """All there is on the server."""
 
+    # By key.
     models: dict[bytes, Model]
-    """By key."""
+    # (value, Unix ms up to which it is there) by key.
     strings: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
-    """(value, Unix ms up to which it is there) by key."""
 
     def copy(self) -> State:
         """As it is now."""

@@ -30,18 +30,18 @@ KEYS = (b"q0", b"q1")
 GROUP_BY_CONSUMER = {b"c0": b"g", b"c1": b"g", b"c2": b"g", b"c3": b"g", b"d0": b"h", b"d1": b"h"}
 VISITORS_COUNT = 20
 ACKNOWLEDGED_MAX = 8
+# Streams are trimmed to this from time to time.
 ENTRIES_MAX = 60
-"""Streams are trimmed to this from time to time."""
+# Share of the steps that end in a crash, if nothing else is asked for.
 CRASH_SHARE = 0.004
-"""Share of the steps that end in a crash, if nothing else is asked for."""
+# How many times as often it crashes in a step of interest: while the log is rewritten or soon after that, which is
+# seldom, and in transactions.
 CRASHES_OF_INTEREST = 10
-"""How many times as often it crashes in a step of interest: while the log is rewritten or soon after that, which is
-seldom, and in transactions."""
 SOON_MS = 3_000
+# Moments of the disk, within the step, that a crash lets pass at most: XADD and its fsync have five.
 CRASH_CALLS_MAX = 10
-"""Moments of the disk, within the step, that a crash lets pass at most: XADD and its fsync have five."""
+# How long nothing happens after a step.
 PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
-"""How long nothing happens after a step."""
 IDLE_MS = (0, 50, 400, 2000)
 REFERENCES = (b"KEEPREF", b"DELREF", b"ACKED")
 RELEASES = (b"SILENT", b"FAIL", b"FAIL", b"FATAL")
@@ -63,14 +63,14 @@ class Simulation:
         self.state = State({key: Model() for key in KEYS})
         self.counts: Counter[str] = Counter()
         self._crash_in: int | None = None
+        # What a crash in this step may leave, in the order in which they come about; empty if none is to come.
         self._states: list[State] = []
-        """What a crash in this step may leave, in the order in which they come about; empty if none is to come."""
+        # By client that awaits a reply: the first of these states that this reply tells of.
         self._promised: dict[Peer, int] = {}
-        """By client that awaits a reply: the first of these states that this reply tells of."""
+        # The first of them that no reply has promised to be past.
         self._kept = 0
-        """The first of them that no reply has promised to be past."""
+        # When the log was last being rewritten.
         self._rewritten_ms = -SOON_MS
-        """When the log was last being rewritten."""
         self._start()
         with self.loop.running():
             for key, group in product(KEYS, GROUPS):
@@ -91,10 +91,10 @@ class Simulation:
         self._numbers = 0
         self.producer = self._connect()
         self.consumers = {name: self._connect() for name in GROUP_BY_CONSUMER}
+        # (key, wait) by blocked consumer.
         self.waiting: dict[bytes, tuple[bytes, Wait]] = {}
-        """(key, wait) by blocked consumer."""
+        # Consumers that have connected anew, and first look at what they had not done.
         self.returned = set(self.consumers)
-        """Consumers that have connected anew, and first look at what they had not done."""
         self.counts["starts"] += 1
 
     def _connect(self) -> Peer:

@@ -16,18 +16,18 @@ from support.servers import Server
 from support.wire import Wire, encode
 
 PAUSES_S = (0.2, 0.5, 1.0)
+# How long SIGSTOP holds the server.
 STOPPED_S = 0.3
-"""How long SIGSTOP holds the server."""
+# From its last start on, so that its memory can be told to be flat: test_soak.WATCHES asks for 35 at least.
 WATCHED_S = 40.0
-"""From its last start on, so that its memory can be told to be flat: test_soak.WATCHES asks for 35 at least."""
 KINDS = ("kill -9", "SIGSTOP", "rewrites", "slow readers", "disconnects of all", "half requests")
 LONG_KEY = "long"
 LONG_COUNT = 20
+# The kernel takes some 4 MiB for a client that does not read: this is more by far than that and WAITING_SIZE_MIN.
 LONG_VALUE_SIZE = 512 * 1024
-"""The kernel takes some 4 MiB for a client that does not read: this is more by far than that and WAITING_SIZE_MIN."""
 RECEIVE_BUFFER_SIZE = 16 * 1024
+# A slow reader is one for which the server itself keeps more output than this.
 WAITING_SIZE_MIN = 1024 * 1024
-"""A slow reader is one for which the server itself keeps more output than this."""
 LOOKS_COUNT_MAX = 50
 LOOK_S = 0.1
 
@@ -39,10 +39,10 @@ class Chaos:
         self.server = server
         self._rnd = random.Random(seed)
         self._stopping = stopping
+        # How often each kind of harm was done.
         self.counts = Counter(dict.fromkeys(KINDS, 0))
-        """How often each kind of harm was done."""
+        # (seconds since the last start, resident MiB), as long as the server is not killed any more.
         self.resident: list[tuple[float, float]] = []
-        """(seconds since the last start, resident MiB), as long as the server is not killed any more."""
         self._started = time.monotonic()
         self._long_reply = b""
 

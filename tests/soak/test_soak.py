@@ -24,10 +24,10 @@ MINUTES = float(os.environ.get("HEADRACE_TEST_SOAK_MINUTES", "0.25"))
 PRODUCERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_PRODUCERS", "3"))
 CONSUMERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_CONSUMERS", "5"))
 DRAIN_DEADLINE_S = 60.0
+# (seconds after the last start, seconds looked at from then on at least, MiB a minute at most): the first that the run
+# is long enough for holds. What a server takes at first it may keep, so the shorter run only tells a leak of a hundred
+# bytes an entry from none: a hundred thousand entries a minute come and go.
 WATCHES = ((120.0, 60.0, 1.0), (15.0, 20.0, 10.0))
-"""(seconds after the last start, seconds looked at from then on at least, MiB a minute at most): the first that the run
-is long enough for holds. What a server takes at first it may keep, so the shorter run only tells a leak of a hundred
-bytes an entry from none: a hundred thousand entries a minute come and go."""
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:

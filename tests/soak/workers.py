@@ -12,8 +12,8 @@ from support.wire import Argument, Wire
 
 KEY = "jobs"
 GROUP = "workers"
+# Entries pending for longer than this are taken over.
 IDLE_MS_MIN = 500
-"""Entries pending for longer than this are taken over."""
 RETRY_S = 0.05
 REPLY_TIMEOUT_S = 5.0
 
@@ -28,8 +28,8 @@ class Worker(threading.Thread):
         self.rnd = random.Random(seed)
         self.turns_count = 0
         self.reconnects_count = 0
+        # What went wrong, if it was not the connection.
         self.error: BaseException | None = None
-        """What went wrong, if it was not the connection."""
 
     def run(self) -> None:
         """See `Worker`."""
@@ -88,8 +88,8 @@ class Producer(Worker):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.sent_count = 0
+        # Value by ID, of every XADD that was answered.
         self.answered: dict[bytes, bytes] = {}
-        """Value by ID, of every XADD that was answered."""
 
     def turn(self, wire: Wire) -> None:
         """A pipeline."""
@@ -107,12 +107,12 @@ class Consumer(Worker):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        # Value by ID of every entry it was given.
         self.delivered: dict[bytes, bytes] = {}
-        """Value by ID of every entry it was given."""
+        # IDs whose XACKDEL was answered with 1.
         self.acknowledged: set[bytes] = set()
-        """IDs whose XACKDEL was answered with 1."""
+        # IDs whose XACKDEL was sent, and whose reply did not come: it may have been run.
         self.unanswered: set[bytes] = set()
-        """IDs whose XACKDEL was sent, and whose reply did not come: it may have been run."""
 
     def turn(self, wire: Wire) -> None:
         """Read or take over, and acknowledge."""

@@ -22,14 +22,14 @@ PASSWORD = "correct-horse-battery-staple"
 GUESS = "a-wrong-guess-nobody-may-read"
 DEADLINE_S = 30.0
 CROWD_COUNT = 10_000
+# How many are weighed that have not logged in.
 STRANGERS_COUNT = 500
-"""How many are weighed that have not logged in."""
+# Resident memory that a connection may take, at rest or within a request: some 5 KiB, beside the kernel's.
 CONNECTION_KIB_MAX = 8.0
-"""Resident memory that a connection may take, at rest or within a request: some 5 KiB, beside the kernel's."""
+# Socket option (Linux): a socket that has it is closed without a word to the peer.
 TCP_REPAIR = 19
-"""Socket option (Linux): a socket that has it is closed without a word to the peer."""
+# Descriptors that this process and the server need beside those of idle connections.
 DESCRIPTORS_BESIDE = 500
-"""Descriptors that this process and the server need beside those of idle connections."""
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+# One wrong reply often makes many: the first few tell.
 SHOWN_MAX = 12
-"""One wrong reply often makes many: the first few tell."""
 SHOWN_BEFORE = 60
+# Bytes of a reply shown around the first difference.
 SHOWN_AFTER = 160
-"""Bytes of a reply shown around the first difference."""
 
 
 def first_difference(headrace: bytes, redis: bytes) -> str:

@@ -20,8 +20,8 @@ from support.crash_world import CRON_INTERVAL_MS, World, recovered
 from support.digest import Digest
 from support.simulated_disk import Call, PowerLoss, SimulatedDisk
 
+# Share of the disks whose recovery is crashed in its turn, at each of its boundaries.
 RECOVERY_SHARE = 0.05
-"""Share of the disks whose recovery is crashed in its turn, at each of its boundaries."""
 
 
 class Violation(BaseException):
@@ -36,16 +36,16 @@ class Refusal(Violation):
 class Findings:
     """What was looked at. A crash point is a boundary with one of the disks it may leave."""
 
+    # By kind of crash and of system call.
     points: Counter[str] = field(default_factory=Counter)
-    """By kind of crash and of system call."""
+    # Different disks among them, each loaded once.
     disks_count: int = 0
-    """Different disks among them, each loaded once."""
+    # `everysec`, power loss: the longest time between a reply and the crash that took back what it told of.
     window_ms_max: int = 0
-    """`everysec`, power loss: the longest time between a reply and the crash that took back what it told of."""
+    # The longest fsync beside it.
     fsync_ms_max: int = 0
-    """The longest fsync beside it."""
+    # Disks with a hole that a start refused.
     refused_count: int = 0
-    """Disks with a hole that a start refused."""
 
     @property
     def points_count(self) -> int:
@@ -85,8 +85,8 @@ class CrashChecker:
         self._holes = holes
         self._has_faults = has_faults
         self._boundaries_count = 0
+        # States by fingerprint of their disks.
         self._known: dict[int, Digest] = {}
-        """States by fingerprint of their disks."""
         self.survivor: SimulatedDisk | None = None
         world.on_boundary = self.check
 

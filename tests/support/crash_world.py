@@ -33,8 +33,8 @@ from support.workload import random_line
 
 FOLDER = "/data"
 CRON_INTERVAL_MS = 100
+# Longer than any run: pairs that are too old vanish without a record.
 IDMP_DURATION_S = 86_400
-"""Longer than any run: pairs that are too old vanish without a record."""
 
 
 def new_config(policy: bytes, *, has_rdb_base: bool = False) -> Config:
@@ -159,15 +159,15 @@ class World:
         self.loop = SteppingLoop(self.clock)
         self.shadow = Shadow(self.clock)
         self.history: list[Digest] = []
+        # (units, Unix ms): how many units had been answered when.
         self.acknowledged: list[tuple[int, int]] = [(0, self.clock())]
-        """(units, Unix ms): how many units had been answered when."""
+        # Units answered after they were handed to the disk: all that were answered, unless writing fails.
         self.handed_count = 0
-        """Units answered after they were handed to the disk: all that were answered, unless writing fails."""
         self.on_boundary: Callable[[Call], None] = lambda call: None
+        # Units answered before the last completed fsync of the log began.
         self.synced_count = 0
-        """Units answered before the last completed fsync of the log began."""
+        # The longest fsync so far, the one in flight included.
         self.fsync_ms_max = 0
-        """The longest fsync so far, the one in flight included."""
         self._fsync_began_ms: int | None = None
         self.disk.on_boundary = self._pass_boundary
         self.disk.on_sync_begins = self._note_sync_begins

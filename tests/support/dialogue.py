@@ -25,8 +25,8 @@ from support.replies import frame_end
 from support.servers import Server
 from support.wire import Wire
 
+# Client IDs are not smaller, so that no other number in a reply is taken for one.
 ID_MIN = 100
-"""Client IDs are not smaller, so that no other number in a reply is taken for one."""
 DATA = Path(__file__).parent.parent / "compat" / "data" / "dialogues"
 
 

@@ -11,8 +11,8 @@ from headrace.store.database import Store
 from headrace.store.group import Group
 from headrace.store.stream import Stream
 
+# What each key holds, by (database index, key).
 Digest = dict[tuple[int, bytes], object]
-"""What each key holds, by (database index, key)."""
 
 
 def digest_of(store: Store) -> Digest:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("store", "protocol", "commands", "persistence", "server")
+# Where the trees of errors begin.
 ERROR_CLASSES = frozenset(
     {
         "ReplyError",
@@ -25,10 +26,9 @@ ERROR_CLASSES = frozenset(
         "LogFailure",
     }
 )
-"""Where the trees of errors begin."""
 
+# Functions that put a text into another one: its own reason is what users look for.
 FILLED_IN = {"_set_failed": ["name", "why"]}
-"""Functions that put a text into another one: its own reason is what users look for."""
 
 BLANK = "…"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -42,8 +42,8 @@ class Source:
         self.modules = [ast.parse(path.read_text("utf-8")) for path in paths]
         self.constants = {name: text for module in self.modules for name, text in module_constants(module)}
         self.errors = set(ERROR_CLASSES)
+        # By name of a function, or of a class with fields: the parameters that become texts.
         self.carriers: dict[str, set[str]] = {name: {names[-1]} for name, names in FILLED_IN.items()}
-        """By name of a function, or of a class with fields: the parameters that become texts."""
         self.parameters: dict[str, list[str]] = dict(FILLED_IN)
         self._inside: dict[ast.AST, list[ast.Call | ast.ClassDef]] = {}
         self._owners = [

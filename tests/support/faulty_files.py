@@ -16,8 +16,8 @@ class FaultyFiles:
         self.content: dict[str, bytearray] = {}
         self.synced: dict[str, bytes] = {}
         self.room: int | None = None
+        # Most bytes one append takes.
         self.write_size_max: int | None = None
-        """Most bytes one append takes."""
         self.fails_fsync = False
         self.fsyncs_count = 0
         self.writes_count = 0

@@ -67,6 +67,7 @@ def run_name(folders: Iterable[str], form: str) -> str | None:
     return {"all": "test-compiled", "nothing": "test-plain"}.get(form)
 
 
+# Targets of the Makefile that run one folder of tests.
 TARGETS = {
     "test-clients": "clients",
     "test-pipeline": "pipeline",
@@ -77,7 +78,6 @@ TARGETS = {
     "fuzz": "fuzz",
     "soak": "soak",
 }
-"""Targets of the Makefile that run one folder of tests."""
 
 
 def numbers_of(reports: Iterable[Report]) -> dict[str, int]:

@@ -24,17 +24,17 @@ import pytest
 
 from support.servers import is_oracle_required
 
+# One of the steps compiles.
 STEP_TIMEOUT_S: Final = 900
-"""One of the steps compiles."""
+# What `docker stop` grants.
 STOP_TIMEOUT_S: Final = 10
-"""What `docker stop` grants."""
 
 TOOLS: Final = ("unshare", "nsenter", "mount", "chroot", "useradd")
 
 BASE_PATH: Final = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+# How this machine reaches the package index: what a build would be given as arguments.
 BUILD_VARIABLES: Final = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
-"""How this machine reaches the package index: what a build would be given as arguments."""
 
 
 def why_not_here() -> str | None:

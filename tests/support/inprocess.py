@@ -40,8 +40,8 @@ class RecordingLog:
 
     def __init__(self) -> None:
         self.units: list[list[bytes]] = []
+        # Of every record.
         self.databases: list[int] = []
-        """Of every record."""
         self.mark = 0
 
     def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:

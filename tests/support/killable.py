@@ -11,8 +11,8 @@ from support.replies import parse, plain
 from support.wire import Argument, Wire
 
 PIPELINE_MAX = 8
+# Share of the writers' turns that begin with BGREWRITEAOF.
 REWRITE_SHARE = 0.01
-"""Share of the writers' turns that begin with BGREWRITEAOF."""
 
 Request = tuple[Argument, ...]
 
@@ -25,8 +25,8 @@ class Load(threading.Thread):
         self._wire = Wire(port)
         self._on_answers = on_answers
         self.rnd = random.Random(seed)
+        # What went wrong, if it was not the end of the server.
         self.error: Exception | None = None
-        """What went wrong, if it was not the end of the server."""
 
     def run(self) -> None:
         """See `Load`."""
@@ -60,8 +60,8 @@ class Writer(Load):
         super().__init__(port, seed, on_answers)
         self.key = key
         self.sent_count = number
+        # Number by entry ID.
         self.answered: dict[bytes, int] = {}
-        """Number by entry ID."""
 
     def turn(self) -> None:
         """A pipeline of XADD."""
@@ -83,12 +83,12 @@ class Reader(Load):
     def __init__(self, port: int, seed: int, on_answers: Callable[[int], None], key: str) -> None:
         super().__init__(port, seed, on_answers)
         self.key = key
+        # IDs in replies of XREADGROUP.
         self.delivered: list[bytes] = []
-        """IDs in replies of XREADGROUP."""
+        # IDs in requests of XACK.
         self.acknowledging: set[bytes] = set()
-        """IDs in requests of XACK."""
+        # IDs whose XACK was answered.
         self.acknowledged: set[bytes] = set()
-        """IDs whose XACK was answered."""
 
     def turn(self) -> None:
         """Read, and acknowledge a part of it."""

@@ -16,8 +16,8 @@ from support.lines import split
 from support.wire import encode
 
 LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
+# Entries of the stream that a LoadingServer loads.
 COUNT = 1000
-"""Entries of the stream that a LoadingServer loads."""
 
 
 class LoggingServer:

@@ -16,12 +16,12 @@ from support.replies import LIST_KINDS, PAIR_KINDS, Node, pairs, parse, render
 
 MARK = b"<ms>"
 TIME = re.compile(rb"<(-?\d+) ms>")
+# Two servers reach the same step at most so long after each other.
 CLOSE_MS = 60_000
-"""Two servers reach the same step at most so long after each other."""
+# A number this close to the clock is a reading of the clock: no script uses such a number on purpose.
 NEAR_NOW_MS = 200_000_000
-"""A number this close to the clock is a reading of the clock: no script uses such a number on purpose."""
+# What may be an entry ID that was generated, within a reply.
 ID_NEAR_NOW = re.compile(rb"\r\n(\d{13})-\d+\r\n")
-"""What may be an entry ID that was generated, within a reply."""
 
 Rewrite = Callable[[Node, list[bytes]], Node]
 

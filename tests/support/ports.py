@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 FIRST = 10_000
 BLOCK_COUNT = 100
+# FIRST + BLOCK_COUNT * BLOCK_SIZE stays below 32,768, where Linux' ports for clients begin.
 BLOCK_SIZE = 200
-"""FIRST + BLOCK_COUNT * BLOCK_SIZE stays below 32,768, where Linux' ports for clients begin."""
 
 
 def free_port() -> int:

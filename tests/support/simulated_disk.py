@@ -24,8 +24,8 @@ from typing import Final
 
 from headrace.persistence.checksum import CHECKSUM_PREFIX
 
+# What a device writes at once: `after_power_loss(holes=True)` loses so much in one piece.
 PAGE_SIZE: Final = 512
-"""What a device writes at once: `after_power_loss(holes=True)` loses so much in one piece."""
 
 
 class PowerLoss(BaseException):
@@ -38,8 +38,8 @@ class Call:
 
     kind: str
     path: str
+    # 0 for the disk's first.
     number: int
-    """0 for the disk's first."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Inode:
     def __init__(self, content: bytes = b"") -> None:
         self.durable = content
         self.content = bytearray(content)
+        # What was appended, or the size it was cut to.
         self.changes: list[bytes | int] = []
-        """What was appended, or the size it was cut to."""
 
     def append(self, data: bytes) -> None:
         """Into the cache."""
@@ -108,11 +108,11 @@ def with_hole(content: bytes, start: int, rnd: random.Random) -> bytes:
     return content[:low] + bytes(high - low) + content[high:]
 
 
+# Inode by path; a folder is a path without one.
 Names = dict[str, Inode | None]
-"""Inode by path; a folder is a path without one."""
 
+# What becomes of some names at once; False takes a name away.
 NameChange = dict[str, Inode | bool | None]
-"""What becomes of some names at once; False takes a name away."""
 
 
 class SimulatedDisk:
@@ -123,13 +123,13 @@ class SimulatedDisk:
         self._durable_names: Names = dict(self.names)
         self._name_changes: list[NameChange] = []
         self.calls_count = 0
+        # Told of every moment at which a crash would leave a different disk.
         self.on_boundary: Callable[[Call], None] = lambda call: None
-        """Told of every moment at which a crash would leave a different disk."""
+        # Told that an fsync which had something to do has ended, with what `on_sync_begins` answered.
         self.on_synced: Callable[[Call, object], None] = lambda call, token: None
-        """Told that an fsync which had something to do has ended, with what `on_sync_begins` answered."""
         self.on_sync_begins: Callable[[Call], object] = lambda call: None
+        # Asked before each call.
         self.fault: Callable[[Call], Fault | None] = lambda call: None
-        """Asked before each call."""
         self._split = random.Random(0)
 
     # -- crashes ---------------------------------------------------------------------------------

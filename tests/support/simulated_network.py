@@ -21,8 +21,8 @@ from support.stepping import SteppingLoop
 
 LOCAL_ADDRESSES = {"*", "::*", "127.0.0.1", "::1", "localhost"}
 FIRST_PORT = 50_000
+# How much a loop reads from a socket at once.
 RECEIVE_SIZE = 256 * 1024
-"""How much a loop reads from a socket at once."""
 
 
 class SimulatedSocket:
@@ -61,20 +61,20 @@ class Wire:
 
     def __init__(self, loop: SteppingLoop, number: int, protocol: Any) -> None:
         self._loop = loop
+        # What has reached the peer.
         self.received = bytearray()
-        """What has reached the peer."""
+        # Called with what reaches the peer, in the moment in which the server sends it.
         self.on_received: Callable[[bytes], None] = lambda data: None
-        """Called with what reaches the peer, in the moment in which the server sends it."""
+        # False while the peer does not read: what is sent stays in the transport.
         self.reads = True
-        """False while the peer does not read: what is sent stays in the transport."""
+        # The server has closed the socket.
         self.is_closed = False
-        """The server has closed the socket."""
+        # The peer sends no more.
         self.has_ended = False
-        """The peer sends no more."""
+        # The peer is gone: what is sent to it is refused.
         self.is_gone = False
-        """The peer is gone: what is sent to it is refused."""
+        # Bytes that the server has not read yet; None is the end.
         self._inbound: list[bytes | None] = []
-        """Bytes that the server has not read yet; None is the end."""
         self.protocol = protocol
         self.transport = SimulatedTransport(loop, self, ("127.0.0.1", FIRST_PORT + number))
         protocol.connection_made(self.transport)

@@ -39,10 +39,10 @@ class SteppingLoop:
         self._clock = clock
         self._ready: deque[Callable[[], object]] = deque()
         self._timers: list[Handle] = []
+        # By signal number.
         self.signal_handlers: dict[int, Callable[[], object]] = {}
-        """By signal number."""
+        # What asyncio would have logged.
         self.errors: list[dict[str, Any]] = []
-        """What asyncio would have logged."""
 
     def call_soon(self, call: Callable[..., object], *arguments: object, context: object = None) -> None:
         """In the next turn."""
@@ -152,8 +152,8 @@ class SteppingExecutor(Executor):
         self._thread: threading.Thread | None = None
         self._is_busy = False
         self._is_ended = False
+        # What ended the thread: the end of the world, which goes on in the test.
         self._crash: BaseException | None = None
-        """What ended the thread: the end of the world, which goes on in the test."""
 
     @property
     def is_idle(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from support.replies import Incomplete, frame_end, parse, plain
 
 Argument = bytes | str | int
+# Longer than any reply takes on a busy machine; a test that meets it has found a lost reply.
 REPLY_TIMEOUT_S = 15.0
-"""Longer than any reply takes on a busy machine; a test that meets it has found a lost reply."""
 RECEIVE_SIZE = 1 << 20
 
 

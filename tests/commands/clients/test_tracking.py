@@ -21,8 +21,8 @@ def invalidate(*keys: bytes) -> bytes:
     return b">2\r\n$10\r\ninvalidate\r\n*%d\r\n%b" % (len(keys), named)
 
 
+# The message that nothing is good any more.
 VOID = b">2\r\n$10\r\ninvalidate\r\n_\r\n"
-"""The message that nothing is good any more."""
 
 
 @pytest.fixture

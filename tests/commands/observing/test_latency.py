@@ -18,8 +18,8 @@ from support.wire import Wire
 
 MS = 1_000_000
 LETTER_PAIRS = 2_000
+# Which takes less time for each; with more, Redis would say that it needs too much memory.
 LETTER_PAIRS_OF_HEADRACE = 5_700
-"""Which takes less time for each; with more, Redis would say that it needs too much memory."""
 NOW_S = 1_700_000_000
 
 

@@ -14,16 +14,16 @@ from headrace.server.configuration.directives import BY_NAME, DIRECTIVES
 from support.servers import Server
 from support.wire import Wire
 
+# What stands in files alone.
 BEYOND_CONFIG_GET = b"""\
 rename-command DEBUG ""
 user worker on >secret ~jobs:* +@all
 loadmodule /usr/lib/redis/redisearch.so PARTITIONS AUTO
 replicaof 10.0.0.1 6379
 """
-"""What stands in files alone."""
 
+# Directives that the test sets itself.
 OF_THE_TEST = {b"port", b"bind", b"dir", b"logfile", b"pidfile", b"unixsocket", b"daemonize", b"replicaof", b"slaveof"}
-"""Directives that the test sets itself."""
 
 
 def full_file(values: dict[bytes, bytes]) -> bytes:

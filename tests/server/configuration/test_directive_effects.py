@@ -37,8 +37,8 @@ from support.ports import free_port
 from support.stepping import SteppingLoop
 
 TESTS = Path(__file__).parents[2]
+# What is seen of a server in this folder whose directive, by its attribute, has this value.
 Observe = Callable[[Path, str, Any], Any]
-"""What is seen of a server in this folder whose directive, by its attribute, has this value."""
 
 
 @dataclass(frozen=True)
@@ -363,10 +363,11 @@ def settings_of(folder: Path, name: str, value: Any) -> list[bool]:
 
 
 NODES = ["XADD s 1-1 f " + "x" * 60, "XADD s 2-1 f " + "x" * 60, "XADD s 3-1 f " + "x" * 60, "XINFO STREAM s"]
+# A dump with a list.
 FOREIGN = b"REDIS0012\xfe\x00\x01\x01l\x01\x01a\xff" + bytes(8)
-"""A dump with a list."""
 BAD_SUM = b"REDIS0012\xfe\x00\x00\x01k\x01v\xff" + b"\x01" * 8
 
+# By directive.
 EFFECTS: dict[str, Effect] = {
     "bind": Effect(b"127.0.0.1", b"127.0.0.2", lambda folder, name, value: place(folder, name, value)[0][0]),
     "port": Effect(free_port(), 0, place),
@@ -425,8 +426,8 @@ EFFECTS: dict[str, Effect] = {
         1, 0, says(b"invalidate", "HELLO 3", "CLIENT TRACKING ON", "GET a", "GET b")
     ),
 }  # fmt: skip
-"""By directive."""
 
+# Directives whose effect another test shows: its module and its name.
 SHOWN_BY = {
     "protected-mode": (
         "server/sockets/test_connection.py", "test_protected_mode_turns_strangers_away_until_there_is_a_password",
@@ -484,7 +485,6 @@ SHOWN_BY = {
         "commands/observing/test_notifications.py", "test_the_start_of_a_server_takes_the_directive_over"
     ),
 }  # fmt: skip
-"""Directives whose effect another test shows: its module and its name."""
 
 
 def name_of(directive: Directive) -> str:

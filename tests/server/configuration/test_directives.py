@@ -16,12 +16,13 @@ from headrace.store.errors import GenericError
 
 EXAMPLE = Path(__file__).parents[3] / "redis.conf.example"
 
+# Directives that the fixture gives every server.
 SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"appendonly"}
-"""Directives that the fixture gives every server."""
 
+# Set otherwise than by Redis, as docs/compatibility.md says.
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
-"""Set otherwise than by Redis, as docs/compatibility.md says."""
 
+# Directives that Redis does not have: shown only to those who ask for them by name.
 OUR_OWN = {
     b"rdb-skip-foreign-types",
     b"aof-block-checksums",
@@ -31,10 +32,9 @@ OUR_OWN = {
     b"compat-config",
     b"stream-chunk-compression",
 }
-"""Directives that Redis does not have: shown only to those who ask for them by name."""
 
+# Accepted here without Redis' checks, which concern parts that Headrace does not have.
 DIFFERENT = {b"activedefrag", b"key-memory-histograms", b"cluster-slot-stats-enabled", b"proc-title-template"}
-"""Accepted here without Redis' checks, which concern parts that Headrace does not have."""
 
 
 @pytest.mark.parametrize("directive", DIRECTIVES, ids=lambda directive: directive.name.decode())

@@ -24,8 +24,8 @@ from support.ports import free_port
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+# By series and label values, in the alphabetical order of the labels.
 Values = dict[tuple[str, ...], float]
-"""By series and label values, in the alphabetical order of the labels."""
 
 
 def ask(rig: Rig, accept: str = "") -> tuple[str, str]:

@@ -173,6 +173,7 @@ async def test_requests_of_a_client_that_does_not_read_wait() -> None:
         assert connection.client.commands_count < 20
 
 
+# Requests with replies of several kinds of pieces.
 LARGE_REPLIES = {
     "GET": "GET value",
     "MGET": "MGET value value value value value",
@@ -182,7 +183,6 @@ LARGE_REPLIES = {
     "ECHO": f"ECHO {'x' * 20_000}",
     "EXEC": "EXEC",
 }
-"""Requests with replies of several kinds of pieces."""
 
 
 @pytest.mark.parametrize("name", LARGE_REPLIES)

@@ -11,16 +11,16 @@ from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.folder import LogSettings
 from support.inprocess import Caller, Clock, Rig
 
+# A way to block for each command that can.
 BLOCKING_LINES = {
     "XREAD": "XREAD BLOCK 0 STREAMS s $",
     "XREADGROUP": "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
     "WAIT": "WAIT 1 0",
     "WAITAOF": "WAITAOF 0 1 0",
 }
-"""A way to block for each command that can."""
 
+# The reply to a wait that is ended early; the others get the null array.
 END_REPLIES = {"WAIT": b":0\r\n", "WAITAOF": b"*2\r\n:0\r\n:0\r\n"}
-"""The reply to a wait that is ended early; the others get the null array."""
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ def lines(*requests: str) -> bytes:
     return b"".join(encode(request.split()) for request in requests)
 
 
+# How a request may come to be run besides being next in its pipeline.
 WAYS_TO_RUN: dict[str, Callable[[Running], object]] = {
     "a request of another client": lambda running: connection_named(running, "other").data_received(lines("SET k o")),
     "a request behind a long pipeline": lambda running: connection_named(running, "long").resume(),
@@ -29,7 +30,6 @@ WAYS_TO_RUN: dict[str, Callable[[Running], object]] = {
     "a claim whose time has come": lambda running: running.server.turns.run_timers(),
     "the periodic work": lambda running: running.server.periodic.run(),
 }
-"""How a request may come to be run besides being next in its pipeline."""
 
 
 async def until(is_reached: Callable[[], bool]) -> None:

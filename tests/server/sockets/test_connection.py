@@ -493,6 +493,7 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
             assert told[0] == len(readers) - SERVED_AT_ONCE
 
 
+# What may happen to a connection that has output, besides the turn that made it.
 WAYS_OUT: dict[str, Callable[[Any, Any], object]] = {
     "the peer has read": lambda connection, server: connection.resume_writing(),
     "more has been made": lambda connection, server: connection._go_on_producing(),
@@ -506,7 +507,6 @@ WAYS_OUT: dict[str, Callable[[Any, Any], object]] = {
     "what is broadcast": lambda connection, server: server.broadcast(),
     "the end of an fsync": lambda connection, server: server.log_keeper.collect_sync(),
 }
-"""What may happen to a connection that has output, besides the turn that made it."""
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
