@@ -229,7 +229,6 @@ class Play:
             actor.ask(echo[0], (b"MULTI",), *inner, (b"EXEC",), echo[3])
             yield Sent(step, mode, actor, fences, is_exec=True)
             return
-        scene.note_policy(before)
         if mode == SCRIPT:
             requests = [(b"EVAL", b"return redis.call(unpack(ARGV))", b"0", *request) for request in requests]
         head: list[Request] = []

@@ -144,6 +144,7 @@ class Scene:
         self.fsyncs, self.writer = SteppingExecutor(), SteppingExecutor()
         self.config = new_config(policy)
         self.config.enable_debug_command = b"yes"
+        self.config.before_change("appendfsync", lambda value: self._note_policy())
         for name, value in directives.items():
             setattr(self.config, name, value)
         self.disk.on_boundary, self.disk.fault = self._pass_boundary, no_fault
@@ -154,7 +155,8 @@ class Scene:
         self.told: dict[bytes, str] = {}
         """Token -> who was told of it, while the log promised something."""
         self._written_under_always: set[bytes] = set()
-        """Tokens whose write runs before the act: under `always`, whatever the act makes of it."""
+        """Tokens whose write ran under `always`, whatever the policy is when the reply leaves."""
+        self._policy_in_force = policy
         self.promises = True
         """False while no promise holds: there is no log, or the disk refuses what it is given (but with `always`)."""
         self._handlers: dict[int, Any] = {}
@@ -319,10 +321,11 @@ class Scene:
         """A word that is nowhere else."""
         return b"~t%d~" % next(self._tokens)
 
-    def note_policy(self, token: bytes) -> None:
-        """The write of this token runs under the policy that is in force now."""
-        if self.is_synced_before_reply:
-            self._written_under_always.add(token)
+    def _note_policy(self) -> None:
+        """The policy is about to change: what is in the store was written under the one before."""
+        if self._policy_in_force == b"always":
+            self._written_under_always |= tokens_in(self.server.store)
+        self._policy_in_force = self.config.appendfsync
 
     def note_told(self, token: bytes, peer: Peer) -> None:
         """A reply that tells of this write has left."""
