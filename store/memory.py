@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from itertools import islice
 from sys import getsizeof
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import is_compiled
 from .ids import ID_MAX
@@ -69,6 +69,11 @@ TABLE_SHARE_MAX: Final = 110
 def text_size(text: bytes) -> int:
     """Bytes of a byte string."""
     return len(text) + 33 + BLOCK_SIZE - 1 & -BLOCK_SIZE
+
+
+def texts_size(table: dict[bytes, Any] | set[bytes]) -> int:
+    """Bytes of a table and of the byte strings that are its keys."""
+    return getsizeof(table) + sum(map(text_size, table))
 
 
 def table_share(table: Sized) -> int:

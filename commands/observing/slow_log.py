@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from sys import getsizeof
+from typing import TYPE_CHECKING, Any, Final
 
+from ...store.memory import text_size
 from ..core.secrets import redact
 from ..core.slow_tally import SlowTally
 
 if TYPE_CHECKING:
     from ..core.client import Client
     from ..core.table import Row
+
+
+# Bytes of an entry beside its words.
+SLOW_CALL_SIZE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,19 @@ class SlowCall:
     # Before cutting.
     argument_count: int
 
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the entry."""
+        return SLOW_CALL_SIZE + getsizeof(self.argv) + sum(map(text_size, self.argv))
+
 
 class SlowLog:
     """Entries by age."""
 
     def __init__(self) -> None:
         self._calls: deque[SlowCall] = deque()
+        # Bytes of the entries.
+        self.memory_size = 0
         self._next_id = 0
         self.tally = SlowTally()
 
@@ -49,9 +62,10 @@ class SlowLog:
         shown = cut(redact(row, argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
         call = SlowCall(self._next_id, now_ms // 1000, duration_us, shown, client.address, client.name, len(argv))
         self._calls.appendleft(call)
+        self.memory_size += call.memory_size
         self._next_id += 1
         while len(self._calls) > config.slowlog_max_len:
-            self._calls.pop()
+            self.memory_size -= self._calls.pop().memory_size
         self.tally.add(duration_us)
         row.slow_tally.add(duration_us)
 
@@ -62,6 +76,7 @@ class SlowLog:
     def clear(self) -> None:
         """SLOWLOG RESET: numbers go on from where they are."""
         self._calls.clear()
+        self.memory_size = 0
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT: the entries stay."""

@@ -6,8 +6,10 @@ The rules themselves are kept as well, each once and in the order of their effec
 from __future__ import annotations
 
 from functools import cache
+from sys import getsizeof
 from typing import Final
 
+from ...store.memory import text_size, texts_size
 from ..core.categories import CATEGORIES, acl_categories
 from ..core.table import DECLARED, Flag, Row
 from .known import REDIS_COMMANDS, REDIS_CONTAINERS
@@ -40,6 +42,20 @@ class CommandRules:
         twin._parts = {name: parts.copy() for name, parts in self._parts.items()}
         twin._first_arguments = {name: words.copy() for name, words in self._first_arguments.items()}
         return twin
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the tables of rules and commands."""
+        words = self._first_arguments
+        return (
+            texts_size(self._rules)
+            + sum(map(text_size, self._rules.values()))
+            + texts_size(self._parts)
+            + sum(map(getsizeof, self._parts.values()))  # their names are those of the rules
+            + getsizeof(self.allowed)
+            + getsizeof(words)
+            + sum(map(texts_size, words.values()))
+        )
 
     @property
     def allows_everything(self) -> bool:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...store.memory import text_size
+
 GROUPING_MS: Final = 60_000
+
+# Bytes of an entry beside its texts.
+REFUSAL_SIZE: Final = 190
 
 
 @dataclass(slots=True)
@@ -35,6 +40,11 @@ class Refusal:
             and abs(other.updated_ms - self.updated_ms) <= GROUPING_MS
         )  # fmt: skip
 
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the entry."""
+        return REFUSAL_SIZE + text_size(self.object) + text_size(self.user) + text_size(self.client_line)
+
     def reply(self, now_ms: int) -> dict[bytes, Any]:
         """As ACL LOG shows it."""
         return {
@@ -56,6 +66,8 @@ class AclLog:
 
     def __init__(self) -> None:
         self.entries: list[Refusal] = []
+        # Bytes of the entries.
+        self.memory_size = 0
         self._next_id = 0
 
     def add(self, refusal: Refusal, *, count_max: int) -> None:
@@ -63,6 +75,7 @@ class AclLog:
         known = next((each for each in self.entries if each.is_like(refusal)), None)
         if known is not None:
             self.entries.remove(known)
+            self.memory_size -= known.memory_size
             known.count += 1
             known.client_line, known.updated_ms = refusal.client_line, refusal.updated_ms
             refusal = known
@@ -70,8 +83,10 @@ class AclLog:
             refusal.id = self._next_id
             self._next_id += 1
         self.entries.insert(0, refusal)
+        self.memory_size += refusal.memory_size - sum(each.memory_size for each in self.entries[count_max:])
         del self.entries[count_max:]
 
     def clear(self) -> None:
         """ACL LOG RESET. Entry IDs go on."""
         self.entries.clear()
+        self.memory_size = 0

@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+from sys import getsizeof
 from typing import Final
 
+from ...store.memory import text_size, texts_size
 from ..core.table import DECLARED, Row
 from .denial import Denial
 from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule
 from .selector import Selector
+
+# Bytes of a user beside its name, passwords and selectors.
+USER_SIZE: Final = 120
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
@@ -23,7 +28,16 @@ def digest_of(password: bytes) -> bytes:
 class User:
     """Made disabled, without passwords and without rights."""
 
-    __slots__ = ("enabled", "is_unrestricted", "name", "nopass", "passwords", "sanitizes_payload", "selectors")
+    __slots__ = (
+        "enabled",
+        "is_unrestricted",
+        "memory_size",
+        "name",
+        "nopass",
+        "passwords",
+        "sanitizes_payload",
+        "selectors",
+    )
 
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
         self.name = name
@@ -38,6 +52,8 @@ class User:
         self.selectors = [Selector(all_channels=all_channels)]
         # Nothing can be refused to it: its requests need no look.
         self.is_unrestricted = False
+        # Bytes of the user; 0 before the first rules are applied.
+        self.memory_size = 0
 
     def copy(self) -> User:
         """An equal one that can be changed apart."""
@@ -50,7 +66,7 @@ class User:
         self.enabled, self.nopass, self.sanitizes_payload = other.enabled, other.nopass, other.sanitizes_payload
         self.passwords = other.passwords.copy()
         self.selectors = [selector.copy() for selector in other.selectors]
-        self.is_unrestricted = other.is_unrestricted
+        self.is_unrestricted, self.memory_size = other.is_unrestricted, other.memory_size
 
     # -- rules -----------------------------------------------------------------------------------
 
@@ -63,6 +79,17 @@ class User:
                 bad.rule = rule
                 raise
         self.is_unrestricted = self.selectors[0].allows_everything
+        self.memory_size = self._measure()
+
+    def _measure(self) -> int:
+        selectors = self.selectors
+        return (
+            USER_SIZE
+            + text_size(self.name)
+            + texts_size(self.passwords)
+            + getsizeof(selectors)
+            + sum(selector.memory_size for selector in selectors)
+        )
 
     def _apply(self, rule: bytes, all_channels: bool) -> None:
         word = rule.lower()

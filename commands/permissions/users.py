@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Final
 
 from ...store.errors import GenericError, ReplyError
@@ -41,6 +42,13 @@ class Users:
         self.all_channels = False
         self.default = open_user(DEFAULT_NAME)
         self.by_name: dict[bytes, User] = {DEFAULT_NAME: self.default}
+        # Bytes of all users, without the table of their names.
+        self._size = self.default.memory_size
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of all users with their rules."""
+        return self._size + getsizeof(self.by_name)
 
     def in_order(self) -> list[User]:
         """By name, as Redis lists them."""
@@ -58,10 +66,12 @@ class Users:
 
     def put(self, user: User) -> None:
         """Take over a user, new or changed."""
+        self._size += user.memory_size
         known = self.by_name.get(user.name)
         if known is None:
             self.by_name[user.name] = user
         else:
+            self._size -= known.memory_size
             known.become(user)
 
     def set(self, name: bytes, rules: list[bytes]) -> None:
@@ -78,15 +88,17 @@ class Users:
         """False if there is no such user. Raises GenericError for the default user."""
         if name == DEFAULT_NAME:
             raise GenericError(b"The 'default' user cannot be removed")
-        return self.by_name.pop(name, None) is not None
+        known = self.by_name.pop(name, None)
+        self._size -= 0 if known is None else known.memory_size
+        return known is not None
 
     def replace_all(self, users: list[User]) -> None:
         """These users and no others; without a default user among them there is one with all rights, as in Redis."""
         names = {user.name for user in users}
         for name in set(self.by_name) - names - {DEFAULT_NAME}:
-            del self.by_name[name]
+            self.delete(name)
         if DEFAULT_NAME not in names:
-            self.default.become(open_user(DEFAULT_NAME))
+            self.put(open_user(DEFAULT_NAME))
         for user in users:
             self.put(user)
 

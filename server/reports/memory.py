@@ -2,6 +2,7 @@
 
     used = databases (keys, values, tables) + clients' buffers and subscriptions + keys tracked for them
          + unpacked chunks at hand + the log's buffer + scripts and what Lua holds
+         + users with their rules + the entries of ACL LOG and SLOWLOG
 
 That is `used_memory`, and what `maxmemory` is compared with. The interpreter itself, some tens of megabytes, is not in
 it: `used_memory_rss` has everything. Sizes are bytes.
@@ -146,6 +147,8 @@ class Memory:
         keys_size = sum(db.size for db in self._databases)
         self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
         self._rest_size += context.scripts.cache.size + context.scripts.memory_size
+        self._rest_size += context.server.users.memory_size + context.server.acl_log.memory_size
+        self._rest_size += context.slow_log.memory_size
         used_size = self._rest_size + keys_size
         if used_size > self.peak_size:
             self.peak_size, self.peak_ms = used_size, self._clock()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from headrace.commands.core.table import Flag, all_rows
+from headrace.commands.permissions.users import Users
 from headrace.server.reports import memory
 from headrace.server.reports.memory import MARGIN_MIN
 from support.inprocess import Rig
@@ -168,6 +172,91 @@ def test_clients_are_looked_at_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted[0] == counted[1] == counted[2] - account.clients_size
     callers[0].session.client.query_buffer_size = 0
     assert account.measure() == account.used_size < counted[2]
+
+
+USERS: dict[str, tuple[int, Callable[[int], list[bytes]]]] = {
+    "without rules": (1_000, lambda number: []),
+    "unrestricted": (1_000, lambda number: [b"on", b"nopass", b"~*", b"&*", b"+@all"]),
+    "usual": (1_000, lambda number: [b"on", b">pw%d" % number, b"~tenant:%d:*" % number, b"+@read", b"+config|get"]),
+    "selectors": (
+        1_000,
+        lambda number: [b"(%%R~a:%d:* +get)" % number, b"(~b:%d:* &b:%d:* +@write)" % (number, number)],
+    ),
+    "passwords": (10, lambda number: [b">pw:%d:%d" % (number, each) for each in range(1_000)]),
+    "keys": (10, lambda number: [b"~key:%d:%d" % (number, each) for each in range(1_000)]),
+    "channels": (10, lambda number: [b"&channel:%d:%d" % (number, each) for each in range(1_000)]),
+    "first arguments": (10, lambda number: [b"+get|key:%d:%d" % (number, each) for each in range(1_000)]),
+}
+
+
+@pytest.mark.parametrize("kind", USERS)
+def test_users_count_as_what_they_take_within_a_sixth(kind: str) -> None:
+    count, rules_of = USERS[kind]
+    users = Users()
+    empty_size = users.memory_size
+    names = [b"user:%d" % number for number in range(count)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number, name in enumerate(names):
+            users.set(name, rules_of(number))
+        gc.collect()
+        taken_size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    counted_size = users.memory_size - empty_size
+    assert taken_size * 5 / 6 < counted_size < taken_size * 7 / 6
+    for name in names:
+        users.set(name, [b"reset"])
+    assert users.memory_size < empty_size + count * 2_000
+    for name in names:
+        users.delete(name)
+    assert users.memory_size - empty_size < count * 200  # the table of names, which Python does not shrink
+
+
+def test_users_count_in_used_memory_until_they_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "users.acl"
+    path.touch()
+    rig = Rig(aclfile=bytes(path))
+    caller = rig.connect()
+    memory = rig.server.memory
+    before = memory.measure()
+    patterns = " ".join(f"~key:{number}" for number in range(1_000))
+    caller.call("ACL SETUSER bob " + patterns)
+    grown = memory.measure() - before
+    assert grown > 1_000 * 50
+    assert caller.call("ACL SETUSER bob ~x syntax-error").startswith(b"-ERR")
+    caller.call("ACL SETUSER default -get", "ACL SETUSER default +get")
+    default_change = memory.measure() - before - grown
+    assert abs(default_change) < 1_000
+    caller.call("ACL SAVE", "ACL DELUSER bob")
+    assert memory.measure() - before < 2_000
+    assert caller.call("ACL LOAD") == b"+OK\r\n"
+    assert memory.measure() - before > grown - 1_000
+    path.write_text("")
+    assert caller.call("ACL LOAD") == b"+OK\r\n"
+    assert memory.measure() - before < 2_000
+
+
+def test_entries_of_the_logs_of_refusals_and_of_slow_calls_count() -> None:
+    rig = Rig()
+    caller = rig.connect()
+    caller.call("ACL SETUSER al on nopass +get +config")
+    memory = rig.server.memory
+    before = memory.measure()
+    other = rig.connect()
+    other.call("AUTH al pw", *(f"GET {number}{'k' * 10_000}" for number in range(20)))
+    assert memory.measure() - before > 20 * 10_000
+    caller.call("CONFIG SET acllog-max-len 5")
+    other.call("GET last")
+    assert memory.measure() - before < 6 * 11_000
+    caller.call("ACL LOG RESET")
+    with_calls = memory.measure()
+    caller.call("CONFIG SET slowlog-log-slower-than 0", *(f"SET {number} {'v' * 100}" for number in range(20)))
+    caller.call("CONFIG SET slowlog-log-slower-than -1", "FLUSHALL")
+    assert memory.measure() - with_calls > 20 * 300
+    caller.call("SLOWLOG RESET")
+    assert abs(memory.measure() - with_calls) < 1_000
 
 
 def test_info_shows_what_the_limit_is_compared_with() -> None:
