@@ -322,9 +322,11 @@ class Scene:
         return b"~t%d~" % next(self._tokens)
 
     def _note_policy(self) -> None:
-        """The policy is about to change: what is in the store was written under the one before."""
+        """The policy is about to change: what is in the store was written under the one before, but for the transaction
+        that runs. It is written as a whole at its end."""
         if self._policy_in_force == b"always":
-            self._written_under_always |= tokens_in(self.server.store)
+            running = set(TOKEN.findall(b"".join(record for _, record in self.server.context.effects)))
+            self._written_under_always |= tokens_in(self.server.store) - running
         self._policy_in_force = self.config.appendfsync
 
     def note_told(self, token: bytes, peer: Peer) -> None:
