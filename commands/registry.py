@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from .admin import acl, config, debug, info, introspection, lolwut, memory, module, replication, server_admin
-from .clients import client_commands, client_list, connection, pubsub, transaction, waiting
-from .clients import tracking_commands as client_tracking
+from .admin import (
+    acl,
+    config,
+    debug,
+    info,
+    introspection,
+    latency,
+    lolwut,
+    memory,
+    module,
+    replication,
+    server_admin,
+    slow_log,
+)  # fmt: skip
+from .connections import client_commands, client_list, connection, pubsub, transaction, waiting
+from .connections import tracking_commands as client_tracking
 from .keyspace import dump, expiry, flushing
 from .keyspace import keys as keyspace
 from .keyspace import move as keyspace_move
 from .keyspace import object as object_commands
 from .keyspace import scan as keyspace_scan
-from .observing import latency_commands, slow_log_commands
 from .scripting import commands as scripts
 from .streams import add as stream_add
 from .streams import claim, group, group_read, idempotence, pending, release
@@ -64,8 +76,8 @@ FAMILIES = (
     acl,
     debug,
     server_admin,
-    slow_log_commands,
-    latency_commands,
+    slow_log,
+    latency,
     memory,
     replication,
     module,

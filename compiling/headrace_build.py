@@ -56,8 +56,10 @@ HOT_MODULES: Final = {
     "store": (
         "chunk", "clock", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
     ),
-    "commands/clients": ("connection",),
-    "commands/core": ("blocking", "calls", "client", "context", "durations", "lookup", "numbers"),
+    "commands/clients": ("blocking", "client"),
+    "commands/connections": ("connection",),
+    "commands/core": ("durations", "lookup", "numbers"),
+    "commands/execution": ("calls", "context"),
     "commands/observing": ("latency",),
     "commands/streams": (
         "add", "claim", "claim_log", "entries", "group_read", "group_read_new", "pending", "read", "read_request",

@@ -14,9 +14,9 @@ from itertools import count
 from typing import Final, cast
 
 from ..commands import registry
-from ..commands.core.client import Client
-from ..commands.core.context import Context
-from ..commands.permissions.enforcement import may_stay
+from ..commands.clients.client import Client
+from ..commands.execution.context import Context
+from ..commands.execution.enforcement import may_stay
 from ..commands.permissions.log import AclLog
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure

@@ -8,10 +8,10 @@ from typing import Any, Final
 from ...protocol.replies import OK, Reply, SetReply, SimpleString
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from ..core.categories import CATEGORIES, acl_categories
-from ..core.context import Context
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, all_rows, command, container
+from ..execution.context import Context
 from ..permissions.rules import BadRule, OpenParenthesis, merge_selectors, modifier_error
 from ..permissions.selector import Selector
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import syntax_error
-from ..core.context import Context
 from ..core.table import Argument, Flag, command, container
+from ..execution.context import Context
 
 ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")

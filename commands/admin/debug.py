@@ -11,10 +11,10 @@ from typing import Final
 from ...protocol.replies import OK, Reply, SetReply, SimpleString, Verbatim
 from ...store.errors import GenericError, StillLoading, no_such_key
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer, parse_memory
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
 from ..strings.encoding import string_encoding
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...protocol.replies import Reply, Verbatim
-from ..core.context import Context
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
 
 
 @command(

@@ -11,10 +11,10 @@ from ...protocol.replies import Reply, SetReply, SimpleString
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import matches
 from ..core.categories import acl_categories
-from ..core.context import Context
 from ..core.keys import access_names, access_of, find_keys, key_range
 from ..core.lookup import named_row
 from ..core.table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
+from ..execution.context import Context
 
 Element = TypeVar("Element")
 

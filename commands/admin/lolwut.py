@@ -10,7 +10,7 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, command
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 VERSIONS_WITH_ART: Final = {5, 6, 8}
 

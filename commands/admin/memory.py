@@ -10,7 +10,7 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command, container
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 TIPS: Final = ("nondeterministic_output", "request_policy:all_shards", "response_policy:special")
 

@@ -9,7 +9,7 @@ from ...store.errors import GenericError
 from ..core.table import Argument, Flag, command, container
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 CHANGING: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.NO_ASYNC_LOADING
 NO_MODULES: Final = "There are no modules: it is refused, as by a Redis that does not allow modules."

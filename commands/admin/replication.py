@@ -10,7 +10,7 @@ from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, command
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 PORT_MAX: Final = 65535
 

@@ -9,7 +9,7 @@ from ...store.errors import GenericError, ReplyError, syntax_error
 from ..core.table import Argument, Flag, command
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 
 @command(

@@ -1,1 +1,1 @@
-"""Commands on connections: login, transactions, publish and subscribe, client-side caching."""
+"""A client as commands see it: its state, what it waits for, and what it listens to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.client import Client
+from .client import Client
 
 # Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept empty,
 # so there are no `qbuf-free` and `rbs`.

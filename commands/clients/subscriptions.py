@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from ...protocol.replies import Push, Reply
 from ...store.glob import matches
-from ..core.client import Client
+from .client import Client
 
 # Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels.
 SUBSCRIPTION_SIZE: Final = 350

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import Push
 from ...store.events import EXPIRED, Event
 from ..core.lookup import named_row
+from .tracking_mode import TrackingMode
 
 if TYPE_CHECKING:
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..execution.context import Context
+    from .client import Client
 
 # Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each.
 TRACKED_KEY_SIZE: Final = 340
@@ -32,34 +33,6 @@ PREFIX_SIZE: Final = 400
 NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
 # Where a RESP2 client hears of the keys of others that redirect to it.
 CHANNEL: Final = b"__redis__:invalidate"
-
-
-@dataclass(slots=True)
-class TrackingMode:
-    """How one client is tracked."""
-
-    # The client to tell instead; 0 is the client itself.
-    redirect_id: int = 0
-    is_broadcast: bool = False
-    # Only what is read right after CLIENT CACHING YES is remembered.
-    opt_in: bool = False
-    # All is, but what is read right after CLIENT CACHING NO.
-    opt_out: bool = False
-    # The client does not hear of its own changes.
-    no_loop: bool = False
-    # Of a broadcast, in the order in which they were given.
-    prefixes: dict[bytes, None] = field(default_factory=dict)
-    # Bytes of the prefixes, on both sides.
-    prefixes_size: int = 0
-    # CLIENT CACHING was given for the next command, or for the transaction that is open.
-    has_caching_word: bool = False
-
-    @property
-    def remembers(self) -> bool:
-        """Whether what the client reads now goes into the table."""
-        if self.is_broadcast:
-            return False
-        return self.has_caching_word if self.opt_in else not (self.opt_out and self.has_caching_word)
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""What every command family stands on: the table, the context, clients as commands see them, keys and numbers."""
+"""What every command family stands on: the table of commands, keys, numbers and sizes of requests."""

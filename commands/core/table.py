@@ -17,16 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from .durations import Durations
 from .slow_tally import SlowTally
 
-if TYPE_CHECKING:
-    from .context import Context
-
-Handler = Callable[["Context", list[bytes]], Reply]
+# Takes an `execution.context.Context`, which knows the table, and so has no name here.
+Handler = Callable[[Any, list[bytes]], Reply]
 
 
 class Flag(FlagEnum):

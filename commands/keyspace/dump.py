@@ -10,9 +10,9 @@ from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, ReplyError, syntax_error
 from ...store.events import DEL, NEW, RESTORE
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.numbers import INT64_MAX, integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .keys import KEY_ARGUMENT
 
 FREQUENCY_MAX = 255

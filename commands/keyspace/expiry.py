@@ -7,10 +7,10 @@ from typing import Final
 from ...protocol.replies import Reply
 from ...store import events
 from ...store.errors import GenericError
-from ..core.context import Context
 from ..core.expire_times import TIME_MS_MAX, invalid_expire_time
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, Handler, KeySpec, command
+from ..execution.context import Context
 
 NO_KEY: Final = -2
 NO_EXPIRY: Final = -1

@@ -6,10 +6,10 @@ from typing import Final
 
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, syntax_error
-from ..core.context import Context
-from ..core.databases import INT32_MAX, INT32_MIN
 from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
+from ..execution.databases import INT32_MAX, INT32_MIN
 
 _FLUSH_ARGUMENTS: Final = (
     Argument(

@@ -8,8 +8,8 @@ from ...protocol.replies import Reply, SimpleString
 from ...store.database import Value
 from ...store.events import DEL
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 KEYS_ARGUMENT: Final = Argument("key", "key", key_spec_index=0, multiple=True)

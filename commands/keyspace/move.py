@@ -9,9 +9,9 @@ from ...store.database import Database, Value
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
 from ...store.stream import Stream
-from ..core.context import Context
-from ..core.databases import database_at
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
+from ..execution.databases import database_at
 from ..strings.encoding import as_kept_under
 from .keys import KEY_ARGUMENT
 

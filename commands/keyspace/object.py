@@ -7,8 +7,8 @@ from typing import Final
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import GenericError
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.table import Flag, KeySpec, command, container
+from ..execution.context import Context
 from ..strings.encoding import string_encoding
 from .keys import KEY_ARGUMENT
 

@@ -10,9 +10,9 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error
 from ...store.glob import key_matcher
 from ...store.ids import loose_number
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
 from .keys import type_name
 
 SCAN_COUNT_DEFAULT: Final = 10

@@ -1,1 +1,1 @@
-"""What watches the server: MONITOR, notifications, the slow log, latency."""
+"""What watches commands: monitors, notifications, the slow log, latency."""

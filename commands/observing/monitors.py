@@ -10,8 +10,8 @@ from ..core.secrets import redact
 from ..core.table import Flag, Row
 
 if TYPE_CHECKING:
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..clients.client import Client
+    from ..execution.context import Context
 
 # Commands that are not shown.
 HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value

@@ -16,7 +16,7 @@ from ..core.secrets import redact
 from ..core.slow_tally import SlowTally
 
 if TYPE_CHECKING:
-    from ..core.client import Client
+    from ..clients.client import Client
     from ..core.table import Row
 
 

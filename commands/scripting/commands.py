@@ -15,7 +15,7 @@ from .cache import DIGEST_SIZE
 from .errors import NoScript, NotBusy
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
     from .cache import Script
 
 SCRIPTING: Final = ("scripting",)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import GenericError, ReplyError
-from ..core.calls import call
-from ..core.client import Client
+from ..clients.client import Client
 from ..core.lookup import find_row, named_row
 from ..core.table import Flag, Row
-from ..permissions.enforcement import refusal_in_script
+from ..execution.calls import call
+from ..execution.enforcement import refusal_in_script
 from .errors import ScriptError
 from .values import number_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
-    from ..core.context import Context
+    from ..execution.context import Context
     from .cache import Script
     from .deadline import Deadline
 

@@ -17,7 +17,7 @@ from .values import Replies, Returned, WrittenError, c_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
-    from ..core.context import Context
+    from ..execution.context import Context
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from ...store.idempotence import automatic_iid
 from ...store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id
 from ...store.stream import References, Stream
 from ...store.trimming import Trim, default_limit, trim
-from ..core.context import Context
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 from .trim import (
     REFERENCE_ARGUMENT,

@@ -13,9 +13,9 @@ from ...store.ids import StreamID, bulk_ids, format_id, parse_id, parse_ids, par
 from ...store.log import Piece
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
 from .entries import KEY_ARGUMENT
 from .pending import GROUP_ARGUMENT, WRITE_KEY, group_of, is_nothing_idle, require_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...protocol.packing import pack_claim, pack_position
 from ...store.group import Group
 from ...store.ids import StreamID, bulk_ids, format_id
-from ..core.context import Context
+from ..execution.context import Context
 
 
 class ClaimLog:

@@ -7,9 +7,9 @@ from ...store import events
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.ids import StreamID, parse_id, parse_ids, parse_range_end, parse_range_start
 from ...store.stream import References
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import FIRST_KEY_READ, Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .trim import (
     REFERENCE_ARGUMENT,
     REFERENCE_WORDS,

@@ -8,9 +8,9 @@ from ...store.errors import BusyGroup, GenericError, NoGroup, shown
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import StreamID, parse_edge, parse_id
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command, container
+from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 
 KEY_REQUIRED = (

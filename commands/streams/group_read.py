@@ -13,9 +13,9 @@ from ...store.group import Group
 from ...store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer
 from ...store.stream import Stream
-from ..core.blocking import Blocked
-from ..core.context import Context
+from ..clients.blocking import Blocked
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
 from .entries import COUNT_ARGUMENT
 from .group_read_new import read_new

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...store.ids import ID_MAX, id_after
-from ..core.context import Context
+from ..execution.context import Context
 from .claim_log import log_delivery, log_position
 from .read_request import HITS_OF_A_READ
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.ids import parse_id
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 
 # Setting: its largest value, and the error for a value out of range.
 SETTINGS = {

@@ -12,10 +12,10 @@ from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
 from ...store.pending import NEVER, Consumer, Delivery
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.long_replies import array_of, map_with_array
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command, container
+from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 from .group import bad_shape
 

@@ -10,10 +10,10 @@ from ...store.group import Group
 from ...store.ids import StreamID, format_id, parse_ids, parse_range_end, parse_range_start
 from ...store.pending import Consumer
 from ...store.stream import References, Stream
-from ..core.context import Context
 from ..core.long_replies import array_of
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .entries import IDS_ARGUMENT, KEY_ARGUMENT, parse_ids_options
 from .trim import REFERENCE_ARGUMENT
 

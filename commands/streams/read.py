@@ -10,9 +10,9 @@ from ...protocol.replies import NULL_ARRAY, PairList, Reply
 from ...store.errors import GenericError
 from ...store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ...store.stream import Stream
-from ..core.blocking import Blocked
-from ..core.context import Context
+from ..clients.blocking import Blocked
 from ..core.table import Flag, KeySpec, command
+from ..execution.context import Context
 from .entries import COUNT_ARGUMENT
 from .read_request import (
     BLOCK_ARGUMENT,

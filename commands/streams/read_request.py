@@ -13,7 +13,7 @@ from ..core.numbers import INT64_MAX, integer, integer_or
 from ..core.table import Argument
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 # Hits counted for a key with entries to read: Redis looks the key up once for its group or last ID, once to read.
 HITS_OF_A_READ: Final = 2

@@ -8,9 +8,9 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError, NoGroup, shown
 from ...store.ids import StreamID, parse_ids
 from ...store.pending import DELIVERY_COUNT_MAX, Delivery
-from ..core.context import Context
 from ..core.numbers import integer, parse_integer
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
 from .entries import IDS_ARGUMENT, KEY_ARGUMENT
 from .pending import GROUP_ARGUMENT, WRITE_KEY, with_group
 

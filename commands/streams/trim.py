@@ -10,9 +10,9 @@ from ...store.errors import GenericError, syntax_error, wrong_number_of_argument
 from ...store.ids import ID_MAX, SEQ_BITS, StreamID, format_id, id_after, parse_id
 from ...store.stream import References, Stream
 from ...store.trimming import Trim, default_limit, first_physical_id, trim
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 
 REFERENCE_WORDS = {mode.value: mode for mode in References}
 

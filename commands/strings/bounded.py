@@ -11,9 +11,9 @@ from ...protocol.replies import DoubleText, Reply
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, EXPIRE, INCRBY, INCRBYFLOAT, PERSIST
 from ...store.text import SumText
-from ..core.context import Context
 from ..core.numbers import INT64_MAX, INT64_MIN, integer, integer_or
 from ..core.table import Argument, Flag, command
+from ..execution.context import Context
 from . import long_double
 from .counter import COUNTER_KEY, float_or
 from .long_double import LARGEST, LongDouble

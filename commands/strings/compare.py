@@ -10,9 +10,9 @@ from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import DEL
 from ...store.stream import Stream
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .subsequence import common_matches, common_size
 from .values import COMPARISON_ARGUMENTS, COMPARISONS, KEY_ARGUMENT, READ_KEY, comparison_holds
 

@@ -8,9 +8,9 @@ from typing import Final
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
 from ...store.events import EXPIRE, SET
-from ..core.context import Context
 from ..core.numbers import parse_integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .values import KEY_ARGUMENT, SET_EXPIRY_ARGUMENTS, UNITS_MS, WRITE, due_time_ms
 
 DATA_ARGUMENT: Final = Argument("data", "block", multiple=True, arguments=(KEY_ARGUMENT, Argument("value")))

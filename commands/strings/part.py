@@ -9,9 +9,9 @@ from ...store.database import Database
 from ...store.errors import GenericError
 from ...store.events import APPEND, SETRANGE
 from ...store.text import spliced
-from ..core.context import Context
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 from .values import KEY_ARGUMENT, READ_KEY, WRITE
 
 SUBSTRING_COMPLEXITY: Final = (

@@ -11,10 +11,10 @@ from ...protocol.replies import OK, Reply
 from ...store.database import Value
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, EXPIRE, PERSIST, SET
-from ..core.context import Context
 from ..core.expire_times import TIME_MS_MAX, invalid_expire_time
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
+from ..execution.context import Context
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
 EXPIRY_ARGUMENTS: Final = (

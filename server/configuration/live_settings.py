@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...commands.core.calls import watched_ns
-from ...commands.core.context import Context
+from ...commands.execution.calls import watched_ns
+from ...commands.execution.context import Context
 from ...commands.permissions.users import Users
 from ...store.chunk import pack_sealed
 from ...store.nodes import NODE_SIZE_UNLIMITED

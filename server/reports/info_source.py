@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ...commands.core.client import Client
-from ...commands.core.context import Context
+from ...commands.clients.client import Client
+from ...commands.execution.context import Context
 from ...store.database import Store
 from ..configuration.config import Config
 from .memory import Memory

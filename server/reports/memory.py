@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from ...commands.core.client import Client
-from ...commands.core.context import Context
+from ...commands.clients.client import Client
+from ...commands.execution.context import Context
 from ...store.chunk import unpacked_size
 from ...store.database import Database
 from ...store.errors import ReplyError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from ...commands.admin.debug import NOT_ALLOWED, is_allowed
-from ...commands.clients.connection import NoAuthentication
-from ...commands.core.client import Client
-from ...commands.core.context import Context
+from ...commands.clients.client import Client
+from ...commands.connections.connection import NoAuthentication
 from ...commands.core.durations import SHORT_COUNT, SHORT_SHIFT
 from ...commands.core.table import Flag, Row
-from ...commands.permissions.enforcement import must_authenticate, refusal_of
+from ...commands.execution.context import Context
+from ...commands.execution.enforcement import must_authenticate, refusal_of
 from ...store.errors import GenericError, ReplyError, StillLoading
 
 SAVE_FAILING: Final = (

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from ...commands.clients.client import Client
 from ...commands.clients.client_line import describe
-from ...commands.core.client import Client
 from ..configuration.config import Config
 from ..configuration.directive_kinds import Limit
 from ..reports.stats import Stats

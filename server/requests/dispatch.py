@@ -15,16 +15,16 @@ from operator import length_hint
 from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
-from ...commands.clients.transaction import ExecAborted, discard
-from ...commands.core.blocking import Blocked
-from ...commands.core.calls import broken, call, count_call, count_commands, failed
-from ...commands.core.client import Client
-from ...commands.core.context import Context
+from ...commands.clients.blocking import Blocked
+from ...commands.clients.client import Client
+from ...commands.connections.transaction import ExecAborted, discard
 from ...commands.core.durations import SHORT_SHIFT
 from ...commands.core.lookup import find_row, named_row
 from ...commands.core.request_size import request_size
 from ...commands.core.table import TABLE, Handler, Row
-from ...commands.permissions.enforcement import log_out
+from ...commands.execution.calls import broken, call, count_call, count_commands, failed
+from ...commands.execution.context import Context
+from ...commands.execution.enforcement import log_out
 from ...commands.streams.add import xadd, xadd_sent
 from ...protocol.encoder import ENCODERS
 from ...protocol.frames_plain import ADDITION

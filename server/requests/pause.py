@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...commands.core.client import Client
+from ...commands.clients.client import Client
 from ...commands.core.table import Row
 from ...store.database import Store
 from .admission import ALSO_REPLICATED, may_write

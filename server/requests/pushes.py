@@ -9,8 +9,8 @@ from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Reply
 
 if TYPE_CHECKING:
-    from ...commands.core.client import Client
-    from ...commands.core.context import Context
+    from ...commands.clients.client import Client
+    from ...commands.execution.context import Context
     from .session import Session
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ...commands.core.blocking import Blocked
-from ...commands.core.calls import count_call, count_commands, failed
-from ...commands.core.client import Client
+from ...commands.clients.blocking import Blocked
+from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
 from ...commands.core.table import DECLARED
-from ...commands.permissions.enforcement import refusal_of
+from ...commands.execution.calls import count_call, count_commands, failed
+from ...commands.execution.enforcement import refusal_of
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.errors import ReplyError
 from ...store.stream import Stream

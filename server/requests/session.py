@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from ...commands.core.client import Client
+from ...commands.clients.client import Client
 
 try:
     from mypy_extensions import mypyc_attr

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from typing import Final
 
-from ...commands.core.blocking import Blocked
-from ...commands.core.client import Client
+from ...commands.clients.blocking import Blocked
+from ...commands.clients.client import Client
 
 # Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough to cost
 # no memory.

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
-from ...commands.permissions.enforcement import log_in_by_certificate
+from ...commands.execution.enforcement import log_in_by_certificate
 from ...commands.permissions.users import Users
 from .connection import Connection, Shared
 from .listener import PROTECTED_MODE, TOO_MANY_CLIENTS, is_loopback

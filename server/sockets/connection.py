@@ -15,9 +15,9 @@ from itertools import takewhile
 from time import perf_counter_ns
 from typing import Any, Final, cast
 
-from ...commands.core.client import Client
-from ...commands.core.context import Context
-from ...commands.permissions.enforcement import must_authenticate
+from ...commands.clients.client import Client
+from ...commands.execution.context import Context
+from ...commands.execution.enforcement import must_authenticate
 from ...protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from ..configuration.config import Config
 from ..reports.stats import Stats

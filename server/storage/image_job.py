@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from ...commands.core.context import Context
+from ...commands.execution.context import Context
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import explain
 from ...store.image import StoreImage

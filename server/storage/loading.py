@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ...commands.core.context import Context
+from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
 from ...persistence.rdb.file import write_file

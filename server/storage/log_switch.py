@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
-from ...commands.core.context import Context
+from ...commands.execution.context import Context
 from ...persistence.errors import LogError, LogFailure, explain
 from ...persistence.lock import FolderLock
 from ..configuration.config import ChangeRefused, Config, Undo

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final, Protocol
 
-from ...commands.core.context import Context
+from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LogFailure
 from ...persistence.files import DiskFiles, Files

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ...commands.core.calls import broken
-from ...commands.core.client import Client
-from ...commands.core.context import Context
+from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
 from ...commands.core.table import DECLARED
+from ...commands.execution.calls import broken
+from ...commands.execution.context import Context
 from ...commands.permissions.users import open_user
 from ...commands.streams.add import add_run
 from ...commands.streams.claim import claim_run

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Final, Protocol
 
 from ... import __version__
-from ...commands.core.context import Context
+from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from headrace.commands.core.client import CLIENT_SIZE
+from headrace.commands.clients.client import CLIENT_SIZE
 from support.servers import Server
 from support.wire import REPLY_TIMEOUT_S, Wire, encode
 

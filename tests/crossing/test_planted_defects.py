@@ -12,7 +12,7 @@ from crossing.acts import all_acts
 from crossing.crossing import Cell, Step, play
 from crossing.scene import Violation
 from headrace import is_compiled
-from headrace.commands.core.context import Context
+from headrace.commands.execution.context import Context
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.errors import LogError
 from headrace.server.app import Server

@@ -65,7 +65,7 @@ class _Alarm(logging.Handler):
 
 @contextmanager
 def _alarmed() -> Iterator[None]:
-    logger = logging.getLogger("headrace.commands.core.calls")
+    logger = logging.getLogger("headrace.commands.execution.calls")
     alarm = _Alarm()
     logger.addHandler(alarm)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace import is_compiled
-from headrace.commands.core.context import Context
+from headrace.commands.execution.context import Context
 from headrace.commands.streams import claim, group_read, release
 from headrace.commands.streams.release import NackRequest
 from headrace.persistence import snapshot

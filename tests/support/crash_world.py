@@ -16,7 +16,7 @@ from typing import Any
 
 import hiredis
 
-from headrace.commands.core.client import Client
+from headrace.commands.clients.client import Client
 from headrace.persistence.aof import Effect
 from headrace.persistence.records import select_record
 from headrace.protocol.reader import RequestReader

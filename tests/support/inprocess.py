@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
-from headrace.commands.core.client import Client
+from headrace.commands.clients.client import Client
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
 from headrace.server.requests.dispatch import Dispatcher

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headrace.commands.core.client import Client
+from headrace.commands.clients.client import Client
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
 from headrace.server.requests.session import Session

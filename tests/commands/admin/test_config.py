@@ -9,7 +9,7 @@ import pytest
 
 from headrace.commands.admin import config as config_commands
 from headrace.commands.admin import info as info_commands
-from headrace.commands.core.client import Client
+from headrace.commands.clients.client import Client
 from headrace.commands.core.table import TABLE, Flag
 from headrace.protocol.replies import OK, SimpleString, Verbatim
 from headrace.server.configuration.config import Config

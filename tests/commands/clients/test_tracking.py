@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headrace.commands.clients.tracking_commands import require_apart
+from headrace.commands.connections.tracking_commands import require_apart
 from headrace.commands.core.table import TABLE
 from headrace.store.errors import GenericError
 from support.inprocess import Caller, Rig, running_server

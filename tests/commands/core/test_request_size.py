@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from headrace.commands.core.blocking import WAITING_KEY_SIZE
+from headrace.commands.clients.blocking import WAITING_KEY_SIZE
 from headrace.commands.core.request_size import request_size
 from headrace.protocol.packing import words_of
 from headrace.protocol.reader import RequestReader

@@ -10,10 +10,10 @@ from unittest.mock import Mock
 import pytest
 
 from headrace.commands.admin import info as info_command
+from headrace.commands.clients.blocking import Blocked
+from headrace.commands.clients.client import Client
 from headrace.commands.clients.subscriptions import Subscriptions
 from headrace.commands.clients.tracking import Tracking
-from headrace.commands.core.blocking import Blocked
-from headrace.commands.core.client import Client
 from headrace.commands.core.durations import Durations
 from headrace.commands.core.slow_tally import SlowTally
 from headrace.commands.core.table import TABLE

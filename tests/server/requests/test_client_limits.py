@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from conftest import StartServer
-from headrace.commands.core.client import CLIENT_SIZE
+from headrace.commands.clients.client import CLIENT_SIZE
 from headrace.server.requests.client_limits import EVICTION_LIMIT_MIN
 from headrace.server.requests.dispatch import TURN_OUTPUT_SIZE, UNMEASURED_COUNT
 from headrace.server.requests.turns import SLICE_COUNT

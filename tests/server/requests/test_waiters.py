@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.commands.core.blocking import Blocked
-from headrace.commands.core.client import Client
+from headrace.commands.clients.blocking import Blocked
+from headrace.commands.clients.client import Client
 from headrace.server.requests.waiters import VOID_TIMERS_MAX, Waiters
 
 ARGV = [b"XREAD"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.commands.core.client import Client
+from headrace.commands.clients.client import Client
 from headrace.persistence.errors import LogError
 from headrace.server.configuration.config import Config
 from headrace.server.requests.session import Session

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...store.database import Database
-from ..clients.tracking import TrackingMode
 from ..permissions.user import User
 from .blocking import Blocked
+from .tracking_mode import TrackingMode
 
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")

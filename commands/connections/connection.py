@@ -9,13 +9,13 @@ from ...protocol.replies import OK, PONG, Reply
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from ..core.numbers import integer_or
 from ..core.table import Argument, Flag, command
-from ..permissions.enforcement import authenticate, log_out, must_authenticate
+from ..execution.enforcement import authenticate, log_out, must_authenticate
 from ..permissions.users import DEFAULT_NAME
 from .transaction import discard
 
 if TYPE_CHECKING:
-    from ..core.context import Context
-from ..core.databases import database_at
+    from ..execution.context import Context
+from ..execution.databases import database_at
 
 RESET_REPLY: Final = (b"+RESET\r\n",)
 

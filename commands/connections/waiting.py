@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError
-from ..core.blocking import Blocked
+from ..clients.blocking import Blocked
 from ..core.numbers import INT64_MAX, integer, integer_between, integer_or
 from ..core.table import Argument, Flag, command
 
 if TYPE_CHECKING:
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..clients.client import Client
+    from ..execution.context import Context
 
 # Replicas that have acknowledged anything: there is no replication.
 REPLICAS_COUNT: Final = 0

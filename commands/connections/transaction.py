@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ...store.errors import GenericError, ReplyError
-from ..core.calls import call
-from ..core.client import WATCHED_KEY_SIZE, Transaction
+from ..clients.client import WATCHED_KEY_SIZE, Transaction
 from ..core.lookup import find_row
 from ..core.table import Argument, Flag, KeySpec, command
-from ..permissions.enforcement import refusal_at_exec
+from ..execution.calls import call
+from ..execution.enforcement import refusal_at_exec
 
 if TYPE_CHECKING:
     from ...store.database import Store
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..clients.client import Client
+    from ..execution.context import Context
 
 TRANSACTION: Final = ("transaction",)
 QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import Pairs, Reply, SimpleString, Verbatim
 from ...store.errors import GenericError, shown
 from ..core.table import TABLE, Argument, Flag, Row, all_rows, command, container
-from .latency_report import doctor, graph
+from ..observing.latency_report import doctor, graph
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 TIPS: Final = ("nondeterministic_output", "request_policy:all_nodes", "response_policy:special")

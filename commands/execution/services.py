@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     from ...protocol.replies import Reply
     from ...store.errors import ReplyError
+    from ..clients.client import Client
     from ..permissions.log import AclLog
     from ..permissions.users import Users
-    from .client import Client
 
 
 class Services(Protocol):

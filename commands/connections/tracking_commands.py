@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, SetReply
 from ...store.errors import GenericError, shown, syntax_error
+from ..clients.tracking_mode import TrackingMode
 from ..core.numbers import integer
 from ..core.table import Argument, command
 from .client_commands import CONNECTION, OWN
-from .tracking import TrackingMode
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 SWITCH_FIRST: Final = (
     b"You can't switch %b mode%b before disabling tracking for this client, and then re-enabling it with a different "

@@ -12,7 +12,7 @@ from ..core.table import Argument, Flag, command, container
 from .connection import bad_client_name, is_plain_name
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 # The reply of a command that answers nothing at all.
 NOTHING: Final = ()

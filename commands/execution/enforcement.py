@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from ...store.errors import GenericError
 from ..clients.client_line import describe
 from ..core.table import Row
-from .denial import Denial, NoPermission
-from .log import Refusal
-from .user import User
-from .users import WrongPassword
+from ..permissions.denial import Denial, NoPermission
+from ..permissions.log import Refusal
+from ..permissions.user import User
+from ..permissions.users import WrongPassword
 
 if TYPE_CHECKING:
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..clients.client import Client
+    from .context import Context
 
 # On the server's statistics, by reason.
 COUNTERS: Final = {

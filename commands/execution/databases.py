@@ -6,8 +6,8 @@ from typing import Final
 
 from ...store.database import Database
 from ...store.errors import GenericError
+from ..core.numbers import integer
 from .context import Context
-from .numbers import integer
 
 INT32_MIN: Final = -(2**31)
 # Database numbers beyond these have an error of their own.

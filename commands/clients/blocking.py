@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...store.database import Database
-from .request_size import request_size
+from ..core.request_size import request_size
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, ReplyError
-from .blocking import Blocked
-from .keys import find_keys
-from .table import Flag
+from ..clients.blocking import Blocked
+from ..core.keys import find_keys
+from ..core.table import Flag
 
 if TYPE_CHECKING:
     from ...store.stream import Stream
-    from .client import Client
+    from ..clients.client import Client
+    from ..core.table import Row
     from .context import Context
-    from .table import Row
 
 logger = logging.getLogger(__name__)
 

@@ -11,18 +11,18 @@ from ...store.nodes import StreamLimits
 from ...store.stream import Stream
 from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
+from ..core.keys import find_keys
 from ..observing.latency import LatencyMonitor
 from ..observing.monitors import Monitors
 from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
 from ..scripting.scripts import Scripts
 from .calls import NEVER_NS
-from .keys import find_keys
 
 if TYPE_CHECKING:
-    from .client import Client
+    from ..clients.client import Client
+    from ..core.table import Row
     from .services import Services
-    from .table import Row
 
 
 class Context:

@@ -13,8 +13,8 @@ from ..core.table import Argument, Flag, KeySpec, command, container
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..core.context import Context
-    from .subscriptions import Listeners
+    from ..clients.subscriptions import Listeners
+    from ..execution.context import Context
 
 LISTEN: Final = Flag.PUBSUB | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST

@@ -10,7 +10,7 @@ from ..core.numbers import INT64_MAX, integer_between
 from ..core.table import Argument, Flag, command, container
 
 if TYPE_CHECKING:
-    from ..core.context import Context
+    from ..execution.context import Context
 
 ADMIN: Final = Flag.ADMIN | Flag.LOADING | Flag.STALE
 COUNT_DEFAULT: Final = 10

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, Verbatim
 from ...store.errors import GenericError, shown, syntax_error
+from ..clients.client_line import describe
 from ..core.numbers import INT64_MAX, integer_between, integer_or
 from ..core.table import Argument, command
 from .client_commands import CONNECTION, OTHERS, OWN, choices
-from .client_line import describe
 
 if TYPE_CHECKING:
-    from ..core.client import Client
-    from ..core.context import Context
+    from ..clients.client import Client
+    from ..execution.context import Context
 
 CLIENT_TYPES: Final = {
     b"NORMAL": "normal",

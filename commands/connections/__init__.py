@@ -1,0 +1,1 @@
+"""Commands on connections: login, transactions, publish and subscribe, client-side caching."""
