@@ -48,6 +48,11 @@ MADE_ANEW: Final = {b"stream-idmp-duration", b"stream-idmp-maxsize"}
 FENCE: Final = b"fence%d"
 
 
+# Of a difference: characters shown before it, and in all.
+SHOWN_BEFORE: Final = 60
+SHOWN_SIZE: Final = 200
+
+
 @dataclass(frozen=True)
 class Step:
     """What one client sends."""
@@ -553,6 +558,14 @@ def changes(before: Any, after: Any) -> str:
     """In what two observations differ, in short."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-        parts = [f"{key!r}: {str(before.get(key))[:160]} -> {str(after.get(key))[:160]}" for key in keys[:4]]
+        parts = [f"{key!r}: {_change(before.get(key), after.get(key))}" for key in keys[:4]]
         return f"{len(keys)} differ; " + "; ".join(parts)
-    return f"{str(before)[:200]} -> {str(after)[:200]}"
+    return _change(before, after)
+
+
+def _change(before: Any, after: Any) -> str:
+    """The texts of two values from a little before their first difference on."""
+    texts = str(before), str(after)
+    same = next((index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
+    start = max(0, same - SHOWN_BEFORE)
+    return " -> ".join(text[start : start + SHOWN_SIZE] for text in texts)

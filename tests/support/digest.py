@@ -6,6 +6,7 @@ Left out is what `persistence.snapshot` does not carry: seen and active times of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from headrace.store.database import Store
 from headrace.store.group import Group
@@ -42,9 +43,13 @@ def stream_digest(stream: Stream) -> tuple[object, ...]:
 
 
 def group_digest(group: Group) -> Iterator[object]:
-    """A group; what is pending in the order in which it is given out again."""
+    """A group. What is pending is in the order in which it is given out again. An RDB file does not keep that order
+    among entries of one delivery time, in Redis neither: here they are in the order of their IDs.
+    """
     yield group.name, group.last_id, group.entries_read
     yield tuple(consumer.name for consumer in group.sorted_consumers())
-    for entry_id, delivery in group.pending.image().walk_by_time():
-        owner = None if delivery.consumer is None else delivery.consumer.name
-        yield entry_id, owner, delivery.time_ms, delivery.count
+    walk = group.pending.image().walk_by_time()
+    for (is_released, time_ms), tied in groupby(walk, key=lambda each: (each[1].consumer is None, each[1].time_ms)):
+        for entry_id, delivery in tied if is_released else sorted(tied, key=lambda each: each[0]):
+            owner = None if delivery.consumer is None else delivery.consumer.name
+            yield entry_id, owner, time_ms, delivery.count
