@@ -185,8 +185,8 @@ BEYOND_ROWS: Final = """\
 - `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them there, and `CONFIG REWRITE`
   loses them.
 - `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
-- Lua scripts need the package lupa (`pip install 'headrace[scripts]'`) and have neither `cmsgpack` nor `struct`:
-  [scripts.md](scripts.md). There are no function libraries.
+- Lua scripts need the package lupa (`pip install 'headrace[scripts]'`), have no `struct`, and their source has 1 MiB
+  at most: [scripts.md](scripts.md). There are no function libraries.
 - There is no replication, no cluster, and there are no modules.
 - There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts
   what dataset and clients take (`used_memory`), not the interpreter, which is some 40 MB.

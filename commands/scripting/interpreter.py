@@ -20,6 +20,10 @@ PARTS: Final = ("patterns", "library", "cjson", "cmsgpack")
 # Maximum size in bytes of each: memory that a script adds to Lua, arguments of one `redis.call`, its reply.
 MEMORY_SIZE_MAX: Final = 256 << 20
 
+# Maximum size in bytes of a text to compile: the parser takes quadratic time, and nothing can interrupt it.
+SOURCE_SIZE_MAX: Final = 1 << 20
+SOURCE_TOO_LARGE: Final = b"the source is larger than %d bytes" % SOURCE_SIZE_MAX
+
 VERSION_NUMBER: Final = sum(
     int(part) << shift for part, shift in zip(REDIS_VERSION.split("."), (16, 8, 0), strict=True)
 )
@@ -69,6 +73,8 @@ class Interpreter:
                 b"limit_memory": self._limit_memory,
                 b"lift_memory": self._lift_memory,
                 b"memory_size_max": MEMORY_SIZE_MAX,
+                b"source_size_max": SOURCE_SIZE_MAX,
+                b"source_too_large": SOURCE_TOO_LARGE,
                 b"is_overdue": over,
                 b"functions": self._lua.table_from(
                     {b"redis": self._lua.table_from(functions), b"bit": self._lua.table_from(BIT_OPERATIONS)}
@@ -104,6 +110,8 @@ class Interpreter:
 
     def compile(self, text: bytes) -> Any:
         """Compiles a script and returns its Lua function. Raises CompileError."""
+        if len(text) > SOURCE_SIZE_MAX:  # here too, so that Lua gets no copy of it
+            raise CompileError(SOURCE_TOO_LARGE)
         self._grant_memory()
         compiled = self._compile(text)
         if type(compiled) is tuple:

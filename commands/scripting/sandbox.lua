@@ -272,6 +272,9 @@ end
 -- a space before that byte makes it a syntax error. The parser makes a string of `name` up to a zero byte without a
 -- reference to it; `anchor` keeps it from being collected.
 local function compile(text, name)
+    if #text > host.source_size_max then
+        return nil, host.source_too_large
+    end
     if byte(text) == 27 then
         text = " " .. text
     end

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from headrace.commands.scripting.cache import EVALUATED_COUNT_MAX, digest_of
+from headrace.commands.scripting.interpreter import SOURCE_SIZE_MAX
 from support.inprocess import Caller, Rig
 from support.replies import parse, plain
 
@@ -252,12 +253,41 @@ def test_bytecode_is_refused_within_a_script(function: str, rig: Rig) -> None:
     assert evaluate(rig.connect(), script, "0", BYTECODE) == b"$41\r\ncode:1: unexpected symbol near 'char(27)'\r\n"
 
 
+TOO_LARGE = b"the source is larger than 1048576 bytes"
+
+
+@pytest.mark.parametrize("command", ["EVAL", "EVAL_RO", "SCRIPT LOAD"])
+@pytest.mark.parametrize("first_line", ["", "#!lua flags=no-writes"])
+def test_a_source_of_more_than_a_mebibyte_is_refused(command: str, first_line: str, rig: Rig) -> None:
+    caller = rig.connect()
+    for size, is_compiled in ((SOURCE_SIZE_MAX, True), (SOURCE_SIZE_MAX + 1, False)):
+        code = first_line + "\n--".ljust(size, "x")
+        words = [*command.split(), code] + ([] if command == "SCRIPT LOAD" else ["0"])
+        rig.dispatcher.execute(caller.session, [[word.encode() for word in words]], rig.clock())
+        reply = caller.output()
+        assert (not reply.startswith(b"-")) is is_compiled
+        if not is_compiled:
+            assert reply == b"-ERR Error compiling script (new function): %b\r\n" % TOO_LARGE
+
+
+@pytest.mark.parametrize("function", ["loadstring", "load"])
+def test_a_script_compiles_no_source_of_more_than_a_mebibyte(function: str, rig: Rig) -> None:
+    """The reader of `load` returns pieces, of which none is too large."""
+    source = {
+        "loadstring": "code",
+        "load": "function() local piece = code:sub(at, at + 9999) at = at + 10000 return piece end",
+    }[function]
+    script = f"local code, at = ARGV[1], 1 local action, problem = {function}({source}) return problem or action()"
+    for size, reply in ((SOURCE_SIZE_MAX, b":1\r\n"), (SOURCE_SIZE_MAX + 1, b"$39\r\n%b\r\n" % TOO_LARGE)):
+        assert evaluate(rig.connect(), script, "0", "return 1 --".ljust(size, "x")) == reply
+
+
 def test_the_name_of_a_chunk_outlives_the_collector(rig: Rig) -> None:
     """CVE-2025-49844: the parser's own copy of a name with a zero byte could be freed while the parser used it."""
     script = """
         collectgarbage('step')
         local source = {}
-        for index = 1, 2000 do source[index] = 'local x' .. index % 100 .. " = '" .. string.rep('y', index) .. "'" end
+        for index = 1, 1400 do source[index] = 'local x' .. index % 100 .. " = '" .. string.rep('y', index) .. "'" end
         source = 'do ' .. table.concat(source, ' end do ') .. ' end ('
         for index = 1, 20 do
             local _, problem = loadstring(source, '=name' .. index .. '\\0rest')
