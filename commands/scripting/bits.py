@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from math import isfinite
 from operator import and_, or_, xor
+from struct import Struct
 from typing import Any, Final
 
 from .errors import ScriptError
@@ -13,18 +13,19 @@ from .errors import ScriptError
 MASK: Final = 0xFFFF_FFFF
 HEX_DIGITS_MAX: Final = 8
 
+# A double that is added to another one rounds it, and moves its integer to the low bits.
+ROUNDING: Final = 2.0**52 + 2.0**51
+_DOUBLE: Final = Struct("=d")
+_BITS: Final = Struct("=Q")
+
 
 def unsigned(number: Any) -> int:
     """Rounds a number from Lua and returns its low 32 bits. Raises ScriptError for any other value."""
-    value: float | None = number if type(number) in (int, float) else None
-    if type(number) is bytes:
-        try:
-            value = float(number)
-        except ValueError:
-            value = None
-    if value is None or not isfinite(value):
+    if type(number) not in (int, float):
         raise ScriptError(b"bad argument to a function of bit (number expected)")
-    return round(value) & MASK
+    # As in Lua BitOp, which decides about infinities and numbers that are too large.
+    bits: int = _BITS.unpack(_DOUBLE.pack(number + ROUNDING))[0]
+    return bits & MASK
 
 
 def signed(bits: int) -> int:

@@ -8,7 +8,8 @@ local host = ...
 local raw_pcall, raw_xpcall, raw_pairs, raw_rawset, raw_unpack = pcall, xpcall, pairs, rawset, unpack
 local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = getmetatable, setmetatable, loadstring,
     collectgarbage
-local rawget, type, tostring, error, next, setfenv, select = rawget, type, tostring, error, next, setfenv, select
+local rawget, type, tostring, tonumber, error, next, setfenv, select = rawget, type, tostring, tonumber, error, next,
+    setfenv, select
 local getinfo, sethook = debug.getinfo, debug.sethook
 local concat, byte, match = table.concat, string.byte, string.match
 local create, resume = coroutine.create, coroutine.resume
@@ -394,14 +395,17 @@ local function returned(...)
     return ...
 end
 
--- Wraps a function of Python. It gets strings and numbers of limited total size; any other value becomes false.
-local function hosted(action)
+-- Wraps a function of Python. It gets strings and numbers of limited total size; any other value becomes false. The
+-- first `number_count` arguments are numbers: a string that is one is converted, as in C.
+local function hosted(action, number_count)
     return function(...)
         local words, count, size, is_changed = { ... }, select("#", ...), 0, false
         for index = 1, count do
             local word = words[index]
             local kind = type(word)
-            if kind == "string" then
+            if kind == "string" and index <= number_count and tonumber(word) then
+                words[index], is_changed = tonumber(word), true
+            elseif kind == "string" then
                 size = size + #word
             elseif kind ~= "number" and kind ~= "nil" then
                 words[index], is_changed = false, true
@@ -418,9 +422,12 @@ local function hosted(action)
     end
 end
 
+-- How many of the first arguments of a function of `redis` are numbers, if any.
+local NUMBER_COUNTS = { log = 1, setresp = 1, set_repl = 1 }
+
 for name, functions in raw_pairs(host.functions) do
     for field, action in raw_pairs(functions) do
-        libraries[name][field] = hosted(as_function(action))
+        libraries[name][field] = hosted(as_function(action), name == "bit" and math.huge or NUMBER_COUNTS[field] or 0)
     end
 end
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from hashlib import sha1
+from math import copysign, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import ReplyError
@@ -13,7 +14,7 @@ from .deadline import Deadline
 from .errors import Failure, ScriptError
 from .interpreter import Interpreter
 from .run import REPL_ALL, Run, words_of
-from .values import Replies, Returned, WrittenError, c_text
+from .values import Replies, Returned, WrittenError, as_int, c_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 # Python's levels of redis.LOG_DEBUG, LOG_VERBOSE, LOG_NOTICE and LOG_WARNING, which are 0 to 3.
 LOG_LEVELS: Final = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
+
+# Types of values that Lua converts to text.
+TEXTUAL: Final = (bytes, int, float)
 
 
 @dataclass(slots=True)
@@ -137,24 +141,28 @@ class Scripts:
         level, *words = arguments
         if type(level) not in (int, float):
             raise ScriptError(b"First argument must be a number (log level).")
-        if not 0 <= level < len(LOG_LEVELS):
+        index = as_int(level)
+        if not 0 <= index < len(LOG_LEVELS):
             raise ScriptError(b"Invalid log level.")
-        text = b" ".join(_text(word) for word in words)
-        logger.log(LOG_LEVELS[int(level)], "%s", text.decode("utf-8", "backslashreplace"))
+        # A word that has no text is left out, with the blank before it.
+        texts = [b" " * (place > 0) + _text(word) for place, word in enumerate(words) if type(word) in TEXTUAL]
+        logger.log(LOG_LEVELS[index], "%s", c_text(b"".join(texts)).decode("utf-8", "backslashreplace"))
 
     def _set_protocol(self, *arguments: Any) -> None:
         if len(arguments) != 1:
             raise ScriptError(b"redis.setresp() requires one argument.")
-        if arguments[0] not in (2, 3):
+        protocol = as_int(arguments[0])
+        if protocol not in (2, 3):
             raise ScriptError(b"RESP version must be 2 or 3.")
-        self._run.client.protocol = arguments[0]
+        self._run.client.protocol = protocol
 
     def _set_replication(self, *arguments: Any) -> None:
         if len(arguments) != 1:
             raise ScriptError(b"redis.set_repl() requires one argument.")
-        if type(arguments[0]) is not int or arguments[0] & ~REPL_ALL:
+        flags = as_int(arguments[0])
+        if flags & ~REPL_ALL:
             raise ScriptError(b"Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
-        self._run.replication = arguments[0]
+        self._run.replication = flags
 
     def _check_permission(self, *arguments: Any) -> bool:
         return self._run.allows(words_of(arguments))
@@ -163,7 +171,7 @@ class Scripts:
 def _text(value: Any) -> bytes:
     """Returns a string, or a number as Lua prints it, as bytes; empty for any other value."""
     if type(value) in (int, float):
-        return b"%.14g" % value
+        return b"-nan" if isnan(value) and copysign(1, value) < 0 else b"%.14g" % value
     return value if type(value) is bytes else b""
 
 

@@ -24,6 +24,7 @@ ELEMENT_SIZE: Final = 64
 
 # Maximum depth of nested tables in a result; a table may contain itself.
 DEPTH_MAX: Final = 100
+INT_MIN: Final = -(2**31)
 INTEGER_MIN: Final = -(2**63)
 INTEGER_END: Final = 2**63
 
@@ -57,6 +58,16 @@ def whole(number: float) -> int:
     if not isfinite(number) or not INTEGER_MIN <= number < INTEGER_END:
         return INTEGER_MIN
     return int(number)
+
+
+def as_int(number: Any) -> int:
+    """Returns a number from Lua as C's `int`: rounded towards zero, the smallest one if it is out of range.
+
+    Any other value is 0.
+    """
+    if type(number) not in (int, float):
+        return 0
+    return int(number) if INT_MIN - 1 < number < -INT_MIN else INT_MIN
 
 
 class Returned:

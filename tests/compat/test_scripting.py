@@ -88,6 +88,15 @@ return {bit.lshift(1,31),bit.rshift(-1,28),bit.arshift(-8,1),bit.rol(2^31,1),bit
 return bit.tohex(-1)|return tostring(1e15)..tostring(2^53)..tostring(0.1)|return tonumber("0x10")
 return ("%d"):format(3.7)|return ({("x"):rep(3), ("a,b"):gsub(",", ";")})[2]
 return collectgarbage("stop")|return gcinfo() > 0
+return bit.tobit('0x10')|return bit.tobit(' 7 ')|return {bit.tobit(1e300),bit.tobit(0/0),bit.bnot(-1/0),bit.tobit(2.5)}
+return bit.tobit(2^40+2^31)|return bit.band('12',' 0x6 ')|return bit.tobit(-2^63)|return bit.bswap('1e2')
+return redis.sha1hex(0/0)|return redis.sha1hex(1.5)
+"""
+
+# Arguments in the place of a number, one to each `|`.
+NUMBERS = """
+'2'|' 3 '|'0x2'|'2e0'|''|'x'|2.9|-0.5|'-0.2'|-1|3.5|3.99|4|4294967298|2147483648|-2147483649|1e300|-1e300|0/0|true|nil
+{}
 """
 
 # Values for cjson.encode, one to each `~`.
@@ -129,6 +138,13 @@ def test_json_is_that_of_redis(headrace: Server, oracle: Server) -> None:
         compare(ours, theirs, "EVAL", "return {cjson.null, type(cjson.null), cjson._NAME}", "0")
         deep = "[" * 1001 + "]" * 1001
         compare(ours, theirs, "EVAL", "local made = cjson.decode(ARGV[1]) return made", "0", deep)
+
+
+def test_numbers_are_converted_as_in_c(headrace: Server, oracle: Server) -> None:
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for number in parts(NUMBERS, "|"):
+            for call in ("setresp({})", "set_repl({})", "log({},'x')", "log(3,{},'x')"):
+                compare(ours, theirs, "EVAL", f"redis.{call.format(number)}", "0")
 
 
 REQUESTS = """

@@ -313,6 +313,24 @@ def test_long_and_large_values_are_converted(rig: Rig) -> None:
     assert evaluate(caller, "return #redis.call('XRANGE', 's', '-', '+')") == b":3000\r\n"
 
 
+# What Redis writes to its log for the arguments of redis.log.
+LOGGED = {
+    "string.rep('x', 5000)": "x" * 5000,
+    "'a\\0b', 'c'": "a",
+    "{}, true, nil, 'x'": " x",
+    "'x', {}, 'y'": "x y",
+    "'', ''": " ",
+    "1, 2.5, 1e20, 0/0, 1/0": "1 2.5 1e+20 -nan inf",
+    "'\\195\\164\\255'": "\u00e4\\xff",
+}
+
+
+@pytest.mark.parametrize("words", LOGGED)
+def test_the_server_log_gets_the_text_of_a_script(words: str, rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    evaluate(rig.connect(), f"redis.log('3.9', {words})")
+    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", LOGGED[words])]
+
+
 # -- the cache ---------------------------------------------------------------------------------------
 
 
