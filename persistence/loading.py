@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
-from ..protocol.frames_plain import is_run
 from ..protocol.packing import splitter
 from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
+from .grammar.kept import is_run
 from .manifest import Manifest
 from .rdb.file import FileKey, FileReader
 from .records import Damage, RecordReader

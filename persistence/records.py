@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ..protocol.frames_plain import SLICE_SIZE, is_run
-from ..protocol.packing import pack_command, record_splitter, splitter
+from ..protocol.packing import pack_command, splitter
+from ..protocol.requests import SLICE_SIZE
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
+from .grammar.kept import is_run
+from .grammar.streams import record_splitter
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))

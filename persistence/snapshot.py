@@ -18,10 +18,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from ..protocol.packing import pack_adds, pack_command
+from ..protocol.packing import pack_command
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, StreamImage
 from ..store.pending import Delivery
+from .grammar.streams import pack_adds
 
 # IDs in one XCLAIM record: keeps a record small enough to be one step of loading.
 CLAIM_COUNT_MAX: Final = 1024

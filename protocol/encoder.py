@@ -7,10 +7,10 @@ from decimal import Decimal
 from math import inf
 from typing import Any, Final
 
-from ..store.errors import ReplyError
 from .replies import (
     BigNumber,
     DoubleText,
+    ErrorReply,
     FormattedText,
     NullArray,
     PairList,
@@ -86,7 +86,7 @@ def _simple(value: bytes, out: list[bytes]) -> None:
     out.append(b"+%b\r\n" % value)
 
 
-def _error(value: ReplyError, out: list[bytes]) -> None:
+def _error(value: ErrorReply, out: list[bytes]) -> None:
     out.append(b"-%b\r\n" % value.wire_text)
 
 
@@ -105,7 +105,7 @@ def _make_encoder(protocol: int) -> Encoder:
     def encode(value: Any, out: list[bytes]) -> None:
         write = table.get(type(value))
         if write is None:
-            if not isinstance(value, ReplyError):
+            if not hasattr(value, "wire_text"):
                 raise TypeError(f"no reply value: {value!r}")
             write = _error
         write(value, out)

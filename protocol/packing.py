@@ -3,47 +3,8 @@
 from __future__ import annotations
 
 try:
-    from .frames import (
-        pack_added,
-        pack_adds,
-        pack_claim,
-        pack_command,
-        pack_position,
-        pack_sent,
-        read_added,
-        read_claimed,
-        record_sent,
-        record_splitter,
-        splitter,
-        words_of,
-    )  # fmt: skip
+    from .frames import pack_command, splitter
 except ImportError:  # there was no C compiler at installation
-    from .frames_plain import (
-        pack_added,
-        pack_adds,
-        pack_claim,
-        pack_command,
-        pack_position,
-        pack_sent,
-        read_added,
-        read_claimed,
-        record_sent,
-        record_splitter,
-        splitter,
-        words_of,
-    )  # fmt: skip
+    from .frames_plain import pack_command, splitter
 
-__all__ = [
-    "pack_added",
-    "pack_adds",
-    "pack_claim",
-    "pack_command",
-    "pack_position",
-    "pack_sent",
-    "read_added",
-    "read_claimed",
-    "record_sent",
-    "record_splitter",
-    "splitter",
-    "words_of",
-]
+__all__ = ["pack_command", "splitter"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .frames_plain import CROSS_PROTOCOL, Request
 from .packing import splitter
+from .requests import CROSS_PROTOCOL, Request, Split
 
 # Arguments that one request may announce, as in Redis. The header reserves no memory; arguments are stored as they
 # arrive.
@@ -53,8 +53,8 @@ class RequestReader:
     """Turns bytes into complete requests. After a fault `error` or `dropped` is set, and no more requests are returned.
 
     `bulk_size_max` (proto-max-bulk-len), `query_buffer_size_max` (client-query-buffer-limit), both in bytes, and
-    `authenticated` may be changed at any time, with effect from the next header on. With `keeps_additions` a request
-    may be returned as it was sent: see `packing.words_of`.
+    `authenticated` may be changed at any time, with effect from the next header on. `split` is another fast parser; it
+    may return requests in a form of its own.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RequestReader:
         bulk_size_max: int = 512 * 1024 * 1024,
         query_buffer_size_max: int = 1024**3,
         *,
-        keeps_additions: bool = False,
+        split: Split | None = None,
     ) -> None:
         self.bulk_size_max = bulk_size_max
         self.query_buffer_size_max = query_buffer_size_max
@@ -89,7 +89,7 @@ class RequestReader:
         self._taken_size = 0
         # Bytes received and not yet part of a complete request.
         self.buffered_size = 0
-        self._split = splitter(keeps_additions)
+        self._split = splitter() if split is None else split
 
     def feed(self, data: bytes) -> list[Request]:
         """Return all requests that are complete with these bytes, in order. After a fault only those before it."""

@@ -1,14 +1,26 @@
 """Reply values: what handlers return and the encoders turn into RESP2 or RESP3.
 
-| Python value | RESP2 | RESP3 | |---------------------------|----------------------|-----------------------| | `bytes`
-| bulk string | same | | `int` | integer | same | | `None` | null bulk `$-1` | null `_` | | `NULL_ARRAY` | null array
-`*-1` | null `_` | | `list` | array | same | | `dict` | flat array | map, in order | | `Pairs` (list of pairs) | flat
-array | map, keys may repeat | | `SetReply` (list) | array | set | | `PairList` (list of pairs)| array of 2-arrays |
-map, keys may repeat | | `Push` (list) | array | push | | `bool` | integer 1 / 0 | boolean | | `float`, `DoubleText` |
-bulk string | double | | `BigNumber` | bulk string | big number | | `SimpleString` | simple string | same | | `Verbatim`
-| bulk string | verbatim `txt` | | `FormattedText` | bulk string | verbatim | | `ReplyError` | error | same | | `tuple`
-of `bytes` | as it stands: pieces already on the wire | | `Pushed` (tuple) | the same, also where CLIENT REPLY says
-silence |
+| Python value               | RESP2                                             | RESP3                   |
+|----------------------------|---------------------------------------------------|-------------------------|
+| `bytes`                    | bulk string                                       | same                    |
+| `int`                      | integer                                           | same                    |
+| `None`                     | null bulk `$-1`                                   | null `_`                |
+| `NULL_ARRAY`               | null array `*-1`                                  | null `_`                |
+| `list`                     | array                                             | same                    |
+| `dict`                     | flat array                                        | map, in order           |
+| `Pairs` (list of pairs)    | flat array                                        | map, keys may repeat    |
+| `SetReply` (list)          | array                                             | set                     |
+| `PairList` (list of pairs) | array of 2-arrays                                 | map, keys may repeat    |
+| `Push` (list)              | array                                             | push                    |
+| `bool`                     | integer 1 / 0                                     | boolean                 |
+| `float`, `DoubleText`      | bulk string                                       | double                  |
+| `BigNumber`                | bulk string                                       | big number              |
+| `SimpleString`             | simple string                                     | same                    |
+| `Verbatim`                 | bulk string                                       | verbatim `txt`          |
+| `FormattedText`            | bulk string                                       | verbatim                |
+| `ErrorReply`               | error                                             | same                    |
+| `tuple` of `bytes`         | as it is: pieces that are already encoded         | same                    |
+| `Pushed` (tuple)           | as `tuple`, also while CLIENT REPLY mutes replies | same                    |
 
 The tuple is for the hot path (benchmark rows XADD, XRANGE, XREADGROUP): pieces that are the same in both protocols are
 passed to the transport without another encoding. An element may be an iterator of bytes: a part of a long reply that is
@@ -18,7 +30,14 @@ result yet.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+
+class ErrorReply(Protocol):
+    """An error, usually an exception. `wire_text` is what follows the `-`, without CR LF."""
+
+    @property
+    def wire_text(self) -> bytes: ...
 
 
 class SimpleString(bytes):

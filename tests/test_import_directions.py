@@ -1,4 +1,4 @@
-"""The rooms of a folder import in one direction. Imports for type checking alone count as well."""
+"""Folders import in one direction, and so do the rooms of a folder. Imports for type checking alone count as well."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
+# What each folder imports of the others.
+FOLDERS = {
+    "store": set(),
+    "protocol": set(),
+    "persistence": {"store", "protocol"},
+    "commands": {"persistence", "store", "protocol"},
+    "server": {"commands", "persistence", "store", "protocol"},
+    "pipeline": {"persistence", "store", "protocol"},
+    "testing": {"protocol"},
+}
 # The rooms of each folder: sub-folders, and modules that are in no sub-folder. A room imports only rooms after it.
 ORDER = {
     "server": [
@@ -22,6 +32,24 @@ ORDER = {
         "reports",
         "storage",
         "configuration",
+    ],
+    "persistence": [
+        "check_aof",
+        "check_file",
+        "aof",
+        "snapshot",
+        "folder",
+        "loading",
+        "records",
+        "grammar",
+        "rdb",
+        "background",
+        "manifest",
+        "files",
+        "lock",
+        "syncing",
+        "checksum",
+        "errors",
     ],
     "pipeline": [
         "__main__",
@@ -41,7 +69,7 @@ ORDER = {
     ],
 }
 # Folders in which no modules import each other in a circle, within a room or across rooms.
-ACYCLIC = ("pipeline",)
+ACYCLIC = ("pipeline", "persistence", "protocol")
 
 
 class Import(NamedTuple):
@@ -63,13 +91,25 @@ def module_of(path: Path) -> str:
 
 def modules_of(folder: str) -> dict[str, Path]:
     """The modules of a folder, by name."""
-    return {module_of(path): path for path in sorted((ROOT / folder).rglob("*.py"))}
+    paths = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.pyx")]
+    return {module_of(path): path for path in sorted(paths)}
+
+
+def statements_of(path: Path) -> str:
+    """The Python of a module; of a `.pyx` module the imports at its top level."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        return text
+    lines = [
+        line if line.startswith(("from ", "import ")) and " cimport " not in line else "" for line in text.split("\n")
+    ]
+    return "\n".join(lines)
 
 
 def imports_of(module: str, path: Path) -> Iterator[Import]:
     """Every name of this package that a module imports, in functions and under TYPE_CHECKING too."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(ast.parse(statements_of(path))):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith("headrace."):
@@ -134,6 +174,22 @@ def reach(module: str, targets: dict[str, set[str]]) -> set[str]:
     return found
 
 
+def foreign_imports(folder: str) -> list[str]:
+    """The imports of a folder from folders that it must not import."""
+    forbidden = FOLDERS.keys() - FOLDERS[folder] - {folder}
+    return [
+        str(one)
+        for module, path in modules_of(folder).items()
+        for one in imports_of(module, path)
+        if one.target.split(".")[0] in forbidden
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_import_only_folders_below_them(folder: str) -> None:
+    assert foreign_imports(folder) == []
+
+
 @pytest.mark.parametrize("folder", ORDER)
 def test_every_room_has_a_place_in_the_order(folder: str) -> None:
     rooms = {room_of(module) for module in modules_of(folder)} - {None}
@@ -148,6 +204,19 @@ def test_rooms_import_only_rooms_after_them(folder: str) -> None:
 @pytest.mark.parametrize("folder", ACYCLIC)
 def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
     assert circles(folder) == []
+
+
+def test_foreign_import_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "protocol").mkdir()
+    (tmp_path / "protocol" / "plain.py").write_text("from . import requests\nfrom ..store.errors import ReplyError\n")
+    (tmp_path / "protocol" / "fast.pyx").write_text(
+        "from cpython.ref cimport Py_INCREF\n\nfrom headrace.store import ids\n"
+    )
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert foreign_imports("protocol") == [
+        "protocol.fast, line 3: imports store.ids",
+        "protocol.plain, line 2: imports store.errors.ReplyError",
+    ]
 
 
 def test_backward_import_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

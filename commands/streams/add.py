@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...protocol.packing import pack_added, pack_command, pack_sent, read_added, record_sent, words_of
+from ...persistence.grammar.streams import pack_added, pack_sent, read_added, record_sent, words_of
+from ...protocol.packing import pack_command
 from ...protocol.replies import Reply
 from ...store import events
 from ...store.chunk import Body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.packing import read_claimed
+from ...persistence.grammar.streams import read_claimed
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, shown, syntax_error
 from ...store.events import XGROUP_CREATECONSUMER

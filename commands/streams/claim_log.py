@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.packing import pack_claim, pack_position
+from ...persistence.grammar.streams import pack_claim, pack_position
 from ...store.group import Group
 from ...store.ids import StreamID, bulk_ids, format_id
 from ..execution.context import Context

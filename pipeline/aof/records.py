@@ -14,7 +14,7 @@ import hiredis
 import numpy as np
 import pyarrow as pa
 
-from ...protocol.frames_plain import SLICE_SIZE
+from ...protocol.requests import SLICE_SIZE
 from ..columns.lines import DATA_SIZE_MAX, Places, Raw
 from ..errors import BadLog
 

@@ -26,9 +26,9 @@ from ...commands.execution.calls import broken, call, count_call, count_commands
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.streams.add import xadd, xadd_sent
+from ...persistence.grammar.kept import ADDITION
+from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.frames_plain import ADDITION
-from ...protocol.packing import words_of
 from ...protocol.replies import QUEUED, Pushed, Reply
 from ...store.errors import ReplyError
 from .admission import DENYOOM, Admission

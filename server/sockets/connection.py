@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from ...commands.clients.client import Client
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import must_authenticate
+from ...persistence.grammar.streams import addition_splitter
 from ...protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from ..configuration.config import Config
 from ..reports.stats import Stats
@@ -79,7 +80,7 @@ class Connection(Session):
         self.shared = shared
         # Admits a connection; else returns what the client is sent before the connection closes.
         self._admit = admit
-        self.reader = RequestReader(keeps_additions=True)
+        self.reader = RequestReader(split=addition_splitter())
         self.transport: asyncio.Transport
         self.is_closed = False
         # Over TLS the end of a peer is the end of the connection: there is no half of it to answer on.

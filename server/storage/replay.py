@@ -15,8 +15,8 @@ from ...commands.permissions.users import open_user
 from ...commands.streams.add import add_run
 from ...commands.streams.claim import claim_run
 from ...persistence.errors import LoadError, RdbError, UnknownRecord
+from ...persistence.grammar.kept import ADDITIONS
 from ...persistence.rdb.file import FileKey, FileReader
-from ...protocol.frames_plain import ADDITIONS
 from ...store.errors import ReplyError
 from ...store.stream import Stream
 
@@ -68,7 +68,7 @@ class Replay:
             )
 
     def take_run(self, run: list[bytes]) -> bool:
-        """See `commands.stream_add.add_run` and `commands.claim.claim_run`."""
+        """See `commands.streams.add.add_run` and `commands.streams.claim.claim_run`."""
         return (add_run if run[0] is ADDITIONS else claim_run)(self._context, run)
 
     def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:

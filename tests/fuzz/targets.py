@@ -20,11 +20,14 @@ from fuzz.lua_scripts import Runner
 from headrace.commands.core.lookup import named_row
 from headrace.commands.core.table import Flag
 from headrace.persistence.errors import LogError, RdbError
+from headrace.persistence.grammar import codec_plain, streams
+from headrace.persistence.grammar.kept import ADDITION
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import FileReader
-from headrace.protocol import frames_plain, packing
-from headrace.protocol.frames_plain import ADDITION, Request
+from headrace.protocol import frames_plain
+from headrace.protocol.packing import splitter
 from headrace.protocol.reader import RequestReader
+from headrace.protocol.requests import Request
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.configfile import ConfigError, load_text
 from headrace.store.database import Value
@@ -87,15 +90,17 @@ def resp(data: bytes) -> None:
     expected = {}
     for authenticated in (True, False):
         expected[authenticated] = whole = _read([data], RequestReader(), authenticated)
-        for keeps_additions in (False, True):
+        for make_splitter in (splitter, streams.addition_splitter):
             for pieces in cuts:
-                reader = RequestReader(keeps_additions=keeps_additions)
+                reader = RequestReader(split=make_splitter())
                 _compare(whole, _read(pieces, reader, authenticated), "cut or kept")
     for pieces in cuts[:2]:  # byte by byte, and of a stranger's bytes, nothing is read the fast way
         reader = RequestReader()
         reader._split = frames_plain.splitter()
         _compare(expected[True], _read(pieces, reader, True), "in the plain form")
-    _compare(expected[True], _read([data], RequestReader(keeps_additions=True), False, is_let_in=True), "let in")
+    _compare(
+        expected[True], _read([data], RequestReader(split=streams.addition_splitter()), False, is_let_in=True), "let in"
+    )
 
 
 def _compare(expected: Outcome, found: Outcome, how: str) -> None:
@@ -119,10 +124,10 @@ def words_sent(request: Request) -> Request:
     """The words of a request. Of one that was kept as it was sent, both forms must say the same, and all of it hold."""
     if request[0] is not ADDITION:
         return request
-    words = packing.words_of(request)
+    words = streams.words_of(request)
     if not words or request[1:] != [words[1], encode(tuple(words)), words[4] if words[2] != b"*" else b""]:
         raise Finding(f"{words} was kept as {request}")
-    if frames_plain.words_of(request) != words:
+    if codec_plain.words_of(request) != words:
         raise Finding(f"the plain form has other words than {words} of {request}")
     return words
 
@@ -158,7 +163,7 @@ def commands(data: bytes) -> None:
     is_idle = True
     with _alarmed():
         caller = rig.connect()
-        for request in RequestReader(keeps_additions=True).feed(data):  # as a connection reads
+        for request in RequestReader(split=streams.addition_splitter()).feed(data):  # as a connection reads
             row = named_row(request) if request and request[0] else None
             if row is None or row.flags & Flag.ADMIN:
                 continue

@@ -26,10 +26,12 @@ from fuzz.lua_scripts import Runner
 from fuzz.seeds import seeds_of
 from fuzz.targets import TARGETS, Finding, Tally, resp, words_sent
 from headrace.persistence.errors import RdbError
+from headrace.persistence.grammar import streams
+from headrace.persistence.grammar.kept import ADDITION
 from headrace.persistence.rdb.source import Source
 from headrace.protocol import frames_plain, packing
-from headrace.protocol.frames_plain import ADDITION, Request, Split
 from headrace.protocol.reader import RequestReader
+from headrace.protocol.requests import Request, Split
 from support.wire import encode
 
 SECONDS = float(os.environ.get("HEADRACE_TEST_FUZZ_SECONDS", "2"))
@@ -117,12 +119,12 @@ def test_memory_is_in_proportion_to_the_input(target: str) -> None:
         measure(target, data)
 
 
-@pytest.mark.parametrize("keeps_additions", [True, False])
+@pytest.mark.parametrize("make_splitter", [streams.addition_splitter, packing.splitter])
 @pytest.mark.parametrize("frame", seeds_of("resp"))
-def test_frame_split_at_every_byte_is_the_same_request(frame: bytes, keeps_additions: bool) -> None:
+def test_frame_split_at_every_byte_is_the_same_request(frame: bytes, make_splitter: Callable[[], Split]) -> None:
     whole = RequestReader().feed(frame)
     for place in range(len(frame) + 1):
-        reader = RequestReader(keeps_additions=keeps_additions)
+        reader = RequestReader(split=make_splitter())
         found = reader.feed(frame[:place]) + reader.feed(frame[place:])
         assert [words_sent(request) for request in found] == whole
     resp(frame)
@@ -292,7 +294,7 @@ def send_another_value(kept: Request) -> Request:
 
 
 def give_the_words(kept: Request) -> Request:
-    return packing.words_of(kept)[:-2]
+    return streams.words_of(kept)[:-2]
 
 
 @pytest.mark.skipif(packing.splitter is frames_plain.splitter, reason="the compiled form is not here")
@@ -300,8 +302,10 @@ def give_the_words(kept: Request) -> Request:
 def test_fault_in_what_is_kept_as_it_was_sent_is_found(
     spoil: Callable[[Request], Request], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spoiled(keeps_additions: bool = False) -> Split:
-        split = packing.splitter(keeps_additions)
+    whole = streams.addition_splitter
+
+    def spoiled() -> Split:
+        split = whole()
 
         def split_and_spoil(data: bytes, bulk_size_max: int) -> tuple[list[Request], int]:
             requests, size = split(data, bulk_size_max)
@@ -309,7 +313,7 @@ def test_fault_in_what_is_kept_as_it_was_sent_is_found(
 
         return split_and_spoil
 
-    monkeypatch.setattr("headrace.protocol.reader.splitter", spoiled)
+    monkeypatch.setattr(streams, "addition_splitter", spoiled)
     with pytest.raises(Finding):
         fuzz("resp", PLANT_S, SEED)
     with pytest.raises((Finding, AssertionError)):
@@ -361,7 +365,7 @@ def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:
         chosen += [(encode(tuple(words)), words) for words in [draw() for _ in range(PIPELINE_FRAMES - len(chosen))]]
         rnd.shuffle(chosen)
         data = b"".join([frame for frame, _ in chosen])
-        reader, found, start = RequestReader(keeps_additions=True), [], 0
+        reader, found, start = RequestReader(split=streams.addition_splitter()), [], 0
         longest = rnd.choice((2 * len(data) // 3, 2000, 200))  # a third of them is cut every few frames
         while start < len(data):
             end = start + rnd.randrange(1, longest)

@@ -15,9 +15,9 @@ from itertools import product
 import pytest
 
 from headrace.protocol import frames_plain, packing
-from headrace.protocol.frames_plain import SLICE_SIZE, Request, Split
 from headrace.protocol.packing import pack_command
 from headrace.protocol.reader import RequestReader
+from headrace.protocol.requests import SLICE_SIZE, Request, Split
 
 SEEDS = (20261, 20262, 20263, 20264)
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.commands.clients.blocking import WAITING_KEY_SIZE
 from headrace.commands.core.request_size import request_size
-from headrace.protocol.packing import words_of
+from headrace.persistence.grammar.streams import addition_splitter, words_of
 from headrace.protocol.reader import RequestReader
 from support.inprocess import Caller, Rig, running_server
 from support.wire import encode
@@ -19,7 +19,7 @@ SHARE_MAX = 0.2
 
 def fed(line: tuple[str, ...]) -> list[list[bytes]]:
     """Requests as they come from the wire."""
-    reader = RequestReader(keeps_additions=True)
+    reader = RequestReader(split=addition_splitter())
     return [words_of(request) for request in reader.feed(encode(line) * COUNT)]
 
 

@@ -8,21 +8,24 @@ from types import ModuleType
 
 import pytest
 
+from headrace.persistence.grammar import codec_plain
+from headrace.persistence.grammar.codec_plain import pack_added
+from headrace.persistence.grammar.kept import ADDITIONS, CLAIMS, is_run
 from headrace.protocol import frames_plain
-from headrace.protocol.frames_plain import ADDITIONS, CLAIMS, is_run, pack_added, pack_command
+from headrace.protocol.packing import pack_command
 
 try:
-    from headrace.protocol import frames
+    from headrace.persistence.grammar import codec
 except ImportError:
-    frames = None  # type: ignore[assignment]
+    codec = None  # type: ignore[assignment]
 
-FORMS = [frames_plain, *([frames] if frames is not None else [])]
+FORMS = [codec_plain, *([codec] if codec is not None else [])]
 BULK_SIZE_MAX = 1000
 # Nineteen digits, which surely fit 64 bits.
 HALF_MAX = 10**19 - 1
 PAIRS = (b"f", b"v"), (b"", b"\r\n*5\r\n$4\r\nXADD\r\n"), (b"f" * 300, b"", b"g", b"w")
 
-needs_frames = pytest.mark.skipif(frames is None, reason="the compiled form is not here")
+needs_codec = pytest.mark.skipif(codec is None, reason="the compiled form is not here")
 
 
 def add(entry_id: bytes, key: bytes = b"s", pairs: tuple[bytes, ...] = PAIRS[0], name: bytes = b"XADD") -> bytes:
@@ -38,12 +41,12 @@ def claim(
 
 def split(data: bytes) -> list[list[bytes]]:
     """What a log's splitter makes of bytes, all of which it takes."""
-    records, size = frames.record_splitter()(data, BULK_SIZE_MAX)
+    records, size = codec.record_splitter()(data, BULK_SIZE_MAX)
     assert size == len(data)
     return records
 
 
-@needs_frames
+@needs_codec
 def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
     ids = [
         b"0-1",
@@ -58,11 +61,11 @@ def test_neighbours_that_add_to_one_stream_are_one_run() -> None:
     assert split(b"".join(records)) == [[ADDITIONS, b"s", b"".join(records), b"7"]]
 
 
-@needs_frames
+@needs_codec
 def test_a_run_ends_before_a_record_that_is_not_all_there_or_not_plain() -> None:
     whole = add(b"1-0") + add(b"2-0")
     behind = add(b"3-0")
-    splitter = frames.record_splitter()
+    splitter = codec.record_splitter()
     for size in range(len(behind)):
         assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[ADDITIONS, b"s", whole, b"2"]], len(whole))
     for wrong in (behind.replace(b"$1\r\nv", b"$01\r\nv"), behind[:-1] + b"\r", b"#TS:1\r\n" + behind):
@@ -100,7 +103,7 @@ def test_what_is_no_run_is_refused(form: ModuleType) -> None:
             form.read_added(run)
 
 
-@needs_frames
+@needs_codec
 def test_neighbours_that_claim_for_one_consumer_are_one_run() -> None:
     records = [
         claim(b"1-0"),
@@ -125,7 +128,7 @@ NO_CLAIM = [
 ]  # fmt: skip
 
 
-@needs_frames
+@needs_codec
 @pytest.mark.parametrize(
     ("mark", "run", "other"),
     [
@@ -140,10 +143,10 @@ def test_anything_else_ends_a_run_and_comes_as_it_always_did(mark: bytes, run: b
     assert split(other) == [words]
 
 
-@needs_frames
+@needs_codec
 def test_a_run_of_claims_ends_before_one_that_is_not_all_there() -> None:
     whole, behind = claim(b"1-0") + claim(b"2-0"), claim(b"3-0")
-    splitter = frames.record_splitter()
+    splitter = codec.record_splitter()
     for size in range(len(behind)):
         assert splitter(whole + behind[:size], BULK_SIZE_MAX) == ([[CLAIMS, b"s", whole, b"2"]], len(whole))
     records, size = splitter(whole * 600, BULK_SIZE_MAX)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-from headrace.protocol import frames_plain
-from headrace.protocol.frames_plain import ADDITION
+from headrace.persistence.grammar import codec_plain
+from headrace.persistence.grammar.kept import ADDITION
+from headrace.persistence.grammar.streams import addition_splitter
+from headrace.protocol.packing import pack_command, splitter
 from headrace.protocol.reader import RequestReader
+from headrace.protocol.requests import Split
 from headrace.store.ids import U64_MAX
 
 try:
-    from headrace.protocol import frames
+    from headrace.persistence.grammar import codec
 except ImportError:
-    frames = None  # type: ignore[assignment]
+    codec = None  # type: ignore[assignment]
 
-FORMS = [frames_plain, *([frames] if frames is not None else [])]
+FORMS = [codec_plain, *([codec] if codec is not None else [])]
 BULK_SIZE_MAX = 1000
 
 KEPT = (
@@ -45,26 +49,26 @@ NOT_KEPT = (
 def kept(words: tuple[bytes, ...]) -> list[bytes]:
     """What a reader that keeps additions makes of a request."""
     is_capped = words[2] in (b"MAXLEN", b"maxlen")
-    return [ADDITION, words[1], frames_plain.pack_command(words), words[4] if is_capped else b""]
+    return [ADDITION, words[1], pack_command(words), words[4] if is_capped else b""]
 
 
-@pytest.mark.skipif(frames is None, reason="the compiled form is not here")
+@pytest.mark.skipif(codec is None, reason="the compiled form is not here")
 def test_plain_additions_are_kept_as_they_were_sent_and_nothing_else_is() -> None:
-    split = frames.splitter(True)
+    split = codec.addition_splitter()
     for words in KEPT:
-        assert split(frames_plain.pack_command(words), BULK_SIZE_MAX)[0] == [kept(words)]
+        assert split(pack_command(words), BULK_SIZE_MAX)[0] == [kept(words)]
     for words in NOT_KEPT:
-        assert split(frames_plain.pack_command(words), BULK_SIZE_MAX)[0] == [list(words)]
+        assert split(pack_command(words), BULK_SIZE_MAX)[0] == [list(words)]
 
 
-@pytest.mark.parametrize("keeps_additions", [True, False])
-def test_the_words_are_the_same_however_the_bytes_arrive(keeps_additions: bool) -> None:
+@pytest.mark.parametrize("make_splitter", [addition_splitter, splitter])
+def test_the_words_are_the_same_however_the_bytes_arrive(make_splitter: Callable[[], Split]) -> None:
     seed = random.randrange(2**32)
     rnd = random.Random(seed)
     for _ in range(200):
         sent = [rnd.choice(KEPT + NOT_KEPT) for _ in range(rnd.randrange(1, 6))]
-        data = b"".join(map(frames_plain.pack_command, sent))
-        reader = RequestReader(keeps_additions=keeps_additions)
+        data = b"".join(map(pack_command, sent))
+        reader = RequestReader(split=make_splitter())
         received = []
         while data:
             size = rnd.randrange(1, len(data) + 1)
@@ -74,11 +78,11 @@ def test_the_words_are_the_same_however_the_bytes_arrive(keeps_additions: bool) 
             assert [form.words_of(request) for request in received] == [list(words) for words in sent], f"seed {seed}"
 
 
-@pytest.mark.skipif(frames is None, reason="the compiled form is not here")
+@pytest.mark.skipif(codec is None, reason="the compiled form is not here")
 def test_an_addition_too_large_or_of_another_form_is_left_to_the_careful_parser() -> None:
-    split = frames.splitter(True)
-    whole = frames_plain.pack_command(KEPT[0])
-    assert split(whole + frames_plain.pack_command(KEPT[1]), 299) == ([kept(KEPT[0])], len(whole))
+    split = codec.addition_splitter()
+    whole = pack_command(KEPT[0])
+    assert split(whole + pack_command(KEPT[1]), 299) == ([kept(KEPT[0])], len(whole))
     for size in range(len(whole)):
         assert split(whole + whole[:size], BULK_SIZE_MAX) == ([kept(KEPT[0])], len(whole))
     for wrong in (b"$01\r\nv\r\n", b"$1\r\nv\n\r", b"+v\r\n", b"$-1\r\n"):
@@ -89,7 +93,7 @@ def test_no_client_can_send_the_mark() -> None:
     assert ADDITION != b"XADD"
     assert b"XADD" not in {ADDITION: 1}
     request = [b"XADD", b"s", b"*2\r\n", b""]
-    assert RequestReader(keeps_additions=True).feed(frames_plain.pack_command(request)) == [request]
+    assert RequestReader(split=addition_splitter()).feed(pack_command(request)) == [request]
     assert all(form.words_of(request) is request for form in FORMS)
 
 
@@ -99,18 +103,16 @@ def test_entry_and_record_are_those_of_the_words(form: ModuleType, halves: tuple
     for words in KEPT:
         request = kept(words)
         id_at = 5 if request[3] else 2
-        id_bulk, entry, record = frames_plain.pack_added(list(words), id_at, id_at + 1, *halves)
+        id_bulk, entry, record = codec_plain.pack_added(list(words), id_at, id_at + 1, *halves)
         assert form.pack_sent(request, *halves) == (id_bulk, entry)
         for length in (0, 9, 10, 2**63):
-            exact = record.replace(
-                frames_plain.pack_command((b"~", words[4]))[4:], frames_plain.pack_command((b"=", b"%d" % length))[4:]
-            )
+            exact = record.replace(pack_command((b"~", words[4]))[4:], pack_command((b"=", b"%d" % length))[4:])
             assert form.record_sent(request, id_bulk, length) == (exact if request[3] else record)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_anything_else_is_no_addition(form: ModuleType) -> None:
-    sent = frames_plain.pack_command(NOT_KEPT[2])
+    sent = pack_command(NOT_KEPT[2])
     with pytest.raises(ValueError, match="no XADD as it was sent"):
         form.pack_sent([ADDITION, b"s", sent, b""], 1, 1)
     with pytest.raises(ValueError, match="no XADD as it was sent"):

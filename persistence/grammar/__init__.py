@@ -1,0 +1,1 @@
+"""What commands look like in the log: the words of their records."""
