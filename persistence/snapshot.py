@@ -22,7 +22,20 @@ from ..protocol.packing import pack_command
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, StreamImage
 from ..store.pending import Delivery
-from .grammar.streams import pack_adds
+from .grammar.streams import (
+    pack_adds,
+    pack_base_claim,
+    pack_consumer,
+    pack_counters,
+    pack_deleted,
+    pack_empty_stream,
+    pack_group,
+    pack_length,
+    pack_pair,
+    pack_placeholder,
+    pack_released,
+    pack_settings,
+)
 
 # IDs in one XCLAIM record: keeps a record small enough to be one step of loading.
 CLAIM_COUNT_MAX: Final = 1024
@@ -58,14 +71,8 @@ def stream_records(key: bytes, stream: StreamImage) -> Iterator[bytes]:
         deleted += placed
         yield record
     if not len(stream) and not deleted:
-        # An empty stream is created by an XADD that trims its own entry.
-        yield pack_command((b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"))
-    yield pack_command(
-        (
-            b"XSETID", key, format_id(stream.last_id), b"ENTRIESADDED", b"%d" % stream.entries_added,
-            b"MAXDELETEDID", format_id(stream.max_deleted_id),
-        )
-    )  # fmt: skip
+        yield pack_empty_stream(key)
+    yield pack_counters(key, format_id(stream.last_id), stream.entries_added, format_id(stream.max_deleted_id))
     for group in stream.groups:
         yield from _group_records(key, group)
     yield from _producer_records(key, stream, frozenset(deleted))
@@ -128,7 +135,7 @@ class _Named:
 
 def _placed(key: bytes, ids: list[StreamID]) -> bytes:
     """Return records that add empty entries with the IDs of deleted ones."""
-    return b"".join([pack_command((b"XADD", key, format_id(each), b"", b"")) for each in ids])
+    return b"".join([pack_placeholder(key, format_id(each)) for each in ids])
 
 
 def _removal_records(key: bytes, stream: StreamImage, deleted: list[StreamID]) -> Iterator[bytes]:
@@ -137,36 +144,24 @@ def _removal_records(key: bytes, stream: StreamImage, deleted: list[StreamID]) -
     """
     first_id = stream.log.first_id if len(stream) else stream.last_id + 1
     for ids in _batches((each for each in deleted if each > first_id), CLAIM_COUNT_MAX):
-        yield pack_command((b"XDEL", key, *ids))
-    yield pack_command((b"XTRIM", key, b"MAXLEN", b"=", b"%d" % len(stream)))
+        yield pack_deleted(key, ids)
+    yield pack_length(key, len(stream))
 
 
 def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
     name = group.name
-    yield pack_command(
-        (b"XGROUP", b"CREATE", key, name, format_id(group.last_id), b"ENTRIESREAD", b"%d" % group.entries_read)
-    )
+    yield pack_group(key, name, format_id(group.last_id), group.entries_read)
     for consumer in group.consumers:
         if not consumer.pending_count:
-            yield pack_command((b"XGROUP", b"CREATECONSUMER", key, name, consumer.name))
+            yield pack_consumer(key, name, consumer.name)
     released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
     owned = (pair for pair in group.pending.walk_by_time() if pair[1].consumer is not None)
     for (owner, time_ms, count), pairs in groupby(owned, key=_shared):
         for ids in _batches((entry_id for entry_id, _ in pairs), CLAIM_COUNT_MAX):
-            yield pack_command(
-                (
-                    b"XCLAIM", key, name, owner, b"0", *ids, b"TIME", b"%d" % time_ms,
-                    b"RETRYCOUNT", b"%d" % count, b"JUSTID", b"FORCE",
-                )
-            )  # fmt: skip
+            yield pack_base_claim(key, name, owner, ids, time_ms, count)
     for count, released_pairs in groupby(released, key=lambda pair: pair[1]):
         for ids in _batches((entry_id for entry_id, _ in released_pairs), RELEASE_COUNT_MAX):
-            yield pack_command(
-                (
-                    b"XNACK", key, name, b"FAIL", b"IDS", b"%d" % len(ids), *ids,
-                    b"RETRYCOUNT", b"%d" % count, b"FORCE",
-                )
-            )  # fmt: skip
+            yield pack_released(key, name, ids, count)
 
 
 def _shared(pair: tuple[StreamID, Delivery]) -> tuple[bytes, int, int]:
@@ -181,14 +176,12 @@ def _producer_records(key: bytes, stream: StreamImage, deleted: frozenset[Stream
     settings = (idempotence.duration_s, idempotence.entries_max)
     if settings != (limits.idmp_duration_s, limits.idmp_entries_max):
         # Before the pairs: changing a setting forgets them.
-        yield pack_command(
-            (b"XCFGSET", key, b"IDMP-DURATION", b"%d" % settings[0], b"IDMP-MAXSIZE", b"%d" % settings[1])
-        )
+        yield pack_settings(key, *settings)
     for producer_id in sorted(idempotence.producers):
         producer = idempotence.producers[producer_id]
         for iid in producer.order:
             if producer.ids[iid] in stream.log or producer.ids[iid] in deleted:
-                yield pack_command((b"XIDMPRECORD", key, producer_id, iid, format_id(producer.ids[iid])))
+                yield pack_pair(key, producer_id, iid, format_id(producer.ids[iid]))
 
 
 def _batches(ids: Iterable[StreamID], size_max: int) -> Iterator[list[bytes]]:

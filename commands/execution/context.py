@@ -114,6 +114,13 @@ class Context:
         else:
             self.unlogged_count += 1
 
+    def log_record(self, record: bytes) -> None:
+        """Record an effect of the running command that is packed already."""
+        if self.logging:
+            self.effects.append((self.db.index, record))
+        else:
+            self.unlogged_count += 1
+
     def preserve(self, row: Row, argv: list[bytes]) -> None:
         """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
         if self.image is None or not row.is_write:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...persistence.grammar.streams import pack_added, pack_sent, read_added, record_sent, words_of
+from ...persistence.grammar.streams import (
+    pack_added,
+    pack_sent,
+    read_added,
+    record_sent,
+    without_options,
+    words_of,
+)
 from ...protocol.packing import pack_command
 from ...protocol.replies import Reply
 from ...store import events
@@ -259,8 +266,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     if options.trim is None or options.trim.references is not References.ACKED:
         context.log(*record)
         return id_text
-    known_by = () if options.producer_id is None else (b"IDMP", options.producer_id, iid)
-    context.log(*record[:2], *known_by, *record[options.id_index :])
+    context.log(*without_options(record, options.id_index, options.producer_id, iid))
     if trimmed_to:
         log_acked_trim(context, key, trimmed_to)
     return id_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...persistence.grammar.streams import read_claimed
+from ...persistence.grammar.streams import pack_acknowledged, read_claimed
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, shown, syntax_error
 from ...store.events import XGROUP_CREATECONSUMER
@@ -71,7 +71,7 @@ class Claiming:
         self._settle()
         if delivery.consumer is None:
             self._log.flush()
-            self._context.log(b"XACK", key, self.group.name, format_id(entry_id))
+            self._context.log_record(pack_acknowledged(key, self.group.name, format_id(entry_id)))
         else:
             self._log.add([entry_id], delivery.consumer.name, delivery.time_ms, delivery.count)
         self.group.pending.drop(entry_id)

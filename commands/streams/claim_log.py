@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...persistence.grammar.streams import pack_claim, pack_position
+from ...persistence.grammar.streams import pack_claim, pack_consumer, pack_position
 from ...store.group import Group
 from ...store.ids import StreamID, bulk_ids, format_id
 from ..execution.context import Context
@@ -78,4 +78,4 @@ def log_position(context: Context, key: bytes, group: Group) -> None:
 
 def log_consumer(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:
     """Logs the creation of a consumer that no claim record creates."""
-    context.log(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer_name)
+    context.log_record(pack_consumer(key, group.name, consumer_name))

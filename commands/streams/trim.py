@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...persistence.grammar.streams import exact_trim, pack_acked_trim
 from ...protocol.replies import Reply
 from ...store import events
 from ...store.errors import GenericError, syntax_error, wrong_number_of_arguments
@@ -188,15 +189,13 @@ def exact_record(argv: list[bytes], options: StreamOptions, stream: Stream, trim
     request = options.trim
     if request is None or not request.approximate:
         return list(argv)
-    record = list(argv)
-    record[options.threshold_index - 1] = b"="
     if request.length_max is not None:
-        record[options.threshold_index] = b"%d" % len(stream)
+        threshold = b"%d" % len(stream)
     elif request.references is References.KEEP:
-        record[options.threshold_index] = format_id(first_physical_id(stream))
+        threshold = format_id(first_physical_id(stream))
     else:
-        record[options.threshold_index] = format_id(id_after(trimmed_to) if trimmed_to else 0)
-    return record
+        threshold = format_id(id_after(trimmed_to) if trimmed_to else 0)
+    return exact_trim(argv, options.threshold_index, threshold)
 
 
 def log_acked_trim(context: Context, key: bytes, trimmed_to: StreamID) -> None:
@@ -204,7 +203,7 @@ def log_acked_trim(context: Context, key: bytes, trimmed_to: StreamID) -> None:
 
     ACKED skips entries, so a length or a node boundary does not repeat the trim.
     """
-    context.log(b"XTRIM", key, b"MINID", b"=", format_id(min(id_after(trimmed_to), ID_MAX)), b"ACKED")
+    context.log_record(pack_acked_trim(key, format_id(min(id_after(trimmed_to), ID_MAX))))
 
 
 @command(
