@@ -303,7 +303,7 @@ class AppendOnlyLog:
         last file may lack its end.
         """
         assert self._file is not None
-        if not (self._write_rest() and self.fsync()):
+        if not self.settle():
             raise OSError(ENOSPC, self.last_error.decode())
         folder = self._folder
         part = folder.next_part(b"i", folder.manifest)
@@ -343,9 +343,14 @@ class AppendOnlyLog:
         if self._file is None:
             return True
         try:
-            return self._write_rest() and self.fsync()
+            return self.settle()
         finally:
             self._let_go()
+
+    def settle(self) -> bool:
+        """Write and sync the rest, so that `close` has nothing left to do. Returns False, or raises LogFailure, on
+        failure."""
+        return self._write_rest() and self.fsync()
 
     def _let_go(self) -> None:
         """Close the file after the background fsync has ended."""

@@ -176,6 +176,7 @@ BEYOND_ROWS: Final = """\
 - `POST` and `Host:` close the connection behind the replies to what was sent before; Redis drops those still unsent.
 - Beyond `tracking-table-max-keys` the keys read longest ago are given up; Redis takes any.
 - `aof-use-rdb-preamble` is `no` by default, and the default save points only count where there is no append-only file.
+- `CONFIG SET appendonly no` is refused while the disk refuses writes that were answered; Redis loses them.
 - Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
   those of Redis, and need no second copy of the memory. What `latest_fork_usec`, `total_forks` and the latency event
   `fork` tell of is the moment in which the picture of the dataset is taken.

@@ -28,7 +28,9 @@ class LogSwitch:
         # Returns whether clients are served; the start takes the lock of the folder itself.
         self._is_serving = is_serving
         # Last: the log starts in the folder that `dir` names, and only once no other directive can be refused.
-        config.before_change("appendonly", lambda is_wanted: self.prepare_on() if is_wanted else None, is_last=True)
+        config.before_change(
+            "appendonly", lambda is_wanted: self.prepare_on() if is_wanted else self._prepare_off(), is_last=True
+        )
         config.on_change("appendonly", lambda is_wanted: None if is_wanted else self.turn_off())
         config.before_change("save", self._prepare_save_points)
         config.before_change("dir", self._change_folder)
@@ -52,8 +54,28 @@ class LogSwitch:
                 raise ChangeRefused(explain(error)) from error
         return self.turn_off
 
+    def _prepare_off(self) -> None:
+        """CONFIG SET appendonly no: everything goes to stable storage. Raises ChangeRefused if the disk refuses it.
+
+        A server that promised stable storage and cannot keep it ends.
+        """
+        keeper = self._keeper
+        log = keeper.log
+        if log is None or log.is_starting:
+            return
+        try:
+            if not keeper.settle():
+                reason = log.last_error.decode()
+                raise ChangeRefused(
+                    f"the disk refuses writes that were answered ({reason}), and they would be lost: make room on it, "
+                    "or repair it, and turn the append-only file off once writes are accepted again"
+                )
+        except LogFailure as failure:
+            keeper.die(failure)
+            raise ChangeRefused(str(failure)) from failure
+
     def turn_off(self) -> None:
-        """CONFIG SET appendonly no: everything goes to stable storage, and the files stay as they are.
+        """CONFIG SET appendonly no: no more effects are kept, and the files stay as they are.
 
         Another job, a snapshot, continues. A server that promised stable storage and cannot keep it ends.
         """

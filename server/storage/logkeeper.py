@@ -203,6 +203,15 @@ class LogKeeper:
         """
         return self.log is None or (self.log.flush() and self.log.fsync())
 
+    def settle(self) -> bool:
+        """Bring everything to stable storage, as the log is about to be closed; False if the disk refuses it.
+
+        Raises LogFailure if replies promise stable storage.
+        """
+        is_settled = self.log is None or self.log.settle()
+        self._note_error()
+        return is_settled
+
     def close(self) -> bool:
         """Bring everything to stable storage and let go of it, for good; False if that fails."""
         try:

@@ -214,3 +214,38 @@ def test_start_on_a_failing_disk_says_why_and_changes_nothing(kind: str) -> None
     assert again.history == [{}]
     assert all(path.startswith(FOLDER) for path in again.disk.names)
     again.end()
+
+
+@pytest.mark.parametrize("policy", [b"everysec", b"no"])
+@pytest.mark.parametrize("call", ["append", "fsync"])
+def test_log_is_not_turned_off_while_the_disk_refuses_what_was_answered(call: str, policy: bytes) -> None:
+    scene = Scene(policy)
+    assert scene.ask("SET a 1") == b"+OK\r\n"
+    scene.disk.fault = Failing(call, Fault(ENOSPC))
+    refused = (
+        b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - the disk refuses writes that were "
+        b"answered (No space left on device), and they would be lost: make room on it, or repair it, and turn the "
+        b"append-only file off once writes are accepted again\r\n"
+    )
+    misconf = MISCONF % REASONS[ENOSPC]
+    assert scene.ask("SET a 2", "CONFIG SET appendonly no", "SET a 3") == b"+OK\r\n" + refused + misconf
+    assert scene.ask("CONFIG SET appendonly no maxmemory 1gb") == refused
+    assert (scene.server.config.appendonly, scene.server.config.maxmemory) == (True, 0)
+    scene.disk.fault = lambda call: None
+    scene.pass_time(2500)
+    assert scene.ask("SET a 4") == b"+OK\r\n"
+    assert recovered(scene.disk.after_kill(), scene.world.clock) == digest_of(scene.server.store)
+    scene.server.config.set_many([(b"appendonly", b"no")])
+    assert recovered(scene.disk.after_power_loss(None), scene.world.clock) == digest_of(scene.server.store)
+    scene.world.end()
+
+
+def test_log_that_has_a_job_running_is_not_turned_off_either() -> None:
+    scene = Scene(b"everysec")
+    scene.ask("SET a 1", "BGREWRITEAOF")
+    scene.disk.fault = Failing("append", Fault(ENOSPC))
+    assert b"-ERR CONFIG SET failed" in scene.ask("SET a 2", "CONFIG SET appendonly no")
+    scene.disk.fault = lambda call: None
+    scene.pass_time(1000)
+    assert recovered(scene.disk.after_kill(), scene.world.clock) == digest_of(scene.server.store)
+    scene.world.end()
