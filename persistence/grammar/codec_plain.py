@@ -12,8 +12,11 @@ import hiredis
 
 from ...protocol.packing import pack_command, splitter
 from ...protocol.requests import Request, Split
+from .forms import CLAIM_COUNT_AFTER, CLAIM_TIME_AFTER, XADD_OPTIONS_AT, XCLAIM
 from .kept import ADDITION, ADDITIONS, CLAIMS, Added, Claimed
 
+# Words of `MAXLEN ~ n`.
+CAP_COUNT: Final = 3
 # Words of a claim's record without its IDs.
 CLAIM_COUNT: Final = 13
 # Words of a claim's record without its IDs, if it does not set the group's position.
@@ -77,7 +80,7 @@ def record_sent(request: Request, id_bulk: bytes, length: int) -> bytes:
 
 def _find_id(request: Request) -> int:
     """Return the index of the ID among the words of an addition."""
-    id_at = 5 if request[3] else 2
+    id_at = XADD_OPTIONS_AT + (CAP_COUNT if request[3] else 0)
     words = words_of(request)
     if words[1] != request[1] or words[id_at] != b"*":
         raise ValueError("no XADD as it was sent")
@@ -155,9 +158,13 @@ def read_claimed(run: Request) -> Claimed:
         words = reader.gets()
         if not words or words[1] != run[1] or len(words) <= CLAIM_BARE_COUNT:
             raise ValueError("no run of records")
-        owners.add(tuple(words[2:4]))
-        ids += words[5:-6]
-        records.append((len(words) - CLAIM_BARE_COUNT, int(words[-5]), int(words[-3])))
+        ids_count = len(words) - CLAIM_BARE_COUNT
+        ids_end = XCLAIM.ids_at + ids_count
+        owners.add((words[XCLAIM.group_at], words[XCLAIM.consumer_at]))
+        ids += words[XCLAIM.ids_at : ids_end]
+        # The number follows the name of the option.
+        time_at, count_at = ids_end + CLAIM_TIME_AFTER + 1, ids_end + CLAIM_COUNT_AFTER + 1
+        records.append((ids_count, int(words[time_at]), int(words[count_at])))
     if len(owners) != 1:
         raise ValueError("no run of records")
     ((group, consumer),) = owners

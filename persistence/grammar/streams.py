@@ -4,7 +4,7 @@ A handler whose request is already absolute, as XDEL, logs the request. Every ot
 by handlers while the server runs, and by `snapshot`, which writes the base of a rewritten log. IDs are given as text.
 
 When the log is loaded, `record_splitter` gathers runs of records, which `read_added` and `read_claimed` take apart; the
-handlers run all others.
+handlers run all others. `forms` says where each word is, for readers that do not run records.
 
 The functions that are hot are in `codec`, or in `codec_plain` if that was not compiled.
 """

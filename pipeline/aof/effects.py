@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ...persistence.grammar import forms
+from ...persistence.grammar.forms import Form
 from ..columns.text import to_text
 from ..errors import BadLog
 from .records import Records, Rows, nullable
@@ -59,10 +61,10 @@ def events_of(records: Records) -> Events:
     """Returns the events of records. Raises BadLog for a record with too few words for its command."""
     events = Events(records)
     for name, rows in records.by_name().items():
-        least, make = MAKERS.get(name, (0, None))
-        if make is None:
+        if name not in MAKERS:
             continue
-        if (records.counts[rows] < least).any():
+        words_min, make = MAKERS[name]
+        if (records.counts[rows] < words_min).any():
             raise BadLog(f"a record {name.decode('ascii', 'replace')} has too few words")
         make(events, records, rows)
     return events
@@ -82,9 +84,8 @@ def _numbers(column: Any) -> Any:
 
 
 def _xadd(events: Events, records: Records, rows: Rows) -> None:
-    """`XADD key [NOMKSTREAM] [IDMP producer id] [MAXLEN [~] n] .. id field value ..`."""
     firsts = records.firsts[rows]
-    places = np.full(len(rows), 2)
+    places = np.full(len(rows), forms.XADD_OPTIONS_AT)
     while True:
         # An ID begins with a digit, or is `*` for a duplicate that was refused. Option names begin with letters.
         first = records.first_octets(firsts + places)
@@ -94,7 +95,7 @@ def _xadd(events: Events, records: Records, rows: Rows) -> None:
         places[options] += _words_of_options(records, firsts[options] + places[options])
         if (places >= records.counts[rows]).any():
             raise BadLog("a record XADD has no ID")
-    stream, entry_id = records.words(firsts + 1), records.words(firsts + places)
+    stream, entry_id = records.words(firsts + forms.XADD.key_at), records.words(firsts + places)
     events.add("add", rows, stream=stream, id=entry_id)
 
 
@@ -104,19 +105,13 @@ def _words_of_options(records: Records, indices: Any) -> Any:
     known = [name.upper() for name in names.dictionary.to_pylist()]
     which = names.indices.to_numpy(zero_copy_only=False)
     following = records.first_octets(np.minimum(indices + 1, len(records.word_starts) - 1))
-    is_trimming = np.array([name in TRIMMINGS for name in known])[which]
-    is_exact_or_not = is_trimming & ((following == ord("=")) | (following == ord("~")))
-    return np.array([OPTION_WORDS.get(name, 1) for name in known])[which] + is_exact_or_not
-
-
-# Options that take one more word if `=` or `~` follows their name.
-TRIMMINGS: Final = (b"MAXLEN", b"MINID")
-OPTION_WORDS: Final = {b"IDMP": 3, b"IDMPAUTO": 2, b"MAXLEN": 2, b"MINID": 2, b"LIMIT": 2}
+    is_trimming = np.array([name in forms.TRIM_STRATEGIES for name in known])[which]
+    has_operator = is_trimming & np.isin(following, [ord(operator) for operator in forms.TRIM_OPERATORS])
+    return np.array([forms.XADD_OPTION_WORDS.get(name, 1) for name in known])[which] + has_operator
 
 
 def _xclaim(events: Events, records: Records, rows: Rows) -> None:
-    """`XCLAIM key group consumer min-idle id [id ...] TIME ms RETRYCOUNT count ..`: deliveries."""
-    firsts, counts = records.firsts[rows], records.counts[rows]
+    form, firsts, counts = forms.XCLAIM, records.firsts[rows], records.counts[rows]
     ends = _ids_ends(records, rows)
 
     def number_after(word: bytes, place: Any) -> Any:
@@ -127,22 +122,22 @@ def _xclaim(events: Events, records: Records, rows: Rows) -> None:
         return nullable(_numbers(records.words(indices[is_there] + 1)), is_there)
 
     columns = {
-        "stream": records.words(firsts + 1),
-        "grp": records.words(firsts + 2),
-        "consumer": records.words(firsts + 3),
-        "time_ms": number_after(b"TIME", ends),
-        "deliveries": number_after(b"RETRYCOUNT", ends + 2),
+        "stream": records.words(firsts + form.key_at),
+        "grp": records.words(firsts + form.group_at),
+        "consumer": records.words(firsts + form.consumer_at),
+        "time_ms": number_after(b"TIME", ends + forms.CLAIM_TIME_AFTER),
+        "deliveries": number_after(b"RETRYCOUNT", ends + forms.CLAIM_COUNT_AFTER),
     }
-    owners, indices = records.spread(rows, 5, ends)
+    owners, indices = records.spread(rows, form.ids_at, ends)
     if len(owners) != len(rows):
         columns = {name: column.take(pa.array(owners)) for name, column in columns.items()}
     events.add("deliver", rows[owners], id=records.words(indices), **columns)
 
 
 def _ids_ends(records: Records, rows: Rows) -> Any:
-    """Returns where the IDs of each XCLAIM end: at the first word, from the seventh on, not beginning with a digit."""
-    ends = np.full(len(rows), 6)
-    more = np.flatnonzero(records.counts[rows] > 6)
+    """Returns where the IDs of each XCLAIM end: at the first word after an ID that does not begin with a digit."""
+    ends = np.full(len(rows), forms.XCLAIM.ids_at + 1)
+    more = np.flatnonzero(records.counts[rows] > ends)
     while len(more):
         first = records.first_octets(records.firsts[rows[more]] + ends[more])
         more = more[(first >= ord("0")) & (first <= ord("9"))]
@@ -151,14 +146,14 @@ def _ids_ends(records: Records, rows: Rows) -> Any:
     return ends
 
 
-def _ids_from(place: int, kind: str) -> Maker:
-    """Makes the converter for `NAME key [group] id [id ...]`, whose IDs are the words from `place` on."""
+def _ids_to_the_end(form: Form, kind: str) -> Maker:
+    """Makes the converter for a form that ends with IDs."""
 
     def make(events: Events, records: Records, rows: Rows) -> None:
-        owners, indices = records.spread(rows, place, records.counts[rows])
-        columns = {"stream": records.words(records.firsts[rows] + 1)}
-        if place == 3:
-            columns["grp"] = records.words(records.firsts[rows] + 2)
+        owners, indices = records.spread(rows, form.ids_at, records.counts[rows])
+        columns = {"stream": records.words(records.firsts[rows] + form.key_at)}
+        if form.group_at:
+            columns["grp"] = records.words(records.firsts[rows] + form.group_at)
         if len(owners) != len(rows):
             columns = {name: column.take(pa.array(owners)) for name, column in columns.items()}
         events.add(kind, rows[owners], id=records.words(indices), **columns)
@@ -205,43 +200,36 @@ def _each(make: Callable[[list[bytes]], Iterable[Effect]]) -> Maker:
     return make_all
 
 
-def _ids_after_count(record: list[bytes]) -> list[bytes]:
-    """Returns the IDs of `.. IDS numids id [id ...] ..`."""
-    start = [word.upper() for word in record].index(b"IDS") + 2
-    return record[start : start + int(record[start - 1])]
-
-
 def _xackdel(record: list[bytes]) -> Iterator[Effect]:
-    for entry_id in _ids_after_count(record):
-        yield Effect("ack", record[1], entry_id, record[2])
-        yield Effect("delete", record[1], entry_id)
+    form = forms.XACKDEL
+    for entry_id in forms.numbered_ids(record):
+        yield Effect("ack", record[form.key_at], entry_id, record[form.group_at])
+        yield Effect("delete", record[form.key_at], entry_id)
 
 
 def _xnack(record: list[bytes]) -> Iterator[Effect]:
-    kind = f"release-{record[3].decode('ascii', 'replace').lower()}"
-    words = record[4:]
-    count = int(words[words.index(b"RETRYCOUNT") + 1]) if b"RETRYCOUNT" in words else None
-    for entry_id in _ids_after_count(record):
-        yield Effect(kind, record[1], entry_id, record[2], deliveries=count)
+    form = forms.XNACK
+    kind = f"release-{record[forms.XNACK_MODE_AT].decode('ascii', 'replace').lower()}"
+    count = forms.released_count(record)
+    for entry_id in forms.numbered_ids(record):
+        yield Effect(kind, record[form.key_at], entry_id, record[form.group_at], deliveries=count)
 
 
 def _xdelex(record: list[bytes]) -> Iterator[Effect]:
-    for entry_id in _ids_after_count(record):
-        yield Effect("delete", record[1], entry_id)
+    for entry_id in forms.numbered_ids(record):
+        yield Effect("delete", record[forms.XDELEX.key_at], entry_id)
 
 
 def _xtrim(record: list[bytes]) -> Iterator[Effect]:
     """Yields the trim. It has an ID if the threshold is MINID: the entries with smaller IDs were removed."""
-    threshold = record[4] if record[3] in (b"=", b"~") else record[3]
-    yield Effect("trim", record[1], threshold if record[2].upper() == b"MINID" else None)
+    strategy, threshold = forms.trim_threshold(record)
+    yield Effect("trim", record[forms.XTRIM.key_at], threshold if strategy == b"MINID" else None)
 
 
 def _xgroup(record: list[bytes]) -> Iterator[Effect]:
-    action = record[1].decode("ascii", "replace").lower()
-    fourth = record[4] if len(record) > 4 else None
-    has_consumer = action in ("createconsumer", "delconsumer")
-    entry_id, consumer = (None, fourth) if has_consumer else (fourth, None)
-    yield Effect(f"group-{action}", record[2], entry_id, record[3], consumer)
+    form = forms.XGROUP
+    action, entry_id, consumer = forms.group_action(record)
+    yield Effect(f"group-{action}", record[form.key_at], entry_id, record[form.group_at], consumer)
 
 
 def _delete_keys(record: list[bytes]) -> Iterator[Effect]:
@@ -251,15 +239,15 @@ def _delete_keys(record: list[bytes]) -> Iterator[Effect]:
 
 # The minimum number of words of a command, and its converter. Other commands make no events.
 MAKERS: Final[dict[bytes, tuple[int, Maker]]] = {
-    b"XADD": (5, _xadd),
-    b"XCLAIM": (6, _xclaim),
-    b"XACK": (4, _ids_from(3, "ack")),
-    b"XDEL": (3, _ids_from(2, "delete")),
-    b"XACKDEL": (6, _each(_xackdel)),
-    b"XNACK": (7, _each(_xnack)),
-    b"XDELEX": (5, _each(_xdelex)),
-    b"XTRIM": (4, _each(_xtrim)),
-    b"XGROUP": (4, _each(_xgroup)),
+    b"XADD": (forms.XADD.words_min, _xadd),
+    b"XCLAIM": (forms.XCLAIM.words_min, _xclaim),
+    b"XACK": (forms.XACK.words_min, _ids_to_the_end(forms.XACK, "ack")),
+    b"XDEL": (forms.XDEL.words_min, _ids_to_the_end(forms.XDEL, "delete")),
+    b"XACKDEL": (forms.XACKDEL.words_min, _each(_xackdel)),
+    b"XNACK": (forms.XNACK.words_min, _each(_xnack)),
+    b"XDELEX": (forms.XDELEX.words_min, _each(_xdelex)),
+    b"XTRIM": (forms.XTRIM.words_min, _each(_xtrim)),
+    b"XGROUP": (forms.XGROUP.words_min, _each(_xgroup)),
     b"DEL": (2, _each(_delete_keys)),
     b"UNLINK": (2, _each(_delete_keys)),
 }
