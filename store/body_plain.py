@@ -9,7 +9,7 @@ from operator import sub
 from sys import getsizeof
 from typing import Final
 
-from .id_codec_plain import SEQ_BITS, SEQ_MASK
+from .id_bits import SEQ_BITS, SEQ_MASK
 
 # Bytes of a body without its entries.
 BODY_SIZE: Final = 80

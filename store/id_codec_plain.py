@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SEQ_BITS: Final = 72
-SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+from .id_bits import SEQ_BITS, SEQ_MASK
+
 # A number of this many digits always fits 64 bits.
 DIGITS_MAX: Final = 19
 

@@ -1,11 +1,7 @@
 """Entry IDs.
 
-An ID is two unsigned 64-bit numbers, written `ms-seq`. Inside the store it is one integer, `ms << 72 | seq`: ordering,
+An ID is two unsigned 64-bit numbers, written `ms-seq`. Inside the store it is one integer (`id_bits`): ordering,
 hashing and storing such integers is as cheap as Python allows, and the pending lists depend on that.
-
-Why 72: Python's hash of an integer is its remainder modulo 2**61 - 1. With a shift of 64 the factor of `ms` would be 8
-in the hash, so `ms-seq` and `(ms+1)-(seq-8)` would have equal hashes. With a hundred entries per millisecond twelve IDs
-each would share a hash, and a dictionary lookup would take a microsecond. With a shift of 72 the factor is 2048.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ import re
 from typing import Final
 
 from .errors import GenericError
-from .id_codec_plain import SEQ_BITS, SEQ_MASK
+from .id_bits import SEQ_BITS, SEQ_MASK
 
 try:
     from .id_codec import bulk_ids, format_id, read_id, read_ids

@@ -1,6 +1,6 @@
 from array import array
 
-from .node_counts_plain import Continued, Opened, OpenNode
+from .node_sizes import Continued, Opened, OpenNode
 
 IS_COMPILED: bool
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, StreamID, id_after, make_id
 from .log import EntryLog
-from .node_counts_plain import OpenNode, integer_size
+from .node_sizes import OpenNode, integer_size
 
 try:
     from .node_counts import IS_COMPILED, count_run

@@ -190,6 +190,15 @@ def test_folders_import_only_folders_below_them(folder: str) -> None:
     assert foreign_imports(folder) == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_plain_twin_is_imported_only_in_place_of_its_compiled_twin(folder: str) -> None:
+    """What both twins or other modules use is in a module that neither twin owns."""
+    for module, path in modules_of(folder).items():
+        found = {one.target for one in imports_of(module, path)}
+        plain = {target for target in found if "_plain." in target}
+        assert {target.replace("_plain.", ".") for target in plain} <= found, module
+
+
 @pytest.mark.parametrize("folder", ORDER)
 def test_every_room_has_a_place_in_the_order(folder: str) -> None:
     rooms = {room_of(module) for module in modules_of(folder)} - {None}

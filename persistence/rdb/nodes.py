@@ -20,7 +20,7 @@ from hiredis import Reader
 from ...protocol.packing import pack_command
 from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
 from ...store.log import EntryLog
-from ...store.node_counts_plain import signed_difference
+from ...store.node_sizes import signed_difference
 from ...store.nodes import Node, NodeLedger, StreamLimits
 from ..errors import RdbError
 from . import listpack

@@ -16,7 +16,7 @@ from headrace.store import node_counts_plain, nodes
 from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
-from headrace.store.node_counts_plain import integer_size, signed_difference, string_size
+from headrace.store.node_sizes import integer_size, signed_difference, string_size
 from headrace.store.nodes import NODE_SIZE_UNLIMITED, NodeLedger, StreamLimits
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
