@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from compat.differences import is_unfair
 from crossing.fixture import Company, disk_of
-from crossing.scene import Peer, Request, Scene
+from crossing.kept_files import CONFIG_PATH
+from crossing.scene import OTHER_FOLDER, TAKEN_FOLDER, Peer, Request, Scene
 from differential.grammar import draw_request
 from differential.values import ClientId, Dump, Duration, Payload, Token
 from headrace.commands import registry
@@ -99,6 +100,20 @@ BY_HAND: Final[dict[str, list[str]]] = {
 }  # fmt: skip
 """Arguments of commands for which every form counts, or a draw would hardly find any; `_` is a blank in a word."""
 
+# Values of directives of which a drawn one would not do.
+VALUES_BY_HAND: Final[dict[bytes, list[bytes]]] = {
+    b"dir": [OTHER_FOLDER.encode(), TAKEN_FOLDER.encode(), b"/missing", CONFIG_PATH.encode()],
+}
+
+# CONFIG SET of several directives that depend on each other.
+TOGETHER: Final = (
+    f"dir {OTHER_FOLDER} appendonly no",
+    f"dir {OTHER_FOLDER} appendonly yes",
+    f"appendonly yes dir {OTHER_FOLDER} bind {FOREIGN_ADDRESS.decode()}",
+    f"dbfilename another dir {OTHER_FOLDER} save 60_1",
+    f"appendonly no save 60_1 dir {TAKEN_FOLDER}",
+)
+
 DEBUG_ARGUMENTS: Final = {
     b"AOF-FLUSH-SLEEP": "0", b"SLEEP": "0", b"CHECK": "s", b"DIGEST-VALUE": "s str", b"ERROR": "E", b"LOG": "x",
     b"OBJECT": "s", b"PAUSE-CRON": "0", b"POPULATE": "3", b"PROTOCOL": "string", b"SET-ACTIVE-EXPIRE": "1",
@@ -108,9 +123,6 @@ DEBUG_ARGUMENTS: Final = {
 
 NEVER_TAKEN: Final = {
     "CLIENT|CACHING": "needs tracking by OPTIN or OPTOUT",
-    "ACL|LOAD": "there is no file of users",
-    "ACL|SAVE": "there is no file of users",
-    "CONFIG|REWRITE": "there is no configuration file",
     "EXEC": "without MULTI; every transaction of the machine has one",
     "DISCARD": "without MULTI",
     "EVALSHA": "the script is not known", "EVALSHA_RO": "the script is not known",
@@ -277,7 +289,9 @@ def _of_directive(directive: Directive) -> Iterator[Act]:
     name = directive.name
     shown = directive.kind.show(directive.default)
     values = other_values(directive.kind, directive.default)
-    if isinstance(directive.kind, Bool):
+    if directive.name in VALUES_BY_HAND:
+        values = [*VALUES_BY_HAND[directive.name], shown]
+    elif isinstance(directive.kind, Bool):
         values = [b"yes", b"no"]
     elif directive.has_effect:
         values = [*values, shown]
@@ -292,8 +306,9 @@ def _of_directive(directive: Directive) -> Iterator[Act]:
 
 @cache
 def directive_acts() -> tuple[Act, ...]:
-    """CONFIG SET of every directive: to another value, to the present one, and beside one that is refused."""
-    return tuple(act for directive in DIRECTIVES for act in _of_directive(directive))
+    """CONFIG SET of every directive: to another value, to the present one, and beside others."""
+    together = [Act(f"CONFIG|SET {line}", (b"CONFIG", b"SET", *_words(line))) for line in TOGETHER]
+    return (*(act for directive in DIRECTIVES for act in _of_directive(directive)), *together)
 
 
 SIGNAL_ACTS: Final = tuple(

@@ -15,6 +15,7 @@ Rules, by the letters that failures name:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -22,9 +23,9 @@ from typing import Any, Final
 
 from crossing.acts import OWN_ID, READER_ID, SILENT, UNLOGGED, WAITER_ID, Act
 from crossing.fixture import disk_of
+from crossing.kept_files import ACL_PATH, CONFIG_PATH, SETTINGS_FOLDER, directives_of, users_of
 from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
 from crossing.states import BEHIND, MULTI, SCRIPT, STATES, Stage
-from headrace.server.configuration.directives import DIRECTIVES
 from support.digest import Digest, digest_of
 from support.replies import Node
 from support.simulated_disk import Call, SimulatedDisk
@@ -119,7 +120,7 @@ class Play:
         self.initial = disk.after_kill()
         self._fences_count = 0
         self._crash_in = self.rnd.randrange(CRASH_CALLS_MAX)
-        self._crashed: tuple[SimulatedDisk, set[bytes]] | None = None
+        self._crashed: tuple[SimulatedDisk, set[bytes], bytes] | None = None
         self._is_unlogged = False
         self._has_faults = False
 
@@ -174,6 +175,7 @@ class Play:
         scene.on_boundary = lambda call: None
         self._sent = sent
         after = self._observed()
+        self._check_saved(before, after)
         if len(sent) == len(self.cell.steps) and all(map(self._is_refused, sent)) and self._only_acts_change():
             for what, value in before.items():
                 if after[what] != value:
@@ -181,12 +183,36 @@ class Play:
                         f"refused: the request was refused, and {what} changed: {changes(value, after[what])}"
                     )
 
+    def _check_saved(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """What was answered with OK to CONFIG REWRITE and ACL SAVE is on the disk, unless it has changed meanwhile."""
+        accepted = {act.row_name for act, reply in self._answered() if reply.kind == b"+"}
+        is_same = {what: before[what] == after[what] for what in ("the configuration", "the users")}
+        has_acl_file = bool(self.scene.server.config.aclfile)
+        self.scene.kept_files.require(
+            directives="CONFIG|REWRITE" in accepted and is_same["the configuration"],
+            users=("ACL|SAVE" if has_acl_file else "CONFIG|REWRITE") in accepted and is_same["the users"],
+        )
+
+    def _answered(self) -> Iterator[tuple[Act, Node]]:
+        """Acts with their replies, as far as replies can be told from each other."""
+        for sent in self._sent:
+            replies = self._replies_to(sent) or []
+            if len(replies) == len(sent.step.acts):
+                yield from zip(sent.step.acts, replies, strict=True)
+
     def _count_down(self, call: Call) -> None:
         """At one moment of the disk within the act, keep what a crash would leave."""
         self._crash_in -= 1
         if self._crash_in == -1 and self.scene.promises:
             held = tokens_of(digest_of(self.scene.server.store))
-            self._crashed = (self.scene.crashed_disk(), set(self.scene.told) & held)
+            self._crashed = (self.scene.crashed_disk(), set(self.scene.told) & held, self._log_folder())
+
+    def _log_folder(self) -> bytes:
+        """The folder in which the server writes now, which CONFIG SET dir may be about to leave."""
+        server = self.scene.server
+        if server.log is None:
+            return bytes(server.config.dir)
+        return os.fsencode(os.path.dirname(os.path.dirname(server.log.manifest_path)))
 
     def _only_acts_change(self) -> bool:
         """Whether nothing but the requests of the steps can have changed anything."""
@@ -304,9 +330,13 @@ class Play:
         )
         return {
             "the dataset": fixture_keys(digest_of(server.store)),
-            "the configuration": {each.name: server.config.value(each) for each in DIRECTIVES},
+            "the configuration": directives_of(server.config),
             "the log": None if log is None else (id(log), log.is_starting),
             "the manifest": manifest,
+            "the users": users_of(server.users),
+            "the configuration file": self.scene.disk.read(CONFIG_PATH),
+            "the ACL file": self.scene.disk.read(ACL_PATH),
+            "the folder": (self.scene.system.folder, sorted(self.scene.system.locks)),
             "the pause": server.dispatcher.pause.end_ms,
         }
 
@@ -318,9 +348,9 @@ class Play:
         if self.state.is_refused:
             return
         if self._crashed is not None:
-            disk, told = self._crashed
+            disk, told, folder = self._crashed
             config = copied(scene.server.config)
-            config.appendonly = True  # as it was then
+            config.appendonly, config.dir = True, folder  # as they were then
             lost = told - tokens_of(recovered(disk, scene.clock, config))
             if lost:
                 raise Violation(f"told: a crash within the act loses {sorted(lost)}")
@@ -355,7 +385,8 @@ class Play:
         """Whether an act that was taken has turned the log off, or on after that."""
         for sent in self._sent:
             for act in sent.step.acts:
-                if act.request[:4] == (b"CONFIG", b"SET", b"appendonly", b"no") and len(act.request) == 4:
+                wanted = dict(zip(act.request[2::2], act.request[3::2], strict=False))
+                if act.row_name == "CONFIG|SET" and wanted.get(b"appendonly") == b"no" and b"bind" not in wanted:
                     return True
         return False
 
@@ -475,6 +506,28 @@ class Play:
         is_synced = bool(server.config.appendonly) and server.config.appendfsync != b"no"
         if is_synced and (len(values) < 4 or prober.replies[3].kind != b"*" or values[3][0].value != b"1"):
             raise Violation(f"left: WAITAOF of a write gets {prober.replies[3:]}")
+        if scene.kept_files.has_news:
+            self._save_settings()
+
+    def _save_settings(self) -> None:
+        """What CONFIG REWRITE and ACL SAVE write is what a start finds."""
+        scene = self.scene
+        requests = [(b"CONFIG", b"REWRITE")]
+        if scene.server.config.aclfile:
+            requests.append((b"ACL", b"SAVE"))
+        keeper = scene.connect("keeper")
+        if scene.server.config.requirepass:
+            keeper.ask((b"AUTH", scene.server.config.requirepass))
+            scene.settle()
+            keeper.replies.clear()
+        keeper.ask(*requests)
+        scene.settle()
+        if [reply.value for reply in keeper.replies] != [b"OK"] * len(requests):
+            raise Violation(f"left: {requests} get {keeper.replies}")
+        scene.kept_files.require(directives=True, users=True)
+        strangers = set(scene.disk.names_in(SETTINGS_FOLDER)) - set(map(os.path.basename, (CONFIG_PATH, ACL_PATH)))
+        if strangers:
+            raise Violation(f"left: {sorted(strangers)} beside the configuration file")
 
     def _stop(self) -> None:
         scene = self.scene

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from crossing.scene import Peer, Scene
+from crossing.kept_files import settings_files
+from crossing.scene import OTHER_FOLDER, TAKEN_FOLDER, Peer, Scene
 from support.crash_world import FOLDER
 from support.inprocess import Clock
 from support.lines import split
-from support.simulated_disk import SimulatedDisk
+from support.simulated_disk import Inode, SimulatedDisk
 
 LIFE_MS = 60_000
 """Between the end of the server that made the data and the start of the one that is tested."""
@@ -28,6 +29,9 @@ DATASET = """
     SET lifted x PX 1000
     XADD q IDMP p i1 * f v
     XADD q IDMP p i2 * f w
+    XADD gone IDMP p i1 * f v
+    XADD gone IDMP p i2 * f w
+    XTRIM gone MAXLEN 1
     XGROUP CREATE jobs g 0 MKSTREAM
     XADD idle 1-1 f v
     XGROUP CREATE idle g 0
@@ -42,6 +46,12 @@ FILLERS_COUNT = 25
 """Keys that give a load several steps."""
 
 
+def empty_disk() -> SimulatedDisk:
+    """A disk without data."""
+    names: dict[str, Inode | None] = {FOLDER: None, OTHER_FOLDER: None, TAKEN_FOLDER: None}
+    return SimulatedDisk({**names, **settings_files()})
+
+
 def lines_of(text: str) -> list[tuple[bytes, ...]]:
     """Requests, one a line."""
     return [tuple(split(line)) for line in text.strip().splitlines()]
@@ -54,7 +64,7 @@ def _made(kind: str) -> tuple[SimulatedDisk, int]:
     directives = {} if kind != "rdb base" else {"aof_use_rdb_preamble": True}
     if kind == "dump":
         directives = {"appendonly": False, "save": b"3600 1"}
-    scene = Scene(SimulatedDisk({FOLDER: None}), b"no", clock, **directives)
+    scene = Scene(empty_disk(), b"no", clock, **directives)
     with scene.playing():
         scene.start()
         scene.settle()
@@ -78,7 +88,7 @@ def disk_of(kind: str) -> tuple[SimulatedDisk, Clock]:
     """A disk with the dataset as `log`, `rdb base` or `dump`, or an `empty` one, and the time at which it is used."""
     clock = Clock()
     if kind == "empty":
-        return SimulatedDisk({FOLDER: None}), clock
+        return empty_disk(), clock
     disk, made_ms = _made(kind)
     clock.now_ms = made_ms + LIFE_MS
     return disk.after_kill(), clock

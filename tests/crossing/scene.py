@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
+from crossing.kept_files import ACL_PATH, CONFIG_PATH, KeptFiles
 from headrace.persistence import loading as persistence_loading
 from headrace.persistence.errors import LogError
 from headrace.server import app, lifecycle
@@ -36,6 +38,7 @@ from support.inprocess import Clock
 from support.replies import Incomplete, Node, frame_end, parse
 from support.simulated_disk import Call, Fault, SimulatedDisk
 from support.simulated_network import SimulatedNetwork, Wire
+from support.simulated_system import SimulatedSystem
 from support.stepping import SteppingExecutor, SteppingLoop
 from support.wire import encode
 
@@ -45,6 +48,10 @@ TURNS_AFTER_END: Final = 4
 """Turns that asyncio's runner gives to what is left when the main coroutine has returned."""
 RECORDS_PER_STEP: Final = 8
 """Few, so that a small dataset has several steps."""
+# What CONFIG SET dir may name: an empty folder, and one that another server has locked.
+OTHER_FOLDER: Final = "/other"
+TAKEN_FOLDER: Final = "/taken"
+
 OWN_PREFIX: Final = b"~"
 """Keys of the machine's own clients begin with it; `fixture` keys do not."""
 TOKEN: Final = re.compile(rb"~t[0-9]+~")
@@ -143,12 +150,15 @@ class Scene:
         self.network = SimulatedNetwork(self.loop)
         self.fsyncs, self.writer = SteppingExecutor(), SteppingExecutor()
         self.config = new_config(policy)
-        self.config.enable_debug_command = b"yes"
-        self.config.before_change("appendfsync", lambda value: self._note_policy())
+        self.config.file_path, self.config.aclfile = CONFIG_PATH.encode(), ACL_PATH.encode()
+        self.config.enable_debug_command = self.config.enable_protected_configs = b"yes"
+        self.config.on_change("appendfsync", lambda value: self._note_policy())
         for name, value in directives.items():
             setattr(self.config, name, value)
         self.disk.on_boundary, self.disk.fault = self._pass_boundary, no_fault
         self.on_boundary: Callable[[Call], None] = lambda call: None
+        self.system = SimulatedSystem(disk, FOLDER)
+        self.kept_files = KeptFiles(disk, self.config, lambda: self.server.users, self.fail)
         self.server: CrossingServer
         self.task: Any = None
         self.peers: list[Peer] = []
@@ -190,6 +200,7 @@ class Scene:
         with (
             self.loop.running(),
             self.network.installed(),
+            self.system.installed(),
             mock.patch.object(lifecycle, "signal", signals),
             mock.patch.object(lifecycle, "insist", self._end_at_once),
             mock.patch.object(lifecycle, "gc", garbage),
@@ -221,6 +232,8 @@ class Scene:
     def start(self, *, holds_load: bool = False) -> None:
         """Start the process, until it serves; with `holds_load` until it is in the middle of the load."""
         self.server = server = CrossingServer(self.config, self.clock, self.disk, self.fsyncs)
+        server.log_keeper.lock = self.system.lock(self.system.folder)
+        self.system.lock(TAKEN_FOLDER).acquire()
         runner = server.snapshots.runner
         runner.thread, runner.read_clock_s = self._writing_thread, lambda: 0.0  # type: ignore[method-assign]
         server.is_load_held = holds_load
@@ -322,7 +335,7 @@ class Scene:
         return b"~t%d~" % next(self._tokens)
 
     def _note_policy(self) -> None:
-        """The policy is about to change: what is in the store was written under the one before, but for the transaction
+        """The policy changes: what is in the store was written under the one before, but for the transaction
         that runs. It is written as a whole at its end."""
         if self._policy_in_force == b"always":
             running = set(TOKEN.findall(b"".join(record for _, record in self.server.context.effects)))
@@ -347,8 +360,9 @@ class Scene:
 
     def _is_kept(self, token: bytes, *, is_synced: bool) -> bool:
         """Whether the token survives a crash now: a power loss if `is_synced`, else `kill -9`."""
+        folder = os.fsdecode(self.server.config.dir) + os.sep
         for path, inode in self.disk.names.items():
-            if inode is not None and "/temp-" not in path:
+            if inode is not None and path.startswith(folder) and "/temp-" not in path:
                 content = inode.durable if is_synced else inode.content
                 if token in content:
                     return True
@@ -363,6 +377,7 @@ class Scene:
     def _pass_boundary(self, call: Call) -> None:
         self.fsyncs.pause()
         self.writer.pause()
+        self.kept_files.look(call)
         self.on_boundary(call)
 
     @property
@@ -411,6 +426,7 @@ def copied(config: Config) -> Config:
     for name in (each.attribute for each in DIRECTIVES):
         setattr(other, name, getattr(config, name))
     other.aof_load_truncated = True  # a crash may tear the last write
+    other.aclfile = b""  # users are the concern of `KeptFiles`
     return other
 
 

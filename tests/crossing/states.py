@@ -138,6 +138,14 @@ def serving_without_log(stage: Stage) -> Steps:
     yield
 
 
+@state("users in the configuration file", directives={"aclfile": b""})
+def users_in_configuration(stage: Stage) -> Steps:
+    """There is no ACL file: CONFIG REWRITE writes the users."""
+    stage.serve()
+    stage.ask("ACL SETUSER writing on >secret ~s* +@write")
+    yield
+
+
 @state("in MULTI", mode=MULTI)
 def in_multi(stage: Stage) -> Steps:
     """The act is queued, and runs with EXEC."""
@@ -409,13 +417,28 @@ def rewrite_failing(stage: Stage) -> Steps:
 def snapshot_running(stage: Stage) -> Steps:
     """BGSAVE is at work."""
     stage.serve()
+    path = dump_path(stage.server.config)
     stage.ask("BGSAVE")
     assert stage.server.snapshots.save.is_running, "no snapshot is running"
     yield
     stage.scene.pass_time(300)
     record = stage.server.snapshots.save
     if not stage.scene.has_ended and record.count == 1 and record.last_ok and not record.is_running:
-        assert stage.scene.disk.size(dump_path(stage.server.config)), "BGSAVE ended well, and there is no dump.rdb"
+        assert stage.scene.disk.size(path), "BGSAVE ended well, and there is no dump.rdb"
+
+
+@state("snapshot running without a log", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+def snapshot_running_alone(stage: Stage) -> Steps:
+    """BGSAVE is at work, and the folder may change meanwhile."""
+    stage.is_log_promised = False
+    yield from snapshot_running(stage)
+
+
+@state("base being made without a log", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+def rewriting_without_log(stage: Stage) -> Steps:
+    """BGREWRITEAOF writes a base that no increment follows."""
+    stage.is_log_promised = False
+    yield from rewriting(stage)
 
 
 @state("snapshot about to end")

@@ -13,10 +13,12 @@ from crossing.crossing import Cell, Step, play
 from crossing.scene import Violation
 from headrace import is_compiled
 from headrace.commands.execution.context import Context
+from headrace.persistence import snapshot
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.errors import LogError
 from headrace.server.app import Server
-from headrace.server.configuration.config import ChangeRefused, Config, _set_failed
+from headrace.server.configuration import config, configfile, users
+from headrace.server.configuration.config import ChangeRefused, Config, Undo, _set_failed
 from headrace.server.requests.serving import Serving
 from headrace.server.requests.session import Session
 from headrace.server.requests.turns import Turns
@@ -199,9 +201,54 @@ def leave_always_without_a_sync(patch: pytest.MonkeyPatch) -> None:
 
     def init_and_replace(self: LogKeeper, config: Config, *words: Any, **named: Any) -> None:
         init(self, config, *words, **named)
-        config._callbacks[b"appendfsync"] = [lambda policy: change_policy(self, policy)]
+        config._callbacks[b"appendfsync"][-1] = lambda policy: change_policy(self, policy)
 
     patch.setattr(LogKeeper, "__init__", init_and_replace)
+
+
+def drop_pairs_of_deleted_entries(patch: pytest.MonkeyPatch) -> None:
+    """A base in RESP has the idempotent IDs of entries that are there, and no others."""
+
+    def producer_records(key: bytes, stream: Any, deleted: frozenset[Any]) -> Iterator[bytes]:
+        return producers(key, stream, frozenset())
+
+    producers = snapshot._producer_records
+    patch.setattr(snapshot, "_producer_records", producer_records)
+
+
+def forget_a_directive(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG REWRITE changes the lines that are there, and adds none."""
+
+    def wanted_lines(self: Config) -> Any:
+        return {name: (lines, name == b"dir") for name, (lines, _) in wanted(self).items()}
+
+    wanted = Config._wanted_lines
+    patch.setattr(Config, "_wanted_lines", wanted_lines)
+
+
+def write_in_place(patch: pytest.MonkeyPatch) -> None:
+    """ACL SAVE and CONFIG REWRITE write over the file that is there: a crash leaves half of it."""
+
+    def replace_file(path: bytes, text: bytes) -> None:
+        with configfile.open(path, "wb") as file:
+            file.write(text)
+
+    patch.setattr(users, "replace_file", replace_file)
+    patch.setattr(config, "replace_file", replace_file)
+
+
+def leave_the_log_behind(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET dir is taken while there is a log, which stays where it is."""
+
+    def change_folder(self: LogSwitch, folder: bytes) -> Undo:
+        self._config.appendonly = False
+        try:
+            return change(self, folder)
+        finally:
+            self._config.appendonly = True
+
+    change = LogSwitch._change_folder
+    patch.setattr(LogSwitch, "_change_folder", change_folder)
 
 
 PLANTED = [
@@ -219,6 +266,13 @@ PLANTED = [
     (wake_readers_during_a_pause, "paused for writes", "PING", b"everysec", "changes during a pause"),
     (leave_always_without_a_sync, "serving", "CONFIG|SET appendfsync no", b"always", "told"),
     (leave_a_blocked_client_unread, "serving", "connection many behind", b"no", "clients that wait"),
+    (drop_pairs_of_deleted_entries, "rewriting", "PING", b"always", "restart"),
+    (drop_pairs_of_deleted_entries, "log starting", "PING", b"no", "restart"),
+    (forget_a_directive, "serving", "CONFIG|SET timeout 7", b"no", "told: .* than were saved"),
+    (forget_a_directive, "loading a log", "CONFIG|REWRITE", b"no", "told: .* than were saved"),
+    (write_in_place, "serving", "ACL|SAVE", b"no", "told: kill -9 leaves"),
+    (write_in_place, "users in the configuration file", "CONFIG|REWRITE", b"always", "told: kill -9 leaves"),
+    (leave_the_log_behind, "serving", "CONFIG|SET dir /other", b"always", "told"),
 ]
 
 

@@ -233,7 +233,7 @@ class SimulatedDisk:
         """Created, and synced with its name, if it is not there."""
         is_new = path not in self.names
         if is_new:
-            self._rename("create", path, {path: Inode()})
+            self.create(path)
         file = SimulatedFile(self, path)
         if is_new:
             try:
@@ -254,6 +254,11 @@ class SimulatedDisk:
     def read(self, path: str) -> bytes | None:
         """The whole content."""
         return bytes(self.inode(path).content) if path in self.names else None
+
+    def read_durable(self, path: str) -> bytes | None:
+        """What surely survives a power loss of the content."""
+        inode = self._durable_names.get(path)
+        return None if inode is None else inode.durable
 
     def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
         """In blocks."""
@@ -290,9 +295,17 @@ class SimulatedDisk:
         self.sync_folder(folder)
         return size
 
+    def create(self, path: str) -> None:
+        """open(2) of a file that is not there."""
+        self._rename("create", path, {path: Inode()})
+
+    def move(self, path: str, new_path: str) -> None:
+        """rename(2)."""
+        self._rename("rename", new_path, {path: False, new_path: self.inode(path)})
+
     def rename(self, path: str, new_path: str) -> None:
         """rename(2), and an fsync of the folder."""
-        self._rename("rename", new_path, {path: False, new_path: self.inode(path)})
+        self.move(path, new_path)
         self.sync_folder(os.path.dirname(new_path))
 
     def remove(self, path: str) -> None:
