@@ -2,7 +2,7 @@
 # `##` after a target describes the target, and `#:` describes a variable.
 
 #: PYTHON=python3        the interpreter that makes .venv (3.11 or newer)
-#: FORM=pure             `compiled`: test or run a compiled wheel; `plain`: a wheel built without a compiler
+#: FORM=codecs           the build form: `codecs` is this checkout, `compiled` and `pure` are wheels
 #: ARGS=                 more words for the server, pytest or the benchmark, e.g. ARGS='-k xclaim'
 #: PORT=6379             serve: the port on 127.0.0.1
 #: WORKERS=auto          test: processes that share the tests; 0 runs them in one process, for `-s` and `--pdb`
@@ -19,7 +19,7 @@
 #: RUN=run.json          bench-report: the file that `make bench ARGS='--json run.json'` wrote
 
 PYTHON ?= python3
-FORM   ?= pure
+FORM   ?= codecs
 PORT   ?= 6379
 CYCLES ?= 1000
 N      ?= 2000
@@ -37,19 +37,21 @@ ARGS   ?=
 # Each form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
 ifeq ($(FORM),compiled)
 VENV   := .venv-compiled
-export HEADRACE_COMPILE := 1
+export HEADRACE_COMPILE := compiled
 export HEADRACE_REQUIRE_COMPILED := 1
-else ifeq ($(FORM),plain)
-VENV   := .venv-plain
-export HEADRACE_COMPILE := 0
-else
+else ifeq ($(FORM),pure)
+VENV   := .venv-pure
+export HEADRACE_COMPILE := pure
+else ifeq ($(FORM),codecs)
 VENV   := .venv
+else
+$(error FORM is compiled, codecs or pure, not $(FORM))
 endif
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
-ifneq ($(filter compiled plain,$(FORM)),)
+ifneq ($(filter compiled pure,$(FORM)),)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
@@ -57,7 +59,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
 SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi)
 endif
 
-.PHONY: help serve test run-tests test-compiled test-plain test-clients test-pipeline lint oracle \
+.PHONY: help serve test run-tests test-compiled test-pure test-clients test-pipeline lint oracle \
   prove differential simulate crossing fuzz soak crash bench bench-report
 .DEFAULT_GOAL := test
 
@@ -115,15 +117,15 @@ test: lint run-tests ## Run lint and all tests that need nothing but Python (the
 run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
-# The tests of all that is compiled, or meets what is, on the compiled form; building it takes about a minute.
+# The tests of all that is compiled, or meets what is, in the compiled form; building it takes two minutes.
 COMPILED := store protocol commands server persistence faults simulation crossing compat scenario differential
 test-compiled: ## Run the tests of everything that is compiled, on a compiled wheel
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
-# What has a form of its own in C, on the form for machines without a compiler.
-PLAIN := store protocol
-test-plain: ## Run the tests of store and protocol on a wheel without compiled modules
-	$(MAKE) FORM=plain run-tests ARGS="$(PLAIN:%=tests/%) tests/test_compiled.py $(ARGS)"
+# What has twins in C, in the form for machines without a compiler.
+PURE := store protocol persistence
+test-pure: ## Run the tests of all that has a twin in C, on a wheel without compiled modules
+	$(MAKE) FORM=pure run-tests ARGS="$(PURE:%=tests/%) tests/test_compiled.py $(ARGS)"
 
 test-clients: $(VENV)/.installed-node ## Install other projects' clients and run them against a server
 	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)

@@ -14,8 +14,8 @@ def is_compiled(module: str = "store.chunk") -> bool:
     return spec is not None and not str(spec.origin).endswith(".py")
 
 
-def compiled_parts() -> str:
-    """What of Headrace is compiled: `all` that is hot; in a checkout, the `codecs`; or `nothing`."""
+def build_form() -> str:
+    """How Headrace was built: `compiled` (everything hot in C), `codecs` (only the `.pyx` modules) or `pure` (no C)."""
     if is_compiled():
-        return "all"
-    return "codecs" if is_compiled("protocol.frames") else "nothing"
+        return "compiled"
+    return "codecs" if is_compiled("protocol.frames") else "pure"

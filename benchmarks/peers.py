@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace import __version__, compiled_parts
+from headrace import __version__, build_form
 from support.servers import Server, oracle_folder, oracle_version
 
 JEMALLOC_NAMES = ("libjemalloc.so.2", "libjemalloc.so")
@@ -61,7 +61,7 @@ def find_peer(name: str) -> Peer:
 
 
 def _headrace() -> Peer:
-    title = f"Headrace {__version__} (compiled: {compiled_parts()})"
+    title = f"Headrace {__version__} ({build_form()} form)"
     return Peer("headrace", title, (sys.executable, "-m", "headrace"))
 
 

@@ -1,12 +1,12 @@
-"""How Headrace is built: setuptools' way, with what is hot compiled to C where that can be done.
+"""How Headrace is built: with setuptools, in one of three forms. All forms pass the same tests.
 
-    pip install .                          compiled where there is a C compiler, pure Python where there is none
-    HEADRACE_COMPILE=0 pip install .       pure Python
-    HEADRACE_COMPILE=1 pip install .       compiled, or an error
+    compiled    the `.pyx` files, by Cython, and the modules named below, by mypyc from the sources that other forms run
+    codecs      the `.pyx` files
+    pure        nothing
 
-Compiled are the few `.pyx` files, by Cython, and the modules named below, by mypyc from the very sources that the pure
-form runs. All forms pass the same tests. In a checkout (`pip install --editable .`) only the first are compiled: what
-is changed there should be what runs.
+HEADRACE_COMPILE names the form; it is an error if that form cannot be built. Without the variable, an installation
+(`pip install .`) is compiled and a checkout (`pip install --editable .`) has the form codecs, so that a change of its
+sources takes effect; both are pure if there is no C compiler.
 
 This is the build backend that pyproject.toml names (PEP 517); setup.py takes the extension modules from it.
 """
@@ -75,6 +75,9 @@ HOT_MODULES: Final = {
 # Of mypy: what is compiled depends on these sources alone, and not on what happens to be installed beside them.
 OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
 
+# What each form is compiled with.
+COMPILERS: Final = {"compiled": (CYTHON, MYPYC), "codecs": (CYTHON,), "pure": ()}
+
 Settings = Mapping[str, Any] | None
 
 # The extension modules of what is being built; empty for all that needs none.
@@ -82,59 +85,66 @@ extensions: Final[list[Any]] = []
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """What building needs besides setuptools: the compilers, if they will be used."""
-    compilers = [CYTHON, MYPYC] if why_pure() is None else []
-    return [*build_meta.get_requires_for_build_wheel(config_settings), *compilers]
+    """What building a wheel needs besides setuptools: the compilers, if they will be used."""
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *COMPILERS[chosen_form("compiled")]]
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """The same for a checkout."""
-    compilers = [CYTHON] if why_pure() is None else []
-    return [*build_meta.get_requires_for_build_editable(config_settings), *compilers]
+    """What building a checkout needs besides setuptools: the compiler, if it will be used."""
+    return [*build_meta.get_requires_for_build_editable(config_settings), *COMPILERS[chosen_form("codecs")]]
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Build the wheel into `wheel_directory`; its name."""
     for folder in ROOT.glob("build/lib*"):
         shutil.rmtree(folder)  # what is there of another time would go into the wheel
-    return build(lambda: [*codecs(), *hot_modules()], build_meta.build_wheel, wheel_directory, config_settings)
+    return build("compiled", build_meta.build_wheel, wheel_directory, config_settings)
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Build what makes this checkout importable; its name."""
-    return build(codecs, build_meta.build_editable, wheel_directory, config_settings)
+    """Build what makes this checkout importable; its name. Raises SystemExit if the compiled form is wanted."""
+    if wanted_form() == "compiled":
+        raise SystemExit("headrace: a checkout runs its sources: it has the form codecs or pure, not compiled")
+    return build("codecs", build_meta.build_editable, wheel_directory, config_settings)
 
 
-def build(make: Callable[[], list[Any]], hook: Callable[..., str], *arguments: Any) -> str:
-    """Run the hook with the extension modules of `make`. Without them if they cannot be had."""
-    reason = why_pure()
-    if reason is None:
+def build(best: str, hook: Callable[..., str], *arguments: Any) -> str:
+    """Run the hook with the extension modules of the wanted form, else of `best`, or with none if `best` fails."""
+    form, reason = chosen_form(best), why_pure()
+    if form != "pure":
         try:
-            extensions[:] = make()
+            extensions[:] = [*codecs(), *(hot_modules() if form == "compiled" else [])]
             return hook(*arguments)
         except (Exception, SystemExit) as error:  # whatever a compiler may come up with
-            if is_wanted():
+            if wanted_form():
                 raise
             reason = f"compiling failed ({error})"
         finally:
             extensions.clear()
-    print(f"headrace: built as pure Python: {reason}", file=sys.stderr)
+    print(f"headrace: built in the pure form: {reason}", file=sys.stderr)
     return hook(*arguments)
 
 
-def is_wanted() -> bool:
-    """Whether the compiled form was asked for, and no other will do."""
-    return os.environ.get("HEADRACE_COMPILE") == "1"
+def wanted_form() -> str:
+    """The form that HEADRACE_COMPILE names, empty if it is not set. Raises SystemExit for any other word."""
+    form = os.environ.get("HEADRACE_COMPILE", "")
+    if form and form not in COMPILERS:
+        raise SystemExit(f"headrace: HEADRACE_COMPILE is one of {', '.join(COMPILERS)}, not {form!r}")
+    return form
+
+
+def chosen_form(best: str) -> str:
+    """The wanted form, else `best` if there is a compiler."""
+    return wanted_form() or ("pure" if why_pure() else best)
 
 
 def why_pure() -> str | None:
-    """Why not even to try compiling; None if there is no reason."""
-    if os.environ.get("HEADRACE_COMPILE") == "0":
-        return "HEADRACE_COMPILE=0"
-    if is_wanted():
-        return None
+    """Why to compile nothing; None if there is no reason."""
+    form = wanted_form()
+    if form:
+        return "HEADRACE_COMPILE=pure" if form == "pure" else None
     if sys.implementation.name != "cpython":
         return "this is not CPython"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")

@@ -1,4 +1,4 @@
-"""Packs commands and parses requests: this module imports the compiled form if it was built, else the plain one."""
+"""Packs commands and parses requests: this module imports the compiled twin if it was built, else the other."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from .. import REDIS_VERSION, __version__, compiled_parts
+from .. import REDIS_VERSION, __version__, build_form
 from ..persistence.errors import remedy
 from .configuration.config import Config
 from .configuration.configfile import ConfigError, ConfigLineError, Loader
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def version_line() -> str:
     """What --version prints."""
     versions = f"v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
-    return f"Headrace server {versions} compiled={compiled_parts()}"
+    return f"Headrace server {versions} form={build_form()}"
 
 
 def fail(text: str) -> int:

@@ -18,7 +18,7 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "testing-figures.md"
 ORDER = (
     "test",
     "test-compiled",
-    "test-plain",
+    "test-pure",
     "test-clients",
     "test-pipeline",
     "differential",

@@ -1,6 +1,6 @@
-"""The two forms: which one runs, and that a build gives the one that was asked for.
+"""The three build forms: which one runs, and that a build gives the one that was asked for.
 
-All other tests say nothing of the form; they pass on either (`make test`, `make test-compiled`).
+All other tests do not depend on the form (`make test`, `make test-compiled`, `make test-pure`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import headrace_build
 import pytest
 
-from headrace import is_compiled
+from headrace import build_form, is_compiled
 from headrace.server.main import version_line
 from support.packaging import ROOT, Environment, copy_context
 
@@ -60,34 +60,62 @@ def test_generator_expressions_are_given_to_what_takes_all_of_them(name: str) ->
                 assert ast.unparse(node.func) in TAKES_ALL, ast.unparse(node)
 
 
-def test_version_tells_what_is_compiled() -> None:
-    parts = {True: "all", False: "codecs" if is_compiled("protocol.frames") else "nothing"}
-    assert version_line().endswith(f" compiled={parts[is_compiled()]}")
+def test_version_names_the_form() -> None:
+    without_hot_modules = "codecs" if is_compiled("protocol.frames") else "pure"
+    assert version_line().endswith(f" form={'compiled' if is_compiled() else without_hot_modules}")
+    assert build_form() in headrace_build.COMPILERS
 
 
 # -- whether to compile --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("wish", "compiler", "reason"),
+    ("wish", "compiler", "reason", "wheel", "checkout"),
     [
-        ("0", sys.executable, "HEADRACE_COMPILE=0"),
-        ("1", "nothing-like-that", None),
-        ("", "nothing-like-that -Wall", "no C compiler found"),
-        ("", f"{sys.executable} -Wall", None),
+        ("pure", sys.executable, "HEADRACE_COMPILE=pure", "pure", "pure"),
+        ("codecs", "nothing-like-that", None, "codecs", "codecs"),
+        ("compiled", "nothing-like-that", None, "compiled", "compiled"),
+        ("", "nothing-like-that -Wall", "no C compiler found", "pure", "pure"),
+        ("", f"{sys.executable} -Wall", None, "compiled", "codecs"),
     ],
 )
 def test_the_form_is_asked_for_or_follows_from_the_compiler(
-    wish: str, compiler: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wish: str,
+    compiler: str,
+    reason: str | None,
+    wheel: str,
+    checkout: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("HEADRACE_COMPILE", wish)
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setattr("setuptools.build_meta.get_requires_for_build_wheel", lambda _: [])
+    monkeypatch.setattr("setuptools.build_meta.get_requires_for_build_editable", lambda _: [])
+    compilers = {
+        "compiled": [headrace_build.CYTHON, headrace_build.MYPYC],
+        "codecs": [headrace_build.CYTHON],
+        "pure": [],
+    }
     assert headrace_build.why_pure() == reason
-    compilers = [] if reason else [headrace_build.CYTHON, headrace_build.MYPYC]
-    assert headrace_build.get_requires_for_build_wheel() == compilers
+    assert headrace_build.get_requires_for_build_wheel() == compilers[wheel]
+    assert headrace_build.get_requires_for_build_editable() == compilers[checkout]
+
+
+@pytest.mark.parametrize("wish", ["1", "0", "plain", "Compiled"])
+def test_another_word_than_a_form_is_refused(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_COMPILE", wish)
+    with pytest.raises(SystemExit, match=f"one of compiled, codecs, pure, not '{wish}'"):
+        headrace_build.get_requires_for_build_wheel()
+
+
+def test_a_checkout_is_not_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADRACE_COMPILE", "compiled")
+    with pytest.raises(SystemExit, match="a checkout runs its sources"):
+        headrace_build.build_editable(str(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_headers_of_python_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -150,7 +178,7 @@ def extensions_of(names: set[str]) -> set[str]:
 
 @needs_compiler
 def test_a_compiled_wheel_holds_the_sources_and_runs_the_extensions(builder: Builder, tmp_path: Path) -> None:
-    assert builder.build(HEADRACE_COMPILE="1").returncode == 0
+    assert builder.build(HEADRACE_COMPILE="compiled").returncode == 0
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{tag}-{tag}-" in builder.built.name
     names = files_of(builder.built)
@@ -161,11 +189,17 @@ def test_a_compiled_wheel_holds_the_sources_and_runs_the_extensions(builder: Bui
     assert ".so b'1-2'" in said.stdout
 
 
-@pytest.mark.parametrize(("wish", "reason"), [("0", "HEADRACE_COMPILE=0"), ("", "compiling failed")])
+@needs_compiler
+def test_a_wheel_of_codecs_has_only_their_extensions(builder: Builder) -> None:
+    assert builder.build(HEADRACE_COMPILE="codecs").returncode == 0
+    assert extensions_of(files_of(builder.built)) == CODECS
+
+
+@pytest.mark.parametrize(("wish", "reason"), [("pure", "HEADRACE_COMPILE=pure"), ("", "compiling failed")])
 def test_a_wheel_is_pure_where_compiling_is_refused_or_fails(wish: str, reason: str, builder: Builder) -> None:
     done = builder.build(HEADRACE_COMPILE=wish, CC=str(refusing_compiler(builder.source)))
     assert done.returncode == 0, done.stderr
-    assert sum(f"headrace: built as pure Python: {reason}" in line for line in done.stderr.splitlines()) == 1
+    assert sum(f"headrace: built in the pure form: {reason}" in line for line in done.stderr.splitlines()) == 1
     assert builder.built.name.endswith("-py3-none-any.whl")
     names = files_of(builder.built)
     assert extensions_of(names) == set()
@@ -174,7 +208,7 @@ def test_a_wheel_is_pure_where_compiling_is_refused_or_fails(wish: str, reason: 
 
 
 def test_an_insisted_on_compilation_that_fails_is_an_error(builder: Builder) -> None:
-    done = builder.build(HEADRACE_COMPILE="1", CC=str(refusing_compiler(builder.source)))
+    done = builder.build(HEADRACE_COMPILE="compiled", CC=str(refusing_compiler(builder.source)))
     assert done.returncode != 0
     assert not list(builder.target.glob("*.whl"))
 
@@ -194,10 +228,10 @@ def test_a_source_distribution_builds_the_same_wheel(builder: Builder, tmp_path:
     with tarfile.open(builder.built) as archive:
         archive.extractall(unpacked, filter="data")
     from_sources = Builder(tmp_path / "other")
-    assert from_sources.build(HEADRACE_COMPILE="0").returncode == 0
+    assert from_sources.build(HEADRACE_COMPILE="pure").returncode == 0
     (from_sources.source,) = unpacked.iterdir()
     from_sources.target = tmp_path / "again"
-    assert from_sources.build(HEADRACE_COMPILE="0").returncode == 0
+    assert from_sources.build(HEADRACE_COMPILE="pure").returncode == 0
     assert files_of(from_sources.built) == files_of(next((tmp_path / "other" / "built").iterdir()))
 
 

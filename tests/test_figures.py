@@ -28,8 +28,8 @@ def test_numbers_with_one_name_are_added() -> None:
     ("folders", "form", "name"),
     [
         ([], "codecs", "test"),
-        (["tests/store", "tests/protocol", "tests/test_compiled.py"], "all", "test-compiled"),
-        (["tests/store", "tests/protocol", "tests/test_compiled.py"], "nothing", "test-plain"),
+        (["tests/store", "tests/protocol", "tests/test_compiled.py"], "compiled", "test-compiled"),
+        (["tests/store", "tests/protocol", "tests/test_compiled.py"], "pure", "test-pure"),
         (["tests/store", "tests/protocol"], "codecs", None),
         (["tests/test_figures.py", "tests/test_makefile.py"], "codecs", None),
         (["tests/simulation"], "codecs", "simulate"),

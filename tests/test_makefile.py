@@ -29,6 +29,12 @@ def test_help_names_every_target_of_the_makefile_and_no_other() -> None:
     assert {"PYTHON", "FORM", "ARGS", "PORT", "SEED", "MINUTES"} <= variables
 
 
+def test_a_form_has_an_environment_of_its_own_and_another_word_is_refused() -> None:
+    for form, folder in (("compiled", ".venv-compiled"), ("codecs", ".venv"), ("pure", ".venv-pure")):
+        assert f"\n{folder}/bin/pytest " in make("--always-make", "--dry-run", "run-tests", f"FORM={form}").stdout
+    assert "FORM is compiled, codecs or pure, not plain" in make("help", "FORM=plain").stderr
+
+
 def test_extra_script_describes_every_run_it_has() -> None:
     script = ROOT / ".ci" / "extra"
     subprocess.run(["bash", "-n", script], check=True)

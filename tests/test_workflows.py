@@ -73,8 +73,8 @@ def test_release_builds_compiled_wheels_on_linux_and_macos() -> None:
     assert platforms == {"linux-x86_64", "linux-arm64", "macos-arm64"}
     assert any(step.get("uses", "").startswith("pypa/cibuildwheel@") for step in wheels["steps"])
     settings = PROJECT["tool"]["cibuildwheel"]
-    assert settings["environment"] == {"HEADRACE_COMPILE": "1"}
-    assert "compiled_parts() == 'all'" in settings["test-command"]
+    assert settings["environment"] == {"HEADRACE_COMPILE": "compiled"}
+    assert "build_form() == 'compiled'" in settings["test-command"]
 
 
 def test_image_is_pushed_on_a_tag_only() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from logging.handlers import WatchedFileHandler
 from typing import TYPE_CHECKING, Final
 
-from ... import REDIS_VERSION, __version__, compiled_parts
+from ... import REDIS_VERSION, __version__, build_form
 
 if TYPE_CHECKING:
     from ..configuration.config import Config
@@ -95,6 +95,6 @@ def banner(config: Config, addresses: Sequence[str]) -> str:
         kept = f"snapshots (save {config.save.decode()})" if config.save else "none"
     file = os.fsdecode(config.file_path) if config.file_path else "none"
     return (
-        f"Headrace {__version__} (Redis {REDIS_VERSION} compatible; compiled: {compiled_parts()}) ready on {where}; "
+        f"Headrace {__version__} (Redis {REDIS_VERSION} compatible; form: {build_form()}) ready on {where}; "
         f"persistence: {kept} in {os.fsdecode(config.dir)}; config file: {file}"
     )

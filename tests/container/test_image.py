@@ -153,7 +153,7 @@ def test_the_image_holds_the_program_and_neither_tools_nor_tests(image: Image) -
 
 @pytest.mark.skipif(headrace_build.why_pure() is not None, reason="nothing to compile with")
 def test_the_image_is_compiled(start: StartContainer) -> None:
-    assert start().execute("headrace", "--version").stdout.endswith(" compiled=all\n")
+    assert start().execute("headrace", "--version").stdout.endswith(" form=compiled\n")
 
 
 def test_the_variables_of_the_documentation_are_understood(start: StartContainer, port: int) -> None:

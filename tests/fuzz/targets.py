@@ -83,7 +83,7 @@ Outcome = tuple[list[Request], bytes | None, bool, int]
 
 def resp(data: bytes) -> None:
     """Requests read whole, byte by byte and in two halves are the same, and so is the error: of a stranger and of a
-    client that is known, with additions kept as they were sent and without, in the compiled form and in the plain one.
+    client that is known, with additions kept as they were sent and without, by the compiled twin and by the other.
     What a stranger may not send yet is read once it may."""
     middle = len(data) // 2
     cuts = [[data], [data[:middle], data[middle:]], [data[index : index + 1] for index in range(len(data))]]
@@ -97,7 +97,7 @@ def resp(data: bytes) -> None:
     for pieces in cuts[:2]:  # byte by byte, and of a stranger's bytes, nothing is read the fast way
         reader = RequestReader()
         reader._split = frames_plain.splitter()
-        _compare(expected[True], _read(pieces, reader, True), "in the plain form")
+        _compare(expected[True], _read(pieces, reader, True), "in the plain twin")
     _compare(
         expected[True], _read([data], RequestReader(split=streams.addition_splitter()), False, is_let_in=True), "let in"
     )
@@ -128,7 +128,7 @@ def words_sent(request: Request) -> Request:
     if not words or request[1:] != [words[1], encode(tuple(words)), words[4] if words[2] != b"*" else b""]:
         raise Finding(f"{words} was kept as {request}")
     if codec_plain.words_of(request) != words:
-        raise Finding(f"the plain form has other words than {words} of {request}")
+        raise Finding(f"the plain twin has other words than {words} of {request}")
     return words
 
 

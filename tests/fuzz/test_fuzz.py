@@ -297,7 +297,7 @@ def give_the_words(kept: Request) -> Request:
     return streams.words_of(kept)[:-2]
 
 
-@pytest.mark.skipif(packing.splitter is frames_plain.splitter, reason="the compiled form is not here")
+@pytest.mark.skipif(packing.splitter is frames_plain.splitter, reason="the compiled twin is not here")
 @pytest.mark.parametrize("spoil", [say_another_key, say_no_cap, send_another_value, give_the_words])
 def test_fault_in_what_is_kept_as_it_was_sent_is_found(
     spoil: Callable[[Request], Request], monkeypatch: pytest.MonkeyPatch
@@ -320,7 +320,7 @@ def test_fault_in_what_is_kept_as_it_was_sent_is_found(
         test_pipelines_cut_anywhere_hold_the_same_requests()
 
 
-def test_fault_of_the_plain_form_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_of_the_plain_twin_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     split = frames_plain.splitter()
 
     def lose_the_last(data: bytes, bulk_size_max: int) -> tuple[list[Request], int]:
@@ -328,7 +328,7 @@ def test_fault_of_the_plain_form_is_found(monkeypatch: pytest.MonkeyPatch) -> No
         return requests[:-1], size
 
     monkeypatch.setattr(frames_plain, "splitter", lambda: lose_the_last)
-    with pytest.raises(Finding, match="plain form"):
+    with pytest.raises(Finding, match="plain twin"):
         fuzz("resp", PLANT_S, SEED)
 
 

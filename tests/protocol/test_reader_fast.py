@@ -21,7 +21,7 @@ from headrace.protocol.requests import SLICE_SIZE, Request, Split
 
 SEEDS = (20261, 20262, 20263, 20264)
 
-# Of the plain form, and of the compiled one where there is one.
+# Of the plain twin, and of the compiled one where there is one.
 SPLITTERS: list[Callable[[], Split]] = list({frames_plain.splitter, packing.splitter})
 
 Outcome = tuple[list[Request], bytes | None, bool, int]

@@ -312,7 +312,7 @@ def random_text(source: random.Random) -> bytes:
     return source.choice([b"x", b"7", b"\r\n"]) * source.choice([1, 62, 63, 64, 125, 126, 4095, 4096, 16377, 16378])
 
 
-@pytest.mark.skipif(not nodes.IS_COMPILED, reason="there is only the plain form")
+@pytest.mark.skipif(not nodes.IS_COMPILED, reason="there is only the plain twin")
 @pytest.mark.parametrize("seed", range(5))
 def test_both_forms_count_alike(seed: int) -> None:
     print("seed", seed)

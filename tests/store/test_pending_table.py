@@ -23,7 +23,7 @@ except ImportError:
 
 FORMS = [pending_table_plain, *([pending_table] if pending_table is not None else [])]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rpartition(".")[2])
-needs_both = pytest.mark.skipif(pending_table is None, reason="there is only the plain form")
+needs_both = pytest.mark.skipif(pending_table is None, reason="there is only the plain twin")
 NAMES = (b"a", b"b", b"c")
 EDGES = [0, 1, 2, 3, 2**29, 2**30, 2**31, 2**32, 2**60, 2**63, U64_MAX - 1, U64_MAX]
 

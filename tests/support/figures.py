@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pytest
 
-from headrace import compiled_parts
+from headrace import build_form
 
 
 class Report(Protocol):
@@ -54,7 +54,7 @@ def load(folder: Path) -> list[Run]:
 def run_name(folders: Iterable[str], form: str) -> str | None:
     """The target of the Makefile that runs these folders of tests, None if no target does.
 
-    `form` is what `headrace.compiled_parts` returns.
+    `form` is what `headrace.build_form` returns.
     """
     names = {Path(folder).name for folder in folders}
     for target, folder in TARGETS.items():
@@ -64,7 +64,7 @@ def run_name(folders: Iterable[str], form: str) -> str | None:
         return "test"
     if len(names) == 1 or any(name.endswith(".py") and name != "test_compiled.py" for name in names):
         return None
-    return {"all": "test-compiled", "nothing": "test-plain"}.get(form)
+    return {"compiled": "test-compiled", "pure": "test-pure"}.get(form)
 
 
 # Targets of the Makefile that run one folder of tests.
@@ -100,7 +100,7 @@ class Counting:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """Pytest calls this once, in the process that collects the reports of all others."""
         folders = [word for word in config.invocation_params.args if word.startswith("tests/")]
-        name = run_name(folders, compiled_parts())
+        name = run_name(folders, build_form())
         if name is None:
             return
         stats = terminalreporter.stats

@@ -52,7 +52,7 @@ def kept(words: tuple[bytes, ...]) -> list[bytes]:
     return [ADDITION, words[1], pack_command(words), words[4] if is_capped else b""]
 
 
-@pytest.mark.skipif(codec is None, reason="the compiled form is not here")
+@pytest.mark.skipif(codec is None, reason="the compiled twin is not here")
 def test_plain_additions_are_kept_as_they_were_sent_and_nothing_else_is() -> None:
     split = codec.addition_splitter()
     for words in KEPT:
@@ -78,7 +78,7 @@ def test_the_words_are_the_same_however_the_bytes_arrive(make_splitter: Callable
             assert [form.words_of(request) for request in received] == [list(words) for words in sent], f"seed {seed}"
 
 
-@pytest.mark.skipif(codec is None, reason="the compiled form is not here")
+@pytest.mark.skipif(codec is None, reason="the compiled twin is not here")
 def test_an_addition_too_large_or_of_another_form_is_left_to_the_careful_parser() -> None:
     split = codec.addition_splitter()
     whole = pack_command(KEPT[0])

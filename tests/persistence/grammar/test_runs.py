@@ -25,7 +25,7 @@ BULK_SIZE_MAX = 1000
 HALF_MAX = 10**19 - 1
 PAIRS = (b"f", b"v"), (b"", b"\r\n*5\r\n$4\r\nXADD\r\n"), (b"f" * 300, b"", b"g", b"w")
 
-needs_codec = pytest.mark.skipif(codec is None, reason="the compiled form is not here")
+needs_codec = pytest.mark.skipif(codec is None, reason="the compiled twin is not here")
 
 
 def add(entry_id: bytes, key: bytes = b"s", pairs: tuple[bytes, ...] = PAIRS[0], name: bytes = b"XADD") -> bytes:
