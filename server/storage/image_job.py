@@ -53,6 +53,8 @@ class JobRunner:
         # Made when it is needed.
         self.executor: Executor | None = None
         self.job: Job | None = None
+        # Called when a job has ended, with a file or without.
+        self.on_end: Callable[[], None] = lambda: None
         # When the next slice is due.
         self._handle: asyncio.TimerHandle | None = None
 
@@ -87,8 +89,8 @@ class JobRunner:
         except Exception:
             # A fault of ours must not leave everybody with the price of an image for ever.
             logger.exception("internal error while writing a snapshot")
-            self._end()
             job.file.abandon()
+            self._end()
             job.fail("internal error")
             return
         if is_complete:
@@ -101,6 +103,7 @@ class JobRunner:
         self.job.image.close()
         self.job = None
         self._context.image = None
+        self.on_end()
 
     def complete(self) -> None:
         """Run the present job to its end while everybody waits."""
@@ -115,8 +118,8 @@ class JobRunner:
         job = self.job
         assert job is not None
         self._cancel()
-        self._end()
         job.file.abandon()
+        self._end()
 
     def _cancel(self) -> None:
         if self._handle is not None:

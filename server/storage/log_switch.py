@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -34,6 +33,10 @@ class LogSwitch:
         config.on_change("appendonly", lambda is_wanted: None if is_wanted else self.turn_off())
         config.before_change("save", self._prepare_save_points)
         config.before_change("dir", self._change_folder)
+        config.on_change("dir", lambda folder: self._release_former_folders())
+        # By path: the lock of the data folder, and of each folder that was it before.
+        self._locks = {keeper.lock.path: keeper.lock}
+        snapshots.runner.on_end = self._release_former_folders
 
     def prepare_on(self) -> Undo | None:
         """CONFIG SET appendonly yes: start the log, whose base is a snapshot of the dataset. Raises ChangeRefused.
@@ -114,28 +117,29 @@ class LogSwitch:
             raise ChangeRefused("the dataset is being loaded: wait until that has ended")
         if keeper.state is not LogState.OFF and self._config.appendonly:
             raise ChangeRefused("the append-only file stays where it is: turn it off first (appendonly no)")
-        before = os.getcwdb()
-        os.chdir(folder)
-        lock = FolderLock(os.getcwd())
-        try:
-            if keeper.lock.is_held and lock.path != keeper.lock.path:
-                lock.acquire()
-        except LogError as error:
-            os.chdir(before)
-            raise ChangeRefused(str(error)) from error
-        if lock.path != keeper.lock.path:
-            keeper.lock.release()
-            keeper.lock = lock
-        self._config.dir = os.getcwdb()
-        return lambda: self._go_back(before)
+        before, lock_before = os.getcwdb(), keeper.lock
 
-    def _go_back(self, folder: bytes) -> None:
-        """Undo a change of `dir`. The lock is taken again unless another server has taken it."""
-        keeper = self._keeper
+        def go_back() -> None:
+            os.chdir(before)
+            keeper.lock = lock_before
+            self._release_former_folders()
+
         os.chdir(folder)
-        was_held = keeper.lock.is_held
-        keeper.lock.release()
-        keeper.lock = FolderLock(os.getcwd())
-        if was_held:
-            with contextlib.suppress(LogError):
+        path = os.getcwd()
+        keeper.lock = self._locks.setdefault(path, FolderLock(path))
+        try:
+            if lock_before.is_held:
                 keeper.lock.acquire()
+        except LogError as error:
+            go_back()
+            raise ChangeRefused(str(error)) from error
+        self._config.dir = os.getcwdb()
+        return go_back
+
+    def _release_former_folders(self) -> None:
+        """Unlock all folders but the present one, once no job writes a file to one of them."""
+        if self._snapshots.runner.job is None:
+            present = self._keeper.lock
+            for lock in self._locks.values():
+                if lock is not present:
+                    lock.release()

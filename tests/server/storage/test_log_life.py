@@ -12,6 +12,7 @@ import pytest
 
 from headrace.commands.clients.client import Client
 from headrace.persistence.errors import LogError
+from headrace.persistence.lock import FolderLock
 from headrace.server.configuration.config import Config
 from headrace.server.requests.session import Session
 from headrace.server.storage.log_life import NEXT_STATES, LogLife, LogState
@@ -241,6 +242,68 @@ def test_log_never_starts_in_the_folder_of_another_server(words: str, tmp_path: 
         assert os.getcwd() == folder
         other.run_slices()
         assert other.server.log_keeper.state is LogState.ON
+
+
+def is_locked(folder: Path) -> bool:
+    lock = FolderLock(str(folder))
+    try:
+        lock.acquire()
+    except LogError:
+        return True
+    lock.release()
+    return False
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Three folders, in the first of which the process runs, as a server does."""
+    made = [tmp_path / name for name in ("first", "second", "third")]
+    for folder in made:
+        folder.mkdir()
+    monkeypatch.chdir(made[0])
+    return made
+
+
+@pytest.mark.parametrize("job", ["BGSAVE", "BGREWRITEAOF"])
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_folder_stays_locked_until_the_job_that_writes_to_it_has_ended(
+    job: str, is_given_up: bool, folders: list[Path]
+) -> None:
+    config = Config()
+    config.enable_protected_configs = b"yes"
+    with closing(LoggingServer(folders[0], appendonly=False, config=config)) as server:
+        server.call("SET a 1", job)
+        for present in (1, 0, 2, 1):
+            assert server.call(f"CONFIG SET dir {folders[present]}") == b"+OK\r\n"
+            assert is_locked(folders[0])
+            assert is_locked(folders[present])
+        if is_given_up:
+            server.server.snapshots.stop()
+        else:
+            server.run_slices()
+        assert list(map(is_locked, folders)) == [False, True, False]
+        assert bool(list(folders[0].rglob("*.rdb"))) is not is_given_up
+
+
+def test_refused_change_of_the_folder_never_unlocks_it(folders: list[Path]) -> None:
+    config = Config()
+    config.enable_protected_configs = b"yes"
+    seen: list[list[bool]] = []
+
+    def note_and_refuse(_: object) -> None:
+        seen.append(list(map(is_locked, folders)))
+        refuse(_)
+
+    with closing(LoggingServer(folders[0], appendonly=False, config=config)) as server:
+        config.before_change("bind", note_and_refuse)
+        for job in ("PING", "BGSAVE"):
+            server.call(job)
+            assert server.call(f"CONFIG SET dir {folders[1]} bind 1.2.3.4").startswith(b"-ERR CONFIG SET failed")
+            assert seen.pop() == [True, True, False]
+            assert is_locked(folders[0])
+            assert Path.cwd() == folders[0]
+            server.run_slices()
+            assert list(map(is_locked, folders)) == [True, False, False]
 
 
 def test_start_of_a_log_whose_manifest_is_gone_is_refused(tmp_path: Path) -> None:
