@@ -37,7 +37,7 @@ def test_readme_has_at_most_two_thousand_words() -> None:
 
 def test_architecture_names_every_room() -> None:
     page = text_of(ROOT / "docs" / "architecture.md")
-    for folder in ("commands", "pipeline", "server"):
+    for folder in ("commands", "persistence", "pipeline", "server"):
         for path in (ROOT / folder).glob("*/__init__.py"):
             assert f"`{folder}/{path.parent.name}/`" in page, path.parent
 

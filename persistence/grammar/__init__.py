@@ -1,1 +1,1 @@
-"""What commands look like in the log: the words of their records."""
+"""The records of streams: the words that are written for each effect, and where a reader finds them."""
