@@ -561,6 +561,9 @@ class Play:
         scene = self.scene
         if scene.task.done() and not scene.task.cancelled() and scene.task.exception() is not None:
             raise Violation(f"error: the server ended by {scene.task.exception()!r}")
+        for path, content in self.stage.untouched.items():
+            if scene.disk.read(path) != content:
+                raise Violation(f"told: {path} was changed, and it may be all that is left of what was answered")
         if self.state.is_refused:
             if scene.told:
                 raise Violation(f"told: {scene.told} though the load failed")

@@ -42,6 +42,8 @@ DATASET = """
 """
 """The keys that the values of the differential machine's grammar name, and some whose records are of special kinds."""
 
+BESIDE = "dump beside a log"
+
 FILLERS_COUNT = 25
 """Keys that give a load several steps."""
 
@@ -75,6 +77,8 @@ def _made(kind: str) -> tuple[SimulatedDisk, int]:
         maker.ask((b"PERSIST", b"lifted"))  # far behind the record that it lifts: between them a load can be held
         if kind == "rdb base":
             maker.ask((b"BGREWRITEAOF",))
+            scene.pass_time(300)
+            maker.ask((b"SET", b"increment", b"x"))
         scene.pass_time(300)
         scene.raise_signal(15)
         scene.settle()
@@ -85,13 +89,21 @@ def _made(kind: str) -> tuple[SimulatedDisk, int]:
 
 
 def disk_of(kind: str) -> tuple[SimulatedDisk, Clock]:
-    """A disk with the dataset as `log`, `rdb base` or `dump`, or an `empty` one, and the time at which it is used."""
+    """A disk with the dataset, or an `empty` one, and the time at which it is used.
+
+    The dataset is a `log`, also with an `rdb base`, or a `dump`, also `beside a log`.
+    """
     clock = Clock()
     if kind == "empty":
         return empty_disk(), clock
-    disk, made_ms = _made(kind)
+    disk, made_ms = _made("dump" if kind == BESIDE else kind)
+    disk = disk.after_kill()
+    if kind == BESIDE:
+        for path, inode in _made("log")[0].names.items():
+            if path.startswith(f"{FOLDER}/appendonlydir"):
+                disk.put(path, bytes(inode.content)) if inode else disk.make_folder(path)
     clock.now_ms = made_ms + LIFE_MS
-    return disk.after_kill(), clock
+    return disk, clock
 
 
 class Company:

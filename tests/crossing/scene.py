@@ -175,6 +175,8 @@ class Scene:
         """Whether the load has ended well."""
         self.ended_ms: int | None = None
         """When the process ended by itself."""
+        # Warnings and errors of the server log.
+        self.logged: list[str] = []
         self.failures: list[str] = []
         self._tokens = count(1)
         self._kept: set[bytes] = set()
@@ -409,6 +411,7 @@ class Recorder(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         text = record.getMessage()
+        self._scene.logged.append(text)
         if record.exc_info or "internal error" in text or "Traceback" in text:
             if record.exc_info:
                 text += "\n" + logging.Formatter().formatException(record.exc_info)

@@ -17,8 +17,9 @@ from crossing.fixture import Company
 from crossing.scene import Peer, Scene, no_fault
 from headrace.server.storage import snapshots
 from headrace.server.storage.paths import dump_path
+from support.crash_world import FOLDER
 from support.digest import digest_of
-from support.simulated_disk import Call, Fault
+from support.simulated_disk import Call, Fault, SimulatedDisk
 
 PLAIN, MULTI, SCRIPT, BEHIND = "plain", "multi", "script", "behind"
 """How requests are sent: as they are, within MULTI, from a script, or behind a request that blocks."""
@@ -27,6 +28,11 @@ ALL_POLICIES: Final = (b"always", b"everysec", b"no")
 BULK_SIZE: Final = 20_000
 BIG_SIZE: Final = (1 << 20) + 10
 """Above the least value of proto-max-bulk-len."""
+
+# A server that keeps dump.rdb.
+WITHOUT_LOG: Final = {"appendonly": False, "save": b"3600 1"}
+LOG_FOLDER: Final = f"{FOLDER}/appendonlydir"
+MANIFEST_PATH: Final = f"{LOG_FOLDER}/appendonly.aof.manifest"
 
 OUTPUT_LIMITS: Final = b"normal 300000 0 0 slave 0 0 0 pubsub 30000 0 0"
 
@@ -47,6 +53,9 @@ class Stage:
         """What a crash now would leave. Raises Violation."""
         self.is_log_promised = True
         """Whether there is a log that keeps what is acknowledged while the state lasts."""
+
+        # Files that nothing may change, with their content.
+        self.untouched: dict[str, bytes] = {}
 
     @property
     def server(self) -> Any:
@@ -102,6 +111,8 @@ class State:
     disk: str = "log"
     policies: tuple[bytes, ...] = ALL_POLICIES
     directives: dict[str, Any] = field(default_factory=dict)
+    # What the short forms play of this state, as a share of what they play of others: less of states that are alike.
+    share: float = 1.0
     is_refused: bool = False
     """The start ends with an error: nothing may have been acknowledged."""
 
@@ -130,7 +141,7 @@ def serving(stage: Stage) -> Steps:
     yield
 
 
-@state("serving without a log", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("serving without a log", disk="dump", directives=WITHOUT_LOG)
 def serving_without_log(stage: Stage) -> Steps:
     """What is kept is kept by a stop in good order."""
     stage.is_log_promised = False
@@ -217,7 +228,7 @@ def loading_rdb_base(stage: Stage) -> Steps:
     yield from _load_held(stage)
 
 
-@state("loading dump.rdb", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("loading dump.rdb", disk="dump", directives=WITHOUT_LOG)
 def loading_dump(stage: Stage) -> Steps:
     """In the middle of the keys of dump.rdb: there is no log."""
     stage.is_log_promised = False
@@ -254,7 +265,7 @@ def loading_bad_log(stage: Stage) -> Steps:
     _write_while_it_fails(stage)
 
 
-@state("loading a bad dump.rdb", disk="dump", is_refused=True, directives={"appendonly": False, "save": b"3600 1"})
+@state("loading a bad dump.rdb", disk="dump", is_refused=True, directives=WITHOUT_LOG)
 def loading_bad_dump(stage: Stage) -> Steps:
     """The load is about to fail."""
     stage.is_log_promised = False
@@ -263,6 +274,66 @@ def loading_bad_dump(stage: Stage) -> Steps:
     next(held)
     yield
     _write_while_it_fails(stage)
+
+
+# What may be wrong with the list of the log's files: how it is brought about, and what the start says of it.
+BROKEN_LISTS: Final[dict[str, tuple[Callable[[SimulatedDisk], None], tuple[str, ...]]]] = {
+    "no manifest": (
+        lambda disk: disk.lose(MANIFEST_PATH),
+        ("appendonly.aof.1.base.rdb, appendonly.aof.2.incr.aof", "restore appendonly.aof.manifest from a backup"),
+    ),
+    "a manifest that names a missing base": (
+        lambda disk: disk.lose(f"{LOG_FOLDER}/appendonly.aof.1.base.rdb"),
+        ("appendonly.aof.1.base.rdb", f"restore {LOG_FOLDER}/appendonly.aof.1.base.rdb from a backup"),
+    ),
+    "a manifest that names a missing increment": (
+        lambda disk: disk.lose(f"{LOG_FOLDER}/appendonly.aof.2.incr.aof"),
+        ("appendonly.aof.2.incr.aof", f"restore {LOG_FOLDER}/appendonly.aof.2.incr.aof from a backup"),
+    ),
+    "an empty manifest": (
+        lambda disk: disk.put(MANIFEST_PATH, b""),
+        (MANIFEST_PATH, "empty AOF manifest", "repair this list of the log's files, or take it from a backup"),
+    ),
+    "a manifest with a zero byte in a name": (
+        lambda disk: disk.put(MANIFEST_PATH, b'file "appendonly.aof.1.base.rdb\\x00" seq 1 type b\n'),
+        (MANIFEST_PATH, "Invalid AOF manifest", "repair this list of the log's files, or take it from a backup"),
+    ),
+    "a manifest that ends in zeros": (
+        lambda disk: disk.put(MANIFEST_PATH, (disk.read(MANIFEST_PATH) or b"")[:-20] + bytes(20)),
+        (MANIFEST_PATH, "AOF manifest", "repair this list of the log's files, or take it from a backup"),
+    ),
+}
+
+
+def _broken_log_states() -> None:
+    for title, (break_it, words) in BROKEN_LISTS.items():
+
+        def refused(
+            stage: Stage, break_it: Callable[[SimulatedDisk], None] = break_it, words: tuple[str, ...] = words
+        ) -> Steps:
+            """The start is refused, while the first clients are there; nothing on the disk changes."""
+            disk = stage.scene.disk
+            break_it(disk)
+            before = disk.contents(FOLDER)
+            start = starting(stage)
+            next(start)
+            yield
+            _write_while_it_fails(stage)
+            assert disk.contents(FOLDER) == before, "told: the files that the start could not read were changed"
+            logged = "\n".join(stage.scene.logged)
+            assert all(word in logged for word in words), f"the server log lacks some of {words}: {logged}"
+
+        def beside(stage: Stage, break_it: Callable[[SimulatedDisk], None] = break_it) -> Steps:
+            """A log that cannot be read is not replaced by a new one."""
+            break_it(stage.scene.disk)
+            stage.untouched = stage.scene.disk.contents(LOG_FOLDER)
+            yield from serving_without_log(stage)
+
+        STATES[title] = State(title, refused, disk="rdb base", is_refused=True, share=0.15)
+        if "missing" not in title:  # the others can be read, and CONFIG SET appendonly yes replaces them
+            name = f"serving beside {title}"
+            options: dict[str, Any] = {"directives": WITHOUT_LOG, "policies": (b"always",), "share": 0.15}
+            STATES[name] = State(name, beside, disk="dump beside a log", **options)
 
 
 @state("starting")
@@ -281,6 +352,9 @@ def starting(stage: Stage) -> Steps:
     scene.settle()
 
 
+_broken_log_states()
+
+
 @state("started empty", disk="empty")
 def started_empty(stage: Stage) -> Steps:
     """There was nothing to load."""
@@ -297,7 +371,7 @@ def _begin_log(stage: Stage) -> None:
     assert stage.ask("CONFIG SET appendonly yes") == [b"OK"]
 
 
-@state("log starting", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("log starting", disk="dump", directives=WITHOUT_LOG)
 def log_starting(stage: Stage) -> Steps:
     """Its base is being written."""
     _begin_log(stage)
@@ -306,7 +380,7 @@ def log_starting(stage: Stage) -> Steps:
     yield
 
 
-@state("log wanted", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("log wanted", disk="dump", directives=WITHOUT_LOG)
 def log_wanted(stage: Stage) -> Steps:
     """A snapshot goes before it."""
     stage.serve()
@@ -316,7 +390,7 @@ def log_wanted(stage: Stage) -> Steps:
     yield
 
 
-@state("log just on", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("log just on", disk="dump", directives=WITHOUT_LOG)
 def log_just_on(stage: Stage) -> Steps:
     """Its base is complete."""
     _begin_log(stage)
@@ -427,14 +501,14 @@ def snapshot_running(stage: Stage) -> Steps:
         assert stage.scene.disk.size(path), "BGSAVE ended well, and there is no dump.rdb"
 
 
-@state("snapshot running without a log", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("snapshot running without a log", disk="dump", directives=WITHOUT_LOG)
 def snapshot_running_alone(stage: Stage) -> Steps:
     """BGSAVE is at work, and the folder may change meanwhile."""
     stage.is_log_promised = False
     yield from snapshot_running(stage)
 
 
-@state("base being made without a log", disk="dump", directives={"appendonly": False, "save": b"3600 1"})
+@state("base being made without a log", disk="dump", directives=WITHOUT_LOG)
 def rewriting_without_log(stage: Stage) -> Steps:
     """BGREWRITEAOF writes a base that no increment follows."""
     stage.is_log_promised = False

@@ -60,7 +60,7 @@ def pairs_of(state: State) -> Iterator[Cell]:
     for act in all_acts():
         rnd = Random(f"{SEED} {state.name} {act.name}")
         share = QUICK_SHARE if MINUTES < QUICK_MINUTES else 1.0 if is_likely(act) else UNLIKELY_SHARE
-        if rnd.random() < share:
+        if rnd.random() < share * state.share:
             yield Cell(state.name, rnd.choice(state.policies), (Step((act,)),), rnd.choice(STOPS), SEED)
 
 

@@ -16,6 +16,7 @@ from headrace.commands.execution.context import Context
 from headrace.persistence import snapshot
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.errors import LogError
+from headrace.persistence.folder import LogFolder
 from headrace.server.app import Server
 from headrace.server.configuration import config, configfile, users
 from headrace.server.configuration.config import ChangeRefused, Config, Undo, _set_failed
@@ -251,6 +252,11 @@ def leave_the_log_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogSwitch, "_change_folder", change_folder)
 
 
+def begin_without_the_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Files of a log whose manifest is gone count as none: the server starts empty, and writes over them."""
+    patch.setattr(LogFolder, "_refuse_lost_manifest", lambda self: None)
+
+
 PLANTED = [
     (serve_after_a_failed_load, "loading a bad log", "PING", b"always", "told"),
     (serve_after_a_failed_load, "loading a bad dump.rdb", "PING", b"everysec", "told"),
@@ -272,6 +278,8 @@ PLANTED = [
     (forget_a_directive, "loading a log", "CONFIG|REWRITE", b"no", "told: .* than were saved"),
     (write_in_place, "serving", "ACL|SAVE", b"no", "told: kill -9 leaves"),
     (write_in_place, "users in the configuration file", "CONFIG|REWRITE", b"always", "told: kill -9 leaves"),
+    (begin_without_the_manifest, "no manifest", "PING", b"always", "the load is over"),
+    (begin_without_the_manifest, "serving beside no manifest", "CONFIG|SET appendonly yes", b"always", "was changed"),
     (leave_the_log_behind, "serving", "CONFIG|SET dir /other", b"always", "told"),
 ]
 

@@ -158,6 +158,21 @@ class SimulatedDisk:
         """Equal for disks with equal content."""
         return hash(frozenset((path, inode and bytes(inode.content)) for path, inode in self.names.items()))
 
+    def contents(self, folder: str) -> dict[str, bytes]:
+        """The files in a folder and below, by path."""
+        inside = folder + os.sep
+        return {path: bytes(inode.content) for path, inode in self.names.items() if inode and path.startswith(inside)}
+
+    # -- what happens between two processes -------------------------------------------------------
+
+    def lose(self, path: str) -> None:
+        """A file goes, for good."""
+        del self.names[path], self._durable_names[path]
+
+    def put(self, path: str, content: bytes) -> None:
+        """A file is there with this content, for good."""
+        self.names[path] = self._durable_names[path] = Inode(content)
+
     # -- system calls ----------------------------------------------------------------------------
 
     def _begin(self, kind: str, path: str) -> tuple[Call, Fault | None]:
