@@ -8,38 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import Final, cast
 
 from ..commands import registry
 from ..commands.clients.client import Client
+from ..commands.clients.subscriptions import Subscriptions
+from ..commands.clients.tracking import Tracking
 from ..commands.execution.context import Context
-from ..commands.execution.enforcement import may_stay
-from ..commands.permissions.log import AclLog
+from ..commands.execution.services import Services
+from ..commands.observing.monitors import Monitors
+from ..commands.observing.notifications import Notifications
+from ..commands.scripting.scripts import Scripts
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure
-from ..protocol.replies import Reply
-from ..store.chunk import drop_unpacked
 from ..store.clock import monotonic_clock_ms, wall_clock_ms
 from ..store.database import Store
-from ..store.errors import GenericError, ReplyError
+from ..store.errors import GenericError
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
-from .configuration.users import load_users, reload_users, save_users
 from .periodic import PeriodicWork
-from .reports.info import render
 from .reports.memory import Memory
-from .reports.memory_report import memory_report, memory_stats, purge_memory
 from .reports.process import resident_size
+from .reports.server_reports import ServerReports
 from .reports.stats import Stats
 from .requests.client_limits import ClientLimits
+from .requests.connected_clients import ConnectedClients
 from .requests.cross_protocol import CrossProtocol
 from .requests.dispatch import Dispatcher
+from .requests.pushes import Pushes
 from .requests.turns import Turns
+from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
+from .storage.disk_storage import DiskStorage
 from .storage.key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
 from .storage.log_life import LogState
@@ -75,11 +79,24 @@ class Server:
         self.started_ms = clock()
         self.stats = Stats(started_ms=self.started_ms)
         self.store = Store(config.databases)
-        self.context: Context = Context(self.store, self)
-        self.context.logging = False
-        self.users = load_users(config)
-        self.acl_log = AclLog()
-        self.dispatcher = Dispatcher(self.context, self.stats, self.monotonic)
+        pushes = Pushes()
+        subscriptions = Subscriptions(pushes)
+        self.context = context = Context(
+            self.store,
+            subscriptions,
+            Notifications(subscriptions),
+            Tracking(
+                pushes, config,
+                refresh_clients=self.refresh_clients, refresh_listeners=lambda: context.refresh_listeners(),
+                broadcast_soon=self.broadcast_soon,
+            ),
+            Monitors(pushes, config, refresh_clients=self.refresh_clients),
+        )  # fmt: skip
+        context.scripts = Scripts(context)
+        context.logging = False
+        self.dispatcher = Dispatcher(context, self.stats, self.monotonic, pushes)
+        connected = ConnectedClients(self.dispatcher)
+        self.accounts = UserAccounts(config, context, connected, self.refresh_clients)
         # Set, by `end`, once the server has been asked to stop.
         self.stopped = asyncio.Event()
         self.exit_code = 0
@@ -92,37 +109,49 @@ class Server:
         self.idempotence_expiry = IdempotenceExpiry(self.store)
         self._settling = NodeSettling(self.store)
         self.log_keeper = keeper = LogKeeper(
-            config, self.context, self.dispatcher, clock,
+            config, context, self.dispatcher, clock,
             die=self.die, has_died=lambda: self.has_died, wake=self.call_soon_threadsafe,
             on_stable=self._serve_synced_soon,
         )  # fmt: skip
-        self.loading = Loading(config, self.context, keeper, clock, self.dispatcher.refresh_clients)
+        self.loading = Loading(config, context, keeper, clock, self.refresh_clients)
         self.turns = Turns(self.dispatcher, clock, keeper.write, keeper.write_early)
         self.snapshots = Snapshots(
-            config, self.context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
+            config, context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
             count_changes=lambda: self.changes_count, refuse_writes=self.dispatcher.note_save_failing,
         )  # fmt: skip
-        LogSwitch(config, self.context, keeper, self.snapshots, lambda: self.is_serving)
+        LogSwitch(config, context, keeper, self.snapshots, lambda: self.is_serving)
         self.limits = ClientLimits(config, self.stats, lambda: self.connections, clock, self.monotonic)
         self.cross_protocol = CrossProtocol(clock)
         client_ids = count(1)
         self.shared = Shared(
-            config, self.context, self.dispatcher, self.turns, self.limits, self.stats, self.cross_protocol, clock,
+            config, context, self.dispatcher, self.turns, self.limits, self.stats, self.cross_protocol, clock,
             lambda: next(client_ids),
         )  # fmt: skip
-        self.acceptor = Acceptor(self.shared, self.users)
+        self.acceptor = Acceptor(self.shared, self.accounts.users)
         self.memory = Memory(
-            config, self.context, self.dispatcher.sessions, clock,
-            lambda: 0 if keeper.log is None else keeper.log.buffer_size, self.dispatcher.refresh_clients,
+            config, context, self.dispatcher.sessions, clock,
+            lambda: 0 if keeper.log is None else keeper.log.buffer_size, self.refresh_clients,
         )  # fmt: skip
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(
-            config, self.context, self.users, refresh_clients=self.dispatcher.refresh_clients,
-            apply_users=self.apply_users, configure_readers=self._configure_readers,
+            config, context, self.accounts.users, refresh_clients=self.refresh_clients,
+            apply_users=self.accounts.apply, configure_readers=self._configure_readers,
+        )  # fmt: skip
+        self.storage = DiskStorage(
+            keeper, self.loading, self.snapshots, self,
+            log_unit=self.dispatcher.log_unit, refusal_of_writes=self.dispatcher.admission.refusal_of_writes,
+        )  # fmt: skip
+        context.server = Services(
+            config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
+            ServerReports(self),
         )  # fmt: skip
         self.memory.measure()
+
+    def refresh_clients(self) -> None:
+        """Look anew at who may take the dispatcher's fast path."""
+        self.dispatcher.refresh_clients()
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -226,27 +255,6 @@ class Server:
         for _ in self.load():
             continue
 
-    def reload_log(self) -> None:
-        """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
-        keeper = self.log_keeper
-        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
-        if keeper.state is LogState.STARTING:
-            logger.warning("The append-only file cannot be loaded before its base is complete")
-            raise failed
-        # What the unit that runs has gathered so far belongs to the log that is about to be read.
-        self.dispatcher.log_unit()
-        try:
-            if not keeper.sync():
-                raise failed
-        except LogFailure as failure:
-            self.die(failure)
-            raise failed from failure
-        self.loading.reload_log(self.log or keeper.new_log())
-
-    def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
-        self.loading.reload_dataset()
-
     # -- life ------------------------------------------------------------------------------------
 
     async def start_accepting(self) -> None:
@@ -287,54 +295,6 @@ class Server:
         self.log_keeper.cron(now_ms)
         self.snapshots.cron(now_ms)
 
-    # -- users -----------------------------------------------------------------------------------
-
-    def apply_users(self) -> None:
-        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
-        no longer may; others go on under the new rules.
-        """
-        for client in self.clients.values():
-            if not may_stay(self.context, client):
-                client.user, client.authenticated = self.users.default, False
-                self.kill_client(client)
-        self.dispatcher.refresh_clients()
-
-    def load_users(self) -> None:
-        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
-        reload_users(self.config, self.users)
-
-    def save_users(self) -> None:
-        """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
-        save_users(self.config, self.users)
-
-    # -- Services: what handlers may ask for -----------------------------------------------------
-
-    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
-        """Send clients what they did not ask for."""
-        self.dispatcher.pushes.deliver(clients, message)
-
-    def deliver_now(self, client: Client) -> None:
-        """Let the running client hear what is kept for it until it has its reply."""
-        self.dispatcher.pushes.hand_over(self.dispatcher.sessions[client.id])
-
-    def kept_size(self, client: Client) -> int:
-        """Bytes of the messages that are kept for the client until it has its reply."""
-        return self.dispatcher.pushes.kept_size(client)
-
-    def refresh_clients(self) -> None:
-        """Look anew at who may take the dispatcher's fast path."""
-        self.dispatcher.refresh_clients()
-
-    def refusal_of_writes(self) -> ReplyError | None:
-        """MISCONF while the log or the snapshots cannot be written, None while they can."""
-        admission = self.dispatcher.admission
-        return admission.refusal_of_writes() if admission.is_refusing_writes else None
-
-    def find_client(self, client_id: int) -> Client | None:
-        """The connected client of that ID."""
-        session = self.dispatcher.sessions.get(client_id)
-        return None if session is None else session.client
-
     def broadcast_soon(self) -> None:
         """At the end of this turn of the loop, tell the keys that have changed in it."""
         if self._loop is not None:
@@ -345,51 +305,12 @@ class Server:
         self.context.tracking.tell_broadcasts()
         self.turns.finish()
 
-    def kill_client(self, client: Client) -> None:
-        """Close a connection; one's own closes after its reply."""
-        if client is self.context.client:
-            client.close_after_reply = True
-            return
-        session = self.dispatcher.sessions.get(client.id)
-        if session is not None:
-            client.killed = True
-            session.abort()
-
-    def unblock_client(self, client: Client, *, with_error: bool) -> bool:
-        """End a blocked read early; False if the client was not blocked."""
-        return self.dispatcher.serving.unblock(client, with_error=with_error)
-
-    def pause_clients(self, pause_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back for so long."""
-        self.dispatcher.begin_pause(pause_ms, writes_only=writes_only)
-
-    def unpause_clients(self) -> None:
-        """Let held commands go on."""
-        self.dispatcher.end_pause()
-
-    def shutdown(self, *, save: bool | None, now: bool, force: bool) -> None:
+    def shutdown(self, *, save: bool | None, force: bool) -> None:
         """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
         if not self.prepare_stop(save=save) and not force:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
         logger.warning("User requested shutdown...")
         self.end()
-
-    def save(self) -> bool:
-        """SAVE: False if it failed. Raises GenericError."""
-        return self.snapshots.save_now()
-
-    def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
-        """BGSAVE: False if it has only been scheduled. Raises GenericError."""
-        return self.snapshots.request_save(may_wait=may_wait, may_start=may_start)
-
-    @property
-    def last_save_ms(self) -> int:
-        """LASTSAVE, in Unix ms."""
-        return self.snapshots.last_save_ms
-
-    def rewrite_log(self, *, may_start: bool) -> bool:
-        """BGREWRITEAOF: False if it has only been scheduled. Raises GenericError."""
-        return self.snapshots.request_rewrite(may_start=may_start)
 
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
@@ -404,31 +325,3 @@ class Server:
             return is_synced
         self.snapshots.stop()
         return self.snapshots.save_now() and is_synced
-
-    def memory_stats(self) -> dict[bytes, object]:
-        """MEMORY STATS."""
-        return memory_stats(self)
-
-    def memory_report(self) -> str:
-        """MEMORY DOCTOR."""
-        return memory_report(self)
-
-    def purge_memory(self) -> None:
-        """MEMORY PURGE."""
-        drop_unpacked()
-        purge_memory()
-
-    def info(self, sections: list[bytes]) -> bytes:
-        """The text of INFO."""
-        return render(self, sections)
-
-    def reset_stats(self) -> None:
-        """CONFIG RESETSTAT."""
-        self.stats.reset()
-        self.expiry.reset_statistics()
-        for client in self.clients.values():
-            self.stats.pipelined_before -= client.pipeline_length_sum
-            self.stats.reads_before -= client.reads_count
-        self.context.slow_log.reset_statistics()
-        for db in self.store.databases:
-            db.hits = db.misses = 0

@@ -22,6 +22,20 @@ FOLDERS = {
 }
 # The rooms of each folder: sub-folders, and modules that are in no sub-folder. A room imports only rooms after it.
 ORDER = {
+    "commands": [
+        "registry",
+        "admin",
+        "scripting",
+        "connections",
+        "keyspace",
+        "strings",
+        "streams",
+        "execution",
+        "observing",
+        "clients",
+        "permissions",
+        "core",
+    ],
     "server": [
         "main",
         "lifecycle",
@@ -69,7 +83,7 @@ ORDER = {
     ],
 }
 # Folders in which no modules import each other in a circle, within a room or across rooms.
-ACYCLIC = ("pipeline", "persistence", "protocol")
+ACYCLIC = ("commands", "persistence", "pipeline", "protocol")
 
 
 class Import(NamedTuple):

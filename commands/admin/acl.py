@@ -111,11 +111,11 @@ def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     Returns the number of deleted users. Raises GenericError, and deletes none, if the default user is among them.
     Source: redis.io/commands/acl-deluser.
     """
-    users = context.server.users
+    users = context.server.accounts.users
     # The default user comes first, so that it is refused before others are deleted.
     names = sorted(argv[2:], key=lambda name: name != users.default.name)
     count = sum(users.delete(name) for name in names)
-    context.server.apply_users()
+    context.server.accounts.apply()
     return count
 
 
@@ -135,7 +135,7 @@ def acl_dryrun(context: Context, argv: list[bytes]) -> Reply:
     Returns OK, or a text that names what is refused. Raises GenericError for an unknown user or command and for a wrong
     number of arguments. Source: redis.io/commands/acl-dryrun.
     """
-    user = context.server.users.by_name.get(argv[2])
+    user = context.server.accounts.users.by_name.get(argv[2])
     if user is None:
         raise GenericError(b"User '%b' not found" % shown(argv[2]))
     request = argv[3:]
@@ -206,7 +206,7 @@ def acl_getuser(context: Context, argv: list[bytes]) -> Reply:
     Returns a map of flags, passwords (as SHA-256), commands, keys, channels and selectors; null for an unknown user.
     Source: redis.io/commands/acl-getuser.
     """
-    user = context.server.users.by_name.get(argv[2])
+    user = context.server.accounts.users.by_name.get(argv[2])
     if user is None:
         return None
     own, *others = user.selectors
@@ -229,7 +229,7 @@ def acl_getuser(context: Context, argv: list[bytes]) -> Reply:
 )
 def acl_list(context: Context, argv: list[bytes]) -> Reply:
     """ACL LIST. Returns one line for each user, ordered by name. Source: redis.io/commands/acl-list."""
-    return [user.describe() for user in context.server.users.in_order()]
+    return [user.describe() for user in context.server.accounts.users.in_order()]
 
 
 @command(
@@ -247,8 +247,8 @@ def acl_load(context: Context, argv: list[bytes]) -> Reply:
     Loads the whole file or, if a line is invalid, nothing. Closes connections of users that are not in it. Returns OK.
     Raises GenericError. Source: redis.io/commands/acl-load.
     """
-    context.server.load_users()
-    context.server.apply_users()
+    context.server.accounts.load()
+    context.server.accounts.apply()
     return OK
 
 
@@ -279,7 +279,7 @@ def acl_log(context: Context, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 3:
         raise subcommand_syntax_error(b"ACL", argv[1])
-    log = context.server.acl_log
+    log = context.server.accounts.acl_log
     if len(argv) == 3 and argv[2].upper() == b"RESET":
         log.clear()
         return OK
@@ -299,7 +299,7 @@ def acl_log(context: Context, argv: list[bytes]) -> Reply:
 )
 def acl_save(context: Context, argv: list[bytes]) -> Reply:
     """ACL SAVE. Replaces the file atomically. Returns OK. Raises GenericError. Source: redis.io/commands/acl-save."""
-    context.server.save_users()
+    context.server.accounts.save()
     return OK
 
 
@@ -322,12 +322,12 @@ def acl_setuser(context: Context, argv: list[bytes]) -> Reply:
     Raises GenericError. Source: redis.io/commands/acl-setuser.
     """
     try:
-        context.server.users.set(argv[2], merge_selectors(argv[3:]))
+        context.server.accounts.users.set(argv[2], merge_selectors(argv[3:]))
     except OpenParenthesis as unclosed:
         raise GenericError(b"Unmatched parenthesis in acl selector starting at '%b'." % shown(unclosed.start)) from None
     except BadRule as bad:
         raise modifier_error(bad) from None
-    context.server.apply_users()
+    context.server.accounts.apply()
     return OK
 
 
@@ -342,7 +342,7 @@ def acl_setuser(context: Context, argv: list[bytes]) -> Reply:
 )
 def acl_users(context: Context, argv: list[bytes]) -> Reply:
     """ACL USERS. Returns the names of all users. Source: redis.io/commands/acl-users."""
-    return [user.name for user in context.server.users.in_order()]
+    return [user.name for user in context.server.accounts.users.in_order()]
 
 
 @command(

@@ -94,7 +94,7 @@ def config_resetstat(context: Context, argv: list[bytes]) -> Reply:
     Resets the counters of INFO, also those of single commands. The dataset and the slow log stay. Returns OK.
     Source: redis.io/commands/config-resetstat.
     """
-    context.server.reset_stats()
+    context.server.reports.reset()
     return OK
 
 

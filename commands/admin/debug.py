@@ -123,19 +123,19 @@ def _sleep(context: Context, argv: list[bytes]) -> Reply:
 
 def _set_active_expire(context: Context, argv: list[bytes]) -> Reply:
     """SET-ACTIVE-EXPIRE 0|1: enables or disables the removal of expired keys that no client reads."""
-    context.server.periodic.expires_keys = leading_integer(argv[2]) != 0
+    context.server.work.expires_keys = leading_integer(argv[2]) != 0
     return OK
 
 
 def _pause_cron(context: Context, argv: list[bytes]) -> Reply:
     """PAUSE-CRON 0|1: stops or resumes periodic work."""
-    context.server.periodic.is_paused = leading_integer(argv[2]) != 0
+    context.server.work.is_paused = leading_integer(argv[2]) != 0
     return OK
 
 
 def _aof_flush_sleep(context: Context, argv: list[bytes]) -> Reply:
     """AOF-FLUSH-SLEEP microseconds: waits before each write to the log; 0 for no wait. No effect without a log."""
-    log = context.server.log
+    log = context.server.storage.log
     if log is not None:
         log.flush_delay_us = max(0, leading_integer(argv[2]))
     return OK
@@ -206,14 +206,14 @@ def _reload(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
     if b"NOSAVE" in options:
         raise GenericError(b"Error trying to load the RDB dump, check server logs.")
-    context.server.reload_dataset()
+    context.server.storage.reload_dataset()
     context.tracking.note_flush()
     return OK
 
 
 def _load_log(context: Context, argv: list[bytes]) -> Reply:
     """LOADAOF: writes the log out, empties the dataset and loads the log."""
-    context.server.reload_log()
+    context.server.storage.reload_log()
     context.tracking.note_flush()
     return OK
 

@@ -27,4 +27,4 @@ def info(context: Context, argv: list[bytes]) -> Reply:
     are case-insensitive, and unknown ones are ignored.
     Source: redis.io/commands/info.
     """
-    return Verbatim(context.server.info([section.lower() for section in argv[1:]]))
+    return Verbatim(context.server.reports.info([section.lower() for section in argv[1:]]))

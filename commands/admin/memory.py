@@ -75,7 +75,7 @@ def memory_usage(context: Context, argv: list[bytes]) -> Reply:
 )
 def memory_stats(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY STATS. Returns a map from names to bytes, counts, ratios (1 is equal) and percentages."""
-    return context.server.memory_stats()
+    return context.server.reports.memory_stats()
 
 
 @command(
@@ -90,7 +90,7 @@ def memory_stats(context: Context, argv: list[bytes]) -> Reply:
 )
 def memory_doctor(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY DOCTOR. Returns a text about problems of memory use."""
-    return Verbatim(context.server.memory_report().encode())
+    return Verbatim(context.server.reports.memory_doctor().encode())
 
 
 @command(
@@ -118,7 +118,7 @@ def memory_malloc_stats(context: Context, argv: list[bytes]) -> Reply:
 )
 def memory_purge(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY PURGE. Drops unpacked copies of data and returns free memory to the system. Returns OK."""
-    context.server.purge_memory()
+    context.server.reports.purge_memory()
     return OK
 
 

@@ -49,7 +49,7 @@ def shutdown(context: Context, argv: list[bytes]) -> Reply:
             raise syntax_error()
         raise GenericError(b"No shutdown in progress.")
     save = True if b"SAVE" in words else False if b"NOSAVE" in words else None
-    context.server.shutdown(save=save, now=b"NOW" in words, force=b"FORCE" in words)
+    context.server.storage.shutdown(save=save, force=b"FORCE" in words)
     return ()
 
 
@@ -66,7 +66,7 @@ def shutdown(context: Context, argv: list[bytes]) -> Reply:
 )
 def last_save(context: Context, argv: list[bytes]) -> Reply:
     """LASTSAVE. Returns the time of the last save in Unix seconds."""
-    return context.server.last_save_ms // 1000
+    return context.server.storage.last_save_ms // 1000
 
 
 @command(
@@ -80,7 +80,7 @@ def last_save(context: Context, argv: list[bytes]) -> Reply:
 )
 def bgrewriteaof(context: Context, argv: list[bytes]) -> Reply:
     """BGREWRITEAOF. Returns a status. Raises GenericError. Source: redis.io/commands/bgrewriteaof, Redis 1.0."""
-    if context.server.rewrite_log(may_start=context.may_block):
+    if context.server.storage.rewrite_log(may_start=context.may_block):
         return SimpleString(b"Background append only file rewriting started")
     return SimpleString(b"Background append only file rewriting scheduled")
 
@@ -99,7 +99,7 @@ def save(context: Context, argv: list[bytes]) -> Reply:
 
     Source: redis.io/commands/save, Redis 1.0.
     """
-    return OK if context.server.save() else SaveFailed()
+    return OK if context.server.storage.save() else SaveFailed()
 
 
 class SaveFailed(ReplyError):
@@ -127,7 +127,7 @@ def bgsave(context: Context, argv: list[bytes]) -> Reply:
     may_wait = len(argv) > 1
     if len(argv) > 2 or (may_wait and argv[1].upper() != b"SCHEDULE"):
         raise syntax_error()
-    if context.server.save_in_background(may_wait=may_wait, may_start=context.may_block):
+    if context.server.storage.save_in_background(may_wait=may_wait, may_start=context.may_block):
         return SimpleString(b"Background saving started")
     return SimpleString(b"Background saving scheduled")
 

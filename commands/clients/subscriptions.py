@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final
 
-from ...protocol.replies import Push, Reply
+from ...protocol.replies import Push
 from ...store.glob import matches
 from .client import Client
+from .courier import Courier
 
 # Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels.
 SUBSCRIPTION_SIZE: Final = 350
 
 # What one client listens to, in the order in which it asked.
 Names = dict[bytes, None]
-
-
-class Courier(Protocol):
-    """Whoever can reach clients: the server."""
-
-    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
-        """Send a message that nobody asked for; a client that is running a command gets it behind the reply."""
-        ...
 
 
 class Listeners:

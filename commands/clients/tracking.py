@@ -9,18 +9,17 @@ to another client. Keys are told without their database, as in Redis 8.10.2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.replies import Push
 from ...store.events import EXPIRED, Event
+from ..core.directives import Directives
 from ..core.lookup import named_row
+from .client import Client
+from .courier import Courier
 from .tracking_mode import TrackingMode
-
-if TYPE_CHECKING:
-    from ..execution.context import Context
-    from .client import Client
 
 # Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each.
 TRACKED_KEY_SIZE: Final = 340
@@ -45,10 +44,26 @@ class Broadcast:
 
 
 class Tracking:
-    """The table of all tracking clients."""
+    """The table of all tracking clients.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    It calls `refresh_clients` when the clients have changed to whom others redirect, `refresh_listeners` when `is_on`
+    may have changed, and `broadcast_soon` to have `tell_broadcasts` called at the end of this turn of the loop.
+    """
+
+    def __init__(
+        self,
+        courier: Courier,
+        config: Directives,
+        *,
+        refresh_clients: Callable[[], None],
+        refresh_listeners: Callable[[], None],
+        broadcast_soon: Callable[[], None],
+    ) -> None:
+        self._courier = courier
+        self._config = config
+        self._refresh_clients = refresh_clients
+        self._refresh_listeners = refresh_listeners
+        self._broadcast_soon = broadcast_soon
         # Those that are tracked, by ID.
         self.clients: dict[int, Client] = {}
         # To which clients, by ID, how many redirect.
@@ -80,14 +95,14 @@ class Tracking:
             self._end_redirection(client.tracking)
         if mode.redirect_id:
             self.receivers[mode.redirect_id] += 1
-            self._context.server.refresh_clients()
+            self._refresh_clients()
         client.tracking = mode
         client.is_redirect_broken = False
         for prefix in mode.prefixes:
             self._broadcast_of(prefix).clients[client] = None
         mode.prefixes_size = sum(map(len, mode.prefixes)) + len(mode.prefixes) * PREFIX_SIZE
         self.clients[client.id] = client
-        self._context.refresh_listeners()
+        self._refresh_listeners()
 
     def stop(self, client: Client) -> None:
         """Track it no more."""
@@ -98,12 +113,12 @@ class Tracking:
             if not self.broadcasts[prefix].clients:
                 self._forget_prefix(prefix)
         self._end_redirection(client.tracking)
-        if self.own_changes and client is self._context.running:
+        if self.own_changes and client is self._courier.running:
             self._mode_before = client.tracking
         client.tracking = None
         client.is_redirect_broken = False
         del self.clients[client.id]
-        self._context.refresh_listeners()
+        self._refresh_listeners()
 
     def _broadcast_of(self, prefix: bytes) -> Broadcast:
         broadcast = self.broadcasts.get(prefix)
@@ -124,7 +139,7 @@ class Tracking:
             self.receivers[mode.redirect_id] -= 1
             if not self.receivers[mode.redirect_id]:
                 del self.receivers[mode.redirect_id]
-            self._context.server.refresh_clients()
+            self._refresh_clients()
 
     @staticmethod
     def spend_caching_word(client: Client, argv: list[bytes]) -> None:
@@ -155,14 +170,14 @@ class Tracking:
             if client.id not in readers:
                 readers.add(client.id)
                 self.items_count += 1
-        keys_max = self._context.server.config.tracking_table_max_keys
+        keys_max = self._config.tracking_table_max_keys
         while keys_max and len(table) > keys_max:
             self._tell_readers(next(iter(table)))
 
     def note_change(self, key: bytes, event: Event | None) -> None:
         """A key is not what it was: who holds it is told, broadcasts at the end of the turn."""
         if self.broadcasts:
-            self._note_broadcasts(key, None if event is EXPIRED else self._context.running)
+            self._note_broadcasts(key, None if event is EXPIRED else self._courier.running)
         if key in self.table:
             self._tell_readers(key)
 
@@ -174,7 +189,7 @@ class Tracking:
             assert client.tracking is not None
             self._tell_now_or_later(client, client.tracking, None)
         if not self.is_on:
-            self._context.refresh_listeners()
+            self._refresh_listeners()
 
     @property
     def memory_size(self) -> int:
@@ -190,10 +205,10 @@ class Tracking:
             mode = client.tracking if client is not None else None
             if client is None or mode is None or mode.is_broadcast:
                 continue
-            if not (mode.no_loop and client is self._context.running):
+            if not (mode.no_loop and client is self._courier.running):
                 self._tell_now_or_later(client, mode, key)
         if not self.is_on:
-            self._context.refresh_listeners()
+            self._refresh_listeners()
 
     def _note_broadcasts(self, key: bytes, writer: Client | None) -> None:
         for length in self._prefix_lengths:
@@ -202,7 +217,7 @@ class Tracking:
             if broadcast is not None:
                 broadcast.changes[key] = writer
                 if not self._due_prefixes:
-                    self._context.server.broadcast_soon()
+                    self._broadcast_soon()
                 self._due_prefixes[prefix] = None
 
     # -- telling ---------------------------------------------------------------------------------
@@ -218,13 +233,13 @@ class Tracking:
 
     def tell_before_reply(self) -> None:
         """The running client hears of all changes so far, its own as well, and then gets its reply."""
-        context, running = self._context, self._context.running
-        context.running = None
+        courier, running = self._courier, self._courier.running
+        courier.running = None
         if running is not None:
-            context.server.deliver_now(running)
+            courier.deliver_now(running)
             self.tell_own(running)
         self.tell_broadcasts()
-        context.running = running
+        courier.running = running
 
     def tell_broadcasts(self) -> None:
         """The turn is over: one message for each prefix, keys in order."""
@@ -240,24 +255,24 @@ class Tracking:
                     self._tell(client, mode, keys)
 
     def _tell_now_or_later(self, client: Client, mode: TrackingMode, key: bytes | None) -> None:
-        if client is self._context.running:
+        if client is self._courier.running:
             self.own_changes.append(key)
         else:
             self._tell(client, mode, None if key is None else [key])
 
     def _tell(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
         """Send the keys (None: all) to the client or to whom it redirects; a redirection may turn out to be broken."""
-        server = self._context.server
+        courier = self._courier
         # Redis writes the null of the client, even to one that speaks another protocol.
         told = NULLS[client.protocol] if keys is None else keys
         receiver: Client | None = client
         if mode.redirect_id:
-            receiver = server.find_client(mode.redirect_id)
+            receiver = courier.find(mode.redirect_id)
         if receiver is None:
             client.is_redirect_broken = True
             if client.protocol == 3:
-                server.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
+                courier.deliver((client,), Push([b"tracking-redir-broken", mode.redirect_id]))
         elif receiver.protocol == 3:
-            server.deliver((receiver,), Push([b"invalidate", told]))
+            courier.deliver((receiver,), Push([b"invalidate", told]))
         elif mode.redirect_id and receiver.is_subscriber:
-            server.deliver((receiver,), Push([b"message", CHANNEL, told]))
+            courier.deliver((receiver,), Push([b"message", CHANNEL, told]))

@@ -211,10 +211,10 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
     reason = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise GenericError(b"CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-    target = context.server.clients.get(integer(argv[2]))
+    target = context.server.clients.by_id.get(integer(argv[2]))
     if target is None:
         return 0
-    return int(context.server.unblock_client(target, with_error=reason == b"ERROR"))
+    return int(context.server.clients.unblock(target, with_error=reason == b"ERROR"))
 
 
 @command(
@@ -246,7 +246,7 @@ def client_pause(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"timeout is negative")
     if pause_ms > INT64_MAX - context.now_ms:
         raise GenericError(not_a_timeout)
-    context.server.pause_clients(pause_ms, writes_only=mode == b"WRITE")
+    context.server.clients.pause(pause_ms, writes_only=mode == b"WRITE")
     return OK
 
 
@@ -262,7 +262,7 @@ def client_pause(context: Context, argv: list[bytes]) -> Reply:
 )
 def client_unpause(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT UNPAUSE"""
-    context.server.unpause_clients()
+    context.server.clients.unpause()
     return OK
 
 

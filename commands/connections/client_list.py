@@ -72,13 +72,13 @@ def client_list(context: Context, argv: list[bytes]) -> Reply:
 
     One line for each client, oldest first. Unknown IDs are left out.
     """
-    clients: Collection[Client] = context.server.clients.values()
+    clients: Collection[Client] = context.server.clients.by_id.values()
     option = argv[2].upper() if len(argv) > 2 else b""
     if option == b"TYPE" and len(argv) == 4:
         wanted = _client_type(argv[3])
         clients = [each for each in clients if _type_of(each) == wanted]
     elif option == b"ID" and len(argv) > 3:
-        known = context.server.clients
+        known = context.server.clients.by_id
         ids = [integer_or(word, b"Invalid client ID") for word in argv[3:]]
         clients = [known[each] for each in ids if each in known]
     elif option:
@@ -163,17 +163,17 @@ def client_kill(context: Context, argv: list[bytes]) -> Reply:
 
     Returns OK in the form with an address, else the number of connections closed; one's own closes after the reply.
     """
-    clients = list(context.server.clients.values())
+    clients = list(context.server.clients.by_id.values())
     if len(argv) == 3:
         found = next((client for client in clients if client.address == argv[2]), None)
         if found is None:
             raise GenericError(b"No such client")
-        context.server.kill_client(found)
+        context.server.clients.kill(found)
         return OK
     tests = _kill_filters(context, argv[2:])
     chosen = [client for client in clients if all(test(client) for test in tests)]
     for client in chosen:
-        context.server.kill_client(client)
+        context.server.clients.kill(client)
     return len(chosen)
 
 
@@ -207,7 +207,7 @@ def _kill_filter(context: Context, option: bytes, value: bytes) -> Callable[[Cli
         wanted_type = _client_type(value)
         return lambda client: _type_of(client) == wanted_type
     if option == b"USER":
-        user = context.server.users.by_name.get(value)
+        user = context.server.accounts.users.by_name.get(value)
         if user is None:
             raise GenericError(b"No such user '%b'" % shown(value))
         return lambda client: client.user is user

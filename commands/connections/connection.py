@@ -252,7 +252,7 @@ def auth(context: Context, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 3:
         raise GenericError(b"syntax error")
-    if len(argv) == 2 and context.server.users.default.nopass:
+    if len(argv) == 2 and context.server.accounts.users.default.nopass:
         raise GenericError(
             b"AUTH <password> called without any password configured for the default user. "
             b"Are you sure your configuration is correct?"

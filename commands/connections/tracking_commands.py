@@ -79,7 +79,7 @@ def _parse_mode(context: Context, argv: list[bytes]) -> tuple[TrackingMode, list
             if mode.redirect_id:
                 raise GenericError(b"A client can only redirect to a single other client")
             mode.redirect_id = integer(argv[index])
-            if context.server.find_client(mode.redirect_id) is None:
+            if context.server.courier.find(mode.redirect_id) is None:
                 raise GenericError(b"The client ID you want redirect to does not exist")
         elif option == b"PREFIX" and has_value:
             index += 1

@@ -58,7 +58,7 @@ class LocalProgress:
 
     def is_enough(self) -> bool:
         """Whether the wait is over. Raises GenericError if there is no log that could have the writes."""
-        if self._local_wanted and self._context.server.log is None:
+        if self._local_wanted and self._context.server.storage.log is None:
             raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
         return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
 
@@ -67,7 +67,7 @@ class LocalProgress:
         return [self._local(), REPLICAS_COUNT]
 
     def _local(self) -> int:
-        log = self._context.server.log
+        log = self._context.server.storage.log
         return int(log is not None and log.synced_mark >= self._mark)
 
 

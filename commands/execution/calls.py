@@ -10,28 +10,22 @@ import logging
 import sys
 import traceback
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, ReplyError
+from ...store.stream import Stream
 from ..clients.blocking import Blocked
+from ..clients.client import Client
 from ..core.keys import find_keys
-from ..core.table import Flag
-
-if TYPE_CHECKING:
-    from ...store.stream import Stream
-    from ..clients.client import Client
-    from ..core.table import Row
-    from .context import Context
+from ..core.table import Flag, Row
+from .context import NEVER_NS, Context
 
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
 # A command that has the first flag alone has read its keys; a script reads some itself, by calling others.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
-
-# No call takes as long.
-NEVER_NS: Final = 1 << 63
 
 
 def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
@@ -52,7 +46,7 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
-        context.monitors.show(client, row, argv)
+        context.monitors.show(client, row, argv, context.now_ms)
     if client.tracking is not None and row.flag_bits & READS == READONLY and client.tracking.remembers:
         context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from ...protocol.packing import pack_command
 from ...store.database import Database, Store
 from ...store.image import StoreImage
 from ...store.nodes import StreamLimits
 from ...store.stream import Stream
+from ..clients.client import Client
 from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
 from ..core.keys import find_keys
+from ..core.table import Row
 from ..observing.latency import LatencyMonitor
 from ..observing.monitors import Monitors
 from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
-from ..scripting.scripts import Scripts
-from .calls import NEVER_NS
+from .script_engine import ScriptEngine
+from .services import Services
 
-if TYPE_CHECKING:
-    from ..clients.client import Client
-    from ..core.table import Row
-    from .services import Services
+# No call takes as long.
+NEVER_NS: Final = 1 << 63
 
 
 class Context:
@@ -46,7 +46,6 @@ class Context:
         "monitors",
         "notifications",
         "now_ms",
-        "running",
         "scripts",
         "server",
         "shared_reads",
@@ -59,16 +58,25 @@ class Context:
         "watched_ns",
     )
 
-    def __init__(self, store: Store, server: Services) -> None:
+    # What the server offers; set where it is put together, as is `scripts`.
+    server: Services
+    scripts: ScriptEngine
+    # Set by the dispatcher before each command.
+    client: Client
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        notifications: Notifications,
+        tracking: Tracking,
+        monitors: Monitors,
+    ) -> None:
         self.store = store
-        self.server = server
-        self.subscriptions = Subscriptions(server)
-        self.notifications = Notifications(self.subscriptions)
-        self.tracking = Tracking(self)
-        self.monitors = Monitors(self)
-        # Whose command is being run, with its reply still to be written; None while a plain client's is.
-        self.running: Client | None = None
-        self.client: Client
+        self.subscriptions = subscriptions
+        self.notifications = notifications
+        self.tracking = tracking
+        self.monitors = monitors
         self.db: Database = store.databases[0]
         # Unix time in ms, one reading per command batch.
         self.now_ms = 0
@@ -93,7 +101,6 @@ class Context:
         self.may_block = True
         # Others have their turn before the client's next request. Set by a command, taken back by who runs it.
         self.gives_way = False
-        self.scripts = Scripts(self)
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()
         # Calls that take as long are shown to both.

@@ -28,7 +28,7 @@ COUNTERS: Final = {
 
 def must_authenticate(context: Context, client: Client) -> bool:
     """Whether `client` still owes a password."""
-    return not client.authenticated and context.server.users.default.needs_login
+    return not client.authenticated and context.server.accounts.users.default.needs_login
 
 
 def log_in(context: Context, client: Client, user: User) -> None:
@@ -39,14 +39,14 @@ def log_in(context: Context, client: Client, user: User) -> None:
 
 def log_out(context: Context, client: Client) -> None:
     """Back to the default user, which may need a password."""
-    client.user = context.server.users.default
+    client.user = context.server.accounts.users.default
     client.authenticated = not client.user.needs_login
 
 
 def authenticate(context: Context, argv: list[bytes], name: bytes, password: bytes) -> None:
     """Log the client in; `argv` is the request that says so. Raises WrongPassword, and nothing has changed then."""
     try:
-        user = context.server.users.authenticate(name, password)
+        user = context.server.accounts.users.authenticate(name, password)
     except WrongPassword:
         _record(context, context.client, "auth", argv[0], name, argv)
         raise
@@ -55,7 +55,7 @@ def authenticate(context: Context, argv: list[bytes], name: bytes, password: byt
 
 def log_in_by_certificate(context: Context, client: Client, name: bytes) -> None:
     """Log a new client in as the user whom its certificate names; it stays the default user if there is none."""
-    user = context.server.users.by_name.get(name)
+    user = context.server.accounts.users.by_name.get(name)
     if user is not None and user.enabled:
         log_in(context, client, user)
     else:
@@ -93,7 +93,7 @@ def may_stay(context: Context, client: Client) -> bool:
     Redis lets a monitor stay whose user may not run MONITOR any more.
     """
     user = client.user
-    if context.server.users.by_name.get(user.name) is not user:
+    if context.server.accounts.users.by_name.get(user.name) is not user:
         return False
     return user.is_unrestricted or (
         (not client.is_monitor or user.may_monitor())
@@ -121,4 +121,4 @@ def _record(
         context.now_ms,
         context.now_ms,
     )
-    server.acl_log.add(refusal, count_max=server.config.acllog_max_len)
+    server.accounts.acl_log.add(refusal, count_max=server.config.acllog_max_len)

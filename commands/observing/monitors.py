@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from ...protocol.replies import SimpleString
+from ..clients.client import Client
+from ..clients.courier import Courier
+from ..core.directives import Directives
 from ..core.secrets import redact
 from ..core.table import Flag, Row
-
-if TYPE_CHECKING:
-    from ..clients.client import Client
-    from ..execution.context import Context
 
 # Commands that are not shown.
 HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value
@@ -35,38 +35,40 @@ def quoted(word: bytes) -> bytes:
 
 
 class Monitors:
-    """The clients that watch."""
+    """The clients that watch. It calls `refresh_clients` when they have changed."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, courier: Courier, config: Directives, *, refresh_clients: Callable[[], None]) -> None:
+        self._courier = courier
+        self._config = config
+        self._refresh_clients = refresh_clients
         self.clients: dict[Client, None] = {}
 
     def add(self, client: Client) -> None:
         """Let it see every command from the next one on. All clients leave the dispatcher's fast path meanwhile."""
         client.is_monitor = True
         self.clients[client] = None
-        self._context.server.refresh_clients()
+        self._refresh_clients()
 
     def remove(self, client: Client) -> None:
         """It sees no more; no error if it did not."""
         if client.is_monitor:
             client.is_monitor = False
             del self.clients[client]
-            self._context.server.refresh_clients()
+            self._refresh_clients()
 
-    def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
+    def show(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
         """A command of `client` was run. What only administrators may do is not shown, nor are passwords."""
         if self.clients and not row.flag_bits & HIDDEN:
-            self.show_now(client, row, argv)
+            self.show_now(client, row, argv, now_ms)
 
-    def show_now(self, client: Client, row: Row, argv: list[bytes]) -> None:
+    def show_now(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
         """The same, whatever the flags: a script shows itself, before what it calls."""
         if not self.clients:
             return
         address = b"lua" if client.is_script else client.address
         if client.is_unix:
-            address = b"unix:" + self._context.server.config.unixsocket
-        seconds, milliseconds = divmod(self._context.now_ms, 1000)
+            address = b"unix:" + self._config.unixsocket
+        seconds, milliseconds = divmod(now_ms, 1000)
         words = b" ".join(map(quoted, redact(row, argv)))
         line = b"%d.%06d [%d %b] %b" % (seconds, milliseconds * 1000, client.db.index, address, words)
-        self._context.server.deliver(self.clients, SimpleString(line))
+        self._courier.deliver(self.clients, SimpleString(line))

@@ -16,7 +16,6 @@ from .errors import NoScript, NotBusy
 
 if TYPE_CHECKING:
     from ..execution.context import Context
-    from .cache import Script
 
 SCRIPTING: Final = ("scripting",)
 RUNS: Final = (
@@ -136,21 +135,20 @@ def evaluate_known_read_only(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _run_text(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
+    context.monitors.show_now(context.client, DECLARED[name.encode()], argv, context.now_ms)
     keys_end = _keys_end(argv)
-    script = context.scripts.load(argv[1], is_loaded=False)
-    return _run(context, script, argv, keys_end, name, read_only=read_only)
+    digest = context.scripts.load(argv[1], is_loaded=False)
+    return _run(context, digest, argv, keys_end, name, read_only=read_only)
 
 
 def _run_known(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
+    context.monitors.show_now(context.client, DECLARED[name.encode()], argv, context.now_ms)
     if len(argv[1]) != DIGEST_SIZE:
         raise NoScript
     keys_end = _keys_end(argv)
-    script = context.scripts.cache.find(argv[1])
-    if script is None:
+    if not context.scripts.has(argv[1]):
         raise NoScript
-    return _run(context, script, argv, keys_end, name, read_only=read_only)
+    return _run(context, argv[1], argv, keys_end, name, read_only=read_only)
 
 
 def _keys_end(argv: list[bytes]) -> int:
@@ -163,9 +161,9 @@ def _keys_end(argv: list[bytes]) -> int:
     return 3 + count
 
 
-def _run(context: Context, script: Script, argv: list[bytes], keys_end: int, name: str, *, read_only: bool) -> Reply:
+def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name: str, *, read_only: bool) -> Reply:
     """Runs a script, and counts the errors in its reply that were not counted when they were raised."""
-    outcome = context.scripts.run(script, argv[3:keys_end], argv[keys_end:], read_only=read_only)
+    outcome = context.scripts.run(digest, argv[3:keys_end], argv[keys_end:], read_only=read_only)
     for error, is_counted in outcome.errors:
         if not is_counted:
             context.server.stats.count_error(error.wire_text)
@@ -190,7 +188,7 @@ container("SCRIPT", group="scripting", since="2.6.0", summary="Commands that man
 )
 def script_load(context: Context, argv: list[bytes]) -> Reply:
     """SCRIPT LOAD script. Returns its SHA-1. Raises CompileError."""
-    return context.scripts.load(argv[2], is_loaded=True).sha
+    return context.scripts.load(argv[2], is_loaded=True)
 
 
 @command(
@@ -207,7 +205,7 @@ def script_load(context: Context, argv: list[bytes]) -> Reply:
 )
 def script_exists(context: Context, argv: list[bytes]) -> Reply:
     """SCRIPT EXISTS sha1 [sha1 ...]. Returns 1 or 0 for each."""
-    return [int(context.scripts.cache.find(sha) is not None) for sha in argv[2:]]
+    return [int(context.scripts.has(sha)) for sha in argv[2:]]
 
 
 @command(

@@ -11,7 +11,7 @@ from ... import REDIS_VERSION
 from ...store.errors import GenericError
 from .bits import BIT_OPERATIONS
 from .errors import CompileError, Failure, ScriptError
-from .values import number_text
+from .number_text import number_text
 
 SANDBOX: Final = "sandbox"
 # Lua files that the sandbox loads.

@@ -11,7 +11,7 @@ from ..core.table import Flag, Row
 from ..execution.calls import call
 from ..execution.enforcement import refusal_in_script
 from .errors import ScriptError
-from .values import number_text
+from .number_text import number_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
@@ -63,7 +63,7 @@ class Run:
         """Refuses a script that declares writes if writes are not possible now. Raises ReplyError."""
         if asked_read_only:
             raise GenericError(b"Can not execute a script with write flag using *_ro command.")
-        refusal = self._context.server.refusal_of_writes()
+        refusal = self._context.server.storage.refusal_of_writes()
         if refusal is not None:
             raise refusal
         if not self._may_need_memory:
@@ -110,7 +110,7 @@ class Run:
     def _admit_write(self, row: Row) -> None:
         if self._read_only:
             raise GenericError(b"Write commands are not allowed from read-only scripts.")
-        refusal = self._context.server.refusal_of_writes() if row.is_write else None
+        refusal = self._context.server.storage.refusal_of_writes() if row.is_write else None
         if refusal is not None:
             raise refusal
 

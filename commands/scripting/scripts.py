@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from hashlib import sha1
 from math import copysign, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import ReplyError
+from ..execution.script_engine import Outcome
 from .cache import Cache, Script, digest_of, split_shebang
 from .deadline import Deadline
 from .errors import Failure, ScriptError
@@ -17,7 +17,6 @@ from .run import REPL_ALL, Run, words_of
 from .values import Replies, Returned, WrittenError, as_int, c_text
 
 if TYPE_CHECKING:
-    from ...protocol.replies import Reply
     from ..execution.context import Context
 
 logger = logging.getLogger(__name__)
@@ -29,20 +28,12 @@ LOG_LEVELS: Final = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 TEXTUAL: Final = (bytes, int, float)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The reply of a script, and the errors in it, each with whether it was counted when it was raised."""
-
-    reply: Reply
-    errors: list[tuple[ReplyError, bool]] = field(default_factory=list)
-
-
 class Scripts:
-    """Runs and caches scripts. Lua starts with the first script, and again after SCRIPT FLUSH."""
+    """The `ScriptEngine`: runs and caches scripts. Lua starts with the first script, and again after SCRIPT FLUSH."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.cache = Cache()
+        self._cache = Cache()
         self._lua: Interpreter | None = None
         self._deadline = Deadline()
         # The current or last run of a script.
@@ -52,6 +43,21 @@ class Scripts:
     def memory_size(self) -> int:
         """Memory of Lua in bytes."""
         return 0 if self._lua is None else self._lua.memory_size
+
+    @property
+    def cache_size(self) -> int:
+        """Bytes of the cached scripts."""
+        return self._cache.size
+
+    @property
+    def cached_count(self) -> int:
+        """How many scripts are cached."""
+        return len(self._cache.by_sha)
+
+    @property
+    def evicted_count(self) -> int:
+        """How many scripts have left the cache for others."""
+        return self._cache.evicted_count
 
     @property
     def is_stopping(self) -> bool:
@@ -64,28 +70,34 @@ class Scripts:
 
     def flush(self) -> None:
         """Removes all scripts, and the Lua state."""
-        evicted_count = self.cache.evicted_count
-        self.cache = Cache()
-        self.cache.evicted_count = evicted_count
+        evicted_count = self._cache.evicted_count
+        self._cache = Cache()
+        self._cache.evicted_count = evicted_count
         self._lua = None
 
-    def load(self, text: bytes, *, is_loaded: bool) -> Script:
-        """Returns the script of a text, and compiles it if it is not cached. Raises ReplyError.
+    def load(self, text: bytes, *, is_loaded: bool) -> bytes:
+        """Compiles a script if it is not cached, and returns its digest. Raises ReplyError.
 
         With `is_loaded` it stays cached until `flush`.
         """
         sha = digest_of(text)
-        script = self.cache.find(sha)
+        script = self._cache.find(sha)
         if script is None:
             body, has_shebang, flags = split_shebang(text)
             script = Script(sha, text, self._started().compile(body), has_shebang, flags, is_loaded)
-            self.cache.add(script)
+            self._cache.add(script)
         elif is_loaded:
-            self.cache.keep(script)
-        return script
+            self._cache.keep(script)
+        return sha
 
-    def run(self, script: Script, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
-        """Runs a script for the current client. Raises ReplyError if the script is refused before it starts."""
+    def has(self, digest: bytes) -> bool:
+        """Returns whether the script of a digest is cached, and marks it as used."""
+        return self._cache.find(digest) is not None
+
+    def run(self, digest: bytes, keys: list[bytes], arguments: list[bytes], *, read_only: bool) -> Outcome:
+        """Runs a cached script for the current client. Raises ReplyError if it is refused before it starts."""
+        script = self._cache.find(digest)
+        assert script is not None, "a script is loaded before it is run"
         context, lua = self._context, self._started()
         run = self._run = Run(context, script, self._deadline, read_only=read_only)
         caller, db, may_block = context.client, context.db, context.may_block

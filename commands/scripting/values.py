@@ -5,17 +5,16 @@ Source: "Data type conversion" of redis.io/docs/latest/develop/programmability/l
 
 from __future__ import annotations
 
-from math import copysign, isfinite, isnan
+from math import isfinite
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ...protocol.encoder import ENCODERS, double_text
+from ...protocol.encoder import ENCODERS
 from ...protocol.replies import BigNumber, DoubleText, FormattedText, Pairs, Reply, SetReply, SimpleString
 from ...store.errors import ReplyError
 from .errors import Failure
-
-if TYPE_CHECKING:
-    from .interpreter import Interpreter
+from .interpreter import Interpreter
+from .number_text import number_text
 
 # Maximum size in bytes of a script's reply.
 REPLY_SIZE_MAX: Final = 512 << 20
@@ -41,13 +40,6 @@ class WrittenError(ReplyError):
 def c_text(text: bytes) -> bytes:
     """Returns a text up to its first zero byte, as Redis reads it as a C string."""
     return text.partition(b"\0")[0]
-
-
-def number_text(number: float) -> bytes:
-    """Returns a number from Lua as the text of a command's argument."""
-    if isinstance(number, int):
-        return b"%d" % number
-    return b"-nan" if isnan(number) and copysign(1, number) < 0 else double_text(number)
 
 
 def whole(number: float) -> int:

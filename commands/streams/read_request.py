@@ -180,7 +180,7 @@ class ReplyBudget:
         return self._size_max is not None
 
     def _kept_size(self) -> int:
-        return self._context.server.kept_size(self._context.client)
+        return self._context.server.courier.kept_size(self._context.client)
 
     def _is_spent(self) -> bool:
         return self._size_max is not None and self.sent > 0 and self._size + self._kept_size() >= self._size_max

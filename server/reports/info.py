@@ -157,7 +157,7 @@ def stats_fields(server: Source) -> Fields:
         ("expire_cycle_cpu_milliseconds", server.expiry.spent_ns // 1_000_000),
         ("evicted_keys", 0),
         ("evicted_clients", stats.evicted_clients),
-        ("evicted_scripts", server.context.scripts.cache.evicted_count),
+        ("evicted_scripts", server.context.scripts.evicted_count),
         *zeros("total_eviction_exceeded_time", "current_eviction_exceeded_time"),
         ("keyspace_hits", sum(db.hits for db in server.store.databases)),
         ("keyspace_misses", sum(db.misses for db in server.store.databases)),

@@ -87,6 +87,10 @@ class ExpiryFigures(Protocol):
     cap_reached_count: int
     spent_ns: int
 
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        ...
+
 
 class Source(Protocol):
     """The server as INFO sees it."""

@@ -146,8 +146,9 @@ class Memory:
         context, log_size = self._context, self._log_buffer_size()
         keys_size = sum(db.size for db in self._databases)
         self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
-        self._rest_size += context.scripts.cache.size + context.scripts.memory_size
-        self._rest_size += context.server.users.memory_size + context.server.acl_log.memory_size
+        self._rest_size += context.scripts.cache_size + context.scripts.memory_size
+        accounts = context.server.accounts
+        self._rest_size += accounts.users.memory_size + accounts.acl_log.memory_size
         self._rest_size += context.slow_log.memory_size
         used_size = self._rest_size + keys_size
         if used_size > self.peak_size:

@@ -51,7 +51,7 @@ def memory_stats(server: Source) -> dict[bytes, object]:
         b"clients.normal.unshared": clients,
         b"cluster.links": 0,
         b"aof.buffer": log_buffer,
-        b"lua.caches": server.context.scripts.cache.size,
+        b"lua.caches": server.context.scripts.cache_size,
         b"functions.caches": 0,
         b"script.VMs": server.context.scripts.memory_size,
         b"hash.templates": 0,

@@ -56,11 +56,11 @@ class Admission:
         """Whether writes get MISCONF."""
         return self.write_error is not None or self.is_save_failing
 
-    def refusal_of_writes(self) -> Misconfigured:
-        """What writes get while they are refused."""
+    def refusal_of_writes(self) -> Misconfigured | None:
+        """What writes get while they are refused, None while they are not."""
         if self.write_error is not None:
             return Misconfigured(b"Errors writing to the AOF file: " + self.write_error)
-        return Misconfigured(SAVE_FAILING)
+        return Misconfigured(SAVE_FAILING) if self.is_save_failing else None
 
     def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Raise what stands against running or queueing this command now."""
@@ -82,8 +82,9 @@ class Admission:
         context = self.context
         if context.is_counting and _may_need_memory(client, row):
             context.server.memory.require()
-        if self.is_refusing_writes and (row.name == "PING" or may_write(client, row)):
-            raise self.refusal_of_writes()
+        refusal = self.refusal_of_writes()
+        if refusal is not None and (row.name == "PING" or may_write(client, row)):
+            raise refusal
         if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
             raise GenericError(
                 b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "

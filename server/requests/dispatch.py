@@ -98,18 +98,17 @@ class Next(Enum):
 class Dispatcher:
     """Runs requests. Whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
 
-    def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], log: Log | None = None) -> None:
+    def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], pushes: Pushes) -> None:
         self.context = context
         # Answers ms; waits and pauses are timed by it.
         self.monotonic = monotonic
         self.stats = stats
-        self.log = log
+        self.log: Log | None = None
         self.serving = Serving(self)
         self.waiters = self.serving.waiters
-        # By client ID.
-        self.sessions: dict[int, Session] = {}
-        # Sessions with new output, in order.
-        self.outgoing: dict[Session, None] = {}
+        self.pushes = pushes
+        self.sessions = pushes.sessions
+        self.outgoing = pushes.outgoing
         # Sessions that stopped waiting and have a backlog.
         self.resumable: dict[Session, None] = {}
         # The log took records since it was last flushed; replies wait for that flush.
@@ -120,7 +119,6 @@ class Dispatcher:
         self.changes_count = 0
         self.admission = Admission(context)
         self.pause = Pause(context.store, monotonic)
-        self.pushes = Pushes(context, self.sessions, self.outgoing)
         # Has replies leave while others are still made; set by whoever drives this.
         self.let_go: Callable[[list[Session]], None] = lambda sessions: None
         self._fast: dict[bytes, FastRow] = {}
@@ -292,9 +290,9 @@ class Dispatcher:
             client.last_command = row.name_lower
             self.admission.admit(client, row, argv)
         except ReplyError as error:
-            self.context.running = client
+            self.pushes.running = client
             self.answer(session, self.rejected(client, argv, error), mode_before)
-            self.pushes.end_run(session, argv)
+            self.end_run(session, argv)
             return Next.GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
@@ -308,7 +306,7 @@ class Dispatcher:
             self.serving.park(session, reply)
         else:
             self.answer(session, reply, mode_before)
-        self.pushes.end_run(session, argv)
+        self.end_run(session, argv)
         if self.waiters.by_client:
             self.serving.serve_ready()
         elif argv[0] not in self._fast:
@@ -326,7 +324,7 @@ class Dispatcher:
             row.rejected_calls += 1
         if row is not None and row.name == "EXEC":
             discard(self.context.store, client)
-            self.context.monitors.show(client, row, argv)
+            self.context.monitors.show(client, row, argv, self.context.now_ms)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
             client.transaction.aborted = True
@@ -361,7 +359,7 @@ class Dispatcher:
         """Run a handler as a unit of its own; whatever it raises becomes the reply."""
         context = self.context
         context.preserve(row, argv)
-        context.running = context.client
+        self.pushes.running = context.client
         reply = call(context, row, argv, sent)
         if context.effects or context.store.expired_keys:
             self.log_unit()
@@ -374,6 +372,15 @@ class Dispatcher:
             ENCODERS[client.protocol](reply, session.out)
         if client.reply_mode == "skip":
             client.reply_mode = "on"
+
+    def end_run(self, session: Session, argv: list[bytes]) -> None:
+        """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
+        client, tracking = session.client, self.context.tracking
+        if tracking.own_changes:
+            tracking.tell_own(client)
+        if client.tracking is not None:
+            tracking.spend_caching_word(client, argv)
+        self.pushes.end_run(session)
 
     # -- the log ---------------------------------------------------------------------------------
 

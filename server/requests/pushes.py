@@ -10,17 +10,19 @@ from ...protocol.replies import Reply
 
 if TYPE_CHECKING:
     from ...commands.clients.client import Client
-    from ...commands.execution.context import Context
     from .session import Session
 
 
 class Pushes:
-    """The way from a message to its clients' output."""
+    """The `Courier`: the way from a message to its clients' output."""
 
-    def __init__(self, context: Context, sessions: dict[int, Session], outgoing: dict[Session, None]) -> None:
-        self._context = context
-        self._sessions = sessions
-        self._outgoing = outgoing
+    def __init__(self) -> None:
+        # By client ID.
+        self.sessions: dict[int, Session] = {}
+        # Sessions with new output, in order.
+        self.outgoing: dict[Session, None] = {}
+        # Whose command is being run, with its reply still to be written; None while a plain client's is.
+        self.running: Client | None = None
         # What the running client is to hear behind its reply.
         self._own: list[bytes] = []
         self._own_size = 0
@@ -35,26 +37,30 @@ class Pushes:
             if pieces is None:
                 pieces = encoded[client.protocol] = []
                 ENCODERS[client.protocol](message, pieces)
-            if client is self._context.running:
+            if client is self.running:
                 self._own += pieces
                 self._own_size += sum(map(len, pieces))
             else:
-                session = self._sessions[client.id]
+                session = self.sessions[client.id]
                 session.out += pieces
-                self._outgoing[session] = None
+                self.outgoing[session] = None
 
     def kept_size(self, client: Client) -> int:
         """Bytes that the client is to hear behind its reply: none but to the one that is running."""
-        return self._own_size if client is self._context.running else 0
+        return self._own_size if client is self.running else 0
 
-    def end_run(self, session: Session, argv: list[bytes]) -> None:
-        """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
-        context = self._context
-        if context.tracking.own_changes:
-            context.tracking.tell_own(session.client)
-        if session.client.tracking is not None:
-            context.tracking.spend_caching_word(session.client, argv)
-        context.running = None
+    def find(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
+        session = self.sessions.get(client_id)
+        return None if session is None else session.client
+
+    def deliver_now(self, client: Client) -> None:
+        """Let the running client hear now what it was to hear behind its reply."""
+        self.hand_over(self.sessions[client.id])
+
+    def end_run(self, session: Session) -> None:
+        """The reply is written, or the client waits for it: now it hears what the command brought about."""
+        self.running = None
         self.hand_over(session)
 
     def hand_over(self, session: Session) -> None:
@@ -63,4 +69,4 @@ class Pushes:
             session.out += self._own
             self._own.clear()
             self._own_size = 0
-            self._outgoing[session] = None
+            self.outgoing[session] = None

@@ -146,7 +146,7 @@ class Serving:
             self.waiters.requeue(waiter, self._time_after(reply.wake_in_ms))
         else:
             self._end_wait(waiter, reply)
-        self._dispatcher.pushes.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+        self._dispatcher.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
         return type(reply) is not Blocked
 
     def _hold(self, waiter: Waiter) -> None:

@@ -99,7 +99,7 @@ def test_wrong_rules_change_nothing(rig: Rig, admin: Caller) -> None:
 def test_clients_of_deleted_users_are_disconnected_and_others_stay(rig: Rig, admin: Caller) -> None:
     al = user(rig, admin, "+@all ~* &*")
     killed: list[int] = []
-    rig.server.kill_client = lambda client: killed.append(client.id)  # type: ignore[method-assign]
+    rig.server.context.server.clients.kill = lambda client: killed.append(client.id)  # type: ignore[method-assign]
     assert admin.call("ACL DELUSER al nobody") == b":1\r\n"
     assert killed == [al.client.id]
     assert al.call("PING") == b"+PONG\r\n"  # as default, without a password; a real connection is gone by now
@@ -115,7 +115,7 @@ def test_a_subscriber_that_loses_its_channels_is_disconnected(rig: Rig, admin: C
     al = user(rig, admin, "+@all ~* &news &p*")
     al.call("HELLO 3", "SUBSCRIBE news", "PSUBSCRIBE p*")
     killed: list[int] = []
-    rig.server.kill_client = lambda client: killed.append(client.id)  # type: ignore[method-assign]
+    rig.server.context.server.clients.kill = lambda client: killed.append(client.id)  # type: ignore[method-assign]
     admin.call("ACL SETUSER al &more -get")
     assert killed == []
     admin.call("ACL SETUSER al resetchannels &news")
@@ -126,7 +126,7 @@ def test_a_monitor_that_loses_its_command_is_disconnected(rig: Rig, admin: Calle
     al = user(rig, admin, "+monitor +ping")
     al.call("MONITOR")
     killed: list[int] = []
-    rig.server.kill_client = lambda client: killed.append(client.id)  # type: ignore[method-assign]
+    rig.server.context.server.clients.kill = lambda client: killed.append(client.id)  # type: ignore[method-assign]
     admin.call("ACL SETUSER al -ping")
     assert killed == []
     admin.call("ACL SETUSER al -@admin (+monitor)")

@@ -23,8 +23,10 @@ def context() -> Any:
     asked: list[Any] = []
     server = SimpleNamespace(
         config=Config(),
-        reset_stats=lambda: asked.append("reset"),
-        info=lambda sections: b"|".join(sections),
+        reports=SimpleNamespace(
+            reset=lambda: asked.append("reset"),
+            info=lambda sections: b"|".join(sections),
+        ),
     )
     return SimpleNamespace(server=server, asked=asked, client=Client(1))
 

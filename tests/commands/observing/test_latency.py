@@ -189,7 +189,7 @@ def test_server_notes_what_it_does_besides_commands(tmp_path: Path) -> None:
     server.dispatcher.outgoing.clear()
     server.log_keeper.write()
     server.periodic.run()
-    server.rewrite_log(may_start=True)
+    server.storage.rewrite_log(may_start=True)
     server.snapshots.stop()
     server.log_keeper.lock.release()
     found = {event: history.longest_ms for event, history in server.context.latency.histories.items()}

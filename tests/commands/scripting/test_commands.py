@@ -243,7 +243,7 @@ def test_bytecode_is_refused_wherever_a_script_is_compiled(command: str, code: s
     assert caller.output() == (
         b"-ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'\r\n"
     )
-    assert not rig.server.context.scripts.cache.by_sha
+    assert not rig.server.context.scripts._cache.by_sha
 
 
 @pytest.mark.parametrize("function", ["loadstring", "load"])
@@ -340,7 +340,7 @@ def test_scripts_of_eval_are_evicted_least_recently_used_first(rig: Rig) -> None
     for number in range(EVALUATED_COUNT_MAX + 1):
         evaluate(caller, f"return {number}")
         evaluate(caller, "return 0")
-    cache = rig.server.context.scripts.cache
+    cache = rig.server.context.scripts._cache
     assert (len(cache.by_sha), cache.evicted_count) == (EVALUATED_COUNT_MAX + 1, 1)
     assert cache.find(digest_of(b"return 0")) is not None, "the one in use stays"
     assert cache.find(digest_of(b"return 1")) is None

@@ -140,10 +140,10 @@ def test_save_and_load_go_round(tmp_path: Path) -> None:
     assert admin.call("ACL SAVE", "ACL SETUSER bob reset", "ACL DELUSER al", "ACL SETUSER new") == (
         b"+OK\r\n+OK\r\n:1\r\n+OK\r\n"
     )
-    bob = rig.server.users.by_name[b"bob"]
+    bob = rig.server.accounts.users.by_name[b"bob"]
     assert admin.call("ACL LOAD") == b"+OK\r\n"
     assert admin.call("ACL LIST") == before
-    assert rig.server.users.by_name[b"bob"] is bob, "clients that are logged in go on"
+    assert rig.server.accounts.users.by_name[b"bob"] is bob, "clients that are logged in go on"
     assert path.read_text().splitlines()[1] == BOB
 
 

@@ -41,7 +41,7 @@ class FakeServer:
         default_factory=lambda: SimpleNamespace(
             loading=False,
             subscriptions=Subscriptions(Mock()),
-            tracking=Tracking(Mock()),
+            tracking=Tracking(Mock(), Mock(), refresh_clients=Mock(), refresh_listeners=Mock(), broadcast_soon=Mock()),
             slow_log=SlowLog(),
             scripts=Scripts(Mock()),
         )

@@ -78,7 +78,7 @@ def test_an_internal_error_says_no_secret(monkeypatch: pytest.MonkeyPatch, caplo
 
 def test_calls_and_errors_are_counted() -> None:
     rig = Rig()
-    rig.server.reset_stats()
+    rig.server.context.server.reports.reset()
     caller = rig.connect()
     caller.call("XADD s 1-1 f v", "XADD s 1-1 f v", "XADD s", "CLIENT ID")
     row = TABLE[b"XADD"]

@@ -44,7 +44,7 @@ def test_a_refused_command_leaves_nobody_running() -> None:
     caller = rig.connect()
     for line in ("NOSUCH", "GET", "MULTI", "NOSUCH", "EXEC", "GET k"):
         caller.call(line)
-        assert rig.server.context.running is None
+        assert rig.dispatcher.pushes.running is None
 
 
 def test_a_message_is_encoded_once_for_each_protocol() -> None:
@@ -62,8 +62,8 @@ def test_a_message_is_encoded_once_for_each_protocol() -> None:
 def test_size_of_what_is_kept_for_the_running_client_is_that_of_its_messages() -> None:
     rig = Rig()
     running, other = rig.connect(), rig.connect()
-    pushes, context = rig.dispatcher.pushes, rig.server.context
-    context.running = running.client
+    pushes = rig.dispatcher.pushes
+    pushes.running = running.client
     for count in (1, 2):
         pushes.deliver([running.client, other.client], Push([b"x"]))
         assert pushes.kept_size(running.client) == count * len(b"*1\r\n$1\r\nx\r\n")

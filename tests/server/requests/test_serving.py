@@ -105,9 +105,9 @@ def test_end_of_a_wait_leaves_the_running_state_as_it_was(rig: Rig, name: str, e
     context, last = rig.server.context, rig.connect()
     assert last.call("SELECT 7") == b"+OK\r\n"
     if end is not feed:
-        before = (context.client, context.db, context.may_block, context.running)
+        before = (context.client, context.db, context.may_block, rig.dispatcher.pushes.running)
         end(rig)
-        assert (context.client, context.db, context.may_block, context.running) == before
+        assert (context.client, context.db, context.may_block, rig.dispatcher.pushes.running) == before
         return
     assert last.call("SELECT 3", "XADD s 1-1 f v", "CLIENT ID").endswith(b":%d\r\n" % last.client.id)
     assert context.client is last.client

@@ -26,7 +26,7 @@ def lines(*requests: str) -> bytes:
 WAYS_TO_RUN: dict[str, Callable[[Running], object]] = {
     "a request of another client": lambda running: connection_named(running, "other").data_received(lines("SET k o")),
     "a request behind a long pipeline": lambda running: connection_named(running, "long").resume(),
-    "a request that was held": lambda running: running.server.unpause_clients(),
+    "a request that was held": lambda running: running.server.context.server.clients.unpause(),
     "a claim whose time has come": lambda running: running.server.turns.run_timers(),
     "the periodic work": lambda running: running.server.periodic.run(),
 }

@@ -163,7 +163,7 @@ async def test_the_wanted_cipher_is_used(authority: Authority) -> None:
 async def test_a_certificate_logs_its_user_in(authority: Authority) -> None:
     files = authority.issue("client", common_name="al")
     async with secured_server(**directives(authority, tls_auth_clients_user=b"CN", requirepass=b"pw")) as server:
-        server.server.users.set(b"al", [b"on", b"+acl|whoami"])
+        server.server.accounts.users.set(b"al", [b"on", b"+acl|whoami"])
         peer = await server.connect(authority.client_context(*files))
         peer.send("ACL", "WHOAMI")
         await peer.expect(b"$2\r\nal\r\n")
@@ -178,11 +178,11 @@ async def test_a_certificate_of_nobody_stays_the_default_user_and_is_on_record(
     files = authority.issue("client", common_name="al")
     async with secured_server(**directives(authority, tls_auth_clients_user=b"CN", requirepass=b"pw")) as server:
         if rules is not None:
-            server.server.users.set(b"al", rules)
+            server.server.accounts.users.set(b"al", rules)
         peer = await server.connect(authority.client_context(*files))
         peer.send("PING")
         await peer.expect(b"-NOAUTH Authentication required.\r\n")
-        (entry,) = server.server.acl_log.entries
+        (entry,) = server.server.accounts.acl_log.entries
         assert (entry.reason, entry.user, server.server.stats.acl_denied_certificate) == ("tls-cert", b"al", 1)
 
 

@@ -1,0 +1,33 @@
+"""The way from commands to what clients hear without having asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ...protocol.replies import Reply
+from .client import Client
+
+
+class Courier(Protocol):
+    """Whoever can reach clients: `server.requests.pushes.Pushes`."""
+
+    # Whose command is being run, with its reply still to be written; None while there is no such client, or its
+    # commands need no check.
+    running: Client | None
+
+    def deliver(self, clients: Iterable[Client], message: Reply) -> None:
+        """Send a message that nobody asked for; the running client gets it behind its reply."""
+        ...
+
+    def deliver_now(self, client: Client) -> None:
+        """Send the running client what is kept for it until it has its reply."""
+        ...
+
+    def kept_size(self, client: Client) -> int:
+        """Bytes of the messages that are kept for the client until it has its reply; none unless it is running."""
+        ...
+
+    def find(self, client_id: int) -> Client | None:
+        """The connected client of that ID."""
+        ...

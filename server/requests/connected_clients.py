@@ -1,0 +1,40 @@
+"""What commands may do to other clients: CLIENT KILL, UNBLOCK, PAUSE and UNPAUSE."""
+
+from __future__ import annotations
+
+from ...commands.clients.client import Client
+from .dispatch import Dispatcher
+
+
+class ConnectedClients:
+    """The clients of one dispatcher: `commands.execution.services.Clients`."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    @property
+    def by_id(self) -> dict[int, Client]:
+        """Connected clients by ID, oldest first."""
+        return {client_id: session.client for client_id, session in self._dispatcher.sessions.items()}
+
+    def kill(self, client: Client) -> None:
+        """Close a connection; one's own closes after its reply."""
+        if client is self._dispatcher.context.client:
+            client.close_after_reply = True
+            return
+        session = self._dispatcher.sessions.get(client.id)
+        if session is not None:
+            client.killed = True
+            session.abort()
+
+    def unblock(self, client: Client, *, with_error: bool) -> bool:
+        """End a blocked read early; False if the client was not blocked."""
+        return self._dispatcher.serving.unblock(client, with_error=with_error)
+
+    def pause(self, pause_ms: int, *, writes_only: bool) -> None:
+        """Hold commands back for so long."""
+        self._dispatcher.begin_pause(pause_ms, writes_only=writes_only)
+
+    def unpause(self) -> None:
+        """Let held commands go on."""
+        self._dispatcher.end_pause()

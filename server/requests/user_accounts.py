@@ -1,0 +1,47 @@
+"""The users of a server, and what a change of them means for the connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...commands.execution.context import Context
+from ...commands.execution.enforcement import may_stay
+from ...commands.permissions.log import AclLog
+from ..configuration.config import Config
+from ..configuration.users import load_users, reload_users, save_users
+from .connected_clients import ConnectedClients
+
+
+class UserAccounts:
+    """Who may log in, and what was refused: `commands.execution.services.Accounts`. Raises ConfigError.
+
+    It calls `refresh_clients` once changed users are in force.
+    """
+
+    def __init__(
+        self, config: Config, context: Context, clients: ConnectedClients, refresh_clients: Callable[[], None]
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._clients = clients
+        self._refresh_clients = refresh_clients
+        self.users = load_users(config)
+        self.acl_log = AclLog()
+
+    def apply(self) -> None:
+        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
+        no longer may; others go on under the new rules.
+        """
+        for client in self._clients.by_id.values():
+            if not may_stay(self._context, client):
+                client.user, client.authenticated = self.users.default, False
+                self._clients.kill(client)
+        self._refresh_clients()
+
+    def load(self) -> None:
+        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
+        reload_users(self._config, self.users)
+
+    def save(self) -> None:
+        """ACL SAVE: write all users to `aclfile`. Raises GenericError."""
+        save_users(self._config, self.users)

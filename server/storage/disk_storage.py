@@ -1,0 +1,104 @@
+"""What commands ask of the disk: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, SHUTDOWN, DEBUG RELOAD and LOADAOF."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from ...persistence.aof import AppendOnlyLog
+from ...persistence.errors import LogFailure
+from ...store.errors import GenericError, ReplyError
+from .loading import Loading
+from .log_life import LogState
+from .logkeeper import LogKeeper
+from .snapshots import Snapshots
+
+logger = logging.getLogger(__name__)
+
+
+class Life(Protocol):
+    """How a server ends: `server.app.Server`."""
+
+    def shutdown(self, *, save: bool | None, force: bool) -> None:
+        """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
+        ...
+
+    def die(self, failure: LogFailure) -> None:
+        """End at once: what `appendfsync always` promises cannot be kept."""
+        ...
+
+
+class DiskStorage:
+    """The dataset on disk: `commands.execution.services.Storage`.
+
+    `log_unit` hands over what the running command has done so far; `refusal_of_writes` answers MISCONF or None.
+    """
+
+    def __init__(
+        self,
+        keeper: LogKeeper,
+        loading: Loading,
+        snapshots: Snapshots,
+        life: Life,
+        *,
+        log_unit: Callable[[], None],
+        refusal_of_writes: Callable[[], ReplyError | None],
+    ) -> None:
+        self._keeper = keeper
+        self._loading = loading
+        self._snapshots = snapshots
+        self._life = life
+        self._log_unit = log_unit
+        self._refusal_of_writes = refusal_of_writes
+
+    @property
+    def log(self) -> AppendOnlyLog | None:
+        """The log in force, None while effects are not kept."""
+        return self._keeper.log
+
+    @property
+    def last_save_ms(self) -> int:
+        """LASTSAVE, in Unix ms."""
+        return self._snapshots.last_save_ms
+
+    def refusal_of_writes(self) -> ReplyError | None:
+        """MISCONF while the log or the snapshots cannot be written, None while they can."""
+        return self._refusal_of_writes()
+
+    def save(self) -> bool:
+        """SAVE: False if it failed. Raises GenericError."""
+        return self._snapshots.save_now()
+
+    def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
+        """BGSAVE: False if it has only been scheduled. Raises GenericError."""
+        return self._snapshots.request_save(may_wait=may_wait, may_start=may_start)
+
+    def rewrite_log(self, *, may_start: bool) -> bool:
+        """BGREWRITEAOF: False if it has only been scheduled. Raises GenericError."""
+        return self._snapshots.request_rewrite(may_start=may_start)
+
+    def reload_log(self) -> None:
+        """DEBUG LOADAOF: empty the dataset and fill it from the log. Raises GenericError."""
+        keeper = self._keeper
+        failed = GenericError(b"Error trying to load the AOF files, check server logs.")
+        if keeper.state is LogState.STARTING:
+            logger.warning("The append-only file cannot be loaded before its base is complete")
+            raise failed
+        # What the unit that runs has gathered so far belongs to the log that is about to be read.
+        self._log_unit()
+        try:
+            if not keeper.sync():
+                raise failed
+        except LogFailure as failure:
+            self._life.die(failure)
+            raise failed from failure
+        self._loading.reload_log(keeper.log or keeper.new_log())
+
+    def reload_dataset(self) -> None:
+        """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
+        self._loading.reload_dataset()
+
+    def shutdown(self, *, save: bool | None, force: bool) -> None:
+        """SHUTDOWN. Raises GenericError, and the server goes on, if the disk does not take the dataset."""
+        self._life.shutdown(save=save, force=force)
