@@ -322,6 +322,7 @@ class Snapshots:
         file = BackgroundFile(self._log_keeper.files, dump_path(self._config), blocks, self.runner.thread())
 
         def finish(size: int) -> None:
+            self.save.end(self._clock(), ok=True)
             self._note_saved(changes_count)
             logger.info("Background saving terminated with success")
 
@@ -329,16 +330,21 @@ class Snapshots:
         logger.info("Background saving started")
 
     def save_now(self) -> bool:
-        """SAVE, and the end of the server: write dump.rdb while everybody waits. False if that failed."""
+        """SAVE, and the end of the server: write dump.rdb while everybody waits. False if that failed.
+
+        As in Redis a failure is the caller's to deal with: it does not refuse the writes of others, as that of a job in
+        the background does.
+        """
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
-        self.save.begin(self._clock())
+        self.save.count += 1
         try:
             blocks = self._rdb_blocks(keys_now(self._context.store))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
-            self._fail_save(explain(error))
+            logger.warning("Failed saving the DB: %s", explain(error))
             return False
+        self.save.last_ok, self.save.failures_count = True, 0
         self._note_saved(self._count_changes())
         logger.info("DB saved on disk")
         return True
@@ -346,7 +352,6 @@ class Snapshots:
     def _note_saved(self, changes_count: int) -> None:
         self.last_save_ms = self._clock()
         self._changes_saved = changes_count
-        self.save.end(self.last_save_ms, ok=True)
         self.note_failing()
 
     def _fail_save(self, reason: str) -> None:

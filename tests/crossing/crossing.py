@@ -333,7 +333,7 @@ class Play:
             "the configuration": directives_of(server.config),
             "the log": None if log is None else (id(log), log.is_starting),
             "the manifest": manifest,
-            "the users": users_of(server.users),
+            "the users": users_of(server.accounts.users),
             "the configuration file": self.scene.disk.read(CONFIG_PATH),
             "the ACL file": self.scene.disk.read(ACL_PATH),
             "the folder": (self.scene.system.folder, sorted(self.scene.system.locks)),
@@ -427,8 +427,8 @@ class Play:
         is_odd = bool(self._rows_of(peer) & SILENT)
         if peer.is_closed or self.scene.has_ended or is_odd or peer.wire.has_ended:
             return
-        if peer.connection.client.blocked is not None and peer.connection.client.blocked.block_ms is None:
-            return  # it waits for ever, as it has asked for
+        if _waits_long(peer.connection.client):
+            return  # as it has asked for
         places = [peer.reply_after(fence) for fence in (sent.fences if not sent.is_exec else sent.fences[::3])]
         if -1 in places or places != sorted(places):
             raise Violation(f"replies: those of {sent.peer.name} have not come, or not in order: {peer.replies[-8:]}")
@@ -608,6 +608,12 @@ def without_settings(digest: Digest) -> Digest:
         place: (value[0][:3], value[1]) if isinstance(value[0], tuple) else value  # type: ignore
         for place, value in digest.items()
     }
+
+
+def _waits_long(client: Client) -> bool:
+    """Whether a client is blocked for ever, or for longer than is waited here."""
+    blocked = client.blocked
+    return blocked is not None and (blocked.block_ms is None or blocked.block_ms > CALM_MS * WAITS_MAX)
 
 
 def changes(before: Any, after: Any) -> str:

@@ -158,7 +158,7 @@ class Scene:
         self.disk.on_boundary, self.disk.fault = self._pass_boundary, no_fault
         self.on_boundary: Callable[[Call], None] = lambda call: None
         self.system = SimulatedSystem(disk, FOLDER)
-        self.kept_files = KeptFiles(disk, self.config, lambda: self.server.users, self.fail)
+        self.kept_files = KeptFiles(disk, self.config, lambda: self.server.accounts.users, self.fail)
         self.server: CrossingServer
         self.task: Any = None
         self.peers: list[Peer] = []

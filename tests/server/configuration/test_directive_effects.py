@@ -336,7 +336,9 @@ def failing_snapshot(folder: Path, name: str, value: Any) -> bytes:
     with logging_server(folder, appendonly=False, **{name: value}) as server:
         (folder / "dump.rdb").mkdir()
         (folder / "dump.rdb" / "in the way").touch()
-        return server.call("SAVE", "SET a 1")
+        server.call("BGSAVE")
+        server.run_slices()
+        return server.call("SET a 1")
 
 
 def save_points(folder: Path, name: str, value: Any) -> bool:

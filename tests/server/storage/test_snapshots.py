@@ -226,12 +226,25 @@ def test_writes_are_refused_after_a_failed_snapshot_until_one_succeeds(tmp_path:
     dump = tmp_path / "dump.rdb"
     dump.mkdir()
     (dump / "in the way").touch()
-    assert server.call("SAVE") == b"-ERR\r\n"
+    assert server.call("BGSAVE") == b"+Background saving started\r\n"
+    server.run_slices()
     assert server.call("SET a 1", "PING", "GET a")[:40].startswith(b"-MISCONF Redis is configured to save")
     assert server.call("GET a") == b"$-1\r\n"
     (dump / "in the way").unlink()
     dump.rmdir()
     assert server.call("SAVE", "SET a 1") == b"+OK\r\n+OK\r\n"
+    server.stop()
+
+
+def test_save_that_fails_refuses_no_writes(tmp_path: Path) -> None:
+    """Nor does SHUTDOWN SAVE: `rdb_last_bgsave_status` tells of the jobs in the background alone."""
+    server = LoggingServer(tmp_path, appendonly=False)
+    (tmp_path / "dump.rdb").mkdir()
+    (tmp_path / "dump.rdb" / "in the way").touch()
+    assert server.call("SAVE", "SET a 1", "SHUTDOWN SAVE", "SET a 2") == b"".join(
+        (b"-ERR\r\n", b"+OK\r\n", b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n", b"+OK\r\n")
+    )
+    assert b"rdb_last_bgsave_status:ok\r\nrdb_last_bgsave_time_sec:-1\r\n" in server.call("INFO persistence")
     server.stop()
 
 
