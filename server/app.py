@@ -1,7 +1,7 @@
-"""The server: it owns the store, the log and the connections, and is what handlers see as `Services`.
+"""The server. It owns the store, the log and the connections. Handlers see it as `Services`.
 
-Everything happens on the loop's thread, a turn at a time (`Turns`). Time is read from `clock` (Unix ms), once per
-batch, and from `monotonic` where a wait begins; tests bring their own.
+Everything runs on the thread of the event loop, one turn at a time (`Turns`). `clock` (Unix ms) is read once per batch
+of requests. `monotonic` is read when a wait begins. Tests pass their own clocks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-# Time that one periodic turn may spend on giving memory back, a tenth of the time between turns.
+# Time that one periodic turn may spend on freeing memory: a tenth of the time between turns.
 FREEING_NS: Final = 10_000_000
 
 
@@ -66,8 +66,8 @@ assert registry.FAMILIES, "importing the registry fills the command table"
 
 
 class Server:
-    """One server. `config` holds the directives; `clock` answers Unix ms, `monotonic` the ms by which waits are timed:
-    those of `clock` too where that is a test's.
+    """One server. `config` holds the directives. `clock` returns Unix ms. `monotonic` returns the ms by which waits are
+    timed; by default that is `clock` if a test passes one.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class Server:
         self.dispatcher = Dispatcher(context, self.stats, self.monotonic, pushes)
         connected = ConnectedClients(self.dispatcher)
         self.accounts = UserAccounts(config, context, connected, self.refresh_clients)
-        # Set, by `end`, once the server has been asked to stop.
+        # Set by `end`, when the server was asked to stop.
         self.stopped = asyncio.Event()
         self.exit_code = 0
-        # Whether the log could not keep a promise, which is logged once.
+        # Whether the log could not keep a promise. That is logged once.
         self.has_died = False
         # Set while clients are served.
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,7 +150,7 @@ class Server:
         self.memory.measure()
 
     def refresh_clients(self) -> None:
-        """Look anew at who may take the dispatcher's fast path."""
+        """Check again which clients may use the dispatcher's fast path."""
         self.dispatcher.refresh_clients()
 
     # -- connections -----------------------------------------------------------------------------
@@ -172,12 +172,12 @@ class Server:
 
     @property
     def blocked_count(self) -> int:
-        """Clients that are blocked."""
+        """The number of blocked clients."""
         return len(self.dispatcher.waiters.by_client)
 
     @property
     def is_refusing_writes(self) -> bool:
-        """Whether writes get MISCONF."""
+        """Whether writes are refused with MISCONF."""
         return self.dispatcher.admission.is_refusing_writes
 
     def _configure_readers(self) -> None:
@@ -185,7 +185,7 @@ class Server:
             connection.configure_reader()
 
     def _serve_synced_soon(self) -> None:
-        """More of the log is on stable storage than before, or there is no log any more: that may end a WAITAOF."""
+        """Check the waiting WAITAOFs again: more of the log is on stable storage, or there is no log any more."""
         if self.dispatcher.waiters.by_client:
             self.call_soon_threadsafe(self._serve_synced)
 
@@ -195,11 +195,11 @@ class Server:
 
     @property
     def is_serving(self) -> bool:
-        """Whether clients have been let in."""
+        """Whether clients are accepted."""
         return self._loop is not None
 
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
-        """Let the loop's thread do something, while clients are served."""
+        """Call a function on the loop's thread, while clients are served."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(call)
@@ -207,7 +207,7 @@ class Server:
     # -- the disk --------------------------------------------------------------------------------
 
     def die(self, failure: LogFailure) -> None:
-        """What `appendfsync always` promises cannot be kept: no reply that waits for it may leave."""
+        """Stop without replies: what `appendfsync always` promises cannot be kept, so no waiting reply may be sent."""
         if not self.has_died:
             logger.critical("%s", failure)
         self.has_died = True
@@ -216,25 +216,26 @@ class Server:
         self.end()
 
     def drop_replies(self) -> None:
-        """Close all connections without the replies that have not left."""
+        """Close all connections without sending the replies that are still waiting."""
         self.dispatcher.outgoing.clear()
         for connection in self.connections:
             connection.out.clear()
             connection.abort()
 
     def end(self) -> None:
-        """Run no more requests, and stop."""
+        """Stop, and run no more requests."""
         self.dispatcher.is_over = True
         self.stopped.set()
 
     @property
     def log(self) -> AppendOnlyLog | None:
-        """The log in force, None while effects are not kept."""
+        """The log in force; None while effects are not logged."""
         return self.log_keeper.log
 
     def load(self) -> Iterator[None]:
-        """Load the dataset, then go on appending to the log if there is to be one. Between two steps of it clients may
-        be served: they get LOADING, also after a load that has failed. Raises LogError, OSError.
+        """Load the dataset, then append to the log if there is to be one.
+
+        Between two steps, clients may be served: they get LOADING, also after a failed load. Raises LogError, OSError.
         """
         keeper = self.log_keeper
         if self.config.appendonly or self.config.save:
@@ -245,25 +246,25 @@ class Server:
             self.memory.count_all()
             keeper.end_load(loaded)
         except BaseException:
-            # Of a load that failed, or was given up, half a dataset is there: nobody may read or change it.
+            # A load that failed or was stopped leaves half a dataset, which no client may read or change.
             self.end()
             keeper.close()
             raise
 
     def load_now(self) -> None:
-        """The same without clients."""
+        """Load the dataset without serving clients."""
         for _ in self.load():
             continue
 
     # -- life ------------------------------------------------------------------------------------
 
     async def start_accepting(self) -> None:
-        """Let clients in."""
+        """Accept clients."""
         self._loop = asyncio.get_running_loop()
         await self.acceptor.open()
 
     async def stop(self) -> int:
-        """Refuse new clients, send what is left, bring the log to disk, close everything; the exit code."""
+        """Refuse new clients, send the waiting replies, write out the log, close everything. Returns the exit code."""
         self.acceptor.close()
         self.periodic.stop()
         self.turns.stop_timer()
@@ -273,12 +274,12 @@ class Server:
             self.exit_code = 1
         for connection in self.connections:
             connection.close()
-        # One turn, so that the transports can hand over what they were just given.
+        # In one turn, the transports can send what they were just given.
         await asyncio.sleep(0)
         return self.exit_code
 
     def _work(self, now_ms: int, is_new_second: bool) -> None:
-        """The periodic work of one turn: `hz` times a second."""
+        """The periodic work of one turn, `hz` times a second."""
         if self.periodic.expires_keys:
             self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
         self.dispatcher.serving.serve_expired(now_ms)
@@ -296,30 +297,32 @@ class Server:
         self.snapshots.cron(now_ms)
 
     def broadcast_soon(self) -> None:
-        """At the end of this turn of the loop, tell the keys that have changed in it."""
+        """At the end of this turn of the loop, send invalidations of the keys that have changed in it."""
         if self._loop is not None:
             self._loop.call_soon(self.broadcast)
 
     def broadcast(self) -> None:
-        """Tell them now."""
+        """Send invalidations of the changed keys now."""
         self.context.tracking.tell_broadcasts()
         self.turns.finish()
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
+        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
         if not self.prepare_stop(save=save) and not force:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
         logger.warning("User requested shutdown...")
         self.end()
 
     def prepare_stop(self, save: bool | None = None) -> bool:
-        """Bring everything to disk: the log, and a snapshot if `save` says so, or None and there are save points."""
+        """Write everything to disk: the log, and a snapshot if `save` is true, or if it is None and there are save
+        points.
+        """
         self.dispatcher.log_single_units()
         try:
             is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
         except LogFailure as failure:
             self.die(failure)
-            return True  # there is nothing to go on with
+            return True  # there is nothing to continue with
         wants_snapshot = bool(self.snapshots.save_points) if save is None else save
         if not wants_snapshot or self.log_keeper.state is LogState.LOADING:
             return is_synced

@@ -1,8 +1,8 @@
-"""From start to exit code: load the log, listen, wait for the end, and leave the log whole.
+"""From start to exit code: load the log, listen, wait for a request to stop, and stop in order.
 
-The order at the end is: refuse new connections, write and fsync the log, send what is still to be sent, close. As with
-Redis, a second signal changes nothing about that, unless it is SIGINT, which ends the process at once. If the disk does
-not take the dataset, the server continues, and the next signal ends it all the same.
+The order of a stop is: refuse new connections, write and fsync the log, send the waiting replies, close. As in Redis, a
+second signal changes nothing about that, except a SIGINT, which ends the process at once. If the dataset cannot be
+written, the server continues, and the next signal ends it nevertheless.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ EXIT_FAILURE: Final = 1
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-# How long after a stop that failed a signal is taken for "all the same".
+# For so long after a failed stop, another signal ends the server nevertheless.
 INSIST_S: Final = 60
 
-# How long clients wait for their LOADING errors.
+# Time between two turns in which clients get their LOADING errors.
 LOADING_TURN_S: Final = 0.005
 
-# Open files that are not clients, as Redis reckons: sockets that listen, the log, snapshots, the loop's own. Metrics
-# come on top.
+# Open files that are not clients, as Redis counts them: listening sockets, the log, snapshots, the loop's own. Files
+# for metrics are added to these.
 RESERVED_DESCRIPTORS_COUNT: Final = 32
 
-# Allocations between collections: a store of millions of live objects makes each full collection a pause, and nothing
-# on the request path makes reference cycles.
+# Allocations between garbage collections. A full collection of millions of live objects is a pause, and requests make
+# no reference cycles.
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 100)
 
 
 def serve(config: Config) -> int:
-    """Run a server until it is asked to stop; the exit code. Raises ListenError, ConfigError."""
+    """Run a server until it is asked to stop. Returns the exit code. Raises ListenError, ConfigError."""
     rename_commands(config.renamings)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_start(config))
@@ -67,7 +67,7 @@ async def _start(config: Config) -> int:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed: it halves the price of a read and a write. asyncio's own does as well."""
+    """uvloop's loop where it is installed, else asyncio's. uvloop halves the cost of a read and a write."""
     try:
         import uvloop
     except ImportError:
@@ -76,9 +76,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 async def run(server: Server) -> int:
-    """Serve until asked to stop; the exit code. Raises ListenError.
+    """Serve until asked to stop. Returns the exit code. Raises ListenError.
 
-    The sockets come first: a second server on the same port must fail before it touches the log.
+    The sockets are opened first: a second server on the same port must fail before it touches the log.
     """
     limit_clients(server.config)
     addresses = listen(server)
@@ -96,7 +96,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
     catch_stop_signals(server)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     await server.start_accepting()
-    gc.disable()  # a load makes objects that stay
+    gc.disable()  # the objects of a load stay
     try:
         await load(server)
     except (LogError, OSError) as error:
@@ -112,7 +112,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
 
 
 async def _serve(server: Server, addresses: list[str]) -> None:
-    """Serve the dataset that is loaded until asked to stop."""
+    """Serve the loaded dataset until asked to stop."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -128,16 +128,16 @@ async def _serve(server: Server, addresses: list[str]) -> None:
 
 
 def warn_of_folder(config: Config) -> None:
-    """Whoever starts in a folder that takes no snapshot learns it now, and not when the server is to stop."""
+    """Warn at the start, rather than at the stop, of a folder in which no snapshot can be written."""
     if config.save and not config.appendonly and not os.access(config.dir or b".", os.W_OK):
         logger.warning(
-            "Snapshots cannot be written to %s: choose another folder (--dir), or keep nothing (--save '')",
+            "Snapshots cannot be written to %s: choose another folder (--dir), or save no snapshots (--save '')",
             os.fsdecode(config.dir),
         )
 
 
 def limit_clients(config: Config) -> None:
-    """Bring `maxclients`, now and after each change, under what this process may open."""
+    """Limit `maxclients`, now and after each change, to what this process may open."""
 
     others_count = RESERVED_DESCRIPTORS_COUNT + (DESCRIPTORS_COUNT if config.metrics_port else 0)
 
@@ -162,8 +162,9 @@ def limit_clients(config: Config) -> None:
 
 
 def allow_clients(wanted_count: int, others_count: int = RESERVED_DESCRIPTORS_COUNT) -> int:
-    """Raise the limit on open files as far as so many clients need, besides other files, and the system lets us; how
-    many clients it allows."""
+    """Raise the limit on open files for `wanted_count` clients and `others_count` other files, as far as the system
+    permits. Returns how many clients the limit allows.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted_count + others_count
     if soft == resource.RLIM_INFINITY:
@@ -192,7 +193,9 @@ async def load(server: Server) -> None:
 
 
 def listen(server: Server) -> list[str]:
-    """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name; where they listen. Raises ListenError."""
+    """Open the sockets that `bind`, `port`, `tls-port` and `unixsocket` name. Returns their addresses. Raises
+    ListenError.
+    """
     config = server.config
     opened: list[str] = []
     tls = listen_over_tls(server) if config.tls_port else None
@@ -211,12 +214,12 @@ def listen(server: Server) -> list[str]:
 
 
 def own_unix_socket(config: Config) -> UnixSocketFile | None:
-    """The file of the socket that has just been opened."""
+    """The file of the Unix socket that has just been opened."""
     return UnixSocketFile(Path(os.fsdecode(config.unixsocket))) if config.unixsocket else None
 
 
 def listen_over_tls(server: Server) -> TlsListener:
-    """A listener whose certificates are in order. Raises ListenError."""
+    """Returns a TLS listener with valid certificates. Raises ListenError."""
     try:
         return TlsListener(
             server.config, server.stats, server.acceptor.new_connection, lambda: len(server.dispatcher.sessions)
@@ -226,15 +229,15 @@ def listen_over_tls(server: Server) -> TlsListener:
 
 
 def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> None:
-    """SIGTERM or SIGINT: stop in good order.
+    """Stop the server in order, on SIGTERM or SIGINT.
 
-    `is_second`: a stop has failed just now.
+    `is_second`: a stop has failed just before.
     """
     log_stop_signal(number)
     if server.stopped.is_set():
         return
-    # Signals that arrive from here on do not go through the loop: it waits while a snapshot is written, and if that
-    # failed it would take a signal that arrived before the failure for one that follows it.
+    # Signals that arrive from here on bypass the loop. The loop waits while a snapshot is written. If that failed, the
+    # loop would take a signal that arrived before the failure for one that arrived after it.
     wakeup_descriptor = signal.set_wakeup_fd(-1)
     for each in STOP_SIGNALS:
         signal.signal(each, partial(on_signal_while_stopping, server))
@@ -244,26 +247,26 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
     if not server.prepare_stop(save):
         if not is_second and b"force" not in words:
             logger.error(
-                "Errors trying to shut down the server, which goes on: see the line before. Another signal within %d "
-                "seconds ends it, without what could not be saved.",
+                "Errors trying to shut down the server, so it continues: see the line before. Another signal within %d "
+                "seconds ends it without saving the dataset.",
                 INSIST_S,
             )
             signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
             catch_stop_signals(server, is_second=True)
             asyncio.get_running_loop().call_later(INSIST_S, catch_stop_signals, server)
             return
-        logger.error("Exiting without what could not be saved.")
+        logger.error("Exiting without saving the dataset.")
         server.exit_code = EXIT_FAILURE
     server.end()
 
 
 def log_stop_signal(number: int) -> None:
-    """The line of Redis for each signal that asks for a stop."""
+    """Log the line of Redis for a signal that asks for a stop."""
     logger.warning("Received %s scheduling shutdown...", signal.Signals(number).name)
 
 
 def on_signal_while_stopping(server: Server, number: int, _: object) -> None:
-    """A signal after the one that stops the server: SIGINT, as a person at a terminal sends it, ends it at once.
+    """Handle a signal after the one that stops the server: SIGINT, as Ctrl-C sends it, ends the process at once.
 
     SIGTERM changes nothing: a process manager may send it twice, once to the process and once to its group.
     """
@@ -273,7 +276,7 @@ def on_signal_while_stopping(server: Server, number: int, _: object) -> None:
 
 
 def insist(server: Server) -> None:
-    """End at once, without a snapshot and without the part of one that has been written."""
+    """Exit at once, without a snapshot; remove the part of one that was written."""
     logger.warning("You insist... exiting now.")
     with contextlib.suppress(OSError):
         server.log_keeper.files.remove(temporary_path(dump_path(server.config)))
@@ -281,7 +284,7 @@ def insist(server: Server) -> None:
 
 
 def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
-    """SIGTERM and SIGINT come through the loop. A script that keeps the loop waiting is told at once."""
+    """Handle SIGTERM and SIGINT in the loop, and at once in a script that keeps the loop waiting."""
     loop = asyncio.get_running_loop()
     server.context.scripts.is_stopping = False
     for number in STOP_SIGNALS:
@@ -290,9 +293,10 @@ def catch_stop_signals(server: Server, *, is_second: bool = False) -> None:
 
 
 def _end_script(server: Server, to_loop: Any, *received: Any) -> None:
-    """A stop signal while a script runs: one that has written nothing ends, and then the loop gets the signal.
+    """Handle a stop signal while a script runs: end a script that has written nothing, then pass the signal to the
+    loop.
 
-    Of two signals before the loop gets the first, the second must not wait for the script either if it is SIGINT.
+    If a second signal arrives before the loop gets the first, and it is SIGINT, it must not wait for the script either.
     """
     if server.context.scripts.is_stopping and received[0] == signal.SIGINT:
         insist(server)
@@ -301,7 +305,7 @@ def _end_script(server: Server, to_loop: Any, *received: Any) -> None:
 
 
 def write_pid_file(server: Server) -> Path | None:
-    """Write `pidfile` if one is named, but not through a link; failing to is not a reason not to serve."""
+    """Write `pidfile` if one is named, but not through a link. A failure does not stop the server."""
     if not server.config.pidfile:
         return None
     path = Path(os.fsdecode(server.config.pidfile))

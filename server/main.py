@@ -69,19 +69,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def version_line() -> str:
-    """What --version prints."""
+    """The output of --version."""
     versions = f"v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
     return f"Headrace server {versions} form={build_form()}"
 
 
 def fail(text: str) -> int:
-    """Tell the user on standard error why there is no server; the exit code."""
+    """Print on standard error why there is no server. Returns the exit code."""
     print(text, file=sys.stderr)
     return EXIT_FAILURE
 
 
 def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -> Config:
-    """What is asked for by a file, by standard input, by the environment and by options; the later wins.
+    """Returns the configuration from a file, standard input, the environment and options; later ones win.
 
     `words` are those of the command line after the command's name. Raises ConfigError.
     """
@@ -93,7 +93,7 @@ def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -
         loader.load_file(path)
         config.file_path = path
     if b"-" in (words[:1] + words[-1:]):
-        # Standard input may stand where the file would, or at the very end.
+        # `-` for standard input may be in the place of the file, or at the very end.
         words.remove(b"-")
         loader.load(sys.stdin.buffer.read(), "standard input")
     loader.load_environment(environment)
@@ -107,7 +107,7 @@ def read_configuration(words: list[bytes], environment: Mapping[bytes, bytes]) -
 def enter_directory(config: Config) -> None:
     """Make `dir` the working directory, and `config.dir` its absolute path. Raises ConfigError, and creates nothing.
 
-    With `appendonly yes` the folder must also be writable: better told now than after the first command.
+    With `appendonly yes` the folder must also be writable: an error now is better than one after the first command.
     """
     shown = os.fsdecode(config.dir)
     try:
@@ -123,7 +123,7 @@ def enter_directory(config: Config) -> None:
 
 
 def open_log(config: Config) -> None:
-    """Start logging where `logfile` says, and follow later changes of `loglevel`. Raises ConfigError."""
+    """Start logging to `logfile`, and follow later changes of `loglevel`. Raises ConfigError."""
     try:
         set_up(config)
     except OSError as error:
@@ -134,11 +134,11 @@ def open_log(config: Config) -> None:
     config.on_change("loglevel", set_level)
     if config.passed_over:
         names = b", ".join(config.passed_over).decode()
-        logger.warning("Passed over, as Headrace does not have them (compat-config yes): %s", names)
+        logger.warning("Ignored, since Headrace does not have them (compat-config yes): %s", names)
 
 
 def become_daemon() -> None:
-    """Go on in a child of its own session, without a terminal; the parent exits at once."""
+    """Continue in a child with its own session, without a terminal. The parent exits at once."""
     if os.fork():
         os._exit(EXIT_OK)
     os.setsid()
@@ -149,8 +149,10 @@ def become_daemon() -> None:
 
 
 def run(config: Config) -> int:
-    """Serve until the server stops; the exit code. A port that is taken is one line, in the log and to the user."""
-    # Imported only now: --help and a wrong configuration need no event loop and no command table.
+    """Serve until the server stops. Returns the exit code. A port in use is one line, in the server log and to the
+    user.
+    """
+    # Imported here because --help and a wrong configuration need no event loop and no command table.
     from .lifecycle import serve
 
     try:

@@ -1,4 +1,4 @@
-"""The timer of what the server does by itself, `hz` times a second."""
+"""The timer of the server's periodic work, `hz` times a second."""
 
 from __future__ import annotations
 

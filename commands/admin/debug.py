@@ -83,7 +83,7 @@ def is_allowed(context: Context) -> bool:
     flags=Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE,
     group="server",
     since="1.0.0",
-    summary="Inspects and disturbs the server, for tests.",
+    summary="Inspects and changes the server, for tests.",
     complexity="Depends on the subcommand.",
     arguments=(Argument("subcommand"), Argument("arg", optional=True, multiple=True)),
     differs=(

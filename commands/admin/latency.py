@@ -35,7 +35,7 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("LATENCY", group="server", since="2.8.13", summary="Container of the commands about what took long.")
+container("LATENCY", group="server", since="2.8.13", summary="Container of the commands about slow events.")
 
 
 @command(
@@ -108,7 +108,7 @@ def latency_graph(context: Context, argv: list[bytes]) -> Reply:
     flags=ADMIN,
     group="server",
     since="2.8.13",
-    summary="Reports what took long, and what may be done about it.",
+    summary="Reports slow events, and what to do about them.",
     complexity="O(1)",
     tips=TIPS,
     differs="Its words are our own.",
@@ -144,7 +144,7 @@ def latency_reset(context: Context, argv: list[bytes]) -> Reply:
     flags=ADMIN,
     group="server",
     since="7.0.0",
-    summary="Shows how long the calls of commands took.",
+    summary="Shows the durations of the calls of commands.",
     complexity="O(N) where N is the number of commands with latency information being retrieved.",
     arguments=(Argument("command", optional=True, multiple=True),),
     tips=TIPS,

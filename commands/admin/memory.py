@@ -41,7 +41,7 @@ container("MEMORY", group="server", since="4.0.0", summary="Commands about memor
     categories=("read",),
     group="server",
     since="4.0.0",
-    summary="Returns how much memory a key takes.",
+    summary="Returns the size of a key in memory.",
     complexity="O(N) where N is the number of samples.",
     arguments=(
         Argument("key", "key", key_spec_index=0),

@@ -28,7 +28,7 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("SLOWLOG", group="server", since="2.2.12", summary="Container of the commands about calls that took long.")
+container("SLOWLOG", group="server", since="2.2.12", summary="Container of the commands about slow calls.")
 
 
 @command(
@@ -37,7 +37,7 @@ container("SLOWLOG", group="server", since="2.2.12", summary="Container of the c
     flags=ADMIN,
     group="server",
     since="2.2.12",
-    summary="Lists the latest calls that took long.",
+    summary="Lists the latest slow calls.",
     complexity="O(N) where N is the number of entries returned",
     arguments=(Argument("count", "integer", optional=True),),
     history=(

@@ -1,1 +1,1 @@
-"""A client as commands see it: its state, what it waits for, and what it listens to."""
+"""A client as commands see it: its state, its waits, and its subscriptions."""

@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from ...protocol.replies import Reply
 
 
-# Bytes of a key in the tables of those that wait, beside the key itself, as measured over a hundred thousand keys.
+# Bytes of a key in the tables of waiting clients, without the key itself, as measured over a hundred thousand keys.
 WAITING_KEY_SIZE: Final = 400
 
 
 class Progress(Protocol):
-    """How far the writes of a client have come, for WAIT and WAITAOF: they wait for no key and change nothing."""
+    """How far the writes of a client are durable, for WAIT and WAITAOF: they wait for no key and change nothing."""
 
     def is_enough(self) -> bool:
         """Whether the wait is over. Raises ReplyError if it cannot succeed any more."""
         ...
 
     def reply(self) -> Reply:
-        """What the client gets if its wait ends now."""
+        """The reply if the wait ends now."""
         ...
 
 
 class Blocked:
-    """A handler's way to say "nothing yet": the dispatcher parks the client and runs `argv` again when told to.
+    """Returned by a handler whose command must wait. The dispatcher parks the client and runs `argv` again.
 
-    The waiter is run again after any command that touched one of `keys`, and after `wake_in_ms`. A re-run that
-    answers Blocked again keeps the first deadline and takes the new `wake_in_ms`.
+    It is run again after any command that touched one of `keys`, and after `wake_in_ms`. If the run returns Blocked
+    again, the first deadline stays and the new `wake_in_ms` applies.
     """
 
     __slots__ = ("_memory_size", "argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
@@ -51,24 +51,24 @@ class Blocked:
         self.keys = keys
         # The command to run again; `$` is replaced by the ID it stood for.
         self.argv = argv
-        # How long the client waits until it gets the null array, or what `progress` says; None for BLOCK 0.
+        # Time until the client gets the null array, or the reply of `progress`; None for BLOCK 0.
         self.block_ms = block_ms
-        # In how many ms a pending entry may have become idle enough (XREADGROUP CLAIM).
+        # Time until a pending entry may have become idle enough (XREADGROUP CLAIM).
         self.wake_in_ms = wake_in_ms
-        # Time the run took that ended in blocking; set by whoever ran it.
+        # Run time of the handler before it blocked; set by its caller.
         self.spent_ns = 0
-        # The command as the client sent it, where that is not `argv`.
+        # The command as the client sent it, if that is not `argv`.
         self.sent = sent
-        # Says, given the database and the time, whether to run it again would change nothing for the client: a cheaper
-        # way to the same. None where only a run can tell.
+        # Returns, given the database and the time, whether running it again would change nothing for the client: a
+        # cheap check before a run. None if only a run can find out.
         self.is_in_vain = is_in_vain
-        # Set for WAIT and WAITAOF, which are never run again: looked at after each fsync of the log.
+        # Set for WAIT and WAITAOF, which are never run again: it is checked after each fsync of the log.
         self.progress = progress
         self._memory_size = 0
 
     @property
     def memory_size(self) -> int:
-        """Bytes that the waiting request and its keys take. Counted when first asked for."""
+        """Size of the waiting request and its keys. Computed when it is first read."""
         if not self._memory_size:
             self._memory_size = request_size(self.argv) + WAITING_KEY_SIZE * len(self.keys)
         return self._memory_size

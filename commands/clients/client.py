@@ -14,16 +14,16 @@ from .tracking_mode import TrackingMode
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
 
-# Bytes of a connection at rest, as measured over a thousand of them.
+# Bytes of an idle connection, as measured over a thousand of them.
 CLIENT_SIZE: Final = 6 << 10
-# Bytes of a watched key in the tables of client and database beside the key itself, as measured over a hundred thousand
-# keys.
+# Bytes of a watched key in the tables of client and database, without the key itself, as measured over a hundred
+# thousand keys.
 WATCHED_KEY_SIZE: Final = 410
 
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """MULTI's queue and WATCH's verdict. Also the `Watcher` that databases mark dirty."""
+    """MULTI's queue and the result of WATCH. Also the `Watcher` that databases mark dirty."""
 
     # Queued commands; None outside MULTI.
     queue: list[list[bytes]] | None = None
@@ -31,26 +31,26 @@ class Transaction:
     queue_size: int = 0
     # Bytes that the queue takes; limits count these.
     queue_memory_size: int = 0
-    # A queued command writes: EXEC then obeys the rules for writes.
+    # Whether a queued command writes: EXEC then obeys the rules for writes.
     has_write: bool = False
-    # A queued command may need memory.
+    # Whether a queued command may need memory.
     has_denyoom: bool = False
-    # A command was refused while queueing: EXEC answers EXECABORT.
+    # Whether a command was refused when it was queued: EXEC then returns EXECABORT.
     aborted: bool = False
-    # A watched key changed: EXEC answers null.
+    # Whether a watched key changed: EXEC then returns null.
     dirty: bool = False
-    # That change was one of the key alone: CLIENT LIST shows nothing watched any more.
+    # Whether that change was of the key alone: CLIENT LIST then shows no watched keys any more.
     shows_no_keys: bool = False
     # (database index, key) of every WATCH, in order.
     watched: dict[tuple[int, bytes], None] = field(default_factory=dict)
-    # Bytes of them, on both sides.
+    # Bytes of the watched keys in the tables of client and database.
     watched_size: int = 0
 
 
 class Client:
     """State of a connection. Times are Unix ms, sizes are bytes.
 
-    Some of it changes with every read. No dataclass: compiled, it would not be as quick.
+    Some of it changes with every read. It is no dataclass, because a compiled dataclass is slower.
     """
 
     def __init__(
@@ -72,36 +72,36 @@ class Client:
         self.name = b""
         self.library_name = b""
         self.library_version = b""
-        # Set by the dispatcher when the client is let in.
+        # Set by the dispatcher when the client is accepted.
         self.user: User
         self.authenticated = True
         self.protocol = 2
-        # Set where the client is let in.
+        # Set when the client is accepted.
         self.db: Database
         if db is not None:
             self.db = db
         self.transaction = Transaction()
         self.blocked = blocked
-        # A command waits for the end of CLIENT PAUSE.
+        # Whether a command waits for the end of CLIENT PAUSE.
         self.is_held = False
-        # Set by the dispatcher: ordinary commands of this client need no check beyond their arity.
+        # Set by the dispatcher: ordinary commands of this client need no check except their arity.
         self.is_plain = False
-        # Set by the dispatcher: nothing but the rules of its user can stand against a command of this client.
+        # Set by the dispatcher: only the rules of its user can refuse a command of this client.
         self.is_unhindered = False
-        # `on`, `off`, or `skip` / `skip_next` while CLIENT REPLY SKIP works through one command.
+        # `on`, `off`, or `skip` / `skip_next` during one command after CLIENT REPLY SKIP.
         self.reply_mode = "on"
-        # What it listens to, as are `patterns` and `shard_channels`; kept by `subscriptions.Listeners`.
+        # Subscribed names, as in `patterns` and `shard_channels`; updated by `subscriptions.Listeners`.
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}
         self.shard_channels: dict[bytes, None] = {}
         self.subscriptions_size = 0
-        # It sees every command that is run; kept by `monitors.Monitors`.
+        # Whether it gets every command that is run; updated by `monitors.Monitors`.
         self.is_monitor = False
-        # How keys that it reads are tracked; None if they are not. Kept by `tracking.Tracking`.
+        # How keys that it reads are tracked; None if they are not. Updated by `tracking.Tracking`.
         self.tracking: TrackingMode | None = None
-        # The client to be told instead was gone when there was something to tell.
+        # Whether the client of the redirection had left when there was an invalidation to send.
         self.is_redirect_broken = False
-        # Not a connection: the caller of commands in a script.
+        # Whether this is not a connection, but the caller of commands in a script.
         self.is_script = False
         self.no_evict = False
         self.no_touch = False
@@ -117,25 +117,26 @@ class Client:
         self.reads_count = 0
         # Requests that arrived, over all reads.
         self.pipeline_length_sum = 0
-        # Bytes received whose requests are not all run yet, the running ones among them.
+        # Bytes received whose requests were not all run yet, including the running ones.
         self.query_buffer_size = 0
-        # Answers `output_buffer_size`; set by whoever sends.
+        # Returns `output_buffer_size`; set by the sender of replies.
         self.measure_output: Callable[[], int] = int
 
     @property
     def is_local(self) -> bool:
-        """Whether it has come over the loopback interface or the Unix socket: who may do what `local` allows."""
+        """Whether it is connected over the loopback interface or the Unix socket, and so may do what `local` allows."""
         return self.is_unix or self.address.startswith(LOOPBACK)
 
     @property
     def is_subscriber(self) -> bool:
-        """Whether it listens to anything: its class is `pubsub` then, not `normal`."""
+        """Whether it has subscriptions: its class is then `pubsub`, not `normal`."""
         return bool(self.channels or self.patterns or self.shard_channels)
 
     @property
     def memory_size(self) -> int:
-        """Bytes held for the connection: requests that wait, replies that the peer has not taken yet, subscriptions,
-        watched keys, prefixes of keys, names."""
+        """Size of the connection: waiting requests, replies that the peer has not taken yet, subscriptions, watched
+        keys, prefixes of keys, names.
+        """
         requests_size = self.query_buffer_size + self.transaction.queue_memory_size
         if self.blocked is not None:
             requests_size += self.blocked.memory_size
@@ -146,5 +147,5 @@ class Client:
 
     @property
     def output_buffer_size(self) -> int:
-        """Bytes of replies that the peer has not taken yet."""
+        """Size of the replies that the peer has not taken yet."""
         return self.measure_output()

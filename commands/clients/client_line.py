@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from .client import Client
 
-# Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No buffer is kept empty,
-# so there are no `qbuf-free` and `rbs`.
+# Sizes are bytes. Output waits in the transport, as one block: `oll` is 1 while there is any. No empty buffers are
+# kept, so `qbuf-free` and `rbs` are 0.
 LINE = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
     b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d "
@@ -17,7 +17,7 @@ LINE = (
 
 
 def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
-    """One line without its end. `running` is the request that this client is running."""
+    """The line without its end. `running` is the request that this client is running."""
     transaction = client.transaction
     queue = transaction.queue
     output_size = client.output_buffer_size

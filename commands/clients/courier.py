@@ -25,7 +25,7 @@ class Courier(Protocol):
         ...
 
     def kept_size(self, client: Client) -> int:
-        """Bytes of the messages that are kept for the client until it has its reply; none unless it is running."""
+        """Size of the messages that are held back until the client has its reply; 0 unless it is running."""
         ...
 
     def find(self, client_id: int) -> Client | None:

@@ -1,4 +1,4 @@
-"""Who listens to what: channels, patterns of channels, and shard channels, seen from the name and from the client."""
+"""Subscriptions to channels, patterns of channels, and shard channels, by name and by client."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from ...store.glob import matches
 from .client import Client
 from .courier import Courier
 
-# Bytes of one name on both sides beside the name itself, as measured over a hundred thousand channels.
+# Bytes of one name in the tables of names and of clients, without the name itself, as measured over a hundred thousand
+# channels.
 SUBSCRIPTION_SIZE: Final = 350
 
-# What one client listens to, in the order in which it asked.
+# The subscribed names of one client, oldest first.
 Names = dict[bytes, None]
 
 
 class Listeners:
-    """One kind of names. The clients of a name and the names of a client are kept in step here."""
+    """Subscriptions of one kind. The clients of a name and the names of a client always agree."""
 
     def __init__(self, names_of: Callable[[Client], Names]) -> None:
         self.names_of = names_of
-        # Never an empty one.
+        # The clients of each name; none is empty.
         self.by_name: dict[bytes, dict[Client, None]] = {}
 
     def add(self, client: Client, name: bytes) -> None:
-        """Let the client listen; again is no change."""
+        """Subscribe the client to a name. A repeated subscription changes nothing."""
         names = self.names_of(client)
         if name in names:
             return
@@ -36,7 +37,7 @@ class Listeners:
         self.by_name.setdefault(name, {})[client] = None
 
     def remove(self, client: Client, name: bytes) -> None:
-        """Let it listen no more; a name it does not listen to is no error."""
+        """Unsubscribe the client from a name. A name without its subscription is not an error."""
         if name not in self.names_of(client):
             return
         del self.names_of(client)[name]
@@ -47,23 +48,23 @@ class Listeners:
             del self.by_name[name]
 
     def remove_client(self, client: Client) -> None:
-        """The client listens to nothing any more."""
+        """End all subscriptions of the client."""
         for name in list(self.names_of(client)):
             self.remove(client, name)
 
     def names_matching(self, pattern: bytes | None) -> list[bytes]:
-        """Names that somebody listens to: all, or those that match."""
+        """Names with subscribers: all, or those that match."""
         if pattern is None:
             return list(self.by_name)
         return [name for name in self.by_name if matches(pattern, name)]
 
     def count(self, name: bytes) -> int:
-        """How many clients listen to this name."""
+        """The number of clients that are subscribed to this name."""
         return len(self.by_name.get(name, ()))
 
 
 class Patterns(Listeners):
-    """Patterns: a message is tried on all of them."""
+    """Subscriptions to patterns: each message is compared with all patterns."""
 
     def matching(self, channel: bytes) -> list[bytes]:
         """The patterns that match a channel, oldest first."""
@@ -81,18 +82,18 @@ class Subscriptions:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody could hear what is published, shard channels apart."""
+        """Whether there are subscribers, apart from those of shard channels."""
         return bool(self.channels.by_name or self.patterns.by_name)
 
     def publish(self, channel: bytes, payload: bytes) -> int:
-        """Send to the channel's listeners, then to those of each matching pattern; how many messages that made."""
+        """Send to the channel's subscribers, then to those of each matching pattern. Returns the number of messages."""
         sent = self._send(self.channels, channel, Push([b"message", channel, payload]))
         for pattern in self.patterns.matching(channel):
             sent += self._send(self.patterns, pattern, Push([b"pmessage", pattern, channel, payload]))
         return sent
 
     def publish_to_shard(self, channel: bytes, payload: bytes) -> int:
-        """Send to the listeners of a shard channel; how many there are."""
+        """Send to the subscribers of a shard channel. Returns their number."""
         return self._send(self.shard_channels, channel, Push([b"smessage", channel, payload]))
 
     def _send(self, listeners: Listeners, name: bytes, message: Push) -> int:
@@ -103,6 +104,6 @@ class Subscriptions:
         return len(clients)
 
     def remove_client(self, client: Client) -> None:
-        """RESET, or the end of a connection."""
+        """End all subscriptions, after RESET or when the connection ends."""
         for listeners in (self.channels, self.patterns, self.shard_channels):
             listeners.remove_client(client)

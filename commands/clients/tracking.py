@@ -1,9 +1,9 @@
-"""Client side caching: who may hold a copy of which key, and telling them when it is no good any more.
+"""Client-side caching: remembers the keys that clients may have cached, and sends invalidations when they change.
 
 In the default mode the table remembers each key that a tracking client reads, until the key changes once. In
-broadcasting mode nothing is remembered: a client hears of every key with one of its prefixes, the keys that change in
-one turn of the loop together, as far as its user may read them: its rules count at that moment, also where it redirects
-to another client. Keys are told without their database, as in Redis 8.10.2.
+broadcasting mode nothing is remembered. A client gets the keys with one of its prefixes that changed in one turn of the
+loop, together, as far as its user may read them. The user's rules at that moment count, also if the client redirects to
+another one. As in Redis 8.10.2, keys are sent without their database.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from .client import Client
 from .courier import Courier
 from .tracking_mode import TrackingMode
 
-# Bytes of a key in the table beside the key itself, as measured over a hundred thousand keys of one reader each.
+# Bytes of a key in the table, without the key itself, as measured over a hundred thousand keys of one reader each.
 TRACKED_KEY_SIZE: Final = 340
 # Bytes of each reader of a key.
 TRACKED_ITEM_SIZE: Final = 32
-# Bytes of a prefix beside the prefix itself, as measured over a hundred thousand prefixes of one client each.
+# Bytes of a prefix, without the prefix itself, as measured over a hundred thousand prefixes of one client each.
 PREFIX_SIZE: Final = 400
 
 # A null on the wire, by protocol.
 NULLS: Final = {2: (b"$-1\r\n",), 3: (b"_\r\n",)}
-# Where a RESP2 client hears of the keys of others that redirect to it.
+# The channel on which a RESP2 client gets the invalidations of clients that redirect to it.
 CHANNEL: Final = b"__redis__:invalidate"
 
 
 @dataclass(slots=True)
 class Broadcast:
-    """The clients of one prefix, and what they are to hear at the end of this turn."""
+    """The clients of one prefix, and the changes to send to them at the end of this turn."""
 
     clients: dict[Client, None] = field(default_factory=dict)
-    # Who changed each key last; None where nobody did it himself (it expired).
+    # The client that changed each key last; None if the key expired.
     changes: dict[bytes, Client | None] = field(default_factory=dict)
 
 
@@ -64,31 +64,32 @@ class Tracking:
         self._refresh_clients = refresh_clients
         self._refresh_listeners = refresh_listeners
         self._broadcast_soon = broadcast_soon
-        # Those that are tracked, by ID.
+        # Tracked clients by ID.
         self.clients: dict[int, Client] = {}
-        # To which clients, by ID, how many redirect.
+        # The number of clients that redirect to each client, by ID.
         self.receivers: Counter[int] = Counter()
-        # Who read which key; clients that are tracked no more, or gone, stay until the key changes.
+        # The IDs of the clients that read each key. Clients that are no longer tracked, or were closed, stay until the
+        # key changes.
         self.table: dict[bytes, set[int]] = {}
-        # Sum of all sets of the table.
+        # Sum of the sizes of all sets of the table.
         self.items_count = 0
         # Bytes of the keys of the table.
         self.keys_size = 0
-        # By prefix; none is without clients.
+        # Broadcasts by prefix; each has clients.
         self.broadcasts: dict[bytes, Broadcast] = {}
-        # How many prefixes have each length: a change is looked up once for each.
+        # The number of prefixes of each length: a change needs one lookup per length.
         self._prefix_lengths: Counter[int] = Counter()
-        # Those with changes that have not been told.
+        # Prefixes with changes that were not sent yet.
         self._due_prefixes: dict[bytes, None] = {}
-        # Keys that the running client is to hear of behind its reply; None is all keys.
+        # Keys of invalidations that the running client gets after its reply; None is all keys.
         self.own_changes: list[bytes | None] = []
-        # How the running client was tracked until it asked for no more of it: it still hears of its own changes.
+        # The mode of the running client before its command ended tracking: it still gets its own changes.
         self._mode_before: TrackingMode | None = None
 
     # -- who is tracked --------------------------------------------------------------------------
 
     def start(self, client: Client, mode: TrackingMode) -> None:
-        """Track a client, or track it differently; it keeps the prefixes that it has."""
+        """Track a client, or change its mode; it keeps its present prefixes."""
         if client.tracking is not None:
             mode.prefixes = client.tracking.prefixes | mode.prefixes
             mode.has_caching_word = client.tracking.has_caching_word
@@ -105,7 +106,7 @@ class Tracking:
         self._refresh_listeners()
 
     def stop(self, client: Client) -> None:
-        """Track it no more."""
+        """Stop tracking the client."""
         if client.tracking is None:
             return
         for prefix in client.tracking.prefixes:
@@ -143,7 +144,7 @@ class Tracking:
 
     @staticmethod
     def spend_caching_word(client: Client, argv: list[bytes]) -> None:
-        """CLIENT CACHING holds for the next command or transaction; further CLIENT commands do not count."""
+        """CLIENT CACHING applies to the next command or transaction; further CLIENT commands do not count."""
         mode = client.tracking
         if mode is None or not mode.has_caching_word or client.blocked is not None:
             return
@@ -153,14 +154,17 @@ class Tracking:
 
     @property
     def is_on(self) -> bool:
-        """Whether changes concern anybody, or what is remembered: that stays when the last client goes, as in Redis,
-        until it changes."""
+        """Whether changes may have to be sent, or keys are remembered. As in Redis, keys stay in the table until
+        they change, even without tracked clients.
+        """
         return bool(self.clients or self.table)
 
     # -- what they hold --------------------------------------------------------------------------
 
     def remember(self, client: Client, keys: Iterable[bytes]) -> None:
-        """The client has read these keys. Beyond `tracking-table-max-keys` the oldest are given up as if changed."""
+        """Remember that the client has read these keys. Beyond `tracking-table-max-keys`, the oldest keys are
+        invalidated and dropped.
+        """
         table = self.table
         for key in keys:
             readers = table.get(key)
@@ -175,14 +179,14 @@ class Tracking:
             self._tell_readers(next(iter(table)))
 
     def note_change(self, key: bytes, event: Event | None) -> None:
-        """A key is not what it was: who holds it is told, broadcasts at the end of the turn."""
+        """Notify the clients that may have cached a changed key; broadcasts are sent at the end of the turn."""
         if self.broadcasts:
             self._note_broadcasts(key, None if event is EXPIRED else self._courier.running)
         if key in self.table:
             self._tell_readers(key)
 
     def note_flush(self) -> None:
-        """A database was emptied: nothing anybody holds is good any more, in whatever database it was."""
+        """A database was emptied: invalidate all keys of all databases, as in Redis."""
         self.table.clear()
         self.items_count = self.keys_size = 0
         for client in list(self.clients.values()):
@@ -193,7 +197,7 @@ class Tracking:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the table."""
+        """Size of the table."""
         return len(self.table) * TRACKED_KEY_SIZE + self.items_count * TRACKED_ITEM_SIZE + self.keys_size
 
     def _tell_readers(self, key: bytes) -> None:
@@ -223,7 +227,7 @@ class Tracking:
     # -- telling ---------------------------------------------------------------------------------
 
     def tell_own(self, client: Client) -> None:
-        """The running command is through: its client hears of its own changes."""
+        """Send the running client its own changes, after its command has ended."""
         changes, self.own_changes = self.own_changes, []
         mode, self._mode_before = client.tracking or self._mode_before, None
         if mode is None:
@@ -232,7 +236,7 @@ class Tracking:
             self._tell(client, mode, None if key is None else [key])
 
     def tell_before_reply(self) -> None:
-        """The running client hears of all changes so far, its own as well, and then gets its reply."""
+        """Send the running client all changes so far, including its own, before its reply."""
         courier, running = self._courier, self._courier.running
         courier.running = None
         if running is not None:
@@ -242,7 +246,7 @@ class Tracking:
         courier.running = running
 
     def tell_broadcasts(self) -> None:
-        """The turn is over: one message for each prefix, keys in order."""
+        """Send one message for each prefix at the end of the turn, with the keys in order."""
         due_prefixes, self._due_prefixes = sorted(self._due_prefixes), {}
         for broadcast in [self.broadcasts[prefix] for prefix in due_prefixes]:
             changes, broadcast.changes = sorted(broadcast.changes.items(), key=lambda change: change[0]), {}
@@ -261,9 +265,9 @@ class Tracking:
             self._tell(client, mode, None if key is None else [key])
 
     def _tell(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
-        """Send the keys (None: all) to the client or to whom it redirects; a redirection may turn out to be broken."""
+        """Send the keys (None: all) to the client or its redirection; the redirection may be broken."""
         courier = self._courier
-        # Redis writes the null of the client, even to one that speaks another protocol.
+        # Redis writes the null of the client, even to one that uses another protocol.
         told = NULLS[client.protocol] if keys is None else keys
         receiver: Client | None = client
         if mode.redirect_id:

@@ -1,4 +1,4 @@
-"""How one client is tracked: what CLIENT TRACKING asked for."""
+"""How one client is tracked: the options of its CLIENT TRACKING."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 class TrackingMode:
     """How one client is tracked."""
 
-    # The client to tell instead; 0 is the client itself.
+    # The client that gets the invalidations; 0 is the client itself.
     redirect_id: int = 0
     is_broadcast: bool = False
-    # Only what is read right after CLIENT CACHING YES is remembered.
+    # Whether only keys read right after CLIENT CACHING YES are remembered.
     opt_in: bool = False
-    # All is, but what is read right after CLIENT CACHING NO.
+    # Whether all keys are remembered except those read right after CLIENT CACHING NO.
     opt_out: bool = False
-    # The client does not hear of its own changes.
+    # Whether the client's own changes are not sent to it.
     no_loop: bool = False
-    # Of a broadcast, in the order in which they were given.
+    # The prefixes of a broadcast, in the order in which they were given.
     prefixes: dict[bytes, None] = field(default_factory=dict)
-    # Bytes of the prefixes, on both sides.
+    # Bytes of the prefixes, in the tables of prefixes and of clients.
     prefixes_size: int = 0
-    # CLIENT CACHING was given for the next command, or for the transaction that is open.
+    # Whether CLIENT CACHING was given for the next command, or for the open transaction.
     has_caching_word: bool = False
 
     @property
     def remembers(self) -> bool:
-        """Whether what the client reads now goes into the table."""
+        """Whether the keys that the client reads now are remembered."""
         if self.is_broadcast:
             return False
         return self.has_caching_word if self.opt_in else not (self.opt_out and self.has_caching_word)

@@ -1,4 +1,4 @@
-"""CLIENT: what a connection says of itself, and what holds others up. Who is connected: client_list.py."""
+"""CLIENT: the properties of a connection, and the waits of others. The list of clients is in client_list.py."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .connection import bad_client_name, is_plain_name
 if TYPE_CHECKING:
     from ..execution.context import Context
 
-# The reply of a command that answers nothing at all.
+# The reply of a command without a reply.
 NOTHING: Final = ()
 
 CONNECTION: Final = ("connection",)
-# Flags of what a client does to itself.
+# Flags of commands that concern only the client itself.
 OWN: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
-# Flags of what reaches beyond the own connection.
+# Flags of commands that concern other connections.
 OTHERS: Final = OWN | Flag.ADMIN
 
 ON_OR_OFF: Final = (
@@ -130,7 +130,7 @@ def client_id(context: Context, argv: list[bytes]) -> Reply:
 def client_getname(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT GETNAME
 
-    Returns null where no name is set.
+    Returns null if no name is set.
     """
     return context.client.name or None
 
@@ -150,7 +150,7 @@ def client_getname(context: Context, argv: list[bytes]) -> Reply:
 def client_setname(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT SETNAME name
 
-    An empty name takes the name away. Raises GenericError for blanks or unprintable bytes.
+    An empty name removes the name. Raises GenericError for blanks or unprintable bytes.
     """
     if not is_plain_name(argv[2]):
         raise bad_client_name()
@@ -165,7 +165,7 @@ def client_setname(context: Context, argv: list[bytes]) -> Reply:
     categories=CONNECTION,
     group="connection",
     since="7.2.0",
-    summary="Says which library the client uses.",
+    summary="Sets the name or version of the client's library.",
     complexity="O(1)",
     arguments=(
         Argument(
@@ -224,7 +224,7 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
     categories=CONNECTION,
     group="connection",
     since="3.0.0",
-    summary="Holds commands back for a while.",
+    summary="Holds back commands for some time.",
     complexity="O(1)",
     arguments=(Argument("timeout", "integer"), choices("mode", "WRITE", "ALL", since="6.2.0", optional=True)),
     history=(("6.2.0", "The mode `WRITE`."),),
@@ -232,8 +232,8 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
 def client_pause(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT PAUSE timeout [WRITE | ALL]
 
-    For `timeout` ms every command, or with WRITE every command that may write, waits. Nothing expires meanwhile.
-    Of two pauses the later end and the stricter mode hold.
+    Holds back every command, or with WRITE every command that may write, for `timeout` ms. During a pause nothing
+    expires. Of two pauses, the later end and the stricter mode apply.
     """
     if len(argv) > 4:
         raise subcommand_syntax_error(b"CLIENT", argv[1])
@@ -280,7 +280,7 @@ def client_unpause(context: Context, argv: list[bytes]) -> Reply:
 def client_reply(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT REPLY <ON | OFF | SKIP>
 
-    OFF answers nothing, itself included; SKIP silences itself and the next command.
+    OFF has no reply, and neither have later commands. SKIP has no reply, and neither has the next command.
     """
     client = context.client
     mode = argv[2].upper()
@@ -311,7 +311,7 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
 def client_no_evict(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT NO-EVICT <ON | OFF>
 
-    ON keeps the connection from being closed for `maxmemory-clients`.
+    ON protects the connection from being closed for `maxmemory-clients`.
     """
     context.client.no_evict = _is_on(argv[2])
     return OK

@@ -1,4 +1,4 @@
-"""CLIENT LIST, INFO and KILL: who is connected, and who is to go."""
+"""CLIENT LIST, INFO and KILL: lists connected clients, and closes connections."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _client_type(word: bytes) -> str:
 
 
 def _type_of(client: Client) -> str:
-    """One of CLIENT_TYPES; without replication only these two occur."""
+    """One of CLIENT_TYPES; without replication there are only these two."""
     return "pubsub" if client.is_subscriber else "normal"
 
 
@@ -159,9 +159,11 @@ def _type_of(client: Client) -> str:
 def client_kill(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT KILL address | <option value> [option value ...]
 
-    Options are ID, ADDR, LADDR, TYPE, USER, MAXAGE (seconds) and SKIPME (yes unless given); a client must fit all.
+    Options are ID, ADDR, LADDR, TYPE, USER, MAXAGE (seconds) and SKIPME (yes unless given). A client must match all of
+    them.
 
-    Returns OK in the form with an address, else the number of connections closed; one's own closes after the reply.
+    Returns OK if an address was given, else the number of connections closed. A client that kills itself gets its reply
+    first.
     """
     clients = list(context.server.clients.by_id.values())
     if len(argv) == 3:
@@ -178,7 +180,7 @@ def client_kill(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _kill_filters(context: Context, words: list[bytes]) -> list[Callable[[Client], bool]]:
-    """What a client must fit; a repeated option replaces the earlier one."""
+    """The tests that a client must pass; a repeated option replaces the earlier one."""
     if len(words) % 2:
         raise syntax_error()
     tests: dict[bytes, Callable[[Client], bool]] = {b"SKIPME": lambda client: client is not context.client}

@@ -49,12 +49,12 @@ HELLO_NEEDS_AUTH: Final = (
 
 
 def is_plain_name(name: bytes) -> bool:
-    """Whether a client or library name holds nothing but printable, non-blank ASCII."""
+    """Whether a client or library name has only printable, non-blank ASCII."""
     return not name.translate(None, _PLAIN_BYTES)
 
 
 def bad_client_name() -> GenericError:
-    """Of CLIENT SETNAME and HELLO SETNAME."""
+    """The error of CLIENT SETNAME and HELLO SETNAME."""
     return GenericError(b"Client names cannot contain spaces, newlines or special characters.")
 
 
@@ -65,7 +65,7 @@ def bad_client_name() -> GenericError:
     categories=CONNECTION,
     group="connection",
     since="1.0.0",
-    summary="Asks whether the server is there.",
+    summary="Checks whether the server replies.",
     complexity="O(1)",
     arguments=(Argument("message", optional=True),),
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
@@ -73,7 +73,7 @@ def bad_client_name() -> GenericError:
 def ping(context: Context, argv: list[bytes]) -> Reply:
     """PING [message]
 
-    Returns PONG, or the message; to a RESP2 client that listens, both, in the shape of what it hears.
+    Returns PONG, or the message. A RESP2 client with subscriptions gets both, in the form of a pushed message.
     """
     if len(argv) > 2:
         raise wrong_number_of_arguments(b"ping")
@@ -114,7 +114,7 @@ def echo(context: Context, argv: list[bytes]) -> Reply:
 def quit_connection(context: Context, argv: list[bytes]) -> Reply:
     """QUIT
 
-    Any further words are ignored. Requests behind it are not run.
+    Further words are ignored. Later requests are not run.
     """
     context.client.close_after_reply = True
     return OK
@@ -133,8 +133,8 @@ def quit_connection(context: Context, argv: list[bytes]) -> Reply:
 def reset(context: Context, argv: list[bytes]) -> Reply:
     """RESET
 
-    Leaves MULTI, WATCH, MONITOR, tracking and all subscriptions, selects database 0 and protocol 2, forgets the name
-    and the reply mode, and logs out where a password is required. The ID and the library name stay.
+    Ends MULTI, WATCH, MONITOR, tracking and all subscriptions, selects database 0 and protocol 2, removes the name and
+    the reply mode, and logs out if a password is required. The ID and the library name stay.
     """
     client = context.client
     discard(context.store, client)
@@ -182,8 +182,8 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
 def hello(context: Context, argv: list[bytes]) -> Reply:
     """HELLO [protover [AUTH user password] [SETNAME name]]
 
-    Everything is parsed, then the client is logged in, named and switched, in this order; the reply is already in the
-    new protocol.
+    Everything is parsed first. Then the client is logged in, named and switched, in this order. The reply is already in
+    the new protocol.
 
     Raises NoProtocol, WrongPassword, NoAuthentication, and GenericError for a bad option or name.
     """
@@ -209,7 +209,7 @@ def hello(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | None, bytes | None]:
-    """Protocol, (user, password) and client name; each None where not given."""
+    """Protocol, (user, password) and client name; each is None if it is not given."""
     if len(argv) == 1:
         return None, None, None
     protocol = integer_or(argv[1], b"Protocol version is not an integer or out of range")
@@ -240,7 +240,7 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
     categories=CONNECTION,
     group="connection",
     since="1.0.0",
-    summary="Gives the password.",
+    summary="Logs in with a password.",
     complexity="O(N) where N is the number of passwords defined for the user",
     arguments=(Argument("username", optional=True, since="6.0.0"), Argument("password")),
     history=(("6.0.0", "Takes a user name."),),
@@ -248,7 +248,7 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
 def auth(context: Context, argv: list[bytes]) -> Reply:
     """AUTH [user] password
 
-    Raises WrongPassword, and GenericError where one word is given and no password is set.
+    Raises WrongPassword, and GenericError if one word is given and no password is set.
     """
     if len(argv) > 3:
         raise GenericError(b"syntax error")

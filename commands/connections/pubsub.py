@@ -21,12 +21,12 @@ PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST
 ASK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
 
 SHARD_CHANNELS: Final = (KeySpec(1, -1, 1, ("not_key",)),)
-# Where the shard channels stand: what a cluster client takes for a key.
+# The position of the shard channels, which a cluster client takes for keys.
 SHARD_CHANNEL: Final = (KeySpec(1, 1, 1, ("not_key",)),)
 
 
 def _confirm(context: Context, word: bytes, name: bytes | None, pieces: list[bytes]) -> None:
-    """One confirmation, with the number of subscriptions that are left; shard channels are counted apart."""
+    """Add a confirmation, with the number of subscriptions that are left. Shard channels are counted separately."""
     client = context.client
     is_shard = word in (b"ssubscribe", b"sunsubscribe")
     count = len(client.shard_channels) if is_shard else len(client.channels) + len(client.patterns)
@@ -42,7 +42,9 @@ def _subscribe(context: Context, listeners: Listeners, word: bytes, names: Itera
 
 
 def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: list[bytes]) -> Reply:
-    """Without names, all of the client's; one null confirmation if it has none."""
+    """Unsubscribe from these names; from all of the client's without names. Without any, there is one null
+    confirmation.
+    """
     pieces: list[bytes] = []
     for name in names or list(listeners.names_of(context.client)):
         listeners.remove(context.client, name)
@@ -58,14 +60,14 @@ def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: lis
     flags=LISTEN | Flag.DENYOOM,
     group="pubsub",
     since="2.0.0",
-    summary="Listens to channels.",
+    summary="Subscribes to channels.",
     complexity="O(N) where N is the number of channels to subscribe to.",
     arguments=(Argument("channel", multiple=True),),
 )
 def subscribe(context: Context, argv: list[bytes]) -> Reply:
     """SUBSCRIBE channel [channel ...]
 
-    Answers one confirmation a channel: `subscribe`, its name, the number of channels and patterns now listened to.
+    Returns one confirmation per channel: `subscribe`, its name, the number of channels and patterns now subscribed to.
     """
     return _subscribe(context, context.subscriptions.channels, b"subscribe", argv[1:])
 
@@ -76,7 +78,7 @@ def subscribe(context: Context, argv: list[bytes]) -> Reply:
     flags=LISTEN,
     group="pubsub",
     since="2.0.0",
-    summary="Stops listening to channels, or to all of them.",
+    summary="Unsubscribes from channels, or from all of them.",
     complexity="O(N) where N is the number of channels to unsubscribe.",
     arguments=(Argument("channel", optional=True, multiple=True),),
 )
@@ -91,14 +93,14 @@ def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
     flags=LISTEN | Flag.DENYOOM,
     group="pubsub",
     since="2.0.0",
-    summary="Listens to all channels that match patterns.",
+    summary="Subscribes to all channels that match patterns.",
     complexity="O(N) where N is the number of patterns to subscribe to.",
     arguments=(Argument("pattern", "pattern", multiple=True),),
 )
 def psubscribe(context: Context, argv: list[bytes]) -> Reply:
     """PSUBSCRIBE pattern [pattern ...]
 
-    A message that several patterns match comes several times.
+    A message that matches several patterns arrives several times.
     """
     return _subscribe(context, context.subscriptions.patterns, b"psubscribe", argv[1:])
 
@@ -109,7 +111,7 @@ def psubscribe(context: Context, argv: list[bytes]) -> Reply:
     flags=LISTEN,
     group="pubsub",
     since="2.0.0",
-    summary="Stops listening to patterns, or to all of them.",
+    summary="Unsubscribes from patterns, or from all of them.",
     complexity="O(N) where N is the number of patterns to unsubscribe.",
     arguments=(Argument("pattern", "pattern", optional=True, multiple=True),),
 )
@@ -125,15 +127,15 @@ def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
     keys=SHARD_CHANNELS,
     group="pubsub",
     since="7.0.0",
-    summary="Listens to shard channels.",
+    summary="Subscribes to shard channels.",
     complexity="O(N) where N is the number of shard channels to subscribe to.",
     arguments=(Argument("shardchannel", multiple=True),),
 )
 def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     """SSUBSCRIBE shardchannel [shardchannel ...]
 
-    Shard channels are a space of names of their own, reached by SPUBLISH alone. Raises GenericError in a transaction:
-    Redis refuses there what it lets SUBSCRIBE do.
+    Shard channels have their own namespace; only SPUBLISH sends to them. Raises GenericError in a transaction: as in
+    Redis, only SUBSCRIBE is allowed there.
     """
     if not context.may_block:
         raise GenericError(b"SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
@@ -147,7 +149,7 @@ def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     keys=SHARD_CHANNELS,
     group="pubsub",
     since="7.0.0",
-    summary="Stops listening to shard channels, or to all of them.",
+    summary="Unsubscribes from shard channels, or from all of them.",
     complexity="O(N) where N is the number of shard channels to unsubscribe.",
     arguments=(Argument("shardchannel", optional=True, multiple=True),),
 )
@@ -162,7 +164,7 @@ def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
     flags=PUBLISH,
     group="pubsub",
     since="2.0.0",
-    summary="Sends a message to whoever listens to a channel.",
+    summary="Sends a message to the subscribers of a channel.",
     complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number "
     "of subscribed patterns (by any client).",
     arguments=(Argument("channel"), Argument("message")),
@@ -170,7 +172,7 @@ def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
 def publish(context: Context, argv: list[bytes]) -> Reply:
     """PUBLISH channel message
 
-    Returns how many messages that made; a client counts once for the channel and once for each matching pattern.
+    Returns the number of messages sent. A client counts once for the channel and once for each matching pattern.
     """
     return context.subscriptions.publish(argv[1], argv[2])
 
@@ -182,7 +184,7 @@ def publish(context: Context, argv: list[bytes]) -> Reply:
     keys=SHARD_CHANNEL,
     group="pubsub",
     since="7.0.0",
-    summary="Sends a message to whoever listens to a shard channel.",
+    summary="Sends a message to the subscribers of a shard channel.",
     complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",
     arguments=(Argument("shardchannel"), Argument("message")),
 )
@@ -210,12 +212,12 @@ def _counts(listeners: Listeners, names: list[bytes]) -> Reply:
     flags=ASK,
     group="pubsub",
     since="2.8.0",
-    summary="Lists the channels that somebody listens to.",
+    summary="Lists the channels with subscribers.",
     complexity="O(N) where N is the number of active channels.",
     arguments=(Argument("pattern", "pattern", optional=True),),
 )
 def pubsub_channels(context: Context, argv: list[bytes]) -> Reply:
-    """PUBSUB CHANNELS [pattern]. Patterns that clients listen to are not counted as channels."""
+    """PUBSUB CHANNELS [pattern]. Patterns with subscribers do not count as channels."""
     return _active(context.subscriptions.channels, argv)
 
 
@@ -225,7 +227,7 @@ def pubsub_channels(context: Context, argv: list[bytes]) -> Reply:
     flags=ASK,
     group="pubsub",
     since="7.0.0",
-    summary="Lists the shard channels that somebody listens to.",
+    summary="Lists the shard channels with subscribers.",
     complexity="O(N) where N is the number of active shard channels.",
     arguments=(Argument("pattern", "pattern", optional=True),),
 )
@@ -240,12 +242,12 @@ def pubsub_shardchannels(context: Context, argv: list[bytes]) -> Reply:
     flags=ASK,
     group="pubsub",
     since="2.8.0",
-    summary="Counts who listens to channels.",
+    summary="Counts the subscribers of channels.",
     complexity="O(N) where N is the number of requested channels.",
     arguments=(Argument("channel", optional=True, multiple=True),),
 )
 def pubsub_numsub(context: Context, argv: list[bytes]) -> Reply:
-    """PUBSUB NUMSUB [channel ...]. Returns each channel and its number of listeners, those of patterns left out."""
+    """PUBSUB NUMSUB [channel ...]. Returns each channel and its number of subscribers, without those of patterns."""
     return _counts(context.subscriptions.channels, argv[2:])
 
 
@@ -255,7 +257,7 @@ def pubsub_numsub(context: Context, argv: list[bytes]) -> Reply:
     flags=ASK,
     group="pubsub",
     since="7.0.0",
-    summary="Counts who listens to shard channels.",
+    summary="Counts the subscribers of shard channels.",
     complexity="O(N) where N is the number of requested shard channels.",
     arguments=(Argument("shardchannel", optional=True, multiple=True),),
 )
@@ -270,26 +272,26 @@ def pubsub_shardnumsub(context: Context, argv: list[bytes]) -> Reply:
     flags=ASK,
     group="pubsub",
     since="2.8.0",
-    summary="Counts the patterns that somebody listens to.",
+    summary="Counts the patterns with subscribers.",
     complexity="O(1)",
 )
 def pubsub_numpat(context: Context, argv: list[bytes]) -> Reply:
-    """PUBSUB NUMPAT. Each pattern counts once, however many listen to it."""
+    """PUBSUB NUMPAT. Each pattern counts once, however many clients are subscribed to it."""
     return len(context.subscriptions.patterns.by_name)
 
 
 HELP_LINES: Final = (
     b"PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CHANNELS [<pattern>]",
-    b"    The channels that somebody listens to, those that match the pattern if there is one.",
+    b"    The channels with subscribers, those that match the pattern if there is one.",
     b"NUMPAT",
-    b"    How many patterns somebody listens to.",
+    b"    The number of patterns with subscribers.",
     b"NUMSUB [<channel> ...]",
-    b"    How many listen to each of these channels; patterns do not count.",
+    b"    The number of subscribers of each of these channels; patterns do not count.",
     b"SHARDCHANNELS [<pattern>]",
-    b"    The shard channels that somebody listens to.",
+    b"    The shard channels with subscribers.",
     b"SHARDNUMSUB [<shardchannel> ...]",
-    b"    How many listen to each of these shard channels.",
+    b"    The number of subscribers of each of these shard channels.",
     b"HELP",
     b"    Print this help.",
 )

@@ -1,4 +1,4 @@
-"""CLIENT TRACKING and its kin: which keys a client wants to be told of."""
+"""CLIENT TRACKING and related commands: which keys a client gets invalidations of."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def _flag(word: str) -> Argument:
 def client_tracking(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]
 
-    ON sends `invalidate` once for each key that was read and has changed since; with BCAST for every key that changes
-    and has one of the prefixes (none given: every key). OPTIN and OPTOUT leave it to CLIENT CACHING what is remembered,
-    NOLOOP leaves out the client's own changes, REDIRECT sends to another client. Raises GenericError.
+    ON sends `invalidate` once for each key that was read and has changed since. With BCAST, it is sent for every change
+    of a key with one of the prefixes (without prefixes: of every key). With OPTIN and OPTOUT, CLIENT CACHING chooses
+    the keys that are remembered. NOLOOP omits the client's own changes. REDIRECT sends to another client. Raises
+    GenericError.
     """
     mode, prefixes = _parse_mode(context, argv)
     client, word = context.client, argv[2].upper()
@@ -68,7 +69,7 @@ def client_tracking(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _parse_mode(context: Context, argv: list[bytes]) -> tuple[TrackingMode, list[bytes]]:
-    """Everything behind ON or OFF; the prefixes as they were given."""
+    """Parse everything after ON or OFF. Returns the prefixes as they were given."""
     mode = TrackingMode()
     prefixes: list[bytes] = []
     index = 3
@@ -99,7 +100,7 @@ def _parse_mode(context: Context, argv: list[bytes]) -> tuple[TrackingMode, list
 
 
 def _require_compatible(mode: TrackingMode, prefixes: list[bytes], present: TrackingMode | None) -> None:
-    """The options must fit together, and with the mode that is on. Raises GenericError."""
+    """Check the options against each other, and against the present mode. Raises GenericError."""
     if prefixes and not mode.is_broadcast:
         raise GenericError(b"PREFIX option requires BCAST mode to be enabled")
     if present is not None and present.is_broadcast != mode.is_broadcast:
@@ -114,9 +115,9 @@ def _require_compatible(mode: TrackingMode, prefixes: list[bytes], present: Trac
 
 
 def require_apart(given: list[bytes], present: list[bytes]) -> None:
-    """No prefix of a client may begin with another one: a key would be told twice. Raises GenericError.
+    """Check that no prefix of a client begins with another one, since a key would be sent twice. Raises GenericError.
 
-    As Redis does, the error names the first prefix given that overlaps with another one, and the first of those.
+    As in Redis, the error names the first given prefix that overlaps with another one, and the first of those.
     """
     index = _first_overlapping(given, present)
     if index is None:
@@ -132,10 +133,10 @@ def require_apart(given: list[bytes], present: list[bytes]) -> None:
 
 
 def _first_overlapping(given: list[bytes], present: list[bytes]) -> int | None:
-    """Index of the first prefix given that overlaps with any other; None if there is none.
+    """Index of the first given prefix that overlaps with any other; None if there is none.
 
-    In order, all that begin with a prefix follow it: each has only to be compared with the last one that began with no
-    other.
+    In order, all prefixes that begin with a prefix follow it. So each is only compared with the last one that began
+    with no other.
     """
     in_order = sorted([*((prefix, index) for index, prefix in enumerate(given)), *((each, -1) for each in present)])
     overlapping: set[int] = set()
@@ -155,14 +156,14 @@ def _first_overlapping(given: list[bytes], present: list[bytes]) -> int | None:
     categories=CONNECTION,
     group="connection",
     since="6.0.0",
-    summary="Says whether keys of the next command are tracked.",
+    summary="Chooses whether keys of the next command are tracked.",
     complexity="O(1)",
     arguments=(Argument("mode", "oneof", arguments=(_token("YES"), _token("NO"))),),
 )
 def client_caching(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT CACHING <YES | NO>
 
-    For the next command, or the next transaction. Raises GenericError outside of OPTIN (YES) and OPTOUT (NO).
+    Applies to the next command, or the next transaction. Raises GenericError outside of OPTIN (YES) and OPTOUT (NO).
     """
     mode, word = context.client.tracking, argv[2].upper()
     if mode is None:

@@ -33,7 +33,7 @@ class ExecAborted(ReplyError):
 
 
 def unwatch_all(store: Store, client: Client) -> None:
-    """Forget every watched key and the verdict over them."""
+    """Forget every watched key, and whether one has changed."""
     transaction = client.transaction
     for db_index, key in transaction.watched:
         store.databases[db_index].unwatch(key, transaction)
@@ -43,7 +43,7 @@ def unwatch_all(store: Store, client: Client) -> None:
 
 
 def discard(store: Store, client: Client) -> None:
-    """Leave MULTI and WATCH, if in them."""
+    """End MULTI and WATCH, if the client is in them."""
     unwatch_all(store, client)
     client.transaction = Transaction()
 
@@ -83,8 +83,9 @@ def multi(context: Context, argv: list[bytes]) -> Reply:
 def execute(context: Context, argv: list[bytes]) -> Reply:
     """EXEC
 
-    Returns the replies of the queued commands, errors included; the null array if a watched key changed or expired.
-    Nothing in it blocks. Raises ExecAborted if a command was refused while queueing, which outweighs WATCH.
+    Returns the replies of the queued commands, including errors; the null array if a watched key changed or expired.
+    Queued commands do not block. Raises ExecAborted if a command was refused when it was queued, even if a watched key
+    changed.
     """
     client = context.client
     transaction = client.transaction
@@ -108,7 +109,8 @@ def execute(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
-    """Each reply is encoded as soon as it is there: HELLO may change the protocol, CLIENT REPLY OFF end the replies.
+    """Run the queued commands. Each reply is encoded at once: HELLO may change the protocol, CLIENT REPLY OFF may end
+    the replies.
 
     Keys that a command found expired are logged before its own effects, as outside of a transaction.
     """
@@ -125,7 +127,7 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
 
 
 def _run_one(context: Context, argv: list[bytes]) -> Reply:
-    """One queued command, counted like any other; whatever it raises becomes its element of the reply."""
+    """Run one queued command and count it like any other. An exception becomes its element of the reply."""
     row = find_row(argv)
     refusal = refusal_at_exec(context, row, argv)
     if refusal is not None:
@@ -136,7 +138,7 @@ def _run_one(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool:
-    """Whether a watched key is past its time: that counts as a change even before anybody has removed it."""
+    """Whether a watched key has expired. That counts as a change even before the key is removed."""
     for db_index, key in transaction.watched:
         due_ms = context.store.databases[db_index].expires.get(key)
         if due_ms is not None and due_ms < context.now_ms:
@@ -173,21 +175,21 @@ def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     categories=TRANSACTION,
     group="transactions",
     since="2.2.0",
-    summary="Makes the next EXEC depend on keys staying as they are.",
+    summary="Makes the next EXEC fail if one of the keys changes.",
     complexity="O(1) for every key.",
     arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
 )
 def watch(context: Context, argv: list[bytes]) -> Reply:
     """WATCH key [key ...]
 
-    A key that has already expired is removed first, so that its later removal does not count as a change.
-    Raises GenericError inside MULTI, which does not abort it.
+    A key that has already expired is removed first, so that its later removal does not count as a change. Raises
+    GenericError inside MULTI, without aborting the transaction.
     """
     transaction = context.client.transaction
     if transaction.queue is not None:
         raise GenericError(b"WATCH inside MULTI is not allowed")
     if transaction.dirty:
-        return OK  # nothing more can be learnt
+        return OK  # it would not change the result
     db = context.db
     for key in argv[1:]:
         if (db.index, key) in transaction.watched:

@@ -1,4 +1,4 @@
-"""Waiting for what was written to become safe: WAIT for replicas, of which there are none, and WAITAOF for the disk."""
+"""Waiting for writes to become durable: WAIT for replicas, of which there are none, and WAITAOF for the disk."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..clients.client import Client
     from ..execution.context import Context
 
-# Replicas that have acknowledged anything: there is no replication.
+# Replicas that have acknowledged writes: there is no replication.
 REPLICAS_COUNT: Final = 0
 
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
 
 
 def _block_ms(context: Context, token: bytes) -> int | None:
-    """How long to wait at most, None for ever. Raises GenericError."""
+    """The longest time to wait; None without a limit. Raises GenericError."""
     timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
     if timeout_ms < 0:
         raise GenericError(b"timeout is negative")
@@ -31,24 +31,24 @@ def _block_ms(context: Context, token: bytes) -> int | None:
 
 
 def _as_int32(number: int) -> int:
-    """What is left of a number in a C int: Redis keeps the replicas that are waited for in one."""
+    """The number cut to a C int, in which Redis stores the number of replicas."""
     return (number + 2**31) % 2**32 - 2**31
 
 
 class ReplicaProgress:
-    """The `Progress` of WAIT: no replica will ever acknowledge."""
+    """The `Progress` of WAIT. No replica acknowledges anything."""
 
     def is_enough(self) -> bool:
         """Whether the wait is over: WAIT waits only for more replicas than there are."""
         return False
 
     def reply(self) -> Reply:
-        """How many replicas have acknowledged."""
+        """The number of replicas that have acknowledged."""
         return REPLICAS_COUNT
 
 
 class LocalProgress:
-    """The `Progress` of WAITAOF: whether the log on this disk has what the client had written when it asked."""
+    """The `Progress` of WAITAOF: whether the log on this disk has what the client had written before the command."""
 
     def __init__(self, context: Context, client: Client, local_wanted: int, replicas_wanted: int) -> None:
         self._context = context
@@ -63,7 +63,7 @@ class LocalProgress:
         return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
 
     def reply(self) -> Reply:
-        """1 if the local log is synced that far, and how many replicas have acknowledged."""
+        """1 if the local log is synced that far, and the number of replicas that have acknowledged."""
         return [self._local(), REPLICAS_COUNT]
 
     def _local(self) -> int:
@@ -78,14 +78,14 @@ class LocalProgress:
     categories=("connection",),
     group="generic",
     since="3.0.0",
-    summary="Waits until replicas have what this client has written.",
+    summary="Waits until replicas have the writes of this client.",
     complexity="O(1)",
     arguments=(Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
     differs="There is no replication: it always answers 0, at once or when the timeout has passed.",
 )
 def wait(context: Context, argv: list[bytes]) -> Reply:
-    """WAIT numreplicas timeout-ms. Returns how many replicas have acknowledged. Raises GenericError.
+    """WAIT numreplicas timeout-ms. Returns the number of replicas that have acknowledged. Raises GenericError.
 
     Source: redis.io/commands/wait, Redis 3.0.
     """
@@ -103,7 +103,7 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     categories=("connection",),
     group="generic",
     since="7.2.0",
-    summary="Waits until what this client has written is on stable storage, here and on replicas.",
+    summary="Waits until the writes of this client are on stable storage, here and on replicas.",
     complexity="O(1)",
     arguments=(Argument("numlocal", "integer"), Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),

@@ -1,1 +1,1 @@
-"""What every command family stands on: the table of commands, keys, numbers and sizes of requests."""
+"""Modules that all command families use: the table of commands, keys, numbers and sizes of requests."""

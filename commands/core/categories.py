@@ -1,4 +1,4 @@
-"""ACL categories: which there are, and which ones a command is in."""
+"""ACL categories, and the categories of each command."""
 
 from __future__ import annotations
 

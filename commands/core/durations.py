@@ -1,9 +1,7 @@
-"""How long the calls of a command took, as a histogram, from which INFO knows their number, time and percentiles.
+"""A histogram of the durations of a command's calls, from which INFO computes their number, time and percentiles.
 
-So one count is all that a call costs.
-
-A call counts when it has ended: one that blocks is counted with its first run's time when it is given up, else with
-that of the run that answers it.
+A call costs only one count. It counts when it has ended. A command that blocks is counted with the time of its last
+run; with that of its first run if the wait ends without another run.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Final
 
-# Short calls are told apart by 32 ns, about a twentieth of the shortest.
+# Width of the buckets of short calls: 32 ns, about a twentieth of the shortest call.
 SHORT_SHIFT: Final = 5
 
 # Buckets of short calls, up to 16 us: nearly all of them, and 4 KiB for each command that was ever called.
 SHORT_COUNT: Final = 512
 
-# Of long calls: within a hundredth, as in Redis.
+# Precision of long calls: within a hundredth, as in Redis.
 SIGNIFICANT_BITS: Final = 7
 
 # Last power of two of LATENCY HISTOGRAM.
@@ -29,7 +27,7 @@ EDGE_NS_MAX: Final = 1 << 30
 class Durations:
     """Counts of calls by duration in ns.
 
-    Whoever is in a hurry counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` on IndexError.
+    Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` on IndexError.
     """
 
     __slots__ = ("_long", "_long_total_ns", "short")
@@ -37,12 +35,12 @@ class Durations:
     def __init__(self) -> None:
         # Always the same list; empty until the first call.
         self.short: list[int] = []
-        # By the longest duration of the bucket.
+        # Counts by the longest duration of the bucket.
         self._long: defaultdict[int, int] = defaultdict(int)
         self._long_total_ns = 0
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all counts."""
         self.short.clear()
         self._long.clear()
         self._long_total_ns = 0
@@ -58,7 +56,7 @@ class Durations:
             self._long_total_ns += duration_ns
 
     def remove(self, duration_ns: int) -> None:
-        """Take back what was counted."""
+        """Remove the count of a call."""
         if duration_ns >> SHORT_SHIFT < SHORT_COUNT:
             self.short[duration_ns >> SHORT_SHIFT] -= 1
         else:
@@ -72,7 +70,7 @@ class Durations:
 
     @property
     def total_ns(self) -> int:
-        """Time of all calls; each short one is taken as the middle of its bucket."""
+        """Time of all calls. Each short call counts as the middle of its bucket."""
         middles_ns = range(1 << SHORT_SHIFT - 1, SHORT_COUNT << SHORT_SHIFT, 1 << SHORT_SHIFT)
         short_ns = sum(count * middle_ns for count, middle_ns in zip(self.short, middles_ns, strict=False))
         return short_ns + self._long_total_ns
@@ -85,10 +83,10 @@ class Durations:
         yield from sorted((longest_ns, count) for longest_ns, count in self._long.items() if count)
 
     def cumulative_us(self) -> list[tuple[int, int]]:
-        """(longest duration in us, how many calls took no longer), for each power of two that adds calls.
+        """(longest duration in us, number of calls that took no longer), for each power of two that adds calls.
 
-        The edges are those of LATENCY HISTOGRAM: powers of two from 1024 ns on, each with its 128th part; what took
-        longer than the last one, a second, is counted there.
+        The edges are those of LATENCY HISTOGRAM: powers of two from 1024 ns on, each with its 128th part. Calls longer
+        than the last edge, a second, are counted there.
         """
         found: list[tuple[int, int]] = []
         total, edge_ns = 0, 1 << 10
@@ -103,7 +101,7 @@ class Durations:
         return found
 
     def percentiles_ns(self, percents: Iterable[float]) -> list[int]:
-        """For each, the duration that so many percent of the calls did not exceed. Empty without calls."""
+        """For each percentage, the duration that so many percent of the calls did not exceed. Empty without calls."""
         buckets = list(self._buckets())
         total = sum(count for _, count in buckets)
         return [_at_rank(buckets, max(1, int(percent * total / 100 + 0.5))) for percent in percents if total]

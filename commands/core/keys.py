@@ -1,4 +1,4 @@
-"""Which of a request's words are keys, and what is done with them, read off the command's row."""
+"""The keys of a request and how the command accesses them, according to the command's row."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Final
 from .numbers import leading_integer, parse_integer
 from .table import NOT_KEY, KeySpec, Row
 
-# Words that may stand before STREAMS in XREAD and XREADGROUP, and how many follow each: `COUNT streams` has no key.
+# Words that may precede STREAMS in XREAD and XREADGROUP, and the number of words after each: `COUNT streams` has no
+# key.
 READ_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"CLAIM": 1, b"GROUP": 2, b"NOACK": 0}
 
 # Key-spec flags that COMMAND prints in capitals; the others it prints in small letters.
 ACCESS_KINDS: Final = ("RO", "RW", "OW", "RM")
 
-# The access depends on the request: SET with GET reads as well, and SET and DELEX look, with a condition.
+# The access depends on the request: SET with GET reads as well, and SET and DELEX read if they have a condition.
 VARIABLE: Final = "variable_flags"
 
-# Options of SET and DELEX that compare the value there is.
+# Options of SET and DELEX that compare the present value.
 CONDITIONS: Final = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 
 
 def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
-    """The keys of a request whose arity holds, each with the spec that found it, in order.
+    """The keys of a request with a valid arity, each with the spec that found it, in order.
 
-    Empty where the arguments name none, which for a command that has keys means that they are wrong.
+    Empty if the arguments name none. If the command has keys, its arguments are then wrong.
     """
     if row.has_one_key:
         return [(argv[1], row.keys[0])]
@@ -37,19 +38,19 @@ def _positions(spec: KeySpec, argv: list[bytes]) -> range:
     if spec.count_at is not None:
         token = argv[spec.count_at]
         count = _atoi(token) if spec.is_loose else parse_integer(token) or 0
-        last = spec.first + (count - 1) * spec.step  # what follows the last key may be missing
+        last = spec.first + (count - 1) * spec.step  # words after the last key may be missing
         return range(spec.first, last + 1, spec.step) if count > 0 and last < len(argv) else range(0)
     last = spec.last if spec.last >= 0 else len(argv) + spec.last
     return range(spec.first, min(last, len(argv) - 1) + 1, spec.step)
 
 
 def _atoi(token: bytes) -> int:
-    """What C's atoi makes of a word: of `leading_integer` it keeps 32 bits."""
+    """The result of C's atoi for a word: 32 bits of `leading_integer`."""
     return (leading_integer(token) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _positions_after(keyword: bytes, argv: list[bytes]) -> range:
-    """The first half of what follows the keyword; none if it is not there or the halves are not equal."""
+    """The first half of the words after the keyword; none if it is missing or the halves are not equal."""
     index = 1
     while index < len(argv):
         word = argv[index].upper()
@@ -72,9 +73,9 @@ def access_names(spec: KeySpec) -> list[str]:
 
 
 def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
-    """What this very request does with the keys of a spec."""
+    """The access of this request to the keys of a spec."""
     if spec.is_loose and spec.count_at is not None and parse_integer(argv[spec.count_at]) is None:
-        return []  # Redis has two ways to the keys of a script, of which the one that takes `01` says no more
+        return []  # Redis finds the keys of a script in two ways; the way that accepts `01` reports no flags
     names = [name for name in access_names(spec) if name != "incomplete"]
     if VARIABLE not in names:
         return names
@@ -87,7 +88,7 @@ def access_of(spec: KeySpec, argv: list[bytes]) -> list[str]:
 
 
 def key_range(specs: tuple[KeySpec, ...]) -> tuple[int, int, int]:
-    """First key, last key and step as old clients know them: one range over all specs; 0 0 0 if none is fixed."""
+    """First key, last key and step for old clients: one range over all specs; 0 0 0 if none is fixed."""
     fixed = [spec for spec in specs if spec.keyword is None and spec.count_at is None]
     if not fixed:
         return 0, 0, 0

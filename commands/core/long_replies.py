@@ -1,4 +1,4 @@
-"""Arrays of many elements that are described and encoded while they are sent."""
+"""Arrays of many elements that are made and encoded while they are sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Reply
 
-# Arrays of no more elements are made at once.
+# Arrays with no more elements than this are made at once.
 AT_ONCE_MAX: Final = 1_000
 # Elements encoded at once.
 PER_PIECE: Final = 100
@@ -19,7 +19,7 @@ State = TypeVar("State")
 
 
 def array_of(states: Sequence[State], describe: Callable[[State], Reply], protocol: int) -> Reply:
-    """The array of what `describe` makes of each state. States must not change any more."""
+    """The array of the results of `describe` for each state. States must not change any more."""
     if len(states) <= AT_ONCE_MAX:
         return list(map(describe, states))
     return (_pieces(b"", states, describe, protocol),)
@@ -28,7 +28,7 @@ def array_of(states: Sequence[State], describe: Callable[[State], Reply], protoc
 def map_with_array(
     fields: dict[bytes, Any], last: bytes, states: Sequence[State], describe: Callable[[State], Reply], protocol: int
 ) -> Reply:
-    """A map of `fields` and, as the field `last`, the array of what `describe` makes of each state."""
+    """A map of `fields` and, as the field `last`, the array of the results of `describe` for each state."""
     if len(states) <= AT_ONCE_MAX:
         return {**fields, last: list(map(describe, states))}
     out: list[bytes] = []

@@ -1,4 +1,4 @@
-"""From a request's words to its row: the first three checks of every request (unknown command, subcommand, arity)."""
+"""Finding the row of a request: the first three checks of every request (unknown command, subcommand, arity)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from ...store.errors import GenericError, shown, wrong_number_of_arguments
 from .table import TABLE, Row
 
-# How much of a client's own words an error text repeats, in bytes; more would let a client fill our log.
+# Bytes of a client's own words that an error text repeats. More would let a client fill our server log.
 ECHOED_SIZE_MAX: Final = 128
 
 
 def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
-    """The row that answers `argv`, arity checked. Raises GenericError with Redis' text."""
+    """The row that runs `argv`, after a check of the arity. Raises GenericError with Redis' text."""
     row = table.get(argv[0].upper())
     if row is None:
         raise unknown_command(argv)
@@ -29,13 +29,13 @@ def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
 
 
 def named_row(argv: list[bytes]) -> Row | None:
-    """The row that `argv` names, whatever its arity."""
+    """The row that `argv` names, without a check of the arity."""
     row = TABLE.get(argv[0].upper())
     return row.subcommands.get(argv[1].upper()) if row is not None and row.subcommands and len(argv) > 1 else row
 
 
 def unknown_command(argv: list[bytes]) -> GenericError:
-    """Names the command and as many of its arguments as fit."""
+    """The error for an unknown command, with as many of its arguments as fit."""
     text = b"unknown command '%b'" % shown(argv[0][:ECHOED_SIZE_MAX])
     if len(argv) == 1:
         return GenericError(text)
@@ -48,12 +48,12 @@ def unknown_command(argv: list[bytes]) -> GenericError:
 
 
 def unknown_subcommand(container: bytes, word: bytes) -> GenericError:
-    """`word` is no subcommand of `container`, by whatever name that was called."""
+    """The error for a `word` that is no subcommand of `container`."""
     return GenericError(b"unknown subcommand '%b'. Try %b HELP." % (shown(word[:ECHOED_SIZE_MAX]), container.upper()))
 
 
 def subcommand_syntax_error(container: bytes, word: bytes) -> GenericError:
-    """A known subcommand with too many words."""
+    """The error for a known subcommand with too many words."""
     return GenericError(
         b"unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
         % (shown(word[:ECHOED_SIZE_MAX]), container)

@@ -1,9 +1,9 @@
-"""Numbers in arguments: one canonical spelling each, as Redis reads them.
+"""Numbers in arguments: each has one canonical spelling, as in Redis.
 
-An integer is a signed 64-bit decimal in the one form it would itself be printed in: no sign `+`, no leading
-zeros, no blanks, no `-0`. Everything else answers "value is not an integer or out of range". Some directives and a few
-old arguments are read as C does, which is more lenient: `loose_integer`, `leading_integer`, `parse_memory`. No text is
-given to int() unchecked: it raises an exception for more than some thousand digits.
+An integer is a signed 64-bit decimal in the form in which it is printed: no sign `+`, no leading zeros, no blanks, no
+`-0`. Anything else raises "value is not an integer or out of range". Some directives and a few old arguments are read
+as C does, which is more lenient: `loose_integer`, `leading_integer`, `parse_memory`. The length of a text is checked
+before int(), which raises an exception for more than some thousand digits.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ UINT64_MAX: Final = (1 << 64) - 1
 # Characters of the longest canonical integer, `-9223372036854775808`.
 INTEGER_TEXT_SIZE_MAX: Final = 20
 
-# As many digits always spell an integer of 64 bits: the usual case.
+# A number of this many digits always fits 64 bits: the usual case.
 PLAIN_DIGITS_MAX: Final = 18
 ZERO: Final = ord("0")
 
 
 def parse_integer(token: bytes) -> int | None:
-    """The integer that `token` spells canonically, None if it spells none or one beyond 64 bits."""
+    """The integer that `token` spells canonically; None if it spells none or one beyond 64 bits."""
     size = len(token)
     if size <= PLAIN_DIGITS_MAX and token.isdigit():
         return None if token[0] == ZERO and size > 1 else int(token)
@@ -37,7 +37,7 @@ def parse_integer(token: bytes) -> int | None:
         number = int(token)
     except ValueError:
         return None
-    # int() is more lenient than Redis (blanks, `+`, `_`, leading zeros): printing the number settles it.
+    # int() is more lenient than Redis (blanks, `+`, `_`, leading zeros), so the number is printed and compared.
     if b"%d" % number != token or not INT64_MIN <= number <= INT64_MAX:
         return None
     return number
@@ -52,7 +52,7 @@ def integer(token: bytes) -> int:
 
 
 def integer_or(token: bytes, text: bytes) -> int:
-    """Like `integer`, where the command has an error text of its own: raises `ERR <text>`."""
+    """Like `integer`, for commands with an error text of their own: raises `ERR <text>`."""
     number = parse_integer(token)
     if number is None:
         raise GenericError(text)
@@ -60,7 +60,7 @@ def integer_or(token: bytes, text: bytes) -> int:
 
 
 def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None = None) -> int:
-    """The integer in `token` if it lies in [minimum, maximum]. Raises `ERR <text>`, by default the usual one."""
+    """The integer in `token` if it is in [minimum, maximum]. Raises `ERR <text>`, by default the usual one."""
     number = parse_integer(token)
     if number is None or not minimum <= number <= maximum:
         raise not_an_integer() if text is None else GenericError(text)
@@ -68,11 +68,11 @@ def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None
 
 
 def is_canonical_integer(token: bytes) -> bool:
-    """Whether `token` is exactly how a signed 64-bit integer is printed (OBJECT ENCODING `int`)."""
+    """Whether `token` is exactly the printed form of a signed 64-bit integer (OBJECT ENCODING `int`)."""
     return parse_integer(token) is not None
 
 
-# Blanks, sign and digits; twenty digits say as much as any more would.
+# Blanks, sign and digits. Twenty digits always overflow, so more are not needed.
 _LEADING: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)0*([0-9]{0,20})")
 _MEMORY: Final = re.compile(rb"([0-9]*)(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
 _MEMORY_DIGITS_MAX: Final = 127
@@ -82,7 +82,7 @@ _UNIT_SIZE: Final = {
 
 
 def leading_integer(token: bytes) -> int:
-    """The digits in front, within 64 bits, as C's strtoll reads them; 0 if there are none."""
+    """The digits at the start, within 64 bits, as C's strtoll reads them; 0 if there are none."""
     found = _LEADING.match(token)
     assert found is not None
     number = int(found[1] + (found[2] or b"0"))
@@ -90,15 +90,15 @@ def leading_integer(token: bytes) -> int:
 
 
 def loose_integer(token: bytes) -> int | None:
-    """`leading_integer` where all of the token is blanks and digits in this order, or nothing; None for any other."""
+    """`leading_integer` if all of the token is blanks and digits in this order, or nothing; else None."""
     digits = token.lstrip(b" \t\n\v\f\r")
     digits = digits[1:] if digits[:1] in (b"+", b"-") else digits
     return leading_integer(token) if digits.isdigit() or not token else None
 
 
 def parse_memory(token: bytes) -> int | None:
-    """`100mb` in bytes, at most UINT64_MAX: kb, mb and gb are powers of 1024, k, m and g of 1000. None for any other
-    text; the empty one is 0.
+    """`100mb` in bytes, at most UINT64_MAX: kb, mb and gb are powers of 1024, k, m and g of 1000. Returns 0 for the
+    empty text, None for any other.
     """
     found = _MEMORY.fullmatch(token)
     if found is None or len(found[1]) > _MEMORY_DIGITS_MAX:
@@ -113,7 +113,7 @@ _SIGNIFICANT: Final = re.compile(rb"[^ep]*[1-9a-df]", re.IGNORECASE)
 
 
 def parse_float(token: bytes) -> float | None:
-    """The double that all of `token` spells as C reads it; None for nan, and for what is too large or too small."""
+    """The double that all of `token` spells, as C reads it; None for nan, and if it is too large or too small."""
     if infinity := _INFINITY.fullmatch(token):
         return -math.inf if infinity[1] == b"-" else math.inf
     if _DECIMAL.fullmatch(token):

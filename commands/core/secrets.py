@@ -1,7 +1,7 @@
-"""Which words of a request are secret: passwords, and the names and rules of users. No log and no monitor shows them.
+"""The secret words of a request: passwords, and the names and rules of users. They are in no log and no MONITOR output.
 
-Source: Redis 8.10.2, as observed. Where a request is wrong, more is hidden than by Redis, which stops to hide where it
-stops to read.
+Source: Redis 8.10.2, as observed. If a request is wrong, more words are hidden than by Redis, which hides none after
+the first wrong one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ SECRET_DIRECTIVES: Final = frozenset(
 # Commands that name users and their passwords.
 ABOUT_USERS: Final = {"ACL|SETUSER", "ACL|DELUSER", "ACL|GETUSER"}
 
-# Commands whose words from this one on are a request.
+# Commands whose arguments from this index on are a request.
 ENCLOSING: Final = {"ACL|DRYRUN": 3, "COMMAND|GETKEYS": 2, "COMMAND|GETKEYSANDFLAGS": 2}
 
 
 def redact(row: Row, argv: list[bytes]) -> list[bytes]:
-    """The words of a request as they may be shown. `row` decides, whatever clients call the command
-    (`rename-command`).
-    """
+    """The words of a request without secrets. `row` decides, also if clients use another name (`rename-command`)."""
     if row.name in ENCLOSING:
         start = ENCLOSING[row.name]
         enclosed = named_row(argv[start:])
@@ -53,7 +51,7 @@ def _secret_indexes(name: str, argv: list[bytes]) -> Iterable[int]:
 
 
 def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
-    """What follows each AUTH among the options, and all from the first word that is no option."""
+    """The words after each AUTH among the options, and all from the first word that is no option."""
     index = 2
     while index < len(argv):
         option = argv[index].upper()
@@ -68,7 +66,7 @@ def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
 
 
 def _secrets_of_config_set(argv: list[bytes]) -> Iterable[int]:
-    """The values of secret directives; where names and values are no pairs, all that follows a secret name."""
+    """The values of secret directives. If names and values are not in pairs, everything after a secret name."""
     names = [index for index in range(2, len(argv)) if argv[index].lower() in SECRET_DIRECTIVES]
     if len(argv) % 2 and names:
         return range(names[0] + 1, len(argv))

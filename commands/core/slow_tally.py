@@ -1,4 +1,4 @@
-"""What the slow log has taken, in all or of one command."""
+"""Counts of calls in the slow log, of all commands or of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SlowTally:
-    """Calls that went into the slow log since the start or CONFIG RESETSTAT, wherever they are now."""
+    """Calls that were added to the slow log since the start or CONFIG RESETSTAT, also those no longer in it."""
 
     count: int = 0
     total_us: int = 0

@@ -23,7 +23,7 @@ from ...protocol.replies import Reply
 from .durations import Durations
 from .slow_tally import SlowTally
 
-# Takes an `execution.context.Context`, which knows the table, and so has no name here.
+# Takes an `execution.context.Context`, which imports this table, so that it cannot be named here.
 Handler = Callable[[Any, list[bytes]], Reply]
 
 
@@ -54,18 +54,18 @@ class Flag(FlagEnum):
 NO_FLAGS = Flag(0)
 
 
-# A spec that finds shard channels, for cluster clients that look for them as for keys.
+# A spec for shard channels, which cluster clients look for like keys.
 NOT_KEY: Final = "not_key"
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """Where the keys are. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
+    """The positions of keys. `first`, `last`, `step` count the command word as 0; `last` < 0 counts from the end.
 
-    With `keyword` set (XREAD, XREADGROUP) the keys are the first half of what follows that word, searched
-    from argument `start` on; first, last and step are then 0. With `count_at` set (MSETEX) the argument there tells how
-    many keys there are, from `first` on; with `is_loose` (EVAL) by the digits it begins with. `access` holds the
-    key-spec flags COMMAND INFO prints.
+    With `keyword` (XREAD, XREADGROUP), the keys are the first half of the words after it; it is searched from argument
+    `start` on; first, last and step are then 0. With `count_at` (MSETEX), that argument is the number of keys, from
+    `first` on; with `is_loose` (EVAL) only its leading digits count. `access` has the key-spec flags that COMMAND INFO
+    prints.
     """
 
     first: int
@@ -79,7 +79,7 @@ class KeySpec:
 
     @property
     def is_first_argument(self) -> bool:
-        """Whether it is the first argument, alone, and a key."""
+        """Whether the only key is the first argument."""
         return self.first == self.last == 1 and NOT_KEY not in self.access
 
 
@@ -99,7 +99,7 @@ class Argument:
     key_spec_index: int | None = None
     since: str | None = None
     deprecated_since: str | None = None
-    # How it is written, where that is not its name.
+    # How it is written, if that is not its name.
     display: str | None = None
     arguments: tuple[Argument, ...] = ()
 
@@ -113,7 +113,7 @@ class Row:
     handler: Handler | None
     flags: Flag = NO_FLAGS
     keys: tuple[KeySpec, ...] = NO_KEYS
-    # ACL categories beyond those that follow from the flags, e.g. `stream`, `keyspace`, `connection`.
+    # ACL categories besides those that follow from the flags, e.g. `stream`, `keyspace`, `connection`.
     categories: tuple[str, ...] = ()
     group: str = "generic"
     since: str = "1.0.0"
@@ -122,18 +122,18 @@ class Row:
     arguments: tuple[Argument, ...] = ()
     history: tuple[tuple[str, str], ...] = ()
     tips: tuple[str, ...] = ()
-    # How it differs from Redis, said aloud in docs/compatibility.md; None if it does not.
+    # How it differs from Redis, for docs/compatibility.md; None if it does not.
     differs: str | None = None
-    # (since which version, what replaces it).
+    # (since which version, its replacement).
     deprecated: tuple[str, str] | None = None
-    # By upper-case subcommand word; only of containers.
+    # Rows by upper-case subcommand word; only containers have any.
     subcommands: dict[bytes, Row] = field(default_factory=dict)
-    # As error texts and COMMAND print it: `xgroup|create`.
+    # The name in error texts and COMMAND: `xgroup|create`.
     name_lower: bytes = b""
     is_write: bool = False
-    # Its only key is its first argument, as of nearly all.
+    # Whether its only key is its first argument, as for nearly all commands.
     has_one_key: bool = False
-    # `flags` as a number, for what is asked before every command: an enumeration takes half a microsecond each.
+    # `flags` as a number, for checks before every command: a check of an enumeration takes half a microsecond.
     flag_bits: int = 0
     # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
     durations: Durations = field(default_factory=Durations)
@@ -167,7 +167,7 @@ class Row:
 # Top-level commands by the upper-case name under which clients may call them.
 TABLE: dict[bytes, Row] = {}
 
-# The same by the names they were declared with: what ACL rules and our own files call them.
+# Top-level commands by the names with which they were declared, which ACL rules and our own files use.
 DECLARED: dict[bytes, Row] = {}
 
 
@@ -214,14 +214,14 @@ def container(
     handler: Handler | None = None,
     tips: Sequence[str] = (),
 ) -> None:
-    """Declare a command that has subcommands; without a handler of its own it cannot be called bare."""
+    """Declare a command that has subcommands. It can be called without a subcommand only if it has a handler."""
     row = Row(name, arity, handler, flags, categories=tuple(categories), group=group, since=since, summary=summary)
     row.tips, row.complexity = tuple(tips), complexity
     register(row)
 
 
 def register(row: Row) -> None:
-    """Put a row into the table, under its container if its name has one."""
+    """Add a row to the table, under its container if its name has one."""
     parent, _, sub = row.name.partition("|")
     if sub:
         DECLARED[parent.encode()].subcommands[sub.encode()] = row
@@ -230,9 +230,9 @@ def register(row: Row) -> None:
 
 
 def rename(name: bytes, new_name: bytes) -> None:
-    """Have clients call a command by another name; by none if that is empty. Raises ValueError, KeyError.
+    """Rename a command for clients; remove it if the new name is empty. Raises ValueError, KeyError.
 
-    It is for the start, before there is a dispatcher: `rename-command`.
+    Called at the start (`rename-command`), before there is a dispatcher.
     """
     if name.upper() not in TABLE:
         raise KeyError(name)
@@ -247,7 +247,9 @@ def rename(name: bytes, new_name: bytes) -> None:
 
 
 def _under_its_own_name(name: bytes, handler: Handler) -> Handler:
-    """Handlers log requests as they came, and may count on the length of their name."""
+    """Returns a handler that restores the command's own name: handlers log requests as they came, and may need the
+    length of their name.
+    """
     return lambda context, argv: handler(context, [name, *argv[1:]])
 
 
@@ -258,5 +260,5 @@ def all_rows() -> Iterator[Row]:
         yield from row.subcommands.values()
 
 
-# The usual shape of a reading command: one key at position 1.
+# The usual key spec of a reading command: one key at position 1.
 FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)

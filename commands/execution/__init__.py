@@ -1,1 +1,1 @@
-"""Running a command: what its handler may see and do, what its user permits, and what is counted."""
+"""Running a command: the context of its handler, the permissions of its user, and the statistics."""

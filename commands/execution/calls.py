@@ -1,7 +1,7 @@
-"""Running a handler, and counting it on its row, its client and the server: what INFO and CLIENT LIST show of it.
+"""Running a handler, and counting the call on its row, its client and the server, for INFO and CLIENT LIST.
 
-A call counts when it has ended, so a command sees itself uncounted, and a blocked one counts once, whenever it is
-answered. The dispatcher's fast path does the same for whole batches.
+A call counts when it has ended. So a command does not see its own call, and a blocked one counts once, when it is
+answered. The dispatcher's fast path counts whole batches in the same way.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .context import NEVER_NS, Context
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
-# A command that has the first flag alone has read its keys; a script reads some itself, by calling others.
+# A command that has only the first of these flags has read its keys. A script reads keys by calling other commands.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
 
 
 def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
-    """Run the handler of `row`; whatever it raises becomes the reply. `sent` is what the client sent, if not `argv`."""
+    """Run the handler of `row`. An exception becomes the reply. `sent` is what the client sent, if not `argv`."""
     handler, client = row.handler, context.client
     assert handler is not None
     untouched = _use_times(context, row, argv) if client.no_touch else ()
@@ -58,7 +58,9 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
 
 
 def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stream, int]]:
-    """The streams that a command is about to look at, and when they were last: for CLIENT NO-TOUCH, except by TOUCH."""
+    """The streams that a command is about to read, with the times of their last use: for CLIENT NO-TOUCH, except by
+    TOUCH.
+    """
     if row.name == "TOUCH":
         return []
     streams = [context.db.streams.get(key) for key, _ in find_keys(row, argv)]
@@ -66,7 +68,7 @@ def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stre
 
 
 def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:
-    """A call has ended; one that took long is a matter for the slow log and the latency monitor."""
+    """Count a call that has ended. A slow one is passed to the slow log and the latency monitor."""
     row.durations.add(duration_ns)
     if duration_ns < context.watched_ns:
         return
@@ -80,7 +82,7 @@ def count_call(context: Context, client: Client, row: Row, argv: list[bytes], du
 
 
 def watched_ns(config: Any) -> int:
-    """How long a call must take to be looked at by `count_call`, as the directives now say."""
+    """The duration from which `count_call` must check a call, according to the directives."""
     thresholds_ns = [NEVER_NS]
     if config.slowlog_log_slower_than >= 0 and config.slowlog_max_len:
         thresholds_ns.append(config.slowlog_log_slower_than * 1000)
@@ -90,7 +92,7 @@ def watched_ns(config: Any) -> int:
 
 
 def count_commands(context: Context, client: Client, count: int) -> None:
-    """`count` commands of this client have ended."""
+    """Count `count` commands of this client that have ended."""
     client.commands_count += count
     context.server.stats.commands_processed += count
 
@@ -103,8 +105,9 @@ def failed(context: Context, row: Row, error: ReplyError) -> ReplyError:
 
 
 def broken(context: Context, row: Row, argv: list[bytes]) -> ReplyError:
-    """Our bug, not the client's: where it is goes to the log, and the server goes on. What the exception says does not,
-    for it may quote the request."""
+    """Log a defect of ours and continue. The log line has the place, but not the text of the exception, which may
+    quote the request.
+    """
     kind, _, place = sys.exc_info()
     name = "" if kind is None else kind.__name__
     lines = "".join(traceback.format_tb(place))

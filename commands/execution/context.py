@@ -1,4 +1,4 @@
-"""What a handler may see and do besides the store: the caller, the time, the log, and the server's services."""
+"""What a handler can use besides the store: the caller, the time, the log, and the server's services."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..observing.slow_log import SlowLog
 from .script_engine import ScriptEngine
 from .services import Services
 
-# No call takes as long.
+# Longer than any call.
 NEVER_NS: Final = 1 << 63
 
 
 class Context:
-    """One per server; the dispatcher sets `client`, `db` and `now_ms` before each command.
+    """The context of a server's commands. The dispatcher sets `client`, `db` and `now_ms` before each command.
 
-    Effects are what the command did, in absolute terms: a handler that changed something calls `log(...)` with the
+    Effects are the changes of a command, in absolute values. A handler that changed something calls `log(...)` with the
     arguments of each command that a replay must run. Several effects of one command become one MULTI/EXEC group.
     """
 
@@ -82,40 +82,41 @@ class Context:
         self.now_ms = 0
         # (database index, RESP record) in order, drained by the dispatcher after each command.
         self.effects: list[tuple[int, bytes]] = []
-        # False while no log is kept (`appendonly no`, loading): `log` then only counts.
+        # False while effects are not logged (`appendonly no`, loading): `log` then only counts.
         self.logging = True
         # Effects that were not recorded.
         self.unlogged_count = 0
-        # While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others who ask
-        # for the same get the same bytes.
+        # While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others with the
+        # same request get the same bytes.
         self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
-        # True while a log is replayed: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires.
+        # True while a log is loaded: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires.
         self.loading = False
         # The stream directives in force; shared with every stream.
         self.stream_limits = StreamLimits()
-        # The snapshot being read in the background, None if there is none.
+        # The snapshot being read in the background; None if there is none.
         self.image: StoreImage | None = None
-        # Whether memory is so short that every write must be accounted for at once.
+        # Whether memory is so short that every write must be measured at once.
         self.is_counting = False
         # False inside MULTI/EXEC and in scripts.
         self.may_block = True
-        # Others have their turn before the client's next request. Set by a command, taken back by who runs it.
+        # Whether other clients get their turn before the client's next request. Set by a command, reset by its caller.
         self.gives_way = False
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()
-        # Calls that take as long are shown to both.
+        # Calls of at least this duration are passed to the slow log and the latency monitor.
         self.watched_ns = NEVER_NS
 
     def refresh_listeners(self) -> None:
-        """Let the databases tell those who want to hear, and nobody while the dataset is loaded: to be called when one
-        of them, or `loading`, has changed."""
+        """Set the databases' callbacks for listeners; none during a load. Called when a listener, or `loading`, has
+        changed.
+        """
         on_change = self.tracking.note_change if self.tracking.is_on and not self.loading else None
         on_event = self.notifications.publish if self.notifications.is_on and not self.loading else None
         for db in self.store.databases:
             db.listen(on_change=on_change, on_event=on_event)
 
     def log(self, *arguments: bytes) -> None:
-        """Record an effect of the running command, to be replayed in the current database."""
+        """Add an effect of the running command, to be replayed in the current database."""
         if self.logging:
             self.effects.append((self.db.index, pack_command(arguments)))
         else:
@@ -129,7 +130,7 @@ class Context:
             self.unlogged_count += 1
 
     def preserve(self, row: Row, argv: list[bytes]) -> None:
-        """To be called before each command: a snapshot being read gets the streams that it may change as they are."""
+        """Copy the streams that the command may change to a snapshot that is being read. Called before each command."""
         if self.image is None or not row.is_write:
             return
         for key, _ in find_keys(row, argv):
@@ -138,14 +139,14 @@ class Context:
                 self.image.preserve(stream)
 
     def recount(self, row: Row, argv: list[bytes]) -> None:
-        """To be called after a write while `is_counting`: what its streams take now."""
+        """Measure the streams that the command changed. Called after a write while `is_counting`."""
         for key, _ in find_keys(row, argv):
             stream = self.db.streams.get(key)
             if stream is not None:
                 self.db.recount(stream)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
-        """Records that delete the keys which expiry has removed since this was last asked."""
+        """Records that delete the keys that have expired since the last call."""
         expired_keys = self.store.expired_keys
         self.server.stats.expired_keys += len(expired_keys)
         records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]

@@ -1,4 +1,4 @@
-"""Databases by the number a client names (SELECT, MOVE, COPY)."""
+"""Databases by the number that a client sends (SELECT, MOVE, COPY)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.numbers import integer
 from .context import Context
 
 INT32_MIN: Final = -(2**31)
-# Database numbers beyond these have an error of their own.
+# Larger database numbers have an error of their own.
 INT32_MAX: Final = 2**31 - 1
 
 

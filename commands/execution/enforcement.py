@@ -1,4 +1,4 @@
-"""Where requests meet the rules: refusals are counted, put on record, and become the error a client gets."""
+"""Enforcing the ACL: refusals are counted, logged, and returned to the client as errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..clients.client import Client
     from .context import Context
 
-# On the server's statistics, by reason.
+# Counters of the server's statistics, by reason.
 COUNTERS: Final = {
     "auth": "acl_denied_auth",
     "command": "acl_denied_command",
@@ -27,24 +27,24 @@ COUNTERS: Final = {
 
 
 def must_authenticate(context: Context, client: Client) -> bool:
-    """Whether `client` still owes a password."""
+    """Whether `client` must log in and has not."""
     return not client.authenticated and context.server.accounts.users.default.needs_login
 
 
 def log_in(context: Context, client: Client, user: User) -> None:
-    """From here on the client is this user."""
+    """Log the client in as this user."""
     client.user = user
     client.authenticated = True
 
 
 def log_out(context: Context, client: Client) -> None:
-    """Back to the default user, which may need a password."""
+    """Make the client the default user again, which may need a password."""
     client.user = context.server.accounts.users.default
     client.authenticated = not client.user.needs_login
 
 
 def authenticate(context: Context, argv: list[bytes], name: bytes, password: bytes) -> None:
-    """Log the client in; `argv` is the request that says so. Raises WrongPassword, and nothing has changed then."""
+    """Log the client in; `argv` is the request that does so. Raises WrongPassword, without having changed anything."""
     try:
         user = context.server.accounts.users.authenticate(name, password)
     except WrongPassword:
@@ -54,7 +54,7 @@ def authenticate(context: Context, argv: list[bytes], name: bytes, password: byt
 
 
 def log_in_by_certificate(context: Context, client: Client, name: bytes) -> None:
-    """Log a new client in as the user whom its certificate names; it stays the default user if there is none."""
+    """Log a new client in as the user that its certificate names. Without such a user, it stays the default user."""
     user = context.server.accounts.users.by_name.get(name)
     if user is not None and user.enabled:
         log_in(context, client, user)
@@ -69,7 +69,7 @@ def refusal_of(context: Context, row: Row, argv: list[bytes]) -> NoPermission | 
 
 
 def refusal_at_exec(context: Context, row: Row, argv: list[bytes]) -> NoPermission | None:
-    """The same for a command that was allowed when it was queued."""
+    """The error for a queued command that was allowed when it was queued; None if it may still be run."""
     user = context.client.user
     if user.is_unrestricted:
         return None
@@ -78,7 +78,7 @@ def refusal_at_exec(context: Context, row: Row, argv: list[bytes]) -> NoPermissi
 
 
 def refusal_in_script(context: Context, caller: Client, row: Row, argv: list[bytes]) -> GenericError | None:
-    """The same for a command in a script of `caller`."""
+    """The error for a command in a script of `caller`; None if it may be run."""
     user = caller.user
     denial = user.check(row, argv)
     if denial is None:
@@ -88,9 +88,9 @@ def refusal_in_script(context: Context, caller: Client, row: Row, argv: list[byt
 
 
 def may_stay(context: Context, client: Client) -> bool:
-    """Whether a connection stays open after a change of users: its user exists and allows all that it listens to.
+    """Whether a connection stays open after a change of users: its user exists and allows all its subscriptions.
 
-    Redis lets a monitor stay whose user may not run MONITOR any more.
+    As in Redis, a monitor stays even if its user may no longer run MONITOR.
     """
     user = client.user
     if context.server.accounts.users.by_name.get(user.name) is not user:

@@ -55,19 +55,19 @@ class Clients(Protocol):
         ...
 
     def kill(self, client: Client) -> None:
-        """Close a connection; one's own closes after its reply."""
+        """Close a connection. A client that kills itself gets its reply first."""
         ...
 
     def unblock(self, client: Client, *, with_error: bool) -> bool:
-        """End a blocked read early (CLIENT UNBLOCK); False if the client was not blocked."""
+        """End a blocked read early (CLIENT UNBLOCK). Returns False if the client was not blocked."""
         ...
 
     def pause(self, pause_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back for so long (CLIENT PAUSE)."""
+        """Hold back commands for `pause_ms` (CLIENT PAUSE)."""
         ...
 
     def unpause(self) -> None:
-        """Let held commands go on."""
+        """Run the commands that were held back."""
         ...
 
 
@@ -79,13 +79,13 @@ class Accounts(Protocol):
     acl_log: AclLog
 
     def apply(self) -> None:
-        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
-        no longer may; others go on under the new rules.
+        """Put changed users in force: close connections of users that were deleted, and of subscribers that may no
+        longer read their channels. Other connections continue under the new rules.
         """
         ...
 
     def load(self) -> None:
-        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
+        """ACL LOAD: load all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
         ...
 
     def save(self) -> None:
@@ -116,19 +116,19 @@ class Storage(Protocol):
         ...
 
     def refusal_of_writes(self) -> ReplyError | None:
-        """MISCONF while the log or the snapshots cannot be written, None while they can."""
+        """MISCONF while the log or the snapshots cannot be written; None while they can."""
         ...
 
     def save(self) -> bool:
-        """SAVE: write dump.rdb now; False if that failed. Raises GenericError while BGSAVE runs."""
+        """SAVE: write dump.rdb now. Returns False if that failed. Raises GenericError while BGSAVE runs."""
         ...
 
     def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
-        """BGSAVE [SCHEDULE]; `may_start` is False inside EXEC. False if only scheduled. Raises GenericError."""
+        """BGSAVE [SCHEDULE]; `may_start` is False inside EXEC. Returns False if only scheduled. Raises GenericError."""
         ...
 
     def rewrite_log(self, *, may_start: bool) -> bool:
-        """BGREWRITEAOF; `may_start` is False inside EXEC. False if it has only been scheduled. Raises GenericError."""
+        """BGREWRITEAOF; `may_start` is False inside EXEC. Returns False if only scheduled. Raises GenericError."""
         ...
 
     def reload_log(self) -> None:
@@ -140,7 +140,7 @@ class Storage(Protocol):
         ...
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
+        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
         ...
 
 
@@ -160,7 +160,7 @@ class Reports(Protocol):
         ...
 
     def purge_memory(self) -> None:
-        """Give free memory back to the system, as far as that can be done."""
+        """Return free memory to the system, as far as that is possible."""
         ...
 
     def reset(self) -> None:

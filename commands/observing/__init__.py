@@ -1,1 +1,1 @@
-"""What watches commands: monitors, notifications, the slow log, latency."""
+"""Observers of commands: monitors, notifications, the slow log, latency."""

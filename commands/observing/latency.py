@@ -1,10 +1,10 @@
-"""The latency monitor: by kind of event, the last moments that took at least `latency-monitor-threshold` ms.
+"""The latency monitor: the last events of each kind that took at least `latency-monitor-threshold` ms.
 
     command, fast-command    a call of a command; `fast` are those whose row says so
-    aof-write                giving the log's records to the system
-    aof-fsync-always         the sync that replies wait for under `appendfsync always`
-    expire-cycle             removing expired keys that nobody asks for
-    fork                     taking the picture of the dataset that a snapshot or a rewrite then writes beside the work
+    aof-write                writing the log's records to the file
+    aof-fsync-always         the fsync for which replies wait under `appendfsync always`
+    expire-cycle             removing expired keys that no client reads
+    fork                     taking the image of the dataset from which a snapshot or a rewrite is written
 
 Source: LATENCY of Redis 8.10.2, whose kinds of event these are.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Final, TypeVar
 
-# Moments kept of one kind of event, as in Redis.
+# Samples kept of one kind of event, as in Redis.
 SAMPLE_COUNT_MAX: Final = 160
 
 Result = TypeVar("Result")
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The longest that an event took within one second."""
+    """The longest duration of an event within one second."""
 
     # Unix seconds.
     time_s: int
@@ -34,13 +34,13 @@ class Sample:
 
 @dataclass(slots=True)
 class History:
-    """One kind of event: its last samples, oldest first, and the longest it ever took."""
+    """One kind of event: its last samples, oldest first, and the longest duration."""
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLE_COUNT_MAX))
     longest_ms: int = 0
 
     def add(self, time_s: int, duration_ms: int) -> None:
-        """Take note; of what happens within one second the longest stays."""
+        """Add a sample; of several within one second, the longest is kept."""
         self.longest_ms = max(self.longest_ms, duration_ms)
         if self.samples and self.samples[-1].time_s == time_s:
             duration_ms = max(duration_ms, self.samples.pop().duration_ms)
@@ -56,13 +56,13 @@ class LatencyMonitor:
         self.histories: dict[str, History] = {}
 
     def note(self, event: str, duration_ns: int, now_ms: int) -> None:
-        """An event took this long; it is kept if the threshold says so."""
+        """Record an event if it took at least the threshold."""
         duration_ms = duration_ns // 1_000_000
         if self.threshold_ms and duration_ms >= self.threshold_ms:
             self.histories.setdefault(event, History()).add(now_ms // 1000, duration_ms)
 
     def run(self, event: str, work: Callable[[], Result], clock: Callable[[], int]) -> Result:
-        """Do a piece of work that is such an event. `clock` answers Unix ms."""
+        """Run a function and record it as an event. `clock` returns Unix ms."""
         if not self.threshold_ms:
             return work()
         started_ns = perf_counter_ns()
@@ -72,5 +72,5 @@ class LatencyMonitor:
             self.note(event, perf_counter_ns() - started_ns, clock())
 
     def reset(self, event: str) -> bool:
-        """Forget an event; False if there was none."""
+        """Forget an event. Returns False if there was none."""
         return self.histories.pop(event, None) is not None

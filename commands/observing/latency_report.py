@@ -1,4 +1,4 @@
-"""What the latency monitor knows, for people: LATENCY DOCTOR's report and LATENCY GRAPH's drawing."""
+"""Reports of the latency monitor for people: the text of LATENCY DOCTOR and the drawing of LATENCY GRAPH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRAPH_COLUMNS_COUNT: Final = 80
 # Three heights of a sample within a row.
 GRAPH_LEVELS: Final = "_o#"
 
-# By event, in the order of the report.
+# Advice by event, in the order of the report.
 ADVICE: Final = {
     "command": (
         "Read SLOWLOG GET: it names the calls that took long.",
@@ -34,7 +34,7 @@ ADVICE: Final = {
 
 
 def doctor(monitor: LatencyMonitor, now_s: int) -> str:
-    """Every event there was, in numbers, and what may be done about it."""
+    """Every recorded event in numbers, and what to do about it."""
     if not monitor.threshold_ms and not monitor.histories:
         return (
             "I'm sorry, Dave, I can't do that. Latency monitoring is off: switch it on with "
@@ -84,7 +84,7 @@ def _draw(samples: list[Sample], low: int, high: int, now_s: int) -> str:
         step = min(steps_count - 1, (sample.duration_ms - low) * steps_count // max(high - low, 1))
         full_rows_count, level = divmod(step, len(GRAPH_LEVELS))
         bar = "|" * full_rows_count + GRAPH_LEVELS[level]
-        # Top first; a blank line keeps the ages off the bars.
+        # Top first; a blank line separates the ages from the bars.
         columns.append(bar.ljust(GRAPH_ROWS_COUNT)[::-1] + " " + age(now_s - sample.time_s))
     height = max(map(len, columns))
     rows = zip(*(column.ljust(height) for column in columns), strict=True)
@@ -92,7 +92,7 @@ def _draw(samples: list[Sample], low: int, high: int, now_s: int) -> str:
 
 
 def age(seconds: int) -> str:
-    """In the largest unit that gives at least one."""
+    """The number of seconds in the largest unit that gives at least one."""
     for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit_s:
             return f"{seconds // unit_s}{unit}"

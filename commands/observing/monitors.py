@@ -1,4 +1,4 @@
-"""MONITOR: showing every command that runs, as it was sent, to whoever asks."""
+"""MONITOR: sends each command that runs, as it was sent, to the monitoring clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..core.table import Flag, Row
 # Commands that are not shown.
 HIDDEN: Final = (Flag.ADMIN | Flag.SKIP_MONITOR).value
 
-# Bytes that cannot stand in quotes as they are.
+# Bytes that must be escaped in quotes.
 SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
 ESCAPES: Final = {
     b"\\": rb"\\",
@@ -30,7 +30,7 @@ ESCAPES: Final = {
 
 
 def quoted(word: bytes) -> bytes:
-    """A word as redis-cli would show it: in quotes, what is not printable as `\\xHH`."""
+    """A word as redis-cli shows it: in quotes, unprintable bytes as `\\xHH`."""
     return b'"%b"' % SPECIAL.sub(lambda found: ESCAPES.get(found[0]) or b"\\x%02x" % found[0][0], word)
 
 
@@ -44,25 +44,27 @@ class Monitors:
         self.clients: dict[Client, None] = {}
 
     def add(self, client: Client) -> None:
-        """Let it see every command from the next one on. All clients leave the dispatcher's fast path meanwhile."""
+        """Send a client every command from the next one on. Until `remove`, all clients leave the dispatcher's fast
+        path.
+        """
         client.is_monitor = True
         self.clients[client] = None
         self._refresh_clients()
 
     def remove(self, client: Client) -> None:
-        """It sees no more; no error if it did not."""
+        """Stop sending commands to a client. A client that gets none is not an error."""
         if client.is_monitor:
             client.is_monitor = False
             del self.clients[client]
             self._refresh_clients()
 
     def show(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
-        """A command of `client` was run. What only administrators may do is not shown, nor are passwords."""
+        """Show a command that was run. Administrative commands and passwords are not shown."""
         if self.clients and not row.flag_bits & HIDDEN:
             self.show_now(client, row, argv, now_ms)
 
     def show_now(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
-        """The same, whatever the flags: a script shows itself, before what it calls."""
+        """Show a command whatever its flags: a script is shown itself, before the commands that it calls."""
         if not self.clients:
             return
         address = b"lua" if client.is_script else client.address

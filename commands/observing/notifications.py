@@ -1,7 +1,7 @@
-"""Keyspace notifications: what happens to keys, published to whoever subscribed to hear of it.
+"""Keyspace notifications: events of keys, published to subscribers.
 
-The store names the events (`store.events`) where they happen; nobody calls here while `notify-keyspace-events` asks for
-nothing. Source: Redis 8.10.2, as observed.
+The store makes the events (`store.events`). No event reaches this module while `notify-keyspace-events` is empty.
+Source: Redis 8.10.2, as observed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Notifications:
         self._by_key = self._by_event = False
 
     def configure(self, letters: bytes) -> None:
-        """Take the directive over: classes, and `K` and `E` for the two kinds of channels."""
+        """Apply the directive: classes, and `K` and `E` for the two kinds of channels."""
         chosen = {letters[index : index + 1] for index in range(len(letters))}
         if b"A" in chosen:
             chosen |= {ALL_CLASSES[index : index + 1] for index in range(len(ALL_CLASSES))}
@@ -33,11 +33,11 @@ class Notifications:
 
     @property
     def is_on(self) -> bool:
-        """Whether any event can be published."""
+        """Whether any event is published."""
         return bool(self._letters) and (self._by_key or self._by_event)
 
     def publish(self, db_index: int, event: Event, key: bytes) -> None:
-        """Tell of an event: its name to those who listen to the key, then the key to those who listen to the event."""
+        """Publish an event: its name to the subscribers of the key, then the key to the subscribers of the event."""
         if event.letter not in self._letters or not self._subscriptions.has_listeners:
             return
         if self._by_key:

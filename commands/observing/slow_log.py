@@ -1,4 +1,4 @@
-"""The slow log: the last calls that took at least `slowlog-log-slower-than` microseconds, secrets left out.
+"""The slow log: the last calls that took at least `slowlog-log-slower-than` microseconds, without secrets.
 
 Source: SLOWLOG of Redis 8.10.2.
 """
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..core.table import Row
 
 
-# Bytes of an entry beside its words.
+# Bytes of an entry without its words.
 SLOW_CALL_SIZE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SlowCall:
-    """One entry. `argv` is cut as `slowlog-entry-max-argc` and `slowlog-entry-max-string-len` say."""
+    """One entry. `argv` is cut to `slowlog-entry-max-argc` and `slowlog-entry-max-string-len`."""
 
     id: int
     # Unix seconds.
@@ -58,7 +58,7 @@ class SlowLog:
         return len(self._calls)
 
     def add(self, client: Client, row: Row, argv: list[bytes], duration_us: int, now_ms: int, config: Any) -> None:
-        """Log a call of `client`; the oldest entries leave when there are more than `slowlog-max-len`."""
+        """Add a call of `client`. The oldest entries are removed when there are more than `slowlog-max-len`."""
         shown = cut(redact(row, argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
         call = SlowCall(self._next_id, now_ms // 1000, duration_us, shown, client.address, client.name, len(argv))
         self._calls.appendleft(call)
@@ -74,7 +74,7 @@ class SlowLog:
         return (call for call, _ in zip(self._calls, range(count), strict=False))
 
     def clear(self) -> None:
-        """SLOWLOG RESET: numbers go on from where they are."""
+        """SLOWLOG RESET. Later entries continue the numbers."""
         self._calls.clear()
         self.memory_size = 0
 
@@ -84,7 +84,7 @@ class SlowLog:
 
 
 def cut(argv: list[bytes], count_max: int, size_max: int) -> list[bytes]:
-    """At most `count_max` words of at most `size_max` bytes, each omission said in words."""
+    """At most `count_max` words of at most `size_max` bytes, with a text in place of what is omitted."""
     kept = argv if len(argv) <= count_max else argv[: count_max - 1]
     words = [
         word if len(word) <= size_max else b"%b... (%d more bytes)" % (word[:size_max], len(word) - size_max)

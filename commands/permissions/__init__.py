@@ -1,1 +1,1 @@
-"""Who may do what: users, their rules, and the record of what was refused. Knows the command table, not the server."""
+"""Users, their rules, and the log of refusals. Imports the command table, not the server."""

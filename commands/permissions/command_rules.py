@@ -1,6 +1,6 @@
-"""Which commands a selector allows: `+get -config|set +@stream -@dangerous`, worked out into a set of rows' names.
+"""Commands that a selector allows: `+get -config|set +@stream -@dangerous` as a set of names of rows.
 
-The rules themselves are kept as well, each once and in the order of their effect, for that is how Redis shows them.
+The rules are kept as well, each once and in the order of their effect, because Redis shows them so.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ ALL: Final = b"@all"
 
 
 class CommandRules:
-    """Commands allowed so far. A new one allows none."""
+    """Commands allowed so far. A new object allows none."""
 
     __slots__ = ("_first_arguments", "_is_open", "_parts", "_rules", "allowed")
 
     def __init__(self) -> None:
-        # The last of `+@all` and `-@all`.
+        # Whether the last of `+@all` and `-@all` was `+@all`.
         self._is_open = False
-        # What came after it, such as `+get`, by its name without the sign.
+        # Later rules, such as `+get`, by the name without the sign.
         self._rules: dict[bytes, bytes] = {}
-        # By container or command: the names of rules about a part of it, such as `config|get`.
+        # By container or command: the names of rules for a part of it, such as `config|get`.
         self._parts: dict[bytes, set[bytes]] = {}
         # Names of rows.
         self.allowed: set[str] = set()
-        # By row's name: first arguments (in small letters) with which it is allowed although it is not otherwise.
+        # By row's name: first arguments (in lower case) with which a command is allowed that is refused otherwise.
         self._first_arguments: dict[str, set[bytes]] = {}
 
     def copy(self) -> CommandRules:
-        """An equal one that can be changed apart."""
+        """An independent copy."""
         twin = CommandRules()
         twin._is_open, twin._rules, twin.allowed = self._is_open, self._rules.copy(), self.allowed.copy()
         twin._parts = {name: parts.copy() for name, parts in self._parts.items()}
@@ -45,13 +45,13 @@ class CommandRules:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the tables of rules and commands."""
+        """Size of the tables of rules and commands."""
         words = self._first_arguments
         return (
             texts_size(self._rules)
             + sum(map(text_size, self._rules.values()))
             + texts_size(self._parts)
-            + sum(map(getsizeof, self._parts.values()))  # their names are those of the rules
+            + sum(map(getsizeof, self._parts.values()))  # the names in it are shared with the rules
             + getsizeof(self.allowed)
             + getsizeof(words)
             + sum(map(texts_size, words.values()))
@@ -98,7 +98,7 @@ class CommandRules:
         self.allowed = {row.name for row in _rows()} if is_open else set()
 
     def _set_category(self, name: bytes, *, is_allowing: bool) -> None:
-        """A container that is in the category takes all its subcommands with it: most are in `slow`."""
+        """Apply a rule of a category. A container in the category includes all its subcommands: most are in `slow`."""
         category = name[1:].decode("utf-8", "replace")
         if category not in CATEGORIES:
             raise BadRule(UNKNOWN_COMMAND)
@@ -106,7 +106,7 @@ class CommandRules:
             self._set_row(row, is_allowing=is_allowing)
 
     def _allow_part(self, name: bytes) -> None:
-        """`+config|get`, or the older `+select|0` that allows one first argument."""
+        """Apply `+config|get`, or the older `+select|0` that allows one first argument."""
         container, _, part = name.partition(b"|")
         row = _find(container)
         if row is None and container not in REDIS_COMMANDS:
@@ -131,7 +131,7 @@ class CommandRules:
             self._first_arguments.pop(each.name, None)
 
     def _note(self, sign: bytes, name: bytes) -> None:
-        """The latest word on a command or category, and on its subcommands, is the only one that counts."""
+        """Keep only the latest rule of a command or category, and of its subcommands."""
         container, bar, _ = name.partition(b"|")
         if bar:
             self._parts.setdefault(container, set()).add(name)
@@ -150,7 +150,7 @@ def _rows_in(category: str) -> list[Row]:
 
 
 def _find(name: bytes) -> Row | None:
-    """The row of `xinfo` or `xinfo|stream`; None if there is none here."""
+    """The row of `xinfo` or `xinfo|stream`; None if Headrace does not have it."""
     container, bar, part = name.upper().partition(b"|")
     row = DECLARED.get(container)
     return row.subcommands.get(part) if row is not None and bar else row

@@ -1,4 +1,4 @@
-"""What a user may not do, as a value: the error a client gets, and the text of ACL DRYRUN."""
+"""A refusal as a value: the error that a client gets, and the text of ACL DRYRUN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from ...store.errors import ReplyError
 
-# Of several refusals (one of each selector) the one that came closest to being allowed is told.
+# Of several refusals (one of each selector), the one with the highest rank is reported.
 RANKS: Final = {"command": 1, "key": 2, "channel": 3}
 
 CHANGED_RULES: Final = (
@@ -22,7 +22,7 @@ REASONS_AT_EXEC: Final = {
 
 
 class NoPermission(ReplyError):
-    """The rules of the client's user do not allow this."""
+    """The rules of the client's user refuse the request."""
 
     prefix = b"NOPERM"
 
@@ -37,21 +37,21 @@ class Denial:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The higher, the further the check got."""
+        """A number that grows with the progress of the check."""
         return RANKS[self.reason], self.position
 
     def error(self, user: bytes) -> NoPermission:
-        """What a client is answered. Keys and channels are not named: it may have guessed them."""
+        """The error for the client. Keys and channels are not named, since the client may have guessed them."""
         if self.reason == "command":
             return NoPermission(b"User %b has no permissions to run the '%b' command" % (user, self.object))
         return NoPermission(b"No permissions to access a %b" % self.reason.encode())
 
     def error_at_exec(self) -> NoPermission:
-        """What a queued command is answered that was allowed when it was queued."""
+        """The error for a queued command that was allowed when it was queued."""
         return NoPermission(CHANGED_RULES + REASONS_AT_EXEC[self.reason])
 
     def dry_run_text(self, user: bytes) -> bytes:
-        """What ACL DRYRUN says."""
+        """The reply of ACL DRYRUN."""
         if self.reason == "command":
             return self.error(user).text
         return b"User %b has no permissions to access the '%b' %b" % (user, self.object, self.reason.encode())

@@ -1,8 +1,8 @@
-"""The names of all commands of Redis 8.10.2: an ACL rule may name one that Headrace has not.
+"""The names of all commands of Redis 8.10.2: an ACL rule may name one that Headrace does not have.
 
-A file of users written for Redis says `-@scripting -flushall +hget`. Such a rule is kept and shown as Redis shows it;
-about a command that is not here there is nothing to allow or to deny. Names that Redis has not are refused.
-Source: COMMAND LIST of Redis 8.10.2.
+A file of users for Redis may have `-@scripting -flushall +hget`. Rules for commands that Headrace does not have are
+kept and shown as in Redis, without effect. Names that Redis does not have are refused. Source: COMMAND LIST of Redis
+8.10.2.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _full_names() -> frozenset[bytes]:
     return frozenset(name.encode() for name in names)
 
 
-# In small letters, subcommands as `client|kill`.
+# Names in lower case, subcommands as `client|kill`.
 REDIS_COMMANDS: Final = _full_names()
 
-# Those that have subcommands.
+# Commands that have subcommands.
 REDIS_CONTAINERS: Final = frozenset(name.partition(b"|")[0] for name in REDIS_COMMANDS if b"|" in name)

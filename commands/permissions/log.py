@@ -9,7 +9,7 @@ from ...store.memory import text_size
 
 GROUPING_MS: Final = 60_000
 
-# Bytes of an entry beside its texts.
+# Bytes of an entry without its texts.
 REFUSAL_SIZE: Final = 190
 
 
@@ -17,15 +17,15 @@ REFUSAL_SIZE: Final = 190
 class Refusal:
     """One entry. Times are Unix ms."""
 
-    # auth, command, key, channel or tls-cert.
+    # One of auth, command, key, channel and tls-cert.
     reason: str
-    # toplevel, or multi inside a transaction.
+    # Either toplevel, or multi inside a transaction.
     context: str
-    # The command, key or channel; for auth the command that carried the password.
+    # The command, key or channel; for auth the command with the password.
     object: bytes
-    # By name; for auth the one that was tried.
+    # The name of the user; for auth the name in the request.
     user: bytes
-    # As CLIENT LIST showed the client at the time.
+    # The client's line of CLIENT LIST at that time.
     client_line: bytes
     created_ms: int
     updated_ms: int
@@ -33,7 +33,7 @@ class Refusal:
     count: int = 1
 
     def is_like(self, other: Refusal) -> bool:
-        """Whether both are the same event, told within a minute."""
+        """Whether both are the same event within a minute."""
         return (
             (self.reason, self.context, self.object, self.user)
             == (other.reason, other.context, other.object, other.user)
@@ -46,7 +46,7 @@ class Refusal:
         return REFUSAL_SIZE + text_size(self.object) + text_size(self.user) + text_size(self.client_line)
 
     def reply(self, now_ms: int) -> dict[bytes, Any]:
-        """As ACL LOG shows it."""
+        """The entry as ACL LOG shows it."""
         return {
             b"count": self.count,
             b"reason": self.reason.encode(),
@@ -71,7 +71,7 @@ class AclLog:
         self._next_id = 0
 
     def add(self, refusal: Refusal, *, count_max: int) -> None:
-        """Put an event at the front, and keep no more than `count_max`."""
+        """Add an event at the front, and remove entries beyond `count_max`."""
         known = next((each for each in self.entries if each.is_like(refusal)), None)
         if known is not None:
             self.entries.remove(known)
@@ -87,6 +87,6 @@ class AclLog:
         del self.entries[count_max:]
 
     def clear(self) -> None:
-        """ACL LOG RESET. Entry IDs go on."""
+        """ACL LOG RESET. Later entries continue the IDs."""
         self.entries.clear()
         self.memory_size = 0

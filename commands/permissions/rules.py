@@ -1,4 +1,4 @@
-"""What is common to all ACL rules: their errors, and how the words of a selector become one rule."""
+"""Parts of all ACL rules: their errors, and how the words of a selector become one rule."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CHANNELS_ALREADY_OPEN: Final = (
 BAD_HASH: Final = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 NO_SUCH_PASSWORD: Final = "The password you are trying to remove from the user does not exist"
 
-# What neither names nor patterns may hold: a file of users could not be read back.
+# Characters that names and patterns must not contain: a file of users could not be read back.
 BLANKS: Final = b" \t\n\r\v\f\0"
 
 
 class BadRule(Exception):
-    """A rule that cannot be applied; the text says why. `rule` is set by whoever knows it."""
+    """A rule that cannot be applied; the text says why. The reader of the rule sets `rule`."""
 
     def __init__(self, why: str, rule: bytes = b"") -> None:
         super().__init__(why)
@@ -41,12 +41,12 @@ class OpenParenthesis(Exception):
 
 
 def has_blanks(text: bytes) -> bool:
-    """Whether a name or a pattern holds a blank or a null character."""
+    """Whether a name or a pattern contains a blank or a null character."""
     return len(text.translate(None, BLANKS)) < len(text)
 
 
 def merge_selectors(words: list[bytes]) -> list[bytes]:
-    """The words of a rule list with each `(...)` as one of them. Raises OpenParenthesis."""
+    """The words of a list of rules, with each `(...)` as one word. Raises OpenParenthesis."""
     merged: list[bytes] = []
     selector: list[bytes] = []
     for word in words:
@@ -63,5 +63,5 @@ def merge_selectors(words: list[bytes]) -> list[bytes]:
 
 
 def modifier_error(bad: BadRule) -> GenericError:
-    """What ACL SETUSER answers."""
+    """The error of ACL SETUSER."""
     return GenericError(b"Error in ACL SETUSER modifier '%b': %b" % (shown(bad.rule), str(bad).encode()))

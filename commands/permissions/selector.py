@@ -17,7 +17,7 @@ READ: Final = 1
 WRITE: Final = 2
 ACCESS_LETTERS: Final = {ord("R"): READ, ord("W"): WRITE}
 
-# Which words of a request are channels, and whether they are patterns. Whoever may not listen may still stop to.
+# Words of a request that are channels, and whether they are patterns. Unsubscribing is always allowed.
 CHANNEL_COMMANDS: Final = {
     "PUBLISH": (slice(1, 2), False),
     "SPUBLISH": (slice(1, 2), False),
@@ -32,21 +32,21 @@ SELECTOR_SIZE: Final = 150
 
 
 class Selector:
-    """Rules that hold together: a request is allowed if its command, all its keys and all its channels are."""
+    """Rules that apply together: a request is allowed if its command, all its keys and all its channels are."""
 
     __slots__ = ("all_channels", "all_keys", "channels", "commands", "keys")
 
     def __init__(self, *, all_channels: bool = False) -> None:
         self.commands = CommandRules()
         self.all_keys = False
-        # By glob: the access that it allows, READ, WRITE or both.
+        # By glob: the allowed access, READ, WRITE or both.
         self.keys: dict[bytes, int] = {}
         self.all_channels = all_channels
         # Globs, in the order in which they were given.
         self.channels: dict[bytes, None] = {}
 
     def copy(self) -> Selector:
-        """An equal one that can be changed apart."""
+        """An independent copy."""
         twin = Selector(all_channels=self.all_channels)
         twin.commands, twin.all_keys = self.commands.copy(), self.all_keys
         twin.keys, twin.channels = self.keys.copy(), self.channels.copy()
@@ -54,7 +54,7 @@ class Selector:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the selector with its rules."""
+        """Size of the selector with its rules."""
         return SELECTOR_SIZE + self.commands.memory_size + texts_size(self.keys) + texts_size(self.channels)
 
     @property
@@ -65,7 +65,7 @@ class Selector:
     # -- rules -----------------------------------------------------------------------------------
 
     def apply(self, rule: bytes) -> None:
-        """One rule about commands, keys or channels. Raises BadRule."""
+        """Apply one rule for commands, keys or channels. Raises BadRule."""
         word = rule.lower()
         if word in (b"allcommands", b"nocommands"):
             self.commands.apply(b"+@all" if word == b"allcommands" else b"-@all")
@@ -85,7 +85,7 @@ class Selector:
             raise BadRule(SYNTAX)
 
     def _add_keys(self, rule: bytes) -> None:
-        """`~glob`, or `%R~glob` and `%W~glob` for one kind of access."""
+        """Apply `~glob`, or `%R~glob` and `%W~glob` for one kind of access."""
         if self.all_keys:
             raise BadRule(KEYS_ALREADY_OPEN)
         letters, tilde, glob = rule.partition(b"~")
@@ -123,7 +123,7 @@ class Selector:
     # -- requests --------------------------------------------------------------------------------
 
     def check(self, row: Row, argv: list[bytes]) -> Denial | None:
-        """What stands against a request whose arity holds; None if nothing does."""
+        """The refusal of a request with a valid arity; None if it is allowed."""
         if not self.commands.allows(row, argv):
             return Denial("command", row.name_lower)
         if row.keys and not self.all_keys:
@@ -138,7 +138,9 @@ class Selector:
         return None
 
     def _allows_key(self, key: bytes, access: int) -> bool:
-        """`access` 0 is a look at the key's name or existence: any pattern will do."""
+        """Whether an access to the key is allowed. 0 is a look at the key's name or existence, which any pattern
+        allows.
+        """
         for glob, allowed in self.keys.items():  # noqa: SIM110 - for every key of every request a generator is too slow
             if allowed & access == access and matches(glob, key):
                 return True
@@ -149,7 +151,9 @@ class Selector:
         return self.all_keys or self._allows_key(key, READ)
 
     def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
-        """Whether this channel may be listened to; a pattern only if it is one of the rules, letter by letter."""
+        """Whether subscribing to this channel is allowed; to a pattern only if it is one of the rules, letter by
+        letter.
+        """
         if self.all_channels or is_pattern:
             return self.all_channels or channel in self.channels
         return any(matches(glob, channel) for glob in self.channels)
@@ -159,7 +163,7 @@ _PREFIXES: Final = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 
 def needed_access(spec: KeySpec, argv: list[bytes]) -> int:
-    """READ if the request looks at what its keys hold, WRITE if it changes it."""
+    """READ if the request reads the values of its keys, WRITE if it changes them."""
     names = spec.access
     return _access(tuple(access_of(spec, argv)) if VARIABLE in names else names)
 

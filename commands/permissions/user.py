@@ -1,4 +1,4 @@
-"""A user: whether it may come in, by which passwords, and what its selectors allow."""
+"""A user: whether it is enabled, its passwords, and its selectors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .denial import Denial
 from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule
 from .selector import Selector
 
-# Bytes of a user beside its name, passwords and selectors.
+# Bytes of a user without its name, passwords and selectors.
 USER_SIZE: Final = 120
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
 
 def digest_of(password: bytes) -> bytes:
-    """SHA-256 in hexadecimal: all that is kept of a password."""
+    """SHA-256 in hexadecimal, which is stored in place of the password."""
     return hashlib.sha256(password).hexdigest().encode()
 
 
 class User:
-    """Made disabled, without passwords and without rights."""
+    """A user. A new one is disabled, without passwords and without rights."""
 
     __slots__ = (
         "enabled",
@@ -42,27 +42,27 @@ class User:
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
         self.name = name
         self.enabled = False
-        # Any password will do.
+        # Whether any password is accepted.
         self.nopass = False
         # Only shown: RESTORE checks every payload.
         self.sanitizes_payload = True
         # Digests, in the order in which they were given.
         self.passwords: dict[bytes, None] = {}
-        # The first is the user's own, the others were added in parentheses.
+        # The first is the user's own; the others were added in parentheses.
         self.selectors = [Selector(all_channels=all_channels)]
-        # Nothing can be refused to it: its requests need no look.
+        # Whether no request of the user can be refused, so that none needs a check.
         self.is_unrestricted = False
-        # Bytes of the user; 0 before the first rules are applied.
+        # Size of the user; 0 before the first rules are applied.
         self.memory_size = 0
 
     def copy(self) -> User:
-        """An equal one that can be changed apart."""
+        """An independent copy."""
         twin = User(self.name)
         twin.become(self)
         return twin
 
     def become(self, other: User) -> None:
-        """Take over everything but the name: clients that are logged in go on under the new rules."""
+        """Copy everything but the name from another user: clients that are logged in continue under the new rules."""
         self.enabled, self.nopass, self.sanitizes_payload = other.enabled, other.nopass, other.sanitizes_payload
         self.passwords = other.passwords.copy()
         self.selectors = [selector.copy() for selector in other.selectors]
@@ -71,7 +71,9 @@ class User:
     # -- rules -----------------------------------------------------------------------------------
 
     def apply_all(self, rules: list[bytes], *, all_channels: bool) -> None:
-        """Apply rules in order; `all_channels` is what a selector begins with. Raises BadRule in the middle of it."""
+        """Apply rules in order; a new selector begins with `all_channels`. Raises BadRule after the rules before the
+        wrong one.
+        """
         for rule in rules:
             try:
                 self._apply(rule, all_channels)
@@ -126,7 +128,7 @@ class User:
         del self.passwords[digest]
 
     def flags(self) -> list[bytes]:
-        """As ACL GETUSER shows them."""
+        """The flags in the form of ACL GETUSER."""
         return [
             b"on" if self.enabled else b"off",
             *([b"nopass"] if self.nopass else []),
@@ -134,7 +136,7 @@ class User:
         ]
 
     def describe(self) -> bytes:
-        """The line that makes this user, in a file or in ACL LIST."""
+        """The line that declares this user, in a file or in ACL LIST."""
         return b" ".join(self.words())
 
     def words(self) -> list[bytes]:
@@ -147,17 +149,17 @@ class User:
 
     @property
     def needs_login(self) -> bool:
-        """Whether a connection is not this user's before it has said a password; asked of the default user."""
+        """Whether a connection must log in to become this user; for the default user."""
         return not (self.nopass and self.enabled)
 
     def accepts(self, password: bytes) -> bool:
-        """Whether it may come in with this password. Takes the same time whichever of its passwords it is."""
+        """Whether the user may log in with this password. Takes the same time for each of its passwords."""
         digest = digest_of(password)
         fits = [hmac.compare_digest(digest, each) for each in self.passwords]
         return self.enabled and (self.nopass or any(fits))
 
     def check(self, row: Row, argv: list[bytes]) -> Denial | None:
-        """What stands against a request whose arity holds: one selector must allow all of it."""
+        """The refusal of a request with a valid arity; None if one selector allows all of it."""
         nearest: Denial | None = None
         for selector in self.selectors:
             denial = selector.check(row, argv)
@@ -168,7 +170,7 @@ class User:
         return nearest
 
     def may_read(self, key: bytes) -> bool:
-        """Whether a selector allows reading this key, by whatever command."""
+        """Whether a selector allows reading this key with any command."""
         return self.is_unrestricted or any(selector.may_read(key) for selector in self.selectors)
 
     def may_monitor(self) -> bool:
@@ -177,7 +179,7 @@ class User:
         return any(selector.commands.allows(row, [b"MONITOR"]) for selector in self.selectors)
 
     def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
-        """Whether some selector lets it listen to this channel or pattern."""
+        """Whether a selector allows subscribing to this channel or pattern."""
         return any(selector.allows_channel(channel, is_pattern=is_pattern) for selector in self.selectors)
 
 

@@ -1,4 +1,4 @@
-"""All users by name. `default` is always there: connections begin as it."""
+"""All users by name. There is always a user `default`: connections begin as this user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .rules import has_blanks
 from .user import User
 
 DEFAULT_NAME: Final = b"default"
-# The rules of a default user about whom nothing has been said.
+# The rules of a default user without a declaration.
 EVERYTHING: Final = [b"on", b"nopass", b"~*", b"&*", b"+@all"]
 
 _NOBODY: Final = User(b"")
-# Stands in for unknown names, so that they take as long to refuse as known ones.
+# The user for unknown names, so that refusing them takes as long as refusing known ones.
 _NOBODY.passwords = {b"0" * 64: None}
 
 
@@ -26,7 +26,7 @@ def open_user(name: bytes) -> User:
 
 
 class WrongPassword(ReplyError):
-    """Unknown user, disabled user and wrong password look the same, so that names cannot be probed."""
+    """An unknown user, a disabled user and a wrong password give the same error, so that names cannot be probed."""
 
     prefix = b"WRONGPASS"
 
@@ -42,20 +42,20 @@ class Users:
         self.all_channels = False
         self.default = open_user(DEFAULT_NAME)
         self.by_name: dict[bytes, User] = {DEFAULT_NAME: self.default}
-        # Bytes of all users, without the table of their names.
+        # Size of all users, without the table of their names.
         self._size = self.default.memory_size
 
     @property
     def memory_size(self) -> int:
-        """Bytes of all users with their rules."""
+        """Size of all users with their rules."""
         return self._size + getsizeof(self.by_name)
 
     def in_order(self) -> list[User]:
-        """By name, as Redis lists them."""
+        """Users by name, as Redis lists them."""
         return [self.by_name[name] for name in sorted(self.by_name)]
 
     def modified(self, name: bytes, rules: list[bytes]) -> User:
-        """The user of that name, or a new one, as it would be with these rules; nothing is changed yet.
+        """A copy of the user of that name, or a new one, with these rules applied; nothing is changed yet.
 
         Raises BadRule.
         """
@@ -65,7 +65,7 @@ class Users:
         return user
 
     def put(self, user: User) -> None:
-        """Take over a user, new or changed."""
+        """Store a user, new or changed."""
         self._size += user.memory_size
         known = self.by_name.get(user.name)
         if known is None:
@@ -75,17 +75,17 @@ class Users:
             known.become(user)
 
     def set(self, name: bytes, rules: list[bytes]) -> None:
-        """ACL SETUSER: all of these rules, or none. Raises GenericError, BadRule."""
+        """ACL SETUSER: apply all of these rules, or none. Raises GenericError, BadRule."""
         if has_blanks(name):
             raise GenericError(b"Usernames can't contain spaces or null characters")
         self.put(self.modified(name, rules))
 
     def set_default_password(self, password: bytes) -> None:
-        """`requirepass`: the default user's only password; the empty one means that none is needed."""
+        """`requirepass`: set the default user's only password; the empty one means that none is needed."""
         self.set(DEFAULT_NAME, [b"resetpass", b">" + password if password else b"nopass"])
 
     def delete(self, name: bytes) -> bool:
-        """False if there is no such user. Raises GenericError for the default user."""
+        """Delete a user. Returns False if there is no such user. Raises GenericError for the default user."""
         if name == DEFAULT_NAME:
             raise GenericError(b"The 'default' user cannot be removed")
         known = self.by_name.pop(name, None)
@@ -93,7 +93,7 @@ class Users:
         return known is not None
 
     def replace_all(self, users: list[User]) -> None:
-        """These users and no others; without a default user among them there is one with all rights, as in Redis."""
+        """Replace all users by these. Without a default user among them, there is one with all rights, as in Redis."""
         names = {user.name for user in users}
         for name in set(self.by_name) - names - {DEFAULT_NAME}:
             self.delete(name)
@@ -103,7 +103,7 @@ class Users:
             self.put(user)
 
     def authenticate(self, name: bytes, password: bytes) -> User:
-        """The user who comes in by this name and password. Raises WrongPassword."""
+        """The user with this name and password. Raises WrongPassword."""
         user = self.by_name.get(name, _NOBODY)
         if not user.accepts(password):
             raise WrongPassword

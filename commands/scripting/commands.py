@@ -198,7 +198,7 @@ def script_load(context: Context, argv: list[bytes]) -> Reply:
     categories=SCRIPTING,
     group="scripting",
     since="2.6.0",
-    summary="Shows which scripts are cached.",
+    summary="Returns whether scripts are cached.",
     complexity="O(N) in the number of digests.",
     arguments=(Argument("sha1", multiple=True),),
     tips=(ALL_SHARDS, "response_policy:agg_logical_and"),

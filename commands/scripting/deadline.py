@@ -46,7 +46,8 @@ class Deadline:
         if self.has_written:
             if is_late and not self._is_reported:
                 logger.warning(
-                    "a script runs for more than %d ms and has written: it cannot be ended, no other client is served",
+                    "a script has run for more than %d ms and has written: it cannot be stopped, no other client is "
+                    "served",
                     self._limit_ms,
                 )
                 self._is_reported = True

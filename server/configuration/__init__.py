@@ -1,1 +1,1 @@
-"""The directives, their values, and where they are read from."""
+"""The directives, their values, and their sources."""

@@ -5,8 +5,8 @@
     config.appendfsync                  bytes     lower case
     config.bind, config.save, ...       bytes     as CONFIG GET prints them; see also `save_points`, `buffer_limits`
 
-A change goes through `set_many`, all or nothing: first every `before_change` of the directives that change accepts its
-new value, then every `on_change` puts its value in force. The first kind may refuse, the second kind may not.
+`set_many` makes all of its changes or none. First, every `before_change` of the changed directives may refuse its new
+value. Then every `on_change` applies its value, and may not fail.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Callback = Callable[[Any], None]
 # Takes back what a `Preparation` did.
 Undo = Callable[[], None]
 
-# Called with a directive's new value, which `config` already shows. It returns how to take back what it did, None if
-# there is nothing to take back. Raises ChangeRefused, OSError or GenericError to refuse the value: then it has changed
-# nothing.
+# Called with a directive's new value, which `config` already shows. It returns a function that undoes what it did, None
+# if there is nothing to undo. It refuses the value by raising ChangeRefused, OSError or GenericError, without having
+# changed anything.
 Preparation = Callable[[Any], Undo | None]
 
 
 class ChangeRefused(Exception):
-    """Raised by a `Preparation`: the value is valid but cannot be put in force. The text says why."""
+    """Raised by a `Preparation`: the value is valid but cannot be applied. The text says why."""
 
 
 class Config:
-    """Every directive at its default until a file, an option or CONFIG SET says otherwise."""
+    """All directives. Each has its default until a file, an option or CONFIG SET changes it."""
 
     # The data directory; absolute once the server has entered it.
     dir: bytes
@@ -51,13 +51,13 @@ class Config:
         self.declared_users: list[LateLine] = []
         # The `rename-command` lines: old name and new one.
         self.renamings: list[LateLine] = []
-        # Answers the lines that make the users of now, for CONFIG REWRITE; set by whoever has users.
+        # Returns the lines that declare the present users, for CONFIG REWRITE; set by the owner of the users.
         self.list_users: Callable[[], list[bytes]] = list
-        # Directives of the start that Headrace has not, by name.
+        # Names of directives that Headrace does not have and that the start ignored.
         self.passed_over: list[bytes] = []
         self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
-        # Directives that name files: setting one to the value it has reads the file again.
+        # Directives that name files: setting one to its present value reads the file again.
         self._reread: set[bytes] = set()
         # Directives whose preparations are called after those of all others.
         self._prepared_last: set[bytes] = set()
@@ -67,18 +67,18 @@ class Config:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Directives are plain attributes, set from their rows."""
+            """Returns the value of a directive. Directives are attributes, set from their rows."""
 
     # -- reading ---------------------------------------------------------------------------------
 
     @property
     def save_points(self) -> list[tuple[int, int]]:
-        """(seconds, changes) pairs of `save`."""
+        """The (seconds, changes) pairs of `save`."""
         return SavePoints.pairs(self.save)
 
     @property
     def buffer_limits(self) -> dict[bytes, Limit]:
-        """(hard bytes, soft bytes, soft seconds) of the classes `normal`, `slave`, `pubsub`; 0 is no limit."""
+        """The (hard bytes, soft bytes, soft seconds) of the classes `normal`, `slave`, `pubsub`; 0 is no limit."""
         return BufferLimits.by_class(self.client_output_buffer_limit)
 
     def value(self, directive: Directive) -> Any:
@@ -88,8 +88,8 @@ class Config:
     def get_matching(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """CONFIG GET: (name, value) of every directive that a pattern matches, each once.
 
-        A pattern without glob characters must be a whole name, and is answered under the name as typed. One with them
-        ends at its first zero byte, as in Redis.
+        A pattern without glob characters must be a whole name, and is returned as it was typed. One with them ends at
+        its first zero byte, as in Redis.
         """
         found: dict[bytes, tuple[bytes, bytes]] = {}
         for pattern in patterns:
@@ -112,10 +112,10 @@ class Config:
     def before_change(
         self, name: str, preparation: Preparation, *, is_reread: bool = False, is_last: bool = False
     ) -> None:
-        """Have `preparation` called before a CONFIG SET changes the directive `name`, spelled as in the file.
+        """Call `preparation` before a CONFIG SET changes the directive `name`, spelled as in the file.
 
         `is_reread`: it is called for an equal value, too, because the directive names a file. `is_last`: it is called
-        after those of all other directives, because it changes files where they say.
+        after those of all other directives, because it changes files that they name.
         """
         directive = BY_NAME[name.encode()].name
         self._preparations.setdefault(directive, []).append(preparation)
@@ -125,20 +125,20 @@ class Config:
             self._reread.add(directive)
 
     def on_change(self, name: str, callback: Callback) -> None:
-        """Have `callback` called once a CONFIG SET has changed the directive `name`, spelled as in the file.
+        """Call `callback` once a CONFIG SET has changed the directive `name`, spelled as in the file.
 
-        The command can no longer be refused then: `callback` must not fail.
+        The command can no longer be refused then, so `callback` must not fail.
         """
         self._callbacks.setdefault(BY_NAME[name.encode()].name, []).append(callback)
 
     def assign(self, directive: Directive, words: list[bytes], *, adding: bool = False) -> None:
-        """Take a value at start, before anybody listens for changes. Raises BadValue."""
+        """Set a value at the start, before callbacks are registered. Raises BadValue."""
         setattr(self, directive.attribute, directive.kind.parse(words, self.value(directive), adding=adding))
 
     def set_many(self, pairs: Iterable[tuple[bytes, bytes]], *, is_local: bool = False) -> None:
-        """CONFIG SET: all of these (name, value) pairs, or none. Raises GenericError with Redis' text.
+        """CONFIG SET: set all of these (name, value) pairs, or none. Raises GenericError with Redis' text.
 
-        `is_local`: the client that asks is of this machine.
+        `is_local`: the client is on this machine.
         """
         requests = self._checked(list(pairs), is_local=is_local)
         before = [(directive, self.value(directive)) for _, directive, _ in requests]
@@ -163,7 +163,7 @@ class Config:
                 callback(self.value(directive))
 
     def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
-        """The rows meant, if all of them exist and may change now."""
+        """The rows of these names. Raises GenericError unless all exist and may change now."""
         may_change_protected = self.enable_protected_configs in ((b"yes", b"local") if is_local else (b"yes",))
         requests: list[tuple[bytes, Directive, bytes]] = []
         seen: set[bytes] = set()
@@ -183,7 +183,7 @@ class Config:
         return requests
 
     def _prepare(self, changed: list[tuple[bytes, Directive]], before: list[tuple[Directive, Any]]) -> None:
-        """Have every change accepted; one refusal takes back what the others have done, the last one first."""
+        """Call the preparations of every change. If one refuses, undo what the others have done, the last one first."""
         undos: list[Undo] = []
         for typed, directive in sorted(changed, key=lambda each: each[1].name in self._prepared_last):
             preparations = self._preparations.get(directive.name, ())
@@ -207,7 +207,7 @@ class Config:
     # -- writing back ----------------------------------------------------------------------------
 
     def rewrite(self) -> None:
-        """CONFIG REWRITE: bring the file up to date with the values in force, in one atomic step.
+        """CONFIG REWRITE: update the file with the values in force, in one atomic step.
 
         Comments, order and included files stay. Raises GenericError if there is no file or it cannot be written.
         """

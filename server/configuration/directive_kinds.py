@@ -38,7 +38,7 @@ NOT_A_MEMORY_VALUE = "argument must be a memory value"
 
 
 class BadValue(ValueError):
-    """A value that a directive does not take; the text is what the user is told."""
+    """A value that a directive does not accept; the text is shown to the user."""
 
 
 def parse_memory(word: bytes) -> int:
@@ -58,7 +58,7 @@ def format_memory(size: int) -> bytes:
 
 
 def parse_integer(word: bytes) -> int:
-    """A signed 64-bit decimal in its one form. Raises BadValue."""
+    """A signed 64-bit decimal in its canonical form. Raises BadValue."""
     number = numbers.parse_integer(word)
     if number is None:
         raise BadValue("argument couldn't be parsed into an integer")
@@ -66,7 +66,7 @@ def parse_integer(word: bytes) -> int:
 
 
 def quote(text: bytes) -> bytes:
-    """`text` in double quotes, with escapes that the line splitter undoes."""
+    """`text` in double quotes, with escapes that `split_words` decodes."""
     named = {0x0A: b"\\n", 0x0D: b"\\r", 0x09: b"\\t", 0x07: b"\\a", 0x08: b"\\b", 0x22: b'\\"', 0x5C: b"\\\\"}
     return b'"%b"' % b"".join(
         named.get(code) or (bytes((code,)) if 0x20 <= code < 0x7F else b"\\x%02x" % code) for code in text
@@ -80,7 +80,7 @@ def _in_range(number: int, minimum: int, maximum: int) -> int:
 
 
 class Kind:
-    """A directive of one word. `merge` sees the earlier value, for kinds whose lines add up in a file."""
+    """A directive of one word. `parse` gets the earlier value, for kinds whose lines in a file are added."""
 
     # True if the value is a list of words, which CONFIG SET takes as one argument.
     several_words = False
@@ -119,7 +119,7 @@ class Bool(Kind):
 
 @dataclass(frozen=True)
 class Integer(Kind):
-    """A number between two bounds, both included; `clamp` then moves it silently into the range that works."""
+    """A number between two bounds, both included. `clamp` then moves it silently into the range that works."""
 
     minimum: int = 0
     maximum: int = INT64_MAX
@@ -150,7 +150,7 @@ class Octal(Kind):
 
 @dataclass(frozen=True)
 class Memory(Kind):
-    """A size in bytes, with an optional unit. `floor` is the least size that works; smaller ones are raised to it."""
+    """A size in bytes, with an optional unit. Sizes below `floor`, the smallest that works, become `floor`."""
 
     minimum: int = 0
     maximum: int = INT64_MAX
@@ -167,7 +167,7 @@ class Memory(Kind):
 
 
 class MemoryOrPercent(Kind):
-    """A size in bytes, or `N%` of maxmemory, which is kept as -N. A size of 64 bits whose highest is set is read as a
+    """A size in bytes, or `N%` of maxmemory, which is stored as -N. A 64-bit size whose highest bit is set is read as a
     negative number, as in Redis: 2^64 - 1 is 1%.
     """
 
@@ -197,11 +197,11 @@ class MemoryOrPercent(Kind):
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One word of `choices`; with `combine` several of them may be given."""
+    """One word of `choices`; with `combine` one or more of them."""
 
     choices: tuple[bytes, ...]
     combine: bool = False
-    # The one choice that is honoured, if the others are refused `because`.
+    # The only accepted choice; the others are refused `because`.
     only: bytes | None = None
     because: str = ""
 
@@ -225,7 +225,7 @@ class Choice(Kind):
 
 
 class Text(Kind):
-    """Any string; unset is the empty one."""
+    """Any string; the empty one if unset."""
 
     def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
         return [name + b" " + quote(value)]
@@ -236,7 +236,7 @@ NO_CIPHERSUITES = "This Python cannot choose tls-ciphersuites (3.15 can): leave 
 
 
 class CipherSuites(Text):
-    """Ciphers of TLS 1.3. Where Python cannot choose them, only the empty value is taken."""
+    """Ciphers of TLS 1.3. If Python cannot choose them, only the empty value is accepted."""
 
     def parse_word(self, word: bytes) -> bytes:
         if word and not CAN_CHOOSE_CIPHERSUITES:
@@ -268,7 +268,7 @@ class FileName(Path):
 class EventClasses(Text):
     """The letters of notify-keyspace-events, shown in Redis' order with `A` for its nine classes.
 
-    Unlike in Redis, `n`, `o` and `c` stay visible beside `A`: CONFIG REWRITE would lose them.
+    Unlike in Redis, `n`, `o` and `c` are shown after `A`: otherwise CONFIG REWRITE would lose them.
     """
 
     _ALL = b"g$lshzxetd"
@@ -285,7 +285,7 @@ class EventClasses(Text):
 
 @dataclass(frozen=True)
 class Words(Kind):
-    """A list of words, such as addresses; each is checked by `check` if there is one. Kept joined by one space."""
+    """A list of words, such as addresses, stored joined by one space. `check` checks each word."""
 
     count_max: int
     too_many: str
@@ -332,7 +332,7 @@ class OomScores(Kind):
 
 
 class SavePoints(Kind):
-    """`<seconds> <changes>` pairs, kept as `3600 1 300 100`; the lines of a file add up."""
+    """`<seconds> <changes>` pairs, stored as `3600 1 300 100`; the lines of a file are added."""
 
     several_words = True
 

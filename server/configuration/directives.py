@@ -1,8 +1,7 @@
 """Every directive of the configuration, one row each: its name, kind of value, default, and who may change it.
 
-Rows with `has_effect=False` belong to parts of Redis that Headrace has not (hashes, clusters, replicas): CONFIG GET
-shows them, and whoever sets one is refused, unless `compat-config` says to pass it over. Defaults are those of Redis
-8.10.2.
+Rows with `has_effect=False` belong to parts of Redis that Headrace does not have (hashes, clusters, replicas). CONFIG
+GET shows them. Setting one is refused, unless `compat-config` says to ignore it. Defaults are those of Redis 8.10.2.
 Source: CONFIG GET and CONFIG SET of Redis 8.10.2.
 """
 
@@ -34,7 +33,7 @@ from .directive_kinds import (
     check_percentile,
 )
 
-# What a part that is not there can be told; a number is not among them.
+# Values that turn a missing part off. No number is among them.
 OFF = (False, b"", b"no", b"off", b"disabled")
 
 
@@ -56,22 +55,22 @@ class Directive:
     default: Any
     aliases: tuple[bytes, ...] = ()
     change: Change = Change.ALLOWED
-    # Not shown by CONFIG GET patterns, only by its full name.
+    # CONFIG GET shows it by its full name only, not by patterns.
     is_hidden: bool = False
     # CONFIG REWRITE writes it even at its default.
     is_always_written: bool = False
-    # False if Redis has it and Headrace has not: it can only be passed over (`compat-config`), or say "off".
+    # False if Redis has it and Headrace does not: it can only be ignored (`compat-config`), or be set to "off".
     has_effect: bool = True
-    # A change must be acted on: CONFIG SET refuses one that nobody has registered for with `Config.on_change`.
+    # A change needs a listener: CONFIG SET refuses it unless one was registered with `Config.on_change`.
     needs_listener: bool = False
 
     @property
     def attribute(self) -> str:
-        """The name on Config: dashes become underscores."""
+        """The attribute of Config: the name with underscores in place of dashes."""
         return self.name.decode().replace("-", "_")
 
     def is_off(self, value: Any) -> bool:
-        """Whether the value asks for nothing, which a server without the directive's part does as well."""
+        """Whether the value turns the directive's part off, as it is in a server without it."""
         return (value in OFF and type(value) is not int) or value == self.default == 0
 
 
@@ -83,7 +82,7 @@ PATH = Path()
 COUNT = Integer()
 COUNT_32 = Integer(0, INT32_MAX)
 POSITIVE_32 = Integer(1, INT32_MAX)
-# Each takes some 600 bytes from the start on. Redis takes 2147483647 here, and then ends for want of memory.
+# Each database takes some 600 bytes from the start. Redis accepts 2147483647 here, and then ends out of memory.
 DATABASES_MAX = 100_000
 PORT = Integer(0, 65535)
 SIZE = Memory()
@@ -241,7 +240,7 @@ OBSERVABILITY = (
     _row("tracking-table-max-keys", COUNT, 1000000),
 )
 
-# What follows Headrace has not. Grouped by kind of value: the table then reads as a list of names.
+# Headrace does not have the directives below. They are grouped by kind of value, so that the table is a list of names.
 
 _YES = """
     activerehashing aof-rewrite-incremental-fsync cluster-allow-pubsubshard-when-down cluster-allow-replica-migration
@@ -374,9 +373,9 @@ BY_NAME: dict[bytes, Directive] = {
     name: directive for directive in DIRECTIVES for name in (directive.name, *directive.aliases)
 }
 
-# Directives of Redis that are refused with this reason, and not taken over under `compat-config` either.
+# Directives of Redis that are refused with this reason, even under `compat-config`.
 #
-# The values that ask for nothing (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
+# The values that turn them off (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
 REFUSED: dict[bytes, str] = {
     b"loadmodule": "Headrace has no modules",
     b"replicaof": "Headrace is a standalone server: it has no replication",

@@ -1,11 +1,11 @@
 """Directives from the environment, for containers: `HEADRACE_APPENDONLY=yes` is `appendonly yes`.
 
-The variable of a directive is its name in capitals, dashes as underscores, behind `HEADRACE_`. A value is taken whole
-(`HEADRACE_REQUIREPASS='two words'`), except by directives that take several words: these are split as in a file, and
-each line of the value is a line of the directive.
+The variable of a directive is `HEADRACE_` and its name in capitals, with underscores in place of dashes. A value is
+taken whole (`HEADRACE_REQUIREPASS='two words'`), except by directives that take several words: these values are split
+as in a file, and each line of the value is a line of the directive.
 
-A variable that names no directive stops the start, as a misspelt HEADRACE_APPENDONLY must not cost the data. Those
-that others set are passed over: see OTHERS.
+A variable that names no directive stops the start, since a misspelled HEADRACE_APPENDONLY must not cost the data.
+Variables with other purposes are ignored: see OTHERS.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .directives import BY_NAME
 
 PREFIX: Final = b"HEADRACE_"
 
-# What may follow PREFIX without naming a directive.
+# Variables with another purpose than naming a directive, without PREFIX.
 OTHERS: Final = re.compile(
     # The tools and tests of Headrace itself.
     rb"(TEST|ORACLE)(_.*)?|COMPILE|REQUIRE_(ORACLE|CLIENTS|SPARK|COMPILED)|CRASH_CYCLES|SUBJECT"
-    # What Docker links and Kubernetes tell the containers beside a service that is called headrace.
+    # Variables that Docker links and Kubernetes set in containers next to a service with the name headrace.
     rb"|NAME|ENV_.*|SERVICE_(HOST|PORT.*)|PORT_[0-9]+_(TCP|UDP).*"
 )
 
-# The HEADRACE_PORT of such a service, which is not meant for its server.
+# The HEADRACE_PORT of such a service, which is not a port to listen on.
 SERVICE_ADDRESS: Final = re.compile(rb"(tcp|udp)://\S+")
 
 
@@ -38,9 +38,9 @@ def variable_name(directive: bytes) -> str:
 
 
 def environment_lines(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, bytes]]:
-    """(variable, configuration line) of each variable that is ours, by name.
+    """(variable, configuration line) of each variable with our prefix, by name.
 
-    A directive that nobody knows is given too: refusing it is up to whoever reads the line.
+    Unknown directives are included: the reader of the line refuses them.
     """
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)

@@ -1,6 +1,6 @@
-"""Directives that others must hear of: what CONFIG SET changes in a server that runs, and the start sets up.
+"""Directives that apply to objects of other modules: applied at the start, and when CONFIG SET changes them.
 
-A module that alone is concerned with a directive watches it itself (snapshots, the log, listeners, TLS).
+A directive that concerns only one module is watched there (snapshots, the log, listeners, TLS).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .config import Config
 
 
 class LiveSettings:
-    """Puts directives in force, now and after each change."""
+    """Applies directives, now and after each change."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class LiveSettings:
         self._config = config
         self._context = context
         self._users = users
-        # Finds out which checks the commands of each client need.
+        # Computes again which checks the commands of each client need.
         self._refresh_clients = refresh_clients
-        # Puts changed users in force for the clients that are connected.
+        # Applies changed users to the connected clients.
         self._apply_users = apply_users
         self._put_in_force(
             self._limit_streams,
@@ -46,7 +46,7 @@ class LiveSettings:
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
         self._put_in_force(self._choose_events, "notify-keyspace-events")
-        # The start has seen to these where it makes what they are about.
+        # The start applies these directives where it creates the objects that they configure.
         self._listen(configure_readers, "proto-max-bulk-len", "client-query-buffer-limit")
         self._listen(self._change_default_password, "requirepass")
         self._listen(self._change_channels_default, "acl-pubsub-default")
@@ -60,11 +60,11 @@ class LiveSettings:
             self._config.on_change(name, lambda value: call())
 
     def _limit_streams(self) -> None:
-        """Bring the limits that all streams share up to date."""
+        """Apply the limits that all streams share."""
         config, limits = self._config, self._context.stream_limits
         wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
         if wanted != (limits.node_size_max, limits.node_entries_max):
-            # Entries that are already there keep the node boundaries they were added with.
+            # Existing entries keep their node boundaries.
             for db in self._context.store.databases:
                 for value in db.keys.values():
                     if type(value) is Stream:
@@ -73,11 +73,11 @@ class LiveSettings:
         limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
 
     def _choose_compression(self) -> None:
-        """Of chunks that are sealed from now on; those that are stay as they are."""
+        """Apply to chunks that are sealed from now on; sealed ones stay as they are."""
         pack_sealed(self._config.stream_chunk_compression == b"zstd")
 
     def _watch_calls(self) -> None:
-        """Bring the thresholds of the slow log and the latency monitor up to date."""
+        """Apply the thresholds of the slow log and the latency monitor."""
         context = self._context
         context.latency.threshold_ms = self._config.latency_monitor_threshold
         context.watched_ns = watched_ns(self._config)

@@ -1,6 +1,6 @@
-"""Where users come from and go to: `requirepass`, `user` lines of the configuration, and the ACL file.
+"""Reading and writing users: `requirepass`, `user` lines of the configuration, and the ACL file.
 
-Rules that are wrong stop the start, or leave ACL LOAD without effect; the text names file, line and rule.
+Wrong rules stop the start, or leave ACL LOAD without effect. The text names file, line and rule.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ BOTH: Final = (
 NO_CHANGE: Final = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
 
-# A word that the reader of configuration lines takes as it is.
+# A word that the reader of configuration lines does not change.
 _PLAIN_WORD: Final = re.compile(rb"""[^\x00-\x20\x7f"']+""")
 
 OTHER_ACL_FILE: Final = "create it, an empty file will do, or choose another (aclfile)"
 
 
 class AclFileError(Exception):
-    """The ACL file cannot be used; the text says all that is wrong with it, `cure` what to do, which ACL LOAD omits."""
+    """The ACL file cannot be used. The text lists all errors in it. `cure` is the remedy, which ACL LOAD omits."""
 
     cure = ""
 
 
 def load_users(config: Config) -> Users:
-    """The users with whom a server starts. Raises ConfigError."""
+    """The users of a starting server. Raises ConfigError."""
     users = Users()
     users.all_channels = config.acl_pubsub_default == b"allchannels"
     if config.requirepass:
@@ -65,16 +65,16 @@ def load_users(config: Config) -> Users:
 
 
 def configuration_line(user: User) -> bytes:
-    """The `user` line of a configuration file, from which the same user is read back.
+    """The `user` line of a configuration file that declares this user.
 
-    It is the line of ACL LIST, except that words with quotes or control characters are quoted: a configuration file
-    takes quotes off, an ACL file does not.
+    It is the line of ACL LIST, except that words with quotes or control characters are quoted: a configuration file is
+    unquoted, an ACL file is not.
     """
     return b" ".join(map(_configuration_word, user.words()))
 
 
 def _configuration_word(word: bytes) -> bytes:
-    """A selector is quoted as one word if a word inside it looks like its end."""
+    """A selector is quoted as one word if a word in it looks like its end."""
     if word.startswith(b"("):
         parts = word.split(b" ")
         if not any(part.endswith(b")") for part in parts[:-1]):
@@ -88,7 +88,7 @@ def _quoted_if_needed(word: bytes) -> bytes:
 
 
 def _declared(users: Users, declared: LateLine) -> User:
-    """The user of a `user` line; nothing of an earlier default user stays. Raises ConfigLineError."""
+    """The user of a `user` line, without anything of an earlier default user. Raises ConfigLineError."""
 
     def wrong(subject: bytes, why: str) -> ConfigLineError:
         shown = without_passwords(subject).decode("utf-8", "backslashreplace")
@@ -135,7 +135,7 @@ def _load_first(config: Config, users: Users) -> None:
 
 
 def reload_users(config: Config, users: Users) -> None:
-    """Replace all users by those of the ACL file, or none if anything in it is wrong. Raises GenericError."""
+    """Replace all users by those of the ACL file, or none if there is an error in it. Raises GenericError."""
     if not config.aclfile:
         raise GenericError(NO_FILE)
     try:
@@ -157,7 +157,7 @@ def save_users(config: Config, users: Users) -> None:
 
 
 def read_acl_file(config: Config, users: Users) -> list[User]:
-    """The users of the file's lines; blank lines and comments are passed over. Raises AclFileError."""
+    """The users of the file's lines, without blank lines and comments. Raises AclFileError."""
     path = os.fsdecode(config.aclfile)
     try:
         with open_named(config.aclfile) as file:
@@ -185,7 +185,7 @@ def read_acl_file(config: Config, users: Users) -> list[User]:
 
 
 def _apply_line(user: User, words: list[bytes], users: Users, place: str) -> str:
-    """What is wrong with a user's rules; nothing if that is the empty text."""
+    """Apply the rules to a user. Returns the error; the empty text if there is none."""
     try:
         user.apply_all(merge_selectors(words), all_channels=users.all_channels)
     except OpenParenthesis:

@@ -1,1 +1,1 @@
-"""What the server says of itself: INFO, metrics, memory, the server log."""
+"""What the server reports about itself: INFO, metrics, memory, the server log."""

@@ -1,8 +1,7 @@
 """The text of INFO: one function per section, each a list of (field, value).
 
-A field that Redis has and Headrace can say truthfully is there under Redis' name; what belongs to parts that Headrace
-does not have (replicas, evictions, modules) is there with the value that says so where tools read it. Sizes are bytes.
-Source: INFO of Redis 8.10.2.
+A field of Redis whose value Headrace knows has Redis' name. Fields of parts that Headrace does not have (replicas,
+evictions, modules) have the value that says so, if tools read them. Sizes are bytes. Source: INFO of Redis 8.10.2.
 """
 
 from __future__ import annotations
@@ -22,15 +21,17 @@ from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
 from .process import gcc_version
 
-# Keys that `avg_ttl` looks at: the mean of more would not be worth the pause.
+# The number of keys from which `avg_ttl` is computed: the mean of more keys would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
 
-# Bytes that would break a line of INFO in what clients name, as Redis shows them.
+# Bytes that would break a line of INFO, as Redis replaces them in names that clients chose.
 SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
 
 
 def render(server: Source, sections: Iterable[bytes]) -> bytes:
-    """INFO for these lower-case section names; none means the default ones. Unknown names add nothing."""
+    """The text of INFO for these lower-case section names; without any, for the default ones. Unknown names add
+    nothing.
+    """
     wanted: set[str] = set()
     for section in list(sections) or [b"default"]:
         name = section.decode("utf-8", "replace")
@@ -44,7 +45,7 @@ def render(server: Source, sections: Iterable[bytes]) -> bytes:
 
 
 def server_fields(server: Source) -> Fields:
-    """Versions, process, uptime and where it listens."""
+    """Versions, process, uptime and addresses."""
     config = server.config
     now_ms = server.clock()
     uptime_s = max(0, now_ms - server.started_ms) // 1000
@@ -91,11 +92,11 @@ def server_fields(server: Source) -> Fields:
 
 
 def client_fields(server: Source) -> Fields:
-    """Who is connected, who is blocked and on how many keys."""
+    """The numbers of connected and blocked clients, and of the keys that block them."""
     clients = list(server.clients.values())
     blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
     keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
-    # Readers of a group also wake when the key, and with it the group, goes.
+    # Readers of a group also wake when the key, and so the group, is deleted.
     reading_groups = [(index, waiting) for index, waiting in blocked if waiting.argv[0].upper() == b"XREADGROUP"]
     keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
     return [
@@ -197,7 +198,7 @@ def stats_fields(server: Source) -> Fields:
 
 
 def replication_fields(server: Source) -> Fields:
-    """A master that never has replicas."""
+    """The fields of a master that never has replicas."""
     return [
         ("role", "master"),
         ("connected_slaves", 0),
@@ -260,7 +261,7 @@ def error_fields(server: Source) -> Fields:
 
 
 def latency_fields(server: Source) -> Fields:
-    """How long runs of each command took; every run counts, those of a blocked command apart."""
+    """Durations of each command's runs. Every run counts; those of a blocked command count separately."""
     if not server.config.latency_tracking:
         return []
     percents = server.config.latency_tracking_info_percentiles.decode().split()
@@ -274,7 +275,7 @@ def latency_fields(server: Source) -> Fields:
 
 
 def cluster_fields(server: Source) -> Fields:
-    """There is no cluster."""
+    """The fields of a server without a cluster."""
     return [("cluster_enabled", 0)]
 
 
@@ -298,11 +299,11 @@ def _mean_ttl_ms(database: Database, now_ms: int) -> int:
 
 
 def no_fields(server: Source) -> Fields:
-    """A section that Redis has and in which Headrace has nothing to say."""
+    """A section of Redis for which Headrace has no fields."""
     return []
 
 
-# By title, in Redis' order.
+# The sections by title, in Redis' order.
 SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Server": server_fields,
     "Clients": client_fields,

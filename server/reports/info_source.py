@@ -1,4 +1,4 @@
-"""The server as INFO sees it, and what the sections share."""
+"""The parts of the server that INFO reads, and what the sections share."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SnapshotFigures(Protocol):
 
     @property
     def changes_count(self) -> int:
-        """Changes that dump.rdb does not hold."""
+        """Changes that dump.rdb does not have."""
         ...
 
 
@@ -93,7 +93,7 @@ class ExpiryFigures(Protocol):
 
 
 class Source(Protocol):
-    """The server as INFO sees it."""
+    """The parts of the server that INFO reads."""
 
     config: Config
     stats: Stats
@@ -104,7 +104,7 @@ class Source(Protocol):
 
     @property
     def log(self) -> Any:
-        """The append-only file, None while there is none. Of its attributes those named in `_log_fields` are shown."""
+        """The append-only file; None while there is none. `_log_fields` names the attributes that are shown."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class Source(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """The account of dataset and clients."""
+        """The memory of dataset and clients."""
         ...
 
     @property
@@ -129,7 +129,7 @@ class Source(Protocol):
 
     @property
     def blocked_count(self) -> int:
-        """Clients that are blocked."""
+        """The number of blocked clients."""
         ...
 
     @property
@@ -144,7 +144,7 @@ class Source(Protocol):
 
 
 def zeros(*names: str) -> Fields:
-    """Fields of what Headrace has not and does not do, so that none is the truth."""
+    """Fields of what Headrace does not have or do, so that 0 is the truth."""
     return [(name, 0) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""INFO of what is kept: the sections Memory and Persistence. Sizes are bytes."""
+"""The INFO sections Memory and Persistence. Sizes are bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def human_size(size: int) -> str:
 
 
 def memory_fields(server: Source) -> Fields:
-    """What dataset and clients take, and beside it what is resident: the whole process, interpreter included."""
+    """The memory of dataset and clients, and the resident memory of the whole process, interpreter included."""
     used = server.memory.measure()
     peak = server.memory.peak_size
     dataset = server.memory.dataset_size
@@ -40,7 +40,7 @@ def memory_fields(server: Source) -> Fields:
         ("used_memory_startup", 0),
         ("used_memory_dataset", dataset),
         ("used_memory_dataset_perc", f"{dataset * 100 / used:.2f}%"),
-        # Python's allocator keeps what is resident, like that of a Redis without jemalloc.
+        # Python's allocator keeps freed memory resident, like that of a Redis without jemalloc.
         ("allocator_allocated", used),
         ("allocator_active", resident),
         ("allocator_resident", resident),
@@ -77,7 +77,7 @@ def memory_fields(server: Source) -> Fields:
 
 
 def _ratios(*names: str) -> Fields:
-    """Of what is one and the same."""
+    """Ratios of 1 and differences of 0: both figures of each are the same one here."""
     return [field for name in names for field in ((f"{name}_ratio", "1.00"), (f"{name}_bytes", 0))]
 
 
@@ -138,7 +138,7 @@ def persistence_fields(server: Source) -> Fields:
 
 
 def _log_fields(server: Source) -> Fields:
-    """How rewrites went, and the log's last write; without a log, the values of one that never failed."""
+    """How rewrites ended, and the log's last write. Without a log, the values of one that never failed."""
     rewrite = server.snapshots.rewrite
     return [
         ("aof_rewrite_in_progress", int(rewrite.is_running)),

@@ -1,4 +1,4 @@
-"""Log lines in Redis' form: `4711:M 21 Nov 2026 09:00:00.000 * text`, on standard error or in `logfile`.
+"""Lines of the server log in Redis' form: `4711:M 21 Nov 2026 09:00:00.000 * text`, on standard error or in `logfile`.
 
 Modules log through `logging.getLogger(__name__)`. The levels of `loglevel` and the marks in the line:
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Between DEBUG and INFO.
 VERBOSE: Final = 15
 
-# By the words of `loglevel`.
+# The levels by the words of `loglevel`.
 LEVELS: Final = {
     b"debug": logging.DEBUG,
     b"verbose": VERBOSE,
@@ -40,14 +40,14 @@ ROOT: Final = __name__.partition(".server")[0]
 
 
 class LineFormatter(logging.Formatter):
-    """One record, one line; the traceback of an exception follows on lines of its own."""
+    """Formats a record as one line; the traceback of an exception follows on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
         """`pid:M date time mark text`, in local time."""
         seconds = int(record.created)
         stamp = time.strftime("%d %b %Y %H:%M:%S", time.localtime(seconds))
         message = record.getMessage().replace("\r", " ").replace("\n", " ")
-        # The process id is asked for each line: a daemon has another one than the process that set up the log.
+        # Each line reads the process id anew: a daemon has another one than the process that set up the server log.
         line = f"{os.getpid()}:M {stamp}.{int(record.msecs):03d} {mark(record.levelno)} {message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -62,9 +62,9 @@ def mark(level: int) -> str:
 
 
 def set_up(config: Config) -> None:
-    """Send the package's log to `logfile`, or to standard error if it is empty. Raises OSError.
+    """Send the package's server log to `logfile`, or to standard error if it is empty. Raises OSError.
 
-    A file that is moved away (log rotation) is opened anew at the next line.
+    If the file is moved away (log rotation), the next line opens it anew.
     """
     logger = logging.getLogger(ROOT)
     handler: logging.Handler
@@ -82,12 +82,14 @@ def set_up(config: Config) -> None:
 
 
 def set_level(loglevel: bytes) -> None:
-    """Put a word of `loglevel` in force."""
+    """Apply a word of `loglevel`."""
     logging.getLogger(ROOT).setLevel(LEVELS[loglevel])
 
 
 def banner(config: Config, addresses: Sequence[str]) -> str:
-    """The one line that says what has started: addresses, versions, what survives a stop, and the file read."""
+    """The line that describes the started server: addresses, versions, what survives a stop, and the configuration
+    file.
+    """
     where = ", ".join(addresses) or "no address"
     if config.appendonly:
         kept = f"append-only file (appendfsync {config.appendfsync.decode()})"

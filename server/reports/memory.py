@@ -1,15 +1,16 @@
-"""How much memory the dataset and the clients take, and what `maxmemory` says to that.
+"""The memory of the dataset and the clients, compared with `maxmemory`.
 
     used = databases (keys, values, tables) + clients' buffers and subscriptions + keys tracked for them
-         + unpacked chunks at hand + the log's buffer + scripts and what Lua holds
+         + unpacked chunks in memory + the log's buffer + scripts and what Lua holds
          + users with their rules + the entries of ACL LOG and SLOWLOG
 
-That is `used_memory`, and what `maxmemory` is compared with. The interpreter itself, some tens of megabytes, is not in
-it: `used_memory_rss` has everything. Sizes are bytes.
+This is `used_memory`, and `maxmemory` limits it. It does not include the interpreter, some tens of megabytes;
+`used_memory_rss` is everything. Sizes are bytes.
 
-Strings are counted as they come and go. Streams do not tell when they grow: while memory is plenty they are looked at
-in turn, ten times a second, and commands pay nothing. Within `margin` of the limit the clients stop being plain, every
-write recounts the streams it names, and commands that may need memory are refused once there is none: exactly then.
+Strings are counted as they are added and removed. Streams do not report their growth. While memory is plenty, the
+periodic work measures streams in turn, ten times a second, and commands pay nothing. Within `margin` of the limit,
+clients lose the fast path, every write measures the streams that it names, and commands that may need memory are
+refused exactly when there is none.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from ...store.database import Database
 from ...store.errors import ReplyError
 from ..configuration.config import Config
 
-# Streams looked at in one turn of the periodic work: about a millisecond.
+# Streams measured in one turn of the periodic work: about a millisecond.
 STREAM_COUNT_PER_TURN: Final = 500
 
-# Clients looked at in one turn, likewise.
+# Clients measured in one turn of the periodic work.
 CLIENT_COUNT_PER_TURN: Final = 1000
 
-# With more streams than this, somebody who asks for the figure gets what the last turns have found.
+# With more streams than this, a report shows what the last turns have measured.
 STREAM_COUNT_AT_ONCE_MAX: Final = 10_000
 
-# Free memory that nobody can fill between two turns of the periodic work, at full speed of writing.
+# Free memory that clients cannot fill between two turns of the periodic work, at full speed of writing.
 MARGIN_MIN: Final = 16 << 20
 
 # The margin is at least this power of two's share of maxmemory: an eighth.
@@ -41,7 +42,7 @@ MARGIN_SHIFT: Final = 3
 
 
 class OutOfMemory(ReplyError):
-    """A command that may need memory while there is none."""
+    """A command may need memory, and there is none."""
 
     prefix = b"OOM"
 
@@ -56,7 +57,7 @@ class HasClient(Protocol):
 
 
 class Memory:
-    """The account of one server. `on_tight` is called whenever `is_tight` has changed."""
+    """The used memory of one server. Calls `on_tight` whenever `is_tight` has changed."""
 
     def __init__(
         self,
@@ -74,54 +75,54 @@ class Memory:
         self._clock = clock
         self._log_buffer_size = log_buffer_size
         self._on_tight = on_tight
-        # Streams still to be looked at in this round.
+        # Streams still to be measured in this round.
         self._round: list[tuple[Database, bytes]] = []
-        # Clients still to be looked at in this round.
+        # Clients still to be measured in this round.
         self._clients_round: list[HasClient] = []
-        # What those have that were looked at in this round.
+        # Sum of the clients measured so far in this round.
         self._clients_sum = 0
-        # What all had in the last round.
+        # Sum of all clients in the last round.
         self._clients_size = 0
-        # All but keys and values, as of the last turn.
+        # Everything but keys and values, as of the last turn.
         self._rest_size = 0
-        # The limit is near: commands must be looked at one by one.
+        # Whether the limit is near, so that commands must be checked one by one.
         self.is_tight = False
         self.peak_size = 0
         self.peak_ms = clock()
 
     @property
     def dataset_size(self) -> int:
-        """Keys, values and their tables; streams as of when they were last looked at."""
+        """Size of keys, values and their tables; streams as last measured."""
         return sum(db.memory_size for db in self._databases if db.keys or db.size)
 
     @property
     def clients_size(self) -> int:
-        """What clients have sent and not run, and got and not read, what they listen to and what they may cache."""
+        """Size of clients' waiting requests and replies, subscriptions and tracked keys."""
         tracked_size = self._context.tracking.memory_size
         sessions = self._sessions.values()
         return tracked_size + sum(session.client.memory_size for session in sessions)
 
     @property
     def used_size(self) -> int:
-        """The figure of this moment, as cheap as it can be had: one command after a turn."""
+        """The cheapest current figure, for one check per turn."""
         return self._rest_size + sum(db.size for db in self._databases)
 
     def measure(self) -> int:
-        """The figure for somebody who asks, with all streams looked at unless they are too many."""
+        """The figure for a report, with all streams measured unless they are too many."""
         databases = self._databases
         if sum(len(db.streams) for db in databases) <= STREAM_COUNT_AT_ONCE_MAX:
             self.count_all()
         return self._refresh(self.clients_size)
 
     def count_all(self) -> None:
-        """Look at every stream."""
+        """Measure every stream."""
         for db in self._databases:
             for stream in db.streams.values():
                 db.recount(stream)
         self._refresh(self.clients_size)
 
     def cron(self) -> None:
-        """Look at the next streams and clients, and at how near the limit is."""
+        """Measure the next streams and clients, and compare with the limit."""
         databases = self._databases
         if not self._round:
             self._round = [(db, key) for db in databases for key in db.streams]
@@ -161,7 +162,7 @@ class Memory:
         return used_size
 
     def require(self) -> None:
-        """Raise OutOfMemory if there is none left."""
+        """Raise OutOfMemory if the limit is reached."""
         limit: int = self._config.maxmemory
         if limit and self.used_size > limit:
             raise OutOfMemory

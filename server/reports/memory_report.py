@@ -1,7 +1,7 @@
 """Memory for people and tools: MEMORY STATS, DOCTOR and PURGE. Sizes are bytes.
 
-The allocator is Python's: what it has from the system is what is resident, as in a Redis that was built without
-jemalloc, whose figures are the same.
+The allocator is Python's: its memory from the system counts as resident. A Redis that was built without jemalloc
+reports the same figures.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 from .info_source import Source
 from .process import resident_size
 
-# Below this the numbers say nothing.
+# Below this size the figures mean nothing.
 SMALL_SIZE: Final = 5 << 20
 
 PEAK_RATIO_MAX: Final = 1.5
 RESIDENT_RATIO_MAX: Final = 1.5
-# What is resident beyond the data, and not worth a word: the interpreter, and room to breathe.
+# Resident memory beyond the data that is not reported: the interpreter, and some room.
 RESIDENT_SIZE_MIN: Final = 64 << 20
 
 CLIENT_SIZE_MAX: Final = 200 << 10
@@ -81,7 +81,7 @@ def memory_stats(server: Source) -> dict[bytes, object]:
 
 
 def memory_report(server: Source) -> str:
-    """MEMORY DOCTOR: what is remarkable, and what may be done about it."""
+    """MEMORY DOCTOR: what is unusual, and what to do about it."""
     used, resident = server.memory.measure(), resident_size()
     if used < SMALL_SIZE:
         return "Hi Sam, there is hardly any data here yet: come back when there is some.\n"
@@ -111,8 +111,8 @@ def memory_report(server: Source) -> str:
 
 
 def purge_memory() -> None:
-    """MEMORY PURGE: the C library gives free memory back to the system, where it knows how to."""
+    """MEMORY PURGE: let the C library return free memory to the system, if it can."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):
-        return  # Only glibc has it; other libraries give back by themselves.
+        return  # Only glibc has it; other libraries return memory by themselves.

@@ -1,4 +1,4 @@
-"""The text of the metrics endpoint, made in steps short enough not to keep clients waiting.
+"""The text of the metrics endpoint, made in short steps, so that clients do not wait.
 
 Needs the library prometheus-client (`pip install 'headrace[metrics]'`), which writes both formats, that of Prometheus
 and OpenMetrics.
@@ -34,7 +34,7 @@ Row = tuple[tuple[str, ...], tuple[Value | None, ...]]
 
 
 class Harvest:
-    """What the streams say, at most `streams_max` of them."""
+    """The values of at most `streams_max` streams."""
 
     def __init__(self, source: Source, streams_max: int) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class Harvest:
         self.groups_left_out = 0
 
     def steps(self) -> Generator[None, None, None]:
-        """Walk over the streams, oldest key first. Those that come or go meanwhile are seen or not."""
+        """Read the streams, oldest key first. Streams that are added or deleted meanwhile may be missed."""
         for db in self._source.store.databases:
             shown = list(islice(db.streams, self._streams_max - len(self.streams)))
             self.streams_left_out += len(db.streams) - len(shown)
@@ -91,7 +91,7 @@ def _column(rows: Iterable[Row], index: int) -> Samples:
 
 
 class _Family(Collector):
-    """One series as the library wants to be given it."""
+    """One series in the form that the library takes."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric

@@ -1,7 +1,7 @@
-"""The series of the metrics endpoint: one row each, with its meaning and where its values come from.
+"""The series of the metrics endpoint: one row each, with its meaning and the source of its values.
 
-Seconds and bytes throughout. Counters count since the server started; what is counted by group starts again when the
-group is made, and when the dataset is loaded.
+Units are seconds and bytes. Counters start at 0 with the server. The counters of a group also start at 0 when the group
+is created and when the dataset is loaded.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ Samples = Iterable[tuple[tuple[str, ...], Value]]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One row. A counter's name is without its `_total`; `read` is asked of what the table it stands in is about."""
+    """One row. The name of a counter is without its `_total`. `read` gets what the row's table is about: server, stream
+    or group.
+    """
 
     name: str
     # `gauge` or `counter`.
     kind: str
     text: str
     labels: tuple[str, ...]
-    # Of a server series: its samples. Of a stream's or group's: its value, None where it has none.
+    # For a series of the server: its samples. For one of a stream or group: its value; None if it has none.
     read: Callable[[Any], Any]
 
 
@@ -167,7 +169,7 @@ SERVER_SERIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group where it stands; `now_ms` is Unix time."""
+    """A group and where it is; `now_ms` is Unix time."""
 
     stream: Stream
     group: Group
@@ -175,7 +177,7 @@ class GroupView:
 
     @property
     def oldest_pending_s(self) -> float:
-        """Age of the oldest delivery that somebody owns, 0 without one."""
+        """Age of the oldest pending entry with an owner; 0 without one."""
         oldest_ms = self.group.pending.oldest_time_ms()
         return 0 if oldest_ms is None else max(0, self.now_ms - oldest_ms) / 1000
 

@@ -1,6 +1,6 @@
-"""The counters that INFO prints, and the rates made from them.
+"""The counters that INFO prints, and the rates computed from them.
 
-Counters only grow until CONFIG RESETSTAT, some beyond it. What a command did is counted on its row in the command
+Counters only grow until CONFIG RESETSTAT; some survive it. The calls of a command are counted on its row in the command
 table.
 """
 
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 # A rate is the mean over this many samples: 1.6 seconds at ten samples a second, as in Redis.
 RATE_SAMPLE_COUNT: Final = 16
 
-# Code words counted apart. One more ends the count of all of them until CONFIG RESETSTAT, as in Redis: scripts make up
-# code words.
+# Code words counted separately. One more disables all of them until CONFIG RESETSTAT, as in Redis: scripts invent code
+# words.
 ERROR_CODE_COUNT_MAX: Final = 128
 
-# Bytes of a code word. A text with a longer first word, or of one word, has none: it counts as ERR.
+# Size in bytes of the longest code word. A text with a longer first word, or of a single word, counts as ERR.
 ERROR_CODE_SIZE_MAX: Final = 30
 
-# In place of the code words when there were too many.
+# The name of the only counter when there were too many code words.
 ERRORS_DISABLED: Final = b"ERRORSTATS_DISABLED"
 
 COUNTERS: Final = (
@@ -71,19 +71,19 @@ class Rate:
         self._last_ms: int | None = None
 
     def sample(self, count: int, now_ms: int) -> None:
-        """Take note of the counter; a clock that stood still or went back adds no sample."""
+        """Record the value of the counter. A clock that stood still or went back adds no sample."""
         if self._last_ms is not None and now_ms > self._last_ms:
             self._samples.append((count - self._last_count) * 1000 / (now_ms - self._last_ms))
         self._last_count, self._last_ms = count, now_ms
 
     @property
     def per_second(self) -> float:
-        """The mean of the samples, 0 without any."""
+        """The mean of the samples; 0 without any."""
         return sum(self._samples) / len(self._samples) if self._samples else 0.0
 
 
 class Stats:
-    """Plain integers; sizes are bytes."""
+    """Integer counters; sizes are bytes."""
 
     connections_received: int
     connections_rejected: int
@@ -96,7 +96,7 @@ class Stats:
     expired_keys_active: int
     evicted_clients: int
     forks: int
-    # Requests in the reads of clients that have left, less those that a reset wants forgotten.
+    # Requests in the reads of clients that have left, less those before a reset.
     pipelined_before: int
     reads_before: int
     latest_fork_us: int
@@ -111,9 +111,9 @@ class Stats:
     acl_denied_certificate: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
-        # Unix ms; CONFIG RESETSTAT leaves it.
+        # Unix ms; CONFIG RESETSTAT keeps it.
         self.started_ms = wall_clock_ms() if started_ms is None else started_ms
-        # Tells this run of the server from every other one.
+        # Identifies this run of the server.
         self.run_id = secrets.token_hex(20)
         # Error replies by code word.
         self.errors: dict[bytes, int] = {}
@@ -122,7 +122,7 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT for everything kept here and on the rows."""
+        """CONFIG RESETSTAT for all counters here and on the rows."""
         for row in all_rows():
             row.reset_statistics()
         for name in COUNTERS:
@@ -134,7 +134,7 @@ class Stats:
         self.output_rate = Rate()
 
     def sample(self, now_ms: int) -> None:
-        """Feed the rates; to be called ten times a second."""
+        """Add a sample to each rate; called ten times a second."""
         self.commands_rate.sample(self.commands_processed, now_ms)
         self.input_rate.sample(self.input_size, now_ms)
         self.output_rate.sample(self.output_size, now_ms)
@@ -153,8 +153,8 @@ class Stats:
             errors[code] = 1
         else:
             logger.warning(
-                "Errorstats stopped: there are more than %d code words, made up by scripts perhaps. CONFIG RESETSTAT "
-                "starts the count anew.",
+                "Errorstats stopped: there are more than %d code words, perhaps from scripts. CONFIG RESETSTAT starts "
+                "the count again.",
                 ERROR_CODE_COUNT_MAX,
             )
             errors.clear()

@@ -1,4 +1,4 @@
-"""What may stand against running a command now: who the client is, what it does, and the state of the server."""
+"""Checks before a command runs: the client, the command, and the state of the server."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ NO_MULTI: Final = Flag.NO_MULTI.value
 DENYOOM: Final = Flag.DENYOOM.value
 LOADING: Final = Flag.LOADING.value
 READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
-# What may concern others besides reading and writing. A monitor may not do it: to Redis it is a kind of replica.
+# Commands that may concern others besides reading and writing. A monitor may not run them: Redis treats it as a
+# replica.
 ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
 
-# All that a RESP2 client may send while it listens: nothing else could be told from what it hears.
+# The only commands that a RESP2 client may send while it is subscribed: other replies could not be told from messages.
 SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
 }  # fmt: skip
@@ -46,14 +47,14 @@ class Admission:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        # Writes are refused because the last snapshot failed.
+        # Whether writes are refused because the last snapshot failed.
         self.is_save_failing = False
         # Why the log cannot be written, as MISCONF says it; None while it can.
         self.write_error: bytes | None = None
 
     @property
     def is_refusing_writes(self) -> bool:
-        """Whether writes get MISCONF."""
+        """Whether writes are refused with MISCONF."""
         return self.write_error is not None or self.is_save_failing
 
     def refusal_of_writes(self) -> Misconfigured | None:
@@ -63,7 +64,7 @@ class Admission:
         return Misconfigured(SAVE_FAILING) if self.is_save_failing else None
 
     def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
-        """Raise what stands against running or queueing this command now."""
+        """Check that this command may run or be queued now. Raises the error of the first check that fails."""
         context = self.context
         if row.name == "DEBUG" and not is_allowed(context):
             raise GenericError(NOT_ALLOWED)
@@ -78,7 +79,7 @@ class Admission:
             self._admit_now(client, row)
 
     def _admit_now(self, client: Client, row: Row) -> None:
-        """The checks behind those of the user's rules."""
+        """The checks after those of the user's rules."""
         context = self.context
         if context.is_counting and _may_need_memory(client, row):
             context.server.memory.require()
@@ -96,7 +97,7 @@ class Admission:
             raise GenericError(b"Replica can't interact with the keyspace")
 
     def is_unhindered(self, client: Client) -> bool:
-        """Whether nothing but the rules of its user can stand against a command of this client, or keep its reply."""
+        """Whether only the user's rules can refuse a command of this client, and nothing can delay its reply."""
         return (
             client.transaction.queue is None
             and client.reply_mode == "on"
@@ -111,7 +112,7 @@ class Admission:
         )
 
     def is_unwatched(self, client: Client) -> bool:
-        """Whether running an ordinary command of this client concerns nobody else, and leaves no trace of its own."""
+        """Whether an ordinary command of this client notifies no other client, and leaves no trace of its own."""
         return (
             client.user.is_unrestricted
             and not client.no_touch

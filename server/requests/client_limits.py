@@ -1,7 +1,7 @@
-"""What a client may cost: unsent output by class, memory of all clients together, and time without a word.
+"""Limits of clients: unsent output by class, memory of all clients together, and idle time.
 
-Replies, messages and pushes all leave through `Connection.send`, which asks `closes` while the peer does not keep up;
-the rest is looked at by the periodic work. Sizes are bytes.
+Replies, messages and pushes all leave through `Connection.send`, which calls `closes` while the peer does not read fast
+enough. The periodic work checks the other limits. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 NO_LIMIT = 2**63
 
-# Redis' least limit for all clients together: under a smaller one, no client could raise it again.
+# Redis' smallest limit for all clients together: with a smaller one, no client could raise it again.
 EVICTION_LIMIT_MIN = 128 * 1024
 
-# Unsent output at which a client that has not logged in is closed: many errors, and too little to hurt.
+# Unsent output at which a client that has not logged in is closed: room for many errors, and harmless.
 UNAUTHENTICATED_OUTPUT_SIZE_MAX = 16 * 1024 + 1024
 
 
 class Limited(Protocol):
-    """A connection as the limits see it: `sockets.connection.Connection`."""
+    """A connection as the limits use it: `sockets.connection.Connection`."""
 
     client: Client
     is_closed: bool
@@ -39,7 +39,7 @@ class Limited(Protocol):
         ...
 
     def output_size(self) -> int:
-        """Bytes that the peer has not taken yet."""
+        """Size of the output that the peer has not taken yet."""
         ...
 
     def has_taken_output(self) -> bool:
@@ -51,7 +51,7 @@ class Limited(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close at once, without what is unsent."""
+        """Close at once, without sending the unsent output."""
         ...
 
 
@@ -71,7 +71,7 @@ class ClientLimits:
         self._connections = connections
         self._clock = clock
         self._monotonic = monotonic
-        # Connections above their soft limit, and since when.
+        # Connections above their soft limit, with the time since when.
         self._soft_since_ms: dict[Limited, int] = {}
         self._by_class = config.buffer_limits
         config.on_change("client-output-buffer-limit", lambda value: self._configure())
@@ -82,7 +82,7 @@ class ClientLimits:
             connection.configure_output()
 
     def smallest_output_limit(self) -> int:
-        """The least of the hard and soft limits of the classes that clients are of."""
+        """The smallest hard or soft limit of the classes that clients are of."""
         limits = (size for name in (b"normal", b"pubsub") for size in self._by_class[name][:2])
         return min((size for size in limits if size), default=NO_LIMIT)
 
@@ -94,7 +94,7 @@ class ClientLimits:
     # -- output ----------------------------------------------------------------------------------
 
     def closes(self, connection: Limited) -> bool:
-        """Close the connection if its peer is too slow a reader for its class; say whether it was."""
+        """Close the connection if its peer reads too slowly for its class. Returns whether it was closed."""
         hard_size, soft_size, soft_s = self._output_limit(connection)
         size = connection.output_size()
         if not (hard_size and size >= hard_size):
@@ -116,7 +116,7 @@ class ClientLimits:
     # -- periodic --------------------------------------------------------------------------------
 
     def cron(self, now_ms: int) -> None:
-        """Close who has been above a soft limit for too long, and who takes most if all take too much."""
+        """Close clients that were above a soft limit for too long, and the largest ones if all take too much memory."""
         for connection in list(self._soft_since_ms):
             if connection.is_closed:
                 del self._soft_since_ms[connection]
@@ -147,7 +147,7 @@ class ClientLimits:
             connection.abort()
 
     def close_idle(self, now_ms: int) -> None:
-        """Close who has been silent for `timeout` seconds; one that is blocked or listens is not idle."""
+        """Close clients that were silent for `timeout` seconds. A blocked or subscribed client is not idle."""
         timeout_ms = self._config.timeout * 1000
         if not timeout_ms:
             return

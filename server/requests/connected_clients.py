@@ -18,7 +18,7 @@ class ConnectedClients:
         return {client_id: session.client for client_id, session in self._dispatcher.sessions.items()}
 
     def kill(self, client: Client) -> None:
-        """Close a connection; one's own closes after its reply."""
+        """Close a connection. A client that kills itself gets its reply first."""
         if client is self._dispatcher.context.client:
             client.close_after_reply = True
             return
@@ -32,9 +32,9 @@ class ConnectedClients:
         return self._dispatcher.serving.unblock(client, with_error=with_error)
 
     def pause(self, pause_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back for so long."""
+        """Hold back commands for `pause_ms`."""
         self._dispatcher.begin_pause(pause_ms, writes_only=writes_only)
 
     def unpause(self) -> None:
-        """Let held commands go on."""
+        """Run the commands that were held back."""
         self._dispatcher.end_pause()

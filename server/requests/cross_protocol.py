@@ -1,4 +1,4 @@
-"""Cross-protocol requests: a web page that has a browser send `POST` to this port, say, with commands in the body."""
+"""Cross-protocol requests: a web page, for example, makes a browser send `POST` to this port, with commands as body."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# Two warnings are further apart than this, as in Redis: who sends such requests must not fill the log.
+# Shortest time between two warnings, as in Redis: such requests must not fill the server log.
 INTERVAL_MS: Final = 60_000
 
 
 class CrossProtocol:
-    """Logs a warning about them, at most one a minute. `clock` returns Unix ms."""
+    """Logs a warning about cross-protocol requests, at most one a minute. `clock` returns Unix ms."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._told_ms = 0
 
     def note(self, address: bytes) -> None:
-        """The connection from there is closed for such a request."""
+        """Log that the connection from this address is closed for such a request."""
         now_ms = self._clock()
         if abs(now_ms - self._told_ms) > INTERVAL_MS:  # the clock may have been set back
             self._told_ms = now_ms
             logger.warning(
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "
-                "Headrace. A web page may be trying to run commands here through the browser of who looks at it "
+                "Headrace. A web page may be trying to run commands here through a visitor's browser "
                 "(Cross Protocol Scripting). Connection from %s aborted.",
                 address.decode(),
             )

@@ -1,9 +1,9 @@
-"""From requests to replies: the checks every request goes through, the handler, and the log.
+"""From requests to replies: the checks of every request, the handler, and the log.
 
-Most requests come from a client with nothing special about it (authenticated, no transaction, no pause, replies on)
-and name an ordinary data command. For those the dispatcher keeps one flag per client and one dictionary of rows, and
-`execute` runs them with three tests. Everything else goes through `_execute_checked`, which applies the checks in
-Redis' order, and recomputes the flags afterwards where they may have changed.
+Most requests come from an ordinary client (authenticated, no transaction, no pause, replies on) and name an ordinary
+data command. For those the dispatcher has one flag per client and one dictionary of rows, and `execute` runs them after
+three tests. Everything else goes through `_execute_checked`, which applies the checks in Redis' order, and computes the
+flags again afterwards if they may have changed.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ logger = logging.getLogger(__name__)
 
 ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
 ALSO_ORDINARY: Final = {"PING", "ECHO", "PUBLISH", "SPUBLISH"}
-# Commands that touch a database other than the client's: the fast path looks only at that one.
+# Commands that use a database other than the client's. The fast path checks only the client's.
 ACROSS_DATABASES: Final = {"MOVE", "COPY"}
 
 # Commands that run at once inside MULTI.
 NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
 
-# Upper end of an open arity; the reader allows fewer.
+# Largest number of words where the arity has no upper end; the reader allows fewer.
 ARGUMENTS_COUNT_MAX: Final = 2**31
 
-# Time that the requests of one read may take in one go: then other clients have their turn.
+# Time that the requests of one read may take before other clients get their turn.
 TURN_NS: Final = 5_000_000
 
-# Bytes of replies at which the turn ends: the peer may be a slow reader.
+# Bytes of replies at which the turn ends, since the peer may be a slow reader.
 TURN_OUTPUT_SIZE: Final = 256 << 10
 
-# Pieces of output, one or more for each reply, after which their bytes are added up; after a call that took long they
-# are at once.
+# Number of pieces of output after which their bytes are added up; each reply has one or more. After a slow call they
+# are added up at once.
 UNMEASURED_COUNT: Final = 16
 
 # (handler, fewest words, most words, row, its histogram of short calls).
@@ -65,7 +65,7 @@ FastRow = tuple[Handler, int, int, Row, list[int]]
 
 
 def size_of(pieces: list[Any], first: int) -> int:
-    """Bytes of the pieces of output from the `first` on, without what is made while it is sent."""
+    """Size of the pieces of output from `first` on, without those that are made while they are sent."""
     try:
         return sum(map(len, pieces[first:]))
     except TypeError:
@@ -73,10 +73,10 @@ def size_of(pieces: list[Any], first: int) -> int:
 
 
 class Log(Protocol):
-    """Where effects go: `persistence.aof.AppendOnlyLog`."""
+    """The log of effects: `persistence.aof.AppendOnlyLog`."""
 
     def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
-        """Take over the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
+        """Append the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
         ...
 
     # Counts the calls of `append`.
@@ -84,23 +84,23 @@ class Log(Protocol):
 
 
 class Next(Enum):
-    """What happens to the requests behind the one just looked at."""
+    """What happens to the client's later requests."""
 
     GO_ON = auto()
-    # The client is blocked: they wait.
+    # The client is blocked: the later requests wait.
     WAIT = auto()
-    # CLIENT PAUSE: they wait, and this one with them.
+    # CLIENT PAUSE: this request and the later ones wait.
     HOLD = auto()
-    # They are dropped.
+    # The later requests are dropped.
     CLOSE = auto()
 
 
 class Dispatcher:
-    """Runs requests. Whoever drives it sends what is in `outgoing` and resumes who is in `resumable`."""
+    """Runs requests. Its driver sends what is in `outgoing` and resumes the sessions in `resumable`."""
 
     def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], pushes: Pushes) -> None:
         self.context = context
-        # Answers ms; waits and pauses are timed by it.
+        # Returns ms; waits and pauses are timed by it.
         self.monotonic = monotonic
         self.stats = stats
         self.log: Log | None = None
@@ -109,17 +109,17 @@ class Dispatcher:
         self.pushes = pushes
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
-        # Sessions that stopped waiting and have a backlog.
+        # Sessions that stopped waiting and have requests in their backlog.
         self.resumable: dict[Session, None] = {}
-        # The log took records since it was last flushed; replies wait for that flush.
+        # Whether the log took records since it was last flushed; replies wait for that flush.
         self.log_has_news = False
-        # The server has been asked to stop: no request is run any more.
+        # Whether the server was asked to stop: no more requests are run.
         self.is_over = False
         # Effects so far (rdb_changes_since_last_save).
         self.changes_count = 0
         self.admission = Admission(context)
         self.pause = Pause(context.store, monotonic)
-        # Has replies leave while others are still made; set by whoever drives this.
+        # Sends the replies of some sessions while others are still served; set by the driver.
         self.let_go: Callable[[list[Session]], None] = lambda sessions: None
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
@@ -134,18 +134,18 @@ class Dispatcher:
                     row.handler, words_min, words_max, row, row.durations.short,
                 )  # fmt: skip
         added = TABLE.get(b"XADD")
-        if added is not None and added.handler is xadd:  # and has not been renamed
+        if added is not None and added.handler is xadd:  # unless it was renamed
             self._fast[ADDITION] = (xadd_sent, 4, 4, added, added.durations.short)
 
     # -- requests --------------------------------------------------------------------------------
 
     def execute(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
-        """Run the requests of one read, until one of them makes the rest wait or they have taken their time; the rest
-        goes to the backlog. Commands that are short, all but a few, are bounded by the number of requests given.
+        """Run the requests of one read, until one of them makes the rest wait or their time is over; the rest goes to
+        the backlog. Nearly all commands are short; they are bounded by the number of requests given.
 
-        Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole price of dispatch, so it works with
-        locals, one reading of the clock per command serves as the end of one and the start of the next, and one count
-        in the histogram of its row is all that remains of a call.
+        Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole cost of dispatch, so it works with
+        locals. One reading of the clock per command is the end of one command and the start of the next. The only trace
+        of a call is one count in the histogram of its row.
         """
         context, client, out, fast = self.context, session.client, session.out, self._fast
         effects, waiting = context.effects, self.waiters.by_client
@@ -164,7 +164,7 @@ class Dispatcher:
                 if units_end:
                     self.log_single_units()
                     units_end = 0
-                # What goes this way counts itself, if it counts at all.
+                # Commands on this path count their own calls.
                 remaining = length_hint(iterator)
                 if uncounted != remaining + 1:
                     count_commands(context, client, uncounted - remaining - 1)
@@ -237,14 +237,14 @@ class Dispatcher:
                     self._leave_for_later(session, iterator)
             if type(reply) is Blocked:
                 client.last_command = row.name_lower
-                # It counts when it has ended.
+                # A blocked command counts when it has ended.
                 row.durations.remove(duration_ns)
                 reply.spent_ns = duration_ns
                 uncounted -= length_hint(iterator) + 1
                 self.serving.park(session, reply)
                 session.put_back(iterator)
                 break
-        # Once per batch: accounting, the rest of the log, forgetting keys nobody waits for.
+        # Once per batch: accounting, the rest of the log, and forgetting touched keys that no client waits for.
         client.commands_count += uncounted
         self.stats.commands_processed += uncounted
         if found is not None:
@@ -257,7 +257,7 @@ class Dispatcher:
             self.outgoing[session] = None
 
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
-        """Keep what must wait; after QUIT and SHUTDOWN nothing is run any more."""
+        """Put the requests that must wait into the backlog. After QUIT and SHUTDOWN no request is run any more."""
         if after is Next.CLOSE:
             session.drop_requests()
             return
@@ -266,13 +266,13 @@ class Dispatcher:
             self.hold(session, argv)
 
     def hold(self, session: Session, argv: list[bytes]) -> None:
-        """Let a request wait for the end of CLIENT PAUSE, before all others of its client."""
+        """Make a request wait for the end of CLIENT PAUSE, before all other requests of its client."""
         session.client.is_held = True
         session.backlog.appendleft(argv)
         self.pause.held[session] = None
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
-        """The client has had its turn: it goes on after the others."""
+        """End the client's turn; the rest of its requests is run after other clients have had theirs."""
         session.put_back(rest)
         if session.has_more:
             self.resumable[session] = None
@@ -280,7 +280,7 @@ class Dispatcher:
     # -- the checks ------------------------------------------------------------------------------
 
     def _execute_checked(self, session: Session, argv: list[bytes]) -> Next:
-        """One request through every check, in Redis' order; the first that fails answers."""
+        """Run one request through every check, in Redis' order. The first check that fails is the reply."""
         client = session.client
         mode_before = client.reply_mode
         if mode_before == "skip_next":
@@ -318,7 +318,7 @@ class Dispatcher:
         return Next.GO_ON if client.blocked is None else Next.WAIT
 
     def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
-        """Refusing a command spoils an open transaction; refusing EXEC ends it."""
+        """Handle a refused command: it makes an open transaction fail. A refused EXEC ends the transaction."""
         row = named_row(argv)
         if row is not None:
             row.rejected_calls += 1
@@ -341,22 +341,23 @@ class Dispatcher:
         transaction.has_denyoom = transaction.has_denyoom or bool(row.flag_bits & DENYOOM)
 
     def refresh_client(self, client: Client) -> None:
-        """Recompute which checks the commands of this client need, after something about it has changed.
+        """Compute again which checks the commands of this client need, after its state has changed.
 
-        Ordinary commands change nothing about it, unless something hinders it: CLIENT REPLY SKIP ends with any.
+        Ordinary commands change nothing about it, unless the client's state does: CLIENT REPLY SKIP ends with any
+        command.
         """
         client.is_unhindered = self.admission.is_unhindered(client)
         client.is_plain = client.is_unhindered and self.pause.end_ms is None and self.admission.is_unwatched(client)
 
     def refresh_clients(self) -> None:
-        """The same for all, after something that concerns them all has changed."""
+        """Compute again which checks the commands of all clients need, after a change that concerns them all."""
         for session in self.sessions.values():
             self.refresh_client(session.client)
 
     # -- running ---------------------------------------------------------------------------------
 
     def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
-        """Run a handler as a unit of its own; whatever it raises becomes the reply."""
+        """Run a handler as a unit of its own. An exception becomes the reply."""
         context = self.context
         context.preserve(row, argv)
         self.pushes.running = context.client
@@ -374,7 +375,7 @@ class Dispatcher:
             client.reply_mode = "on"
 
     def end_run(self, session: Session, argv: list[bytes]) -> None:
-        """The reply to `argv` is written, or the client waits for it: now it hears what the command brought about."""
+        """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""
         client, tracking = session.client, self.context.tracking
         if tracking.own_changes:
             tracking.tell_own(client)
@@ -385,7 +386,7 @@ class Dispatcher:
     # -- the log ---------------------------------------------------------------------------------
 
     def log_single_units(self) -> None:
-        """Hand over the effects gathered so far: units of one record each; for whoever is about to flush the log."""
+        """Append the effects gathered so far to the log, as one-record units. Called before the log is flushed."""
         effects = self.context.effects
         self.changes_count += len(effects)
         if self.log is not None and effects:
@@ -399,9 +400,10 @@ class Dispatcher:
         self.log_has_news = True
 
     def _log_units_and_group(self, units_end: int) -> None:
-        """The first `units_end` effects are units of their own; the rest is one unit with the keys it found expired.
+        """Append the effects: the first `units_end` as units of their own, the rest as one unit after the keys that it
+        found expired.
 
-        Those keys come first: the command already saw the dataset without them.
+        Those keys come first because the command already ran without them.
         """
         effects = self.context.effects
         unit = self.context.take_expired()
@@ -415,11 +417,11 @@ class Dispatcher:
             self._append(unit, grouped=len(unit) > 1)
 
     def log_unit(self) -> None:
-        """Hand over what the command that is running has done so far, as one unit."""
+        """Append the effects of the running command so far, as one unit."""
         self._log_units_and_group(0)
 
     def log_expired(self) -> None:
-        """Log keys that expired outside of any command, by the active cycle that is; each is a unit."""
+        """Log the keys that the active cycle found expired, outside of any command; each is a unit."""
         records = self.context.take_expired()
         self.changes_count += len(records)
         self.stats.expired_keys_active += len(records)
@@ -428,13 +430,13 @@ class Dispatcher:
             self.log_has_news = True
 
     def note_write_error(self, error: bytes | None) -> None:
-        """The log cannot be written, and why: writes get MISCONF. None: it can."""
+        """Set why the log cannot be written, so that writes get MISCONF; None if it can."""
         if error != self.admission.write_error:
             self.admission.write_error = error
             self.refresh_clients()
 
     def note_save_failing(self, is_failing: bool) -> None:
-        """Whether writes get MISCONF because the last snapshot failed."""
+        """Set whether writes get MISCONF because the last snapshot failed."""
         if is_failing != self.admission.is_save_failing:
             self.admission.is_save_failing = is_failing
             self.refresh_clients()
@@ -442,13 +444,13 @@ class Dispatcher:
     # -- sessions --------------------------------------------------------------------------------
 
     def attach(self, session: Session) -> None:
-        """Let a new connection in."""
+        """Add a new connection."""
         self.sessions[session.client.id] = session
         log_out(self.context, session.client)
         self.refresh_client(session.client)
 
     def detach(self, session: Session) -> None:
-        """Forget a connection: its wait, its transaction, its output."""
+        """Remove a connection with its wait, its transaction and its output."""
         client = session.client
         if self.sessions.pop(client.id, None) is None:
             return
@@ -469,11 +471,11 @@ class Dispatcher:
     # -- pause -----------------------------------------------------------------------------------
 
     def begin_pause(self, pause_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back for so long."""
+        """Hold back commands for `pause_ms`."""
         self.pause.begin(pause_ms, writes_only=writes_only)
         self.refresh_clients()
 
     def end_pause(self) -> None:
-        """Whoever was held goes on, in order of arrival."""
+        """End the pause; the clients that were held continue in order of arrival."""
         self.resumable.update(dict.fromkeys(self.pause.end()))
         self.refresh_clients()

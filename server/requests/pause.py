@@ -1,4 +1,4 @@
-"""CLIENT PAUSE: which commands wait, until when, and whose they are."""
+"""CLIENT PAUSE: which commands of which clients wait, and until when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .session import Session
 
 
 class Pause:
-    """The pause of one server; there is none at first. While there is one, nothing expires."""
+    """The pause of one server; there is none at first. During a pause, nothing expires."""
 
     def __init__(self, store: Store, monotonic: Callable[[], int]) -> None:
         self._store = store
@@ -20,11 +20,11 @@ class Pause:
         # By the monotonic clock, in ms; None without a pause.
         self.end_ms: int | None = None
         self.writes_only = False
-        # Sessions with a command that waits, in order of arrival.
+        # Sessions with a command that is held, in order of arrival.
         self.held: dict[Session, None] = {}
 
     def begin(self, pause_ms: int, *, writes_only: bool) -> None:
-        """Hold commands back for so long; of two pauses the later end and the stricter mode hold."""
+        """Hold back commands for `pause_ms`. Of two pauses, the later end and the stricter mode apply."""
         now_ms = self._monotonic()
         end_ms = now_ms + pause_ms
         if self.end_ms is not None and self.end_ms > now_ms:
@@ -34,7 +34,7 @@ class Pause:
         self._store.freeze("pause")
 
     def end(self) -> list[Session]:
-        """Hold nothing back any more; answers whose commands have waited, in order of arrival."""
+        """End the pause. Returns the sessions whose commands were held, in order of arrival."""
         self.end_ms = None
         self._store.thaw("pause")
         released = list(self.held)
@@ -45,7 +45,7 @@ class Pause:
 
     @property
     def is_over(self) -> bool:
-        """Whether there was a pause and its time has come."""
+        """Whether there was a pause and its end has passed."""
         return self.end_ms is not None and self._monotonic() >= self.end_ms
 
     def concerns(self, client: Client, row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""What clients hear without having asked, and where it stands among their replies."""
+"""Messages that clients get without a request, and their place among the replies."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ class Pushes:
     """The `Courier`: the way from a message to its clients' output."""
 
     def __init__(self) -> None:
-        # By client ID.
+        # The sessions by client ID.
         self.sessions: dict[int, Session] = {}
         # Sessions with new output, in order.
         self.outgoing: dict[Session, None] = {}
-        # Whose command is being run, with its reply still to be written; None while a plain client's is.
+        # The client whose command is running and whose reply is not yet written; None if that is a client on the fast
+        # path.
         self.running: Client | None = None
-        # What the running client is to hear behind its reply.
+        # Messages for the running client, sent after its reply.
         self._own: list[bytes] = []
         self._own_size = 0
 
     def deliver(self, clients: Iterable[Client], message: Reply) -> None:
-        """Send a message to clients. It is encoded once for each protocol; who is about to be closed gets nothing."""
+        """Send a message to clients. It is encoded once for each protocol. Clients that are about to be closed get
+        nothing.
+        """
         encoded: dict[int, list[bytes]] = {}
         for client in clients:
             if client.close_after_reply:
@@ -46,7 +49,7 @@ class Pushes:
                 self.outgoing[session] = None
 
     def kept_size(self, client: Client) -> int:
-        """Bytes that the client is to hear behind its reply: none but to the one that is running."""
+        """Size of the messages that the client gets after its reply; 0 for any but the running client."""
         return self._own_size if client is self.running else 0
 
     def find(self, client_id: int) -> Client | None:
@@ -64,7 +67,7 @@ class Pushes:
         self.hand_over(session)
 
     def hand_over(self, session: Session) -> None:
-        """The running client hears now what it was to hear behind its reply."""
+        """Send the running client the messages that were held back until its reply."""
         if self._own:
             session.out += self._own
             self._own.clear()

@@ -1,4 +1,4 @@
-"""`rename-command`: other names for commands, or none. Rules, logs and statistics go on naming them as before."""
+"""`rename-command`: other names for commands, or none. Rules, the server log and statistics keep the old names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..configuration.configfile import ConfigLineError, LateLine
 
 
 def rename_commands(lines: Iterable[LateLine]) -> None:
-    """Change the table for the life of the process. A command of Redis that is not here has no name to lose.
+    """Change the table for the life of the process. A command of Redis that Headrace does not have is ignored.
 
     Raises ConfigLineError.
     """

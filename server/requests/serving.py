@@ -1,6 +1,6 @@
-"""Blocked commands: letting them wait, running them again when a key they wait for is touched, and ending the wait.
+"""Blocked commands: park them, run them again when a key of theirs is touched, and end their wait.
 
-Who waits for what is kept by `Waiters`; what a run does is the dispatcher's affair.
+`Waiters` knows which client waits for what. The dispatcher runs the commands.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
-# round, so reaching this means that a re-run signals its own key for ever.
+# round, so more rounds mean that a run signals its own key without end.
 SERVING_ROUNDS_MAX: Final = 1000
 
 
-# Waiters that are served before their replies leave: these clients are at work then while the others are served, and
-# each time costs a write to the log if serving makes records (benchmark row wake-up).
+# Waiters that are served before their replies are sent. These clients then work while the others are served. Each time
+# costs a write to the log if serving makes records (benchmark row wake-up).
 SERVED_AT_ONCE: Final = 8
 
 
@@ -53,7 +53,7 @@ class Serving:
         self.waiters = Waiters()
 
     def park(self, session: Session, blocked: Blocked) -> None:
-        """Let the client wait. Keys touched before are old news to it: it has just looked at them."""
+        """Let the client wait. Keys that were touched before do not count: the command has just read them."""
         client = session.client
         if not self.waiters.by_client:
             self.forget_ready()
@@ -65,15 +65,15 @@ class Serving:
         return None if delay_ms is None else self._dispatcher.monotonic() + delay_ms
 
     def forget_ready(self) -> None:
-        """Nobody waits: touched keys concern no one."""
+        """Forget the touched keys, since no client waits."""
         for db in self._context.store.databases:
             db.ready.clear()
 
     def serve_ready(self) -> None:
         """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first.
 
-        Each is a unit of its own, so this is called between two units of the client that runs now, which stays the
-        one that runs.
+        Each run is a unit of its own, so this is called between two units of the running client, which stays the
+        running one.
         """
         lines = self._take_ready_lines()
         if not lines or self._dispatcher.is_over:
@@ -94,10 +94,10 @@ class Serving:
             lines = self._take_ready_lines()
             if not lines:
                 return
-        logger.error("gave up serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
+        logger.error("stopped serving blocked readers after %d rounds", SERVING_ROUNDS_MAX)
 
     def _serve_line(self, db_index: int, key: bytes, served: list[Session]) -> None:
-        """Run again who waits for a key. `served` are those whose replies have not been let go yet."""
+        """Run again the clients that wait for a key. `served` are those whose replies were not sent yet."""
         is_stream = type(self._context.store.databases[db_index].keys.get(key)) is Stream
         waiting = self.waiters.in_line(db_index, key)
         self._context.shared_reads = {} if len(waiting) > 1 else None
@@ -121,10 +121,11 @@ class Serving:
         return lines
 
     def _run_again(self, waiter: Waiter, *, is_stream: bool) -> bool:
-        """Run a blocked command once more; it is answered (True), or waits on with the deadline it had.
+        """Run a blocked command again. Returns True if it was answered; False if it continues to wait, with its old
+        deadline.
 
-        A key that is no stream, or no more, concerns only readers of a group, who learn that their group is gone;
-        XREAD waits for a stream to come.
+        A key that is not a stream, or no more, concerns only readers of a group, which learn that their group was
+        deleted. XREAD waits for a new stream.
         """
         pause = self._dispatcher.pause
         if pause.end_ms is None and self._would_wait_on(waiter):
@@ -150,14 +151,14 @@ class Serving:
         return type(reply) is not Blocked
 
     def _hold(self, waiter: Waiter) -> None:
-        """CLIENT PAUSE: the command is a new request after it, so that its wait begins anew then, as in Redis."""
+        """Hold the command for CLIENT PAUSE. As in Redis, it is a new request after the pause, with a new wait."""
         client = waiter.client
         self.waiters.remove(waiter)
         client.blocked = None
         self._dispatcher.hold(self._dispatcher.sessions[client.id], waiter.blocked.argv)
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
-        """Whether a look is enough to tell that a blocked command is to wait on; False where a run must tell."""
+        """Whether a check without a run shows that a blocked command continues to wait; False if it must be run."""
         is_in_vain, client, context = waiter.blocked.is_in_vain, waiter.client, self._context
         return (
             is_in_vain is not None
@@ -182,7 +183,7 @@ class Serving:
     def run_timers(self, now_ms: int) -> None:
         """Answer waits past their deadline with the null array, and run those again whose wake time has passed.
 
-        `now_ms` is Unix time, for what is run.
+        `now_ms` is Unix time, for the commands that are run.
         """
         expired, woken = self.waiters.take_due(self._dispatcher.monotonic())
         for waiter in expired:
@@ -198,7 +199,7 @@ class Serving:
         self._give_up(waiter, NULL_ARRAY if progress is None else progress.reply())
 
     def _give_up(self, waiter: Waiter, reply: Reply) -> None:
-        """End a wait without another run: that, too, is the end of a call."""
+        """End a wait with this reply, without another run. It counts as the end of a call."""
         blocked = waiter.blocked
         row = find_row(blocked.argv, DECLARED)
         count_call(self._context, waiter.client, row, blocked.sent or blocked.argv, blocked.spent_ns)
@@ -206,7 +207,7 @@ class Serving:
         self._end_wait(waiter, reply)
 
     def serve_synced(self) -> None:
-        """After an fsync of the log: answer the WAITAOF that have what they wait for."""
+        """After an fsync of the log, answer the WAITAOFs that waited for it."""
         for waiter in list(self.waiters.by_client.values()):
             progress = waiter.blocked.progress
             if progress is None:
@@ -218,7 +219,7 @@ class Serving:
                 self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), error))
 
     def serve_expired(self, now_ms: int) -> None:
-        """After active expiry: log the keys it removed, and let readers blocked on them know."""
+        """After active expiry, log the keys that it removed, and serve the readers blocked on them."""
         self._dispatcher.log_expired()
         if self.waiters.by_client:
             self._context.now_ms = now_ms
@@ -231,7 +232,7 @@ class Serving:
             return False
         if with_error:
             self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
-            # Redis blames whoever ran while the error was made, too.
+            # Redis counts a failed call of the command that was running when the error was made, too.
             DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:
             self._end_at_deadline(waiter)

@@ -1,4 +1,4 @@
-"""A connection as the dispatcher sees it."""
+"""The dispatcher's view of a connection."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ...commands.clients.client import Client
 
 try:
     from mypy_extensions import mypyc_attr
-except ImportError:  # it means something to the compiler only, and is nothing that users have to install
+except ImportError:  # only the compiler needs it, so users do not install it
 
     def mypyc_attr(*attrs: Any, **kwattrs: Any) -> Any:  # type: ignore[misc]
-        """Leaves a class as it is."""
+        """Returns the class unchanged."""
         return lambda cls: cls
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
-    """What the dispatcher and its driver know of a connection: its client, the output so far, and the requests that
-    must wait. `Connection` is one with a socket.
+    """The client of a connection, its output so far, and its requests that wait. `Connection` is a session with a
+    socket.
     """
 
     def __init__(self, client: Client) -> None:
@@ -29,16 +29,16 @@ class Session:
         self.out: list[Any] = []
         # Requests that were read together with one that must wait, or left for the client's next turn.
         self.backlog: deque[list[bytes]] = deque()
-        # What arrived after the backlog: it is taken apart only when the backlog has been run.
+        # Bytes that arrived after the backlog. They are parsed when the backlog has been run.
         self.unread = bytearray()
 
     @property
     def has_more(self) -> bool:
-        """Whether there are requests that wait to be run."""
+        """Whether requests wait to be run."""
         return bool(self.backlog or self.unread)
 
     def put_back(self, requests: Iterable[list[bytes]]) -> None:
-        """Requests that were taken out and not run: they come before all that wait."""
+        """Put requests back that were taken out and not run, before all that wait."""
         self.backlog.extendleft(reversed(list(requests)))
 
     def drop_requests(self) -> None:
@@ -47,13 +47,15 @@ class Session:
         self.unread.clear()
 
     def send(self) -> None:
-        """Hand over the output made so far. Only `Turns` calls this, once the log has what the output promises."""
+        """Give the transport the output made so far. Only `Turns` calls this, once the log has what the output
+        promises.
+        """
         raise NotImplementedError
 
     def resume_soon(self) -> None:
-        """Go on with the backlog when the others have had their turn."""
+        """Continue with the backlog when other clients have had their turn."""
         raise NotImplementedError
 
     def abort(self) -> None:
-        """Close at once, without what is unsent."""
+        """Close at once, without sending the unsent output."""
         raise NotImplementedError

@@ -1,9 +1,9 @@
-"""One turn of the loop: requests are run, and their replies leave once the log has what they promise.
+"""One turn of the loop: requests are run, and their replies are sent once the log has what they promise.
 
-run(session, requests)      one read's requests, through the dispatcher
-  -> let_go(sessions)       some leave sooner, while the dispatcher still serves others
-  -> finish()               replies leave, after the log has what they promise
-release(session)            so does what is left of them, when the peer has read or more has been made
+run(session, requests)      runs the requests of one read, through the dispatcher
+  -> let_go(sessions)       sends some replies while the dispatcher still serves others
+  -> finish()               sends the replies, after the log has what they promise
+release(session)            sends the rest, when the peer has read or more output has been made
   -> arm_timer()            one loop timer for the earliest of all waits
 """
 
@@ -16,14 +16,14 @@ from typing import Final
 from .dispatch import Dispatcher
 from .session import Session
 
-# Requests of one client that are run before others have their turn: some 4 ms of short commands at most, and far more
-# than a pipeline needs to run at full speed.
+# Requests of one client that are run before others have their turn: at most some 4 ms of short commands, and far more
+# than a pipeline needs for full speed.
 SLICE_COUNT: Final = 256
 
 
 class Turns:
-    """Drives a dispatcher. `clock` answers Unix ms and is read once per read; `write_log` gives the log to the disk and
-    says whether replies may leave, and so does `write_log_early` within a turn.
+    """Drives a dispatcher. `clock` returns Unix ms and is read once per read of a socket. `write_log` gives the log to
+    the disk and returns whether replies may be sent, and so does `write_log_early` within a turn.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class Turns:
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
-        # Set while somebody waits for a time to come.
+        # Set while a wait or a pause has an end.
         self.timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:
-        """Run the requests of one read; what must wait goes to the session's backlog."""
+        """Run the requests of one read. Those that must wait go to the session's backlog."""
         if self.dispatcher.is_over:
             return
         now_ms = self._clock()
@@ -59,14 +59,16 @@ class Turns:
         self.finish()
 
     def _run_slice(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
-        """A long pipeline: the rest is run when others have had their turn, and if the peer takes its replies."""
+        """Run the first part of a long pipeline. The rest is run when others have had their turn, and if the peer takes
+        its replies.
+        """
         self.dispatcher.execute(session, requests[:SLICE_COUNT], now_ms)
         if not session.client.close_after_reply:
             session.backlog.extend(requests[SLICE_COUNT:])
             self.dispatcher.resumable[session] = None
 
     def finish(self) -> None:
-        """Let replies go: at once if the log has nothing new, else together with all of this loop turn.
+        """Send the replies: at once if the log has nothing new, else together with all of this loop turn.
 
         Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
         """
@@ -88,19 +90,19 @@ class Turns:
             self.arm_timer()
 
     def release(self, session: Session) -> None:
-        """Send what a session has outside a turn of its own: what the peer had no room for, or what was made since."""
+        """Send a session's output outside of its turn: output that the peer had no room for, or that was made since."""
         self.dispatcher.outgoing[session] = None
         self.finish()
 
     def flush(self) -> None:
-        """Give the log to the disk as `appendfsync` says, then send the replies that were waiting for it."""
+        """Write the log to the disk as `appendfsync` says, then send the replies that waited for it."""
         self._is_flush_scheduled = False
         if self.dispatcher.log_has_news and not self._write_log():
             return
         self.send_outgoing()
 
     def send_outgoing(self) -> None:
-        """Send what is ready."""
+        """Send the output that is ready."""
         outgoing = self.dispatcher.outgoing
         while outgoing:
             sessions = list(outgoing)
@@ -109,7 +111,9 @@ class Turns:
                 session.send()
 
     def let_go(self, sessions: list[Session]) -> None:
-        """Send these their replies while the turn goes on, unless that takes an fsync. None of them is being run."""
+        """Send these sessions their replies before the turn ends, unless that takes an fsync. None of them is
+        running.
+        """
         if self.dispatcher.log_has_news and not self._write_log_early():
             return
         for session in sessions:
@@ -117,7 +121,7 @@ class Turns:
             session.send()
 
     def _resume_waiting(self) -> None:
-        """Whoever was served goes on with its later requests, after those of the client that is running now."""
+        """Resume sessions that were served: their later requests are run after those of the running client."""
         for session in self.dispatcher.resumable:
             session.resume_soon()
         self.dispatcher.resumable.clear()
@@ -125,7 +129,7 @@ class Turns:
     # -- time ------------------------------------------------------------------------------------
 
     def arm_timer(self) -> None:
-        """One loop timer for the earliest deadline, wake time or end of a pause."""
+        """Set one loop timer for the earliest deadline, wake time or end of a pause."""
         due_ms = self.dispatcher.waiters.next_due_ms()
         self._timer_due_ms = due_ms
         pause_end_ms = self.dispatcher.pause.end_ms
@@ -137,13 +141,13 @@ class Turns:
             self.timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
 
     def stop_timer(self) -> None:
-        """Nothing becomes due any more."""
+        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def run_timers(self) -> None:
-        """Do what has become due: the loop timer calls this, and tests after moving their clock."""
+        """Run what is due. The loop timer calls this, and tests do after moving their clock."""
         dispatcher = self.dispatcher
         if dispatcher.is_over:
             return

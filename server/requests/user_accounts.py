@@ -29,8 +29,8 @@ class UserAccounts:
         self.acl_log = AclLog()
 
     def apply(self) -> None:
-        """Put changed users in force: connections of users that are gone are closed, and those that listen to what they
-        no longer may; others go on under the new rules.
+        """Put changed users in force: close connections of users that were deleted, and of subscribers that may no
+        longer read their channels. Other connections continue under the new rules.
         """
         for client in self._clients.by_id.values():
             if not may_stay(self._context, client):
@@ -39,7 +39,7 @@ class UserAccounts:
         self._refresh_clients()
 
     def load(self) -> None:
-        """ACL LOAD: all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
+        """ACL LOAD: load all users of `aclfile`, or none if a line is wrong. Raises GenericError."""
         reload_users(self._config, self.users)
 
     def save(self) -> None:

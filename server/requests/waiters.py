@@ -1,8 +1,8 @@
-"""Who waits for which key: bookkeeping of blocked reads, without clock, loop or sockets. Times are monotonic ms.
+"""Blocked clients by key: bookkeeping without clock, loop or sockets. Times are monotonic ms.
 
-A waiter ends by data, by its deadline, by CLIENT UNBLOCK or by the end of its connection. Keys remember their
-waiters in the order in which these came, so that whoever waits longest is served first; one that was run again
-in vain goes to the end of its lines, as in Redis.
+A wait ends with data, at its deadline, by CLIENT UNBLOCK or with its connection. The waiters of a key are in order of
+arrival, so that the longest wait is served first. A waiter that was run again without success goes to the end of its
+lines, as in Redis.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client
 
-# Timers of ended waits that may lie in the heap before it is swept: seldom enough to cost nothing, often enough to cost
-# no memory.
+# Timers of ended waits that may be in the heap before it is cleaned: rare enough to cost no time, and too few to cost
+# memory.
 VOID_TIMERS_MAX: Final = 1024
 
 # (database index, key).
@@ -34,7 +34,7 @@ class Waiter:
         self.blocked = blocked
         self.deadline_ms = deadline_ms
         self.wake_ms = wake_ms
-        # Renewed whenever the waiter joins its lines: timer entries with an older ticket are void.
+        # Changed whenever the waiter joins its lines: timers with an older ticket are void.
         self.ticket = 0
         self.lines: list[LineKey] = []
 
@@ -43,12 +43,12 @@ class Waiters:
     """All blocked reads."""
 
     def __init__(self) -> None:
-        # Waiters of a key in order of arrival; no empty lines are kept.
+        # Waiters of a key in order of arrival; a line is never empty.
         self.lines: dict[LineKey, dict[Waiter, None]] = {}
         self.by_client: dict[int, Waiter] = {}
-        # How many waiters each database has; databases without any are left out.
+        # The number of waiters of each database; databases without waiters are not in it.
         self.databases: dict[int, int] = {}
-        # Heap of (ms from which on something is due, ticket, whether it is the deadline, waiter).
+        # Heap of (time from which on it is due in ms, ticket, whether it is the deadline, waiter).
         self._timers: list[tuple[int, int, bool, Waiter]] = []
         self._tickets = 0
 
@@ -63,7 +63,7 @@ class Waiters:
         deadline_ms: int | None = None,
         wake_ms: int | None = None,
     ) -> Waiter:
-        """Let `client` wait until its deadline, None for ever; at `wake_ms` it is run again."""
+        """Make `client` wait until its deadline, without end if that is None. It is run again at `wake_ms`."""
         assert client.id not in self.by_client, "a client waits for one command at a time"
         waiter = Waiter(client, db_index, blocked, deadline_ms, wake_ms)
         self.by_client[client.id] = waiter
@@ -72,7 +72,7 @@ class Waiters:
         return waiter
 
     def remove(self, waiter: Waiter) -> None:
-        """End a wait, for whatever reason."""
+        """End a wait."""
         del self.by_client[waiter.client.id]
         self._leave(waiter)
         remaining = self.databases[waiter.db_index] - 1
@@ -82,7 +82,9 @@ class Waiters:
             del self.databases[waiter.db_index]
 
     def requeue(self, waiter: Waiter, wake_ms: int | None) -> None:
-        """After a run in vain: to the end of its lines, with the deadline it had and a new wake time."""
+        """Put the waiter at the end of its lines after a run without success, with its old deadline and a new wake
+        time.
+        """
         if wake_ms is None and waiter.wake_ms is None:
             for line_key in waiter.lines:
                 line = self.lines[line_key]
@@ -94,27 +96,28 @@ class Waiters:
         self._join(waiter)
 
     def of(self, client: Client) -> Waiter | None:
-        """The wait of a client, None if it is not blocked."""
+        """The wait of a client; None if it is not blocked."""
         return self.by_client.get(client.id)
 
     def in_line(self, db_index: int, key: bytes) -> list[Waiter]:
-        """Who waits on a key now, longest first."""
+        """The waiters of a key, longest wait first."""
         return list(self.lines.get((db_index, key), ()))
 
     # -- time ------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """The earliest ms at which `take_due` has something to say; None if never."""
+        """The earliest ms at which `take_due` returns something; None if there is none."""
         timers = self._timers
         while timers and timers[0][3].ticket != timers[0][1]:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
     def take_due(self, now_ms: int) -> tuple[list[Waiter], list[LineKey]]:
-        """Waiters past their deadline, and keys whose pending entries may have become idle enough; each told once.
+        """Returns waiters past their deadline, and keys whose pending entries may have become idle enough; each is
+        returned once.
 
-        Both are due strictly after their millisecond: the clock is cut to whole milliseconds, so in the same one a
-        whole millisecond may be missing, and early is what a wait must never be.
+        Both are due after their millisecond has passed: the clock is cut to whole milliseconds, so within that
+        millisecond the wait could still end too early.
         """
         expired: list[Waiter] = []
         woken: dict[LineKey, None] = {}
@@ -153,6 +156,6 @@ class Waiters:
         waiter.ticket = 0
 
     def _drop_void_timers(self) -> None:
-        """Keep the heap in proportion: waiters that are served at once leave long timers behind."""
+        """Remove void timers from the heap if they are too many: waiters that are served at once leave long timers."""
         self._timers = [timer for timer in self._timers if timer[3].ticket == timer[1]]
         heapq.heapify(self._timers)

@@ -1,1 +1,1 @@
-"""Where bytes arrive and leave: listeners, TLS, connections, the metrics endpoint."""
+"""Sockets: listeners, TLS, connections, the metrics endpoint."""

@@ -15,22 +15,22 @@ from .tls import common_name
 
 
 class Acceptor:
-    """The listening sockets of a server. They are open from the start; no connection is accepted before `open`."""
+    """The listening sockets of a server. They listen from the start, and accept no connection before `open`."""
 
     def __init__(self, shared: Shared, users: Users) -> None:
         self._shared = shared
         self._users = users
         self._sockets: list[socket.socket] = []
         self._listeners: list[asyncio.Server] = []
-        # Set where a process serves.
+        # Set if a process serves clients.
         self.tcp: TcpListener | None = None
 
     def add(self, listening: socket.socket) -> None:
-        """A socket to accept clients from."""
+        """Add a socket from which to accept clients."""
         self._sockets.append(listening)
 
     async def open(self) -> None:
-        """Let clients in."""
+        """Start accepting connections."""
         loop = asyncio.get_running_loop()
         for each in self._sockets:
             listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
@@ -40,18 +40,18 @@ class Acceptor:
             await self.tcp.start()
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop accepting connections."""
         for listener in self._listeners:
             listener.close()
         if self.tcp is not None:
             self.tcp.stop()
 
     def new_connection(self) -> asyncio.BaseProtocol:
-        """What reads and writes the next socket."""
+        """Returns the protocol object of a new connection."""
         return cast(asyncio.BaseProtocol, Connection(self._shared, self.admit))
 
     def admit(self, connection: Connection) -> bytes | None:
-        """Let a new connection in, or answer what to tell it before it is closed."""
+        """Accept a new connection; else return the error that it gets before it is closed."""
         shared, config = self._shared, self._shared.config
         if len(shared.dispatcher.sessions) >= config.maxclients:
             shared.stats.connections_rejected += 1

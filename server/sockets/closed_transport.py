@@ -1,4 +1,4 @@
-"""Closing a socket at once, and what stands for its transport afterwards."""
+"""Closing a socket at once, and the transport of a closed connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class _Gone(asyncio.Transport):
-    """Whatever is still handed to it is for nobody."""
+    """A transport that ignores all output."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
 
@@ -25,14 +25,14 @@ GONE: Final = _Gone()
 
 
 def cut(transport: asyncio.Transport) -> None:
-    """End a connection before anything else leaves the server: `abort` alone keeps the socket until the loop's next
-    turn, so that the reply to CLIENT KILL would arrive before the end of the connection that was killed.
+    """Close a connection before anything else leaves the server. `abort` alone keeps the socket until the loop's next
+    turn, so the reply to CLIENT KILL would arrive before the killed connection has ended.
     """
     transport_socket = transport.get_extra_info("socket")
     descriptor = -1 if transport_socket is None else transport_socket.fileno()
     if descriptor >= 0:
         borrowed = socket.socket(fileno=descriptor)
-        with contextlib.suppress(OSError):  # the peer has ended it already
+        with contextlib.suppress(OSError):  # the peer has already closed it
             borrowed.shutdown(socket.SHUT_RDWR)
         borrowed.detach()
     transport.abort()

@@ -1,8 +1,9 @@
-"""One client's socket: bytes in, requests to the dispatcher, reply pieces out, and who must stop for whom.
+"""One client's socket: reads requests, passes them to the dispatcher, writes replies, and decides when to wait.
 
-Requests stop being run while the client is blocked, held by CLIENT PAUSE, or does not read its replies. What arrives
-meanwhile is kept as bytes. A client that is blocked or held is read on, or the end of its peer would not be noticed, up
-to `client-query-buffer-limit`; any other waits for itself, and its socket is not read past `READ_AHEAD_SIZE`.
+No requests are run while the client is blocked, held by CLIENT PAUSE, or does not read its replies. Requests that
+arrive meanwhile are kept as bytes. The socket of a blocked or held client is still read, up to
+`client-query-buffer-limit`, so that the end of its peer is noticed. The socket of any other client is not read past
+`READ_AHEAD_SIZE`.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from ..requests.session import Session
 from ..requests.turns import SLICE_COUNT, Turns
 from .closed_transport import GONE, cut
 
-# Bytes of requests kept for a client with a long pipeline, or that does not read its replies; with more, its socket is
-# left unread until they are run. With one more read it is below the least `client-query-buffer-limit`.
+# Bytes of requests kept for a client that has a long pipeline or does not read its replies. With more, its socket is
+# not read until they are run. With one more read they are still below the smallest `client-query-buffer-limit`.
 READ_AHEAD_SIZE: Final = 256 * 1024
 
-# Bytes of those that are taken apart at once: requests take several times as much as their bytes.
+# Bytes of those that are parsed at once: parsed requests take several times the memory of their bytes.
 READ_SIZE: Final = 64 * 1024
 
-# Unsent bytes at which a client's requests stop being run: enough for a range of a thousand entries at full speed.
+# Unsent bytes at which a client's requests are no longer run: enough for a range of a thousand entries at full speed.
 OUTPUT_SIZE_HIGH: Final = 256 * 1024
 
-# Unsent bytes at which they go on.
+# Unsent bytes at which they are run again.
 OUTPUT_SIZE_LOW: Final = 64 * 1024
 
-# Time for which a long reply is produced in one go: then other clients have their turn.
+# Time for which a long reply is produced before other clients have their turn.
 PRODUCTION_NS: Final = 4_000_000
 
-# Bytes of a long reply that are handed over at once.
+# Bytes of a long reply that are sent at once.
 PRODUCTION_SIZE: Final = 256 * 1024
 
 
 def format_address(address: Any, path: bytes) -> bytes:
-    """`ip:port` as CLIENT LIST shows it; a Unix socket is its path with port 0."""
+    """The address as CLIENT LIST shows it: `ip:port`; for a Unix socket its path, with port 0."""
     if not isinstance(address, tuple):
         return path + b":0"
     host, port = address[0], address[1]
@@ -59,7 +60,7 @@ def format_address(address: Any, path: bytes) -> bytes:
 
 @dataclass
 class Shared:
-    """What all connections of a server use."""
+    """The parts of the server that all connections use."""
 
     config: Config
     context: Context
@@ -69,12 +70,14 @@ class Shared:
     stats: Stats
     cross_protocol: CrossProtocol
     clock: Callable[[], int]
-    # Returns a number that no client had before.
+    # Returns a number that no client has had before.
     next_client_id: Callable[[], int]
 
 
 class Connection(Session):
-    """The asyncio side of a session: what `asyncio.Protocol` asks for, without being one, as no compiled class can."""
+    """The asyncio side of a session. It has the methods of `asyncio.Protocol`, without the base class, which no
+    compiled class can have.
+    """
 
     def __init__(self, shared: Shared, admit: Callable[[Connection], bytes | None]) -> None:
         self.shared = shared
@@ -83,24 +86,24 @@ class Connection(Session):
         self.reader = RequestReader(split=addition_splitter())
         self.transport: asyncio.Transport
         self.is_closed = False
-        # Over TLS the end of a peer is the end of the connection: there is no half of it to answer on.
+        # With TLS, the connection ends when the peer ends its side: no more replies can be sent.
         self.is_tls = False
         self.is_write_paused = False
         self._is_reading_paused = False
         self._is_transport_full = False
         self._is_turn_scheduled = False
         self._is_production_scheduled = False
-        # The peer has sent its last, or something that cannot be read: what is left is to be answered.
+        # The peer has ended its side, or has sent something that cannot be parsed; the replies so far are still sent.
         self._is_ending = False
         self._has_peer_ended = False
-        # What `has_taken_output` last saw waiting.
+        # The size that `has_taken_output` last saw.
         self._seen_output_size = 0
         Session.__init__(self, Client(shared.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet the client, or turn it away."""
+        """Accept the client, or refuse it."""
         self.transport = cast(asyncio.Transport, transport)
         self.configure_output()
         self.is_tls = transport.get_extra_info("ssl_object") is not None
@@ -134,11 +137,11 @@ class Connection(Session):
 
     @property
     def is_stranger(self) -> bool:
-        """Whether the client still owes a password."""
+        """Whether the client must log in and has not."""
         return must_authenticate(self.shared.context, self.client)
 
     def configure_reader(self) -> None:
-        """Give the reader the ceilings now in force."""
+        """Set the reader's present limits."""
         config = self.shared.config
         self.reader.bulk_size_max = config.proto_max_bulk_len
         self.reader.query_buffer_size_max = config.client_query_buffer_limit
@@ -147,24 +150,24 @@ class Connection(Session):
             self.configure_output()
 
     def configure_output(self) -> None:
-        """Have the transport tell when its buffer meets the smallest limit there is."""
+        """Make the transport report when its buffer reaches the smallest limit."""
         high = min(OUTPUT_SIZE_HIGH, self.shared.limits.smallest_output_limit())
         if self.is_stranger:
             high = min(high, UNAUTHENTICATED_OUTPUT_SIZE_MAX)
         self.transport.set_write_buffer_limits(high=high, low=min(OUTPUT_SIZE_LOW, high // 4))
 
     def output_size(self) -> int:
-        """Bytes that the peer has not taken yet, those not counted that are still to be produced."""
+        """Size of the output that the peer has not taken yet, without output that is still to be produced."""
         size = self.transport.get_write_buffer_size()
         return size + sum(len(piece) for piece in self.out if type(piece) is bytes) if self.is_write_paused else size
 
     def has_taken_output(self) -> bool:
-        """Whether the peer has taken some of what waits for it, or got more to take, since this was last asked."""
+        """Whether the unsent output has changed since the last call."""
         before, self._seen_output_size = self._seen_output_size, self.transport.get_write_buffer_size()
         return self._seen_output_size != before
 
     def data_received(self, data: bytes) -> None:
-        """Run what is complete, or put it behind what is already waiting."""
+        """Run the complete requests, or keep the bytes if requests already wait."""
         if self.is_closed:
             return
         reader, client = self.reader, self.client
@@ -191,7 +194,7 @@ class Connection(Session):
             self._check_limits()
 
     def _keep(self, data: bytes) -> None:
-        """Put what arrived after what is already waiting."""
+        """Keep the bytes after those that already wait."""
         self.unread += data
         self.client.query_buffer_size += len(data)
         if self.is_over_query_limit:
@@ -200,7 +203,7 @@ class Connection(Session):
             self._regulate_reading()
 
     def _read_on(self) -> None:
-        """Take apart the next of what has arrived meanwhile."""
+        """Parse the next of the bytes that were kept."""
         unread, reader, client = self.unread, self.reader, self.client
         with memoryview(unread) as view:
             data = bytes(view[:READ_SIZE])
@@ -216,7 +219,7 @@ class Connection(Session):
 
     @property
     def is_over_query_limit(self) -> bool:
-        """Whether what the client has sent and what is not run yet is more than it may be."""
+        """Whether the client's unparsed and unrun requests exceed the query limit."""
         client, size_max = self.client, self.reader.query_buffer_size_max
         if self.is_stranger:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
@@ -227,7 +230,7 @@ class Connection(Session):
         self.abort()
 
     def _check_limits(self) -> None:
-        """After a fault of the reader or in a transaction: what ends a connection besides its peer."""
+        """After a fault of the reader or within a transaction, close the connection if a limit is exceeded."""
         reader = self.reader
         if reader.is_cross_protocol:
             self._is_ending = True
@@ -241,7 +244,9 @@ class Connection(Session):
             self._end_if_done()
 
     def _feed_before_login(self, data: bytes) -> list[list[bytes]]:
-        """Feed under the tight limits of a stranger; what AUTH lifts is lifted for the rest of the same read."""
+        """Parse under the tight limits of a client that has not logged in. After AUTH, the rest of the same read is
+        parsed under the normal limits.
+        """
         self.configure_reader()
         reader = self.reader
         requests = reader.feed(data)
@@ -260,7 +265,7 @@ class Connection(Session):
         return []
 
     def eof_received(self) -> bool:
-        """The peer sends no more: what it has sent is still run and answered, unless it waits for something."""
+        """The peer sends no more. Its requests are still run and answered, unless the client waits for something."""
         self._is_ending = self._has_peer_ended = True
         if self.is_waiting:
             self.shared.dispatcher.detach(self)
@@ -268,21 +273,21 @@ class Connection(Session):
         return not self.is_tls and bool(self.out or self.has_more)
 
     def pause_writing(self) -> None:
-        """The peer does not read: stop working for it."""
+        """The peer does not read: stop running its requests."""
         self._is_transport_full = self.is_write_paused = True
 
     def resume_writing(self) -> None:
-        """The peer has read: go on."""
+        """The peer has read: continue."""
         self._is_transport_full = self.is_write_paused = False
         if self.out:
             self.shared.turns.release(self)
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone, whoever closed it."""
+        """The socket is closed, by either side."""
         self.is_closed = True
         self.shared.dispatcher.detach(self)
-        # Both lead back here: without them the connection goes now, and not when cycles are looked for.
+        # Both refer back to this object. Without them the connection is freed now, not by the garbage collector.
         self.transport = GONE
         self.client.measure_output = int
 
@@ -290,16 +295,16 @@ class Connection(Session):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for others: for an entry, say, or for the end of CLIENT PAUSE."""
+        """Whether the client waits for others: for an entry, for example, or for the end of CLIENT PAUSE."""
         return self.client.blocked is not None or self.client.is_held
 
     @property
     def must_wait(self) -> bool:
-        """Whether requests may not be run now."""
+        """Whether no requests may be run now."""
         return self.is_waiting or self.is_write_paused or self.is_closed
 
     def resume_soon(self) -> None:
-        """Go on with the backlog when the other clients have had their turn."""
+        """Continue with the backlog when other clients have had their turn."""
         if not self._is_turn_scheduled:
             self._is_turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._take_turn)
@@ -309,7 +314,7 @@ class Connection(Session):
         self.resume()
 
     def resume(self) -> None:
-        """Run the next requests that wait, and read again once few do."""
+        """Run the next requests that wait, and read the socket again once few wait."""
         if self.must_wait:
             return
         backlog = self.backlog
@@ -327,13 +332,13 @@ class Connection(Session):
         if not self.has_more:
             self.client.query_buffer_size = self.reader.buffered_size
         if self._has_peer_ended and self.is_waiting:
-            self.close()  # nobody is there any more who could get what it waits for
+            self.close()  # no peer is left to get the reply
             return
         self._regulate_reading()
         self._end_if_done()
 
     def send(self) -> None:
-        """Hand the output made so far to the transport, in one piece. Replies and pushes all come this way."""
+        """Give the transport the output made so far, in one piece. Replies and pushes all use this method."""
         assert not self.shared.dispatcher.log_has_news, "the log is written before anything leaves"
         out = self.out
         if out and not self.is_closed:
@@ -353,17 +358,17 @@ class Connection(Session):
             self._after_send()
 
     def _after_send(self) -> None:
-        """What only a few have to look at: whether the peer reads too slowly, and whether it is done."""
+        """Checks that few clients need: whether the peer reads too slowly, and whether the connection is done."""
         if self.is_write_paused and self.shared.limits.closes(self):
             return
         if self.is_write_paused and not self._is_transport_full:
-            self._end_production()  # what was left of it was plain
+            self._end_production()  # the rest of it was plain
         self._end_if_done()
 
     def _produce(self) -> None:
-        """Some of the output is made while it is sent: as much of it as the peer takes, for a few milliseconds.
+        """Make and send output that is produced while it is sent: as much as the peer takes, for a few milliseconds.
 
-        Until it is through, the client counts as one that does not read: its requests wait.
+        Until all of it is sent, the client's requests wait, as if the client did not read.
         """
         self.is_write_paused = True
         out, end_ns = self.out, perf_counter_ns() + PRODUCTION_NS
@@ -380,7 +385,7 @@ class Connection(Session):
         self.resume_soon()
 
     def _next_pieces(self, out: list[Any]) -> bytes:
-        """The next output in line, some of it made now; empty if a producer has worked without result."""
+        """The next output in line, some of it made now; empty if a producer has worked without a result."""
         ready = list(takewhile(lambda piece: type(piece) is bytes, out))
         if ready:
             del out[: len(ready)]
@@ -414,13 +419,13 @@ class Connection(Session):
             self.shared.turns.release(self)
 
     def abort(self) -> None:
-        """Close at once, without what is unsent."""
+        """Close at once, without sending the unsent output."""
         self.shared.dispatcher.detach(self)
         self.is_closed = True
         cut(self.transport)
 
     def close(self) -> None:
-        """Close after what is unsent."""
+        """Close after the unsent output was sent."""
         self.shared.dispatcher.detach(self)
         self.is_closed = True
         self.transport.close()
@@ -428,7 +433,7 @@ class Connection(Session):
     # --------------------------------------------------------------------------------------------
 
     def _end_if_done(self) -> None:
-        """Close once nothing is left to answer: after QUIT, after a protocol error, after the peer's end."""
+        """Close when no replies are due any more: after QUIT, after a protocol error, after the peer's end."""
         if self.is_closed or self.out:
             return
         if self.client.close_after_reply:
@@ -449,7 +454,7 @@ class Connection(Session):
             self.close()
 
     def _regulate_reading(self) -> None:
-        """Leave the socket unread while enough waits to be run and the client waits for nobody but itself."""
+        """Stop reading the socket while enough requests wait and the client waits for no other client."""
         if self.reader.error is not None or self.reader.dropped:
             return
         if self.client.query_buffer_size > READ_AHEAD_SIZE and self.has_more and not self.is_waiting:

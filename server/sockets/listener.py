@@ -1,4 +1,4 @@
-"""Listening sockets: opening them, and the errors that refused connections get."""
+"""Opening listening sockets, and the errors that refused connections get."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-# What an address marked `-` may fail with: this host does not have it. Anything else stops the start.
+# Errors that an address marked `-` may have: this host does not have the address. Any other error stops the start.
 OPTIONAL_ADDRESS_ERRORS: Final = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
 TCP_REMEDIES: Final = {
     errno.EADDRINUSE: "another process has the port: stop it, or choose another port (--port)",
     errno.EACCES: "this user may not have that port: choose one above 1023 (--port)",
     socket.EAI_NONAME: "give addresses of this machine (--bind)",
-    **dict.fromkeys(OPTIONAL_ADDRESS_ERRORS, "this machine lacks the address: choose another (--bind)"),
+    **dict.fromkeys(OPTIONAL_ADDRESS_ERRORS, "this machine does not have the address: choose another (--bind)"),
 }
-# What to do about it, by errno; 0 where Python has not even asked the system.
+# What to do about an error, by errno; 0 if Python refuses the path without a system call.
 UNIX_REMEDIES: Final = {
-    errno.ENOENT: "make its folder, or choose another path (--unixsocket)",
-    errno.ENOTDIR: "what should be its folder is a file: choose another path (--unixsocket)",
+    errno.ENOENT: "create its folder, or choose another path (--unixsocket)",
+    errno.ENOTDIR: "its folder is a file: choose another path (--unixsocket)",
     errno.EACCES: "this user may not write to its folder: choose another path (--unixsocket)",
-    errno.EADDRINUSE: "what has that name is not a socket: move it away, or choose another path (--unixsocket)",
+    errno.EADDRINUSE: "a file of that name is not a socket: move it away, or choose another path (--unixsocket)",
     0: "choose a path of at most 107 bytes (--unixsocket)",
 }
 
 TOO_MANY_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 
-# Redis' own words: clients show them to people.
+# Redis' text, since clients show it to people.
 PROTECTED_MODE: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -46,17 +46,17 @@ PROTECTED_MODE: Final = (
 
 
 class ListenError(Exception):
-    """An address or path cannot be listened on; the text is one line for a person that names it and says what to do."""
+    """An address or path cannot be listened on. The text is one line for a person, with the address and the remedy."""
 
     @classmethod
     def explain(cls, what: str, error: OSError, remedies: dict[int, str]) -> ListenError:
-        """That `what` failed, and its remedy if there is a usual one."""
+        """The error that `what` failed, with the usual remedy if there is one."""
         reason, remedy = error.strerror or str(error), remedies.get(error.errno or 0)
         return cls(f"{what}, aborting: {reason}" + (f"; {remedy}" if remedy else ""))
 
 
 def is_loopback(peer: Any) -> bool:
-    """Whether a peer address is of this host; Unix sockets are."""
+    """Whether a peer address is of this host, as Unix sockets are."""
     if not isinstance(peer, tuple):
         return True
     address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
@@ -89,7 +89,7 @@ def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
     host = {"*": "0.0.0.0", "::*": "::"}.get(word, word)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except ValueError:  # Python has not even asked: no name has such characters, or parts so long
+    except ValueError:  # Python refuses the name: no name has such characters, or parts so long
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
     family, kind, protocol, _, address = found[0]
     listening = socket.socket(family, kind, protocol)
@@ -107,7 +107,8 @@ def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
 
 
 def open_unix_socket(path: str, permissions: int, backlog: int) -> socket.socket:
-    """Listen on a Unix socket; a socket left behind under that name is replaced. `permissions` 0 keeps the umask's.
+    """Listen on a Unix socket. A socket that an earlier server left under that name is replaced. With `permissions` 0,
+    the umask applies.
 
     Raises ListenError.
     """
@@ -135,14 +136,14 @@ def _open_unix_socket(path: Path, permissions: int, backlog: int) -> socket.sock
 
 
 class UnixSocketFile:
-    """The name of an open Unix socket, which is to go with it: unless another server has taken the name meanwhile."""
+    """The file of an open Unix socket. It is removed with the socket, unless another server has replaced it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._inode = self._path.stat().st_ino
 
     def remove(self) -> None:
-        """Take the name away."""
+        """Remove the file."""
         with contextlib.suppress(OSError):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()

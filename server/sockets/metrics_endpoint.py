@@ -1,6 +1,6 @@
-"""GET /metrics over HTTP, served by the loop that serves the clients: for Prometheus, not for browsers or the open net.
+"""GET /metrics over HTTP, on the loop that serves the clients: for Prometheus, not for browsers or public networks.
 
-One request a connection, which is all that a scraper needs.
+Each connection has one request, which is all that a scraper needs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ PATH: Final = "/metrics"
 # Bytes of a request line with its headers.
 REQUEST_SIZE_MAX: Final = 16 * 1024
 
-# For a request to arrive and its answer to leave: Prometheus gives up then, too.
+# Time for a request to arrive and its reply to be sent. Prometheus waits as long.
 SECONDS_MAX: Final = 10.0
 
 # Requests answered at one time; further ones get status 503.
 SCRAPE_COUNT_MAX: Final = 8
 
-# Connections whose request has not arrived; a further one takes the place of the oldest.
+# Connections whose request has not arrived. A further one replaces the oldest.
 WAITING_COUNT_MAX: Final = 8
 
-# Open files that the endpoint may need: connections, those accepted in the same moment to be closed, and listening
-# sockets. `maxclients` leaves so many free.
+# Open files that the endpoint may need: connections, those that are accepted at the same moment only to be closed, and
+# listening sockets. `maxclients` leaves so many unused.
 DESCRIPTORS_COUNT: Final = 2 * (SCRAPE_COUNT_MAX + WAITING_COUNT_MAX)
 
 LIBRARY_MISSING: Final = (
@@ -42,13 +42,13 @@ class MetricsEndpoint:
 
     def __init__(self, config: Config, source: Source) -> None:
         self._config = config
-        # What the series are made from.
+        # The values of the series come from it.
         self._source = source
         self._listeners: list[asyncio.Server] = []
         # Connections whose request has not arrived, oldest first.
         self._waiting: dict[asyncio.StreamWriter, None] = {}
         self._answering: set[asyncio.StreamWriter] = set()
-        # Where it listens.
+        # The addresses on which it listens.
         self.addresses: list[tuple[str, int]] = []
 
     async def start(self) -> None:
@@ -64,7 +64,7 @@ class MetricsEndpoint:
         try:
             sockets = open_tcp_sockets(os.fsdecode(config.metrics_bind).split(), config.metrics_port, WAITING_COUNT_MAX)
         except ListenError as error:
-            # Its remedies are those of `port` and `bind`.
+            # The remedies in the text are those of `port` and `bind`.
             raise ListenError(str(error).replace("(--", "(--metrics-")) from error
         for each in sockets:
             self.addresses.append(each.getsockname()[:2])
@@ -74,7 +74,7 @@ class MetricsEndpoint:
             self._listeners.append(listener)
 
     def stop(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         for listener in self._listeners:
             listener.close()
 
@@ -84,12 +84,12 @@ class MetricsEndpoint:
             del self._waiting[oldest]
             oldest.transport.abort()
         self._waiting[writer] = None
-        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all has left
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until everything was sent
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 await self._answer(reader, writer)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            pass  # The scraper is gone, or too slow to be answered, or had to make room.
+            pass  # The scraper has left, or was too slow, or was replaced by a newer connection.
         finally:
             self._waiting.pop(writer, None)
             self._answering.discard(writer)
@@ -102,7 +102,7 @@ class MetricsEndpoint:
             await _reply(writer, _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
             return
         if writer not in self._waiting:
-            return  # it had to make room
+            return  # replaced by a newer connection
         del self._waiting[writer]
         first, *lines = head.split("\r\n")
         words = first.split(" ")
@@ -121,7 +121,7 @@ class MetricsEndpoint:
         await _reply(writer, response)
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
-        """The text; clients are served between its steps."""
+        """The text of the series. Clients are served between the steps."""
         steps = self._render_steps(self._source, accept)
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Listening on TCP: where `bind`, `port` and `tls-port` say, and somewhere else when CONFIG SET says so.
+"""Listening on TCP: on the addresses of `bind`, `port` and `tls-port`, also after CONFIG SET changed them.
 
-Connections that are there stay. The old sockets are closed before the new ones are opened, because an address may be
-among both; if the new ones cannot be had, the old ones are opened again and CONFIG SET is refused.
+Existing connections stay. The old sockets are closed before the new ones are opened, because an address may be among
+both. If the new sockets cannot be opened, the old ones are opened again and CONFIG SET is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Place = tuple[bytes, int]
 
 
 class TcpListener:
-    """The listening TCP sockets of a server; `new_connection` makes what serves an accepted one. Raises ListenError."""
+    """The listening TCP sockets of a server. `new_connection` makes the protocol object of an accepted connection.
+    Raises ListenError.
+    """
 
     def __init__(
         self, config: Config, tls: TlsListener | None, new_connection: Callable[[], asyncio.BaseProtocol]
@@ -32,10 +34,10 @@ class TcpListener:
         self._tls = tls
         self._new_connection = new_connection
         self._listeners: list[asyncio.Server] = []
-        # Those for plain TCP.
+        # The sockets for plain TCP.
         self.sockets: list[socket.socket] = []
         self.tls_sockets: list[socket.socket] = []
-        # The last start after a move; kept, or it might be collected.
+        # The last start after a move. This reference keeps it from being collected.
         self._starting: asyncio.Task[None] | None = None
         self._place: Place = (config.bind, config.port)
         self._open(self._place)
@@ -44,7 +46,7 @@ class TcpListener:
         change("bind", lambda value: self._move("Failed to bind to specified addresses."))
 
     def _open(self, place: Place) -> None:
-        """Listen; nobody is let in before `start`. Raises ListenError, and then listens nowhere."""
+        """Listen; connections are accepted after `start`. Raises ListenError, and then listens on no address."""
         config = self._config
         addresses, port = os.fsdecode(place[0]).split(), place[1]
         plain = open_tcp_sockets(addresses, port, config.tcp_backlog) if port else []
@@ -62,7 +64,7 @@ class TcpListener:
         self.sockets, self._place = plain, place
 
     async def start(self) -> None:
-        """Let clients in."""
+        """Start accepting connections."""
         loop = asyncio.get_running_loop()
         sockets, backlog = self.sockets, self._config.tcp_backlog
         if self._tls is not None:
@@ -85,7 +87,9 @@ class TcpListener:
         self._listeners, self.sockets, self.tls_sockets = [], [], []
 
     def _move(self, refusal: str) -> Undo | None:
-        """Listen where the directives say now; `refusal` is the answer if that cannot be. Raises ChangeRefused."""
+        """Listen on the present addresses of the directives. `refusal` is the error if that fails. Raises
+        ChangeRefused.
+        """
         config = self._config
         before, wanted = self._place, (config.bind, config.port)
         if wanted == before:

@@ -1,7 +1,7 @@
-"""TLS as the directives say: the context that handshakes use, and what a client's certificate says of its user.
+"""TLS: the context that handshakes use, and the user that a client's certificate names.
 
-Everything that can be wrong is found out while a context is built, so a server starts with one that works, or not at
-all, and a CONFIG SET that names broken files leaves the one in force alone.
+All errors are found while a context is built. So a server starts with a working context, or not at all, and a CONFIG
+SET that names broken files does not change the context in force.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..configuration.config import Config
 from ..configuration.configfile import open_named
 from ..configuration.directive_kinds import NO_CIPHERSUITES
 
-# What a context is made from; CONFIG SET of any makes a new one, from files that are read again.
+# A context is made from these. CONFIG SET of any of them makes a new context, and reads the files again.
 DIRECTIVES: Final = (
     "tls-cert-file",
     "tls-key-file",
@@ -46,11 +46,11 @@ CLIENT_CERTIFICATES: Final = {b"yes": ssl.CERT_REQUIRED, b"optional": ssl.CERT_O
 
 
 class TlsError(Exception):
-    """The directives do not make a context; the text is one line for a person and names the directive or file."""
+    """No context can be made from the directives. The text is one line for a person and names the directive or file."""
 
 
 def build_context(config: Config) -> ssl.SSLContext:
-    """A context for the server's side. Raises TlsError."""
+    """The context for the server's side. Raises TlsError."""
     if not config.tls_cert_file:
         raise TlsError("No tls-cert-file configured!")
     if not config.tls_key_file:
@@ -79,7 +79,7 @@ def _choose_versions(context: ssl.SSLContext, text: str) -> None:
             "Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'."
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # whoever asks for an old version knows
+        warnings.simplefilter("ignore", DeprecationWarning)  # old versions are a choice of the user
         context.minimum_version = ssl.TLSVersion.TLSv1 if OLD_VERSIONS & set(wanted) else ssl.TLSVersion.TLSv1_2
         for name, off in VERSIONS.items():
             context.options = context.options & ~off if name in wanted else context.options | off
@@ -113,7 +113,7 @@ def _load_files(context: ssl.SSLContext, config: Config) -> None:
         except OSError as error:
             raise TlsError(f"Failed to load {what}: {path}: {error.strerror}") from None
     try:
-        # Always a password: OpenSSL would ask at the terminal for one.
+        # Always a password: without one, OpenSSL would prompt for it at the terminal.
         context.load_cert_chain(certificate, key, lambda: config.tls_key_file_pass)
     except (OSError, ValueError) as error:
         raise TlsError(f"Failed to load certificate and private key: {certificate}, {key}: {_reason(error)}") from None
@@ -138,14 +138,14 @@ def _load_files(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """OpenSSL's words, without the place in its source."""
+    """The text of OpenSSL, without the place in its source."""
     if isinstance(error, ssl.SSLError):
         return error.reason.lower().replace("_", " ") if error.reason else "it is not in PEM, or damaged"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or "the password does not open it"
 
 
 def common_name(certificate: dict[str, Any] | None) -> bytes | None:
-    """The common name in a certificate that was checked; None without one."""
+    """The common name in a certificate that was verified; None without one."""
     for names in (certificate or {}).get("subject", ()):
         for kind, value in names:
             if kind == "commonName":

@@ -1,7 +1,7 @@
-"""Accepting clients over TLS. Their handshakes go on beside everybody's requests, and who fails is told in the log.
+"""Accepting clients over TLS. Handshakes run while other clients are served, and failed ones are in the server log.
 
-The sockets are accepted from here, and not by the loop's own server, so that each new connection gets the context of
-the moment: certificates change without a socket being closed.
+Connections are accepted here, not by the loop's own server, so that each new one gets the present context: certificates
+change without closing a socket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tls import DIRECTIVES, TlsError, build_context
 
 logger = logging.getLogger(__name__)
 
-# Longest handshake: who has a socket and says nothing must not keep it.
+# Longest handshake: a silent client must not keep its socket.
 HANDSHAKE_S: Final = 10.0
 
 
@@ -45,7 +45,7 @@ class TlsListener:
             config.before_change(name, lambda value: self._renew(), is_reread=True)
 
     def _renew(self) -> Undo:
-        """CONFIG SET: later handshakes use what the files hold now; connections that are there stay as they are.
+        """CONFIG SET: later handshakes use the present contents of the files; existing connections do not change.
 
         Raises ChangeRefused.
         """
@@ -57,22 +57,22 @@ class TlsListener:
         try:
             self._context = build_context(self._config)
         except TlsError as error:
-            logger.warning("TLS goes on with the certificates it has: %s", error)
+            logger.warning("TLS continues with its present certificates: %s", error)
             raise ChangeRefused(f"Unable to update TLS configuration. {error}") from None
         return undo
 
     def add(self, listening: socket.socket) -> None:
-        """A socket to accept clients from, once `start` is called."""
+        """Add a socket from which to accept clients, after `start`."""
         self._sockets.append(listening)
 
     def start(self) -> None:
-        """Let clients in."""
+        """Start accepting connections."""
         loop = asyncio.get_running_loop()
         for each in self._sockets:
             loop.add_reader(each, self._accept, each)
 
     def stop(self) -> None:
-        """Refuse new clients, and give up on those that shake hands."""
+        """Refuse new clients, and close those that are in their handshake."""
         loop = asyncio.get_running_loop()
         for each in self._sockets:
             loop.remove_reader(each)
@@ -93,7 +93,7 @@ class TlsListener:
             connected.setblocking(False)
             if len(self._handshakes) + self._count_clients() >= self._config.maxclients:
                 self._stats.connections_rejected += 1
-                connected.close()  # it could not read why before the handshake
+                connected.close()  # it could not receive the reason before the handshake
                 continue
             task = asyncio.get_running_loop().create_task(self._shake_hands(connected))
             self._handshakes.add(task)

@@ -1,1 +1,1 @@
-"""Keeping the dataset: the append-only log, snapshots, loading."""
+"""The stored dataset: the append-only log, snapshots, loading."""

@@ -21,7 +21,7 @@ class Life(Protocol):
     """How a server ends: `server.app.Server`."""
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError, and goes on serving, if the disk does not take the dataset."""
+        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
         ...
 
     def die(self, failure: LogFailure) -> None:
@@ -54,7 +54,7 @@ class DiskStorage:
 
     @property
     def log(self) -> AppendOnlyLog | None:
-        """The log in force, None while effects are not kept."""
+        """The log in force; None while effects are not logged."""
         return self._keeper.log
 
     @property
@@ -63,19 +63,19 @@ class DiskStorage:
         return self._snapshots.last_save_ms
 
     def refusal_of_writes(self) -> ReplyError | None:
-        """MISCONF while the log or the snapshots cannot be written, None while they can."""
+        """MISCONF while the log or the snapshots cannot be written; None while they can."""
         return self._refusal_of_writes()
 
     def save(self) -> bool:
-        """SAVE: False if it failed. Raises GenericError."""
+        """SAVE. Returns False if it failed. Raises GenericError."""
         return self._snapshots.save_now()
 
     def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
-        """BGSAVE: False if it has only been scheduled. Raises GenericError."""
+        """BGSAVE. Returns False if it was only scheduled. Raises GenericError."""
         return self._snapshots.request_save(may_wait=may_wait, may_start=may_start)
 
     def rewrite_log(self, *, may_start: bool) -> bool:
-        """BGREWRITEAOF: False if it has only been scheduled. Raises GenericError."""
+        """BGREWRITEAOF. Returns False if it was only scheduled. Raises GenericError."""
         return self._snapshots.request_rewrite(may_start=may_start)
 
     def reload_log(self) -> None:
@@ -85,7 +85,7 @@ class DiskStorage:
         if keeper.state is LogState.STARTING:
             logger.warning("The append-only file cannot be loaded before its base is complete")
             raise failed
-        # What the unit that runs has gathered so far belongs to the log that is about to be read.
+        # The effects of the unit that is running belong to the log that is about to be read.
         self._log_unit()
         try:
             if not keeper.sync():
@@ -96,7 +96,7 @@ class DiskStorage:
         self._loading.reload_log(keeper.log or keeper.new_log())
 
     def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into an RDB file, empty it and fill it from that. Raises GenericError."""
+        """DEBUG RELOAD: write the dataset to an RDB file, empty it and load it from that file. Raises GenericError."""
         self._loading.reload_dataset()
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:

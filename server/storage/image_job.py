@@ -1,6 +1,6 @@
-"""Writing a picture of the dataset beside the work.
+"""Writing an image of the dataset to a file while clients are served.
 
-A job owns an image of the dataset and a file that a thread writes. Each loop turn it makes one block, some half a
+A job owns an image of the dataset and a file that a thread writes. Each loop turn makes one block, some half a
 millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams
 are copied before commands change them (`Context.preserve`).
 """
@@ -25,20 +25,20 @@ logger = logging.getLogger(__name__)
 # The loop's `call_later`.
 CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle | None]
 
-# How many times as long as it works a job leaves the loop to others.
+# Idle time after each slice, as a multiple of its run time.
 REST_RATIO: Final = 4.0
 REST_S_MIN: Final = 0.001
 
 
 @dataclass
 class Job:
-    """A job under way."""
+    """A running job."""
 
     image: StoreImage
     file: BackgroundFile
-    # Puts the complete file into force, given its size. Raises OSError.
+    # Puts the complete file in the place of the old one, given its size. Raises OSError.
     finish: Callable[[int], None]
-    # Notes that there is none, and why.
+    # Records that the job failed, and why.
     fail: Callable[[str], None]
 
 
@@ -48,18 +48,18 @@ class JobRunner:
     def __init__(self, context: Context, call_later: CallLater) -> None:
         self._context = context
         self.call_later = call_later
-        # How long a slice took.
+        # The clock that times the slices.
         self.read_clock_s: Callable[[], float] = perf_counter
-        # Made when it is needed.
+        # Created when it is first needed.
         self.executor: Executor | None = None
         self.job: Job | None = None
         # Called when a job has ended, with a file or without.
         self.on_end: Callable[[], None] = lambda: None
-        # When the next slice is due.
+        # The timer of the next slice.
         self._handle: asyncio.TimerHandle | None = None
 
     def thread(self) -> Executor:
-        """Where files are written."""
+        """The thread that writes files."""
         if self.executor is None:
             self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
         return self.executor
@@ -74,7 +74,7 @@ class JobRunner:
         self._handle = self.call_later(delay_s, self._step)
 
     def _step(self) -> None:
-        """One slice of the job, and the date of the next."""
+        """Run one slice of the job, and schedule the next."""
         job = self.job
         assert job is not None
         started_s = self.read_clock_s()
@@ -87,7 +87,7 @@ class JobRunner:
             job.fail(explain(error))
             return
         except Exception:
-            # A fault of ours must not leave everybody with the price of an image for ever.
+            # After a defect of ours, the image must not slow down all commands for ever.
             logger.exception("internal error while writing a snapshot")
             job.file.abandon()
             self._end()
@@ -106,7 +106,7 @@ class JobRunner:
         self.on_end()
 
     def complete(self) -> None:
-        """Run the present job to its end while everybody waits."""
+        """Run the present job to its end, while all clients wait."""
         job = self.job
         while job is not None and self.job is job:
             self._cancel()
@@ -114,7 +114,7 @@ class JobRunner:
             self._step()
 
     def give_up(self) -> None:
-        """End the present job without a file."""
+        """Abort the present job, without a file."""
         job = self.job
         assert job is not None
         self._cancel()
@@ -126,7 +126,7 @@ class JobRunner:
             self._handle.cancel()
 
     def stop(self) -> None:
-        """Let the thread go; a later job gets another."""
+        """Stop the thread; a later job starts another."""
         if self.executor is not None:
             self.executor.shutdown()
             self.executor = None

@@ -1,4 +1,4 @@
-"""Walks over all keys, some in each turn of the periodic work: expiry, idempotency pairs, entries into nodes."""
+"""Walks over all keys, a part in each turn of the periodic work: expiry, idempotency pairs, entries into nodes."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from typing import Final
 
 from ...store.database import Database, Store
 
-# Keys with an expiry time looked at before asking whether it is worth going on.
+# Number of keys with an expiry time that are checked before deciding whether to continue.
 SAMPLE_COUNT: Final = 200
 
-# Share of a sample that must have been due to go on at once: below it the next turn is soon enough.
+# Share of expired keys in a sample for which the walk continues at once; with less, it continues in the next turn.
 EXPIRED_SHARE_MIN: Final = 0.1
 
-# Of the newest sample in the mean share of keys found due, as in Redis.
+# Weight of the newest sample in the mean share of expired keys, as in Redis.
 STALE_WEIGHT: Final = 0.05
 
-# Time one turn may spend on expiry, a quarter of the time between turns: clients wait meanwhile.
+# Time that one turn may spend on expiry, while clients wait: a quarter of the time between turns.
 EXPIRY_BUDGET_NS: Final = 25_000_000
 
-# Keys looked at in one turn for old idempotency pairs. Until then a pair counts, however old, as in Redis.
+# Keys checked in one turn for old idempotency pairs. Until its check a pair counts, however old, as in Redis.
 STREAM_COUNT_PER_TURN: Final = 1000
 
-# Commands between two turns at which there is no time for what can wait.
+# With this many commands between two turns, work that can wait is left out.
 BUSY_COMMANDS_COUNT: Final = 1000
 
-# Time one turn may spend on counting entries into nodes: some 4,000 of them.
+# Time that one turn may spend on counting entries into nodes: some 4,000 of them.
 SETTLING_BUDGET_NS: Final = 10_000_000
 
-# Shorter streams are counted quickly enough when somebody asks.
+# Shorter streams are counted when a command needs it.
 SETTLING_LENGTH_MIN: Final = 1000
 
 
 def time_limit(budget_ns: int) -> Callable[[], bool]:
-    """Whether that much time has passed since this call."""
+    """Returns a function that returns whether that much time has passed since this call."""
     end_ns = perf_counter_ns() + budget_ns
     return lambda: perf_counter_ns() >= end_ns
 
 
 class ActiveExpiry:
-    """Removes expired keys nobody asks for, walking over all keys with an expiry time in rounds."""
+    """Removes expired keys that no client reads, walking over all keys with an expiry time in rounds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # Keys still to be looked at in this round, by database index.
+        # Keys still to be checked in this round, by database index.
         self._rounds: dict[int, list[bytes]] = {}
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
-        # Of the keys with an expiry time, those that were due when looked at: a mean that forgets slowly.
+        # Share of expired keys among the checked keys with an expiry time: a mean that changes slowly.
         self.stale_share = 0.0
         # Turns that ended because their time was over.
         self.cap_reached_count = 0
         self.spent_ns = 0
 
     def run(self, now_ms: int) -> None:
-        """Remove keys that are due, within the time budget."""
+        """Remove expired keys, within the time budget."""
         started_ns = perf_counter_ns()
         for db in self._store.databases:
             if db.expires and not db.frozen:
@@ -88,7 +88,7 @@ class IdempotenceExpiry:
         self._keys: list[tuple[Database, bytes]] = []
 
     def run(self, now_ms: int) -> None:
-        """Look at the next keys."""
+        """Check the next keys."""
         if not self._keys:
             self._keys = [(db, key) for db in self._store.databases for key in db.streams]
         for db, key in self._keys[-STREAM_COUNT_PER_TURN:]:
@@ -99,8 +99,9 @@ class IdempotenceExpiry:
 
 
 class NodeSettling:
-    """Counts the entries of long streams into Redis' nodes while there is little else to do, so that the first
-    XTRIM, XDEL or XINFO STREAM after many plain XADD does not have to count them all while everybody waits."""
+    """Counts the entries of long streams into Redis' nodes while the server has little to do. Without it, the first
+    XTRIM, XDEL or XINFO STREAM after many plain XADDs would count them all, while all clients wait.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -108,7 +109,9 @@ class NodeSettling:
         self._commands_count = 0
 
     def run(self, commands_count: int) -> None:
-        """Count for a while, unless many commands were run since the last turn; `commands_count` is of all so far."""
+        """Count for a while, unless many commands were run since the last turn. `commands_count` is the number of all
+        commands so far.
+        """
         is_busy = commands_count - self._commands_count > BUSY_COMMANDS_COUNT
         self._commands_count = commands_count
         if is_busy:

@@ -1,6 +1,6 @@
-"""Where the dataset comes from: the append-only file or dump.rdb at the start, and DEBUG's reloads.
+"""Loading the dataset: from the append-only file or dump.rdb at the start, and by DEBUG's reloads.
 
-At the start the work is cut into steps: between them the server answers clients, with LOADING errors and INFO.
+The load at the start has steps. Between them the server answers clients, with LOADING errors and INFO.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .replay import Replay, loading
 
 logger = logging.getLogger(__name__)
 
-# How often a long load says in the log how far it is.
+# Time between two progress lines of a long load in the server log.
 PROGRESS_INTERVAL_MS: Final = 5000
 BLOCK_SIZE: Final = 256 * 1024
 
 
 class Loading:
-    """The loads of one server, and how far the present one is. Sizes are bytes."""
+    """The loads of one server, and the progress of the present one. Sizes are bytes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Loading:
         self._context = context
         self._log_keeper = log_keeper
         self._clock = clock
-        # Called when a load begins and ends: meanwhile every command is checked.
+        # Called when a load begins and ends: during it, every command is checked.
         self._refresh_clients = refresh_clients
         self.started_ms = 0
         self.total_size = 0
@@ -51,12 +51,12 @@ class Loading:
         self._told_ms = 0
         # Keys of the last RDB file loaded.
         self.keys_loaded = 0
-        # Those it left out because their time had come.
+        # Keys it left out because they had expired.
         self.keys_expired = 0
 
     @property
     def eta_s(self) -> int:
-        """Seconds the present load will still take, if it goes on as it went."""
+        """Estimated seconds until the present load ends."""
         elapsed_ms = self._clock() - self.started_ms
         left_size = self.total_size - self.read_size
         return elapsed_ms * left_size // (self.read_size * 1000) if self.read_size else 1
@@ -98,23 +98,25 @@ class Loading:
         dump = dump_path(self._config)
         if not result.records_count + result.keys_count and self._log_keeper.files.size(dump) is not None:
             logger.warning(
-                "%s was not read: with appendonly yes the dataset is in the log, which is empty. To take it over, "
-                "start with appendonly no, then ask for CONFIG SET appendonly yes and CONFIG REWRITE",
+                "%s was not read: with appendonly yes the dataset is in the log, which is empty. To load this "
+                "file, start with appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE",
                 dump,
             )
 
     def _note_unread_log(self) -> None:
-        """Somebody who forgets `appendonly yes` shall not take the log for lost, and then lose it."""
+        """Warn of a log that is not loaded: a user who forgot `appendonly yes` could think it lost, and then really
+        lose it.
+        """
         log = self._log_keeper.new_log()
         try:
             if log.size_on_disk():
                 logger.warning(
                     "%s was not read: with appendonly no the dataset is in dump.rdb. To serve the log, stop, and start "
-                    "with appendonly yes; CONFIG SET appendonly yes would replace it by what is served now",
+                    "with appendonly yes; CONFIG SET appendonly yes would replace it by the present dataset",
                     log.manifest_path,
                 )
         except (LogError, OSError) as error:
-            logger.warning("With appendonly no the dataset is in dump.rdb; the log that is there: %s", explain(error))
+            logger.warning("With appendonly no the dataset is in dump.rdb; the log was not read: %s", explain(error))
 
     def _dump_steps(self, replay: Replay) -> Iterator[None]:
         self._note_unread_log()
@@ -156,7 +158,7 @@ class Loading:
         self._refill(lambda replay: log.load(replay.apply, target=replay), failed)
 
     def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into an RDB file in memory and load that. Raises GenericError."""
+        """DEBUG RELOAD: write the dataset to an RDB file in memory and load it. Raises GenericError."""
         context = self._context
         blocks = list(write_file(keys_now(context.store), {}, now_ms=context.now_ms, compress=False))
 
@@ -167,9 +169,10 @@ class Loading:
         self._refill(fill, GenericError(b"Error trying to load the RDB dump, check server logs."))
 
     def _refill(self, fill: Callable[[Replay], object], failed: GenericError) -> None:
-        """Replace the dataset by what `fill` loads; if that fails, it stays what it was: half of one is not served.
+        """Replace the dataset by what `fill` loads. If that fails, the old dataset stays: half of the new one is not
+        served.
 
-        Readers blocked on its keys look again afterwards.
+        Readers blocked on its keys are run again afterwards.
         """
         databases = self._context.store.databases
         kept = [Database(db.index, db.garbage) for db in databases]

@@ -7,8 +7,8 @@
        +-----------------+  +---------+         | +---------+--------------+
        +----------------------------------------+
 
-`LogKeeper` owns the one `LogLife` of a server. Loading, shutdown, snapshots and CONFIG SET ask it what is going on and
-keep no flags of their own. A step that the table does not have is a defect of Headrace and raises AssertionError.
+`LogKeeper` owns the one `LogLife` of a server. Loading, shutdown, snapshots and CONFIG SET read the state here and have
+no flags of their own. A step that the table does not have is a defect of Headrace and raises AssertionError.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import Final
 
 
 class LogState(Enum):
-    """What happens to the effects of commands now."""
+    """Where the effects of commands go in each state."""
 
-    # They are not kept: `appendonly no`.
+    # Effects are not logged: `appendonly no`.
     OFF = auto()
-    # The dataset is being loaded and nothing changes it. Whether there will be a log is decided after that.
+    # The dataset is being loaded, and no command changes it. Whether there will be a log is decided after the load.
     LOADING = auto()
-    # They are not kept yet: the log starts once the job that runs has ended, the transaction is complete, or the time
-    # after a failed start is over.
+    # Effects are not logged yet. The log starts when the running job has ended, the transaction is complete, or the
+    # delay after a failed start is over.
     WANTED = auto()
-    # They go to a temporary file until the base that they continue is complete. The old files are the log so far.
+    # Effects go to a temporary file until the base that they continue is complete. Until then the old files are the
+    # log.
     STARTING = auto()
-    # They go to the log.
+    # Effects go to the log.
     ON = auto()
-    # They go to the log; a rewrite begins once the fsync that runs has ended.
+    # Effects go to the log. A rewrite begins when the running fsync has ended.
     AWAITING_SYNC = auto()
-    # They go to a new increment, whose base is being written.
+    # Effects go to a new increment, whose base is being written.
     REWRITING = auto()
     # The log is closed for good: the server stops.
     ENDED = auto()
@@ -51,7 +52,7 @@ NEXT_STATES: Final[dict[LogState, frozenset[LogState]]] = {
     LogState.ENDED: frozenset(),
 }
 
-# States in which what a reply promises is kept by the log.
+# States in which the log has what a reply promises.
 KEPT: Final = frozenset({LogState.ON, LogState.AWAITING_SYNC, LogState.REWRITING})
 
 
@@ -62,6 +63,6 @@ class LogLife:
         self.state = LogState.OFF
 
     def become(self, state: LogState) -> None:
-        """Take the next step. Raises AssertionError if the table does not have it."""
+        """Enter the next state. Raises AssertionError if the table does not allow it."""
         assert state in NEXT_STATES[self.state], f"the log cannot be {state.name} after {self.state.name}"
         self.state = state

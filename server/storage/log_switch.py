@@ -1,4 +1,4 @@
-"""CONFIG SET appendonly, save and dir in a running server: turning the log on and off, and moving the data folder."""
+"""CONFIG SET appendonly, save and dir: turn the log on and off while clients are served, and move the data folder."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class LogSwitch:
         self._context = context
         self._keeper = keeper
         self._snapshots = snapshots
-        # Returns whether clients are served; the start takes the lock of the folder itself.
+        # Returns whether clients are served; the start locks the folder itself.
         self._is_serving = is_serving
-        # Last: the log starts in the folder that `dir` names, and only once no other directive can be refused.
+        # Last, because the log starts in the folder that `dir` names, and only when nothing can be refused any more.
         config.before_change(
             "appendonly", lambda is_wanted: self.prepare_on() if is_wanted else self._prepare_off(), is_last=True
         )
@@ -41,8 +41,8 @@ class LogSwitch:
     def prepare_on(self) -> Undo | None:
         """CONFIG SET appendonly yes: start the log, whose base is a snapshot of the dataset. Raises ChangeRefused.
 
-        While the dataset is loaded nothing starts: `LogKeeper.end_load` decides. While another job runs, or inside
-        EXEC, where the snapshot would hold what the transaction is about to log, the cron starts the log later.
+        Nothing starts while the dataset is loaded; `LogKeeper.end_load` decides then. The cron starts the log later if
+        another job is running, or inside EXEC, where the snapshot would have what the transaction is about to log.
         """
         self._lock_folder()
         life = self._keeper.life
@@ -58,9 +58,9 @@ class LogSwitch:
         return self.turn_off
 
     def _prepare_off(self) -> None:
-        """CONFIG SET appendonly no: everything goes to stable storage. Raises ChangeRefused if the disk refuses it.
+        """CONFIG SET appendonly no: sync everything to stable storage. Raises ChangeRefused if that fails.
 
-        A server that promised stable storage and cannot keep it ends.
+        A server that promised stable storage and cannot sync ends.
         """
         keeper = self._keeper
         log = keeper.log
@@ -78,9 +78,9 @@ class LogSwitch:
             raise ChangeRefused(str(failure)) from failure
 
     def turn_off(self) -> None:
-        """CONFIG SET appendonly no: no more effects are kept, and the files stay as they are.
+        """CONFIG SET appendonly no: log no more effects, and keep the files as they are.
 
-        Another job, a snapshot, continues. A server that promised stable storage and cannot keep it ends.
+        Another job, such as a snapshot, continues.
         """
         keeper = self._keeper
         log, state = keeper.log, keeper.state
@@ -100,7 +100,7 @@ class LogSwitch:
             keeper.life.become(LogState.OFF)
 
     def _lock_folder(self) -> None:
-        """Keep other servers out of the data folder. Raises ChangeRefused."""
+        """Lock the data folder against other servers. Raises ChangeRefused."""
         try:
             self._keeper.lock.acquire()
         except LogError as error:
@@ -111,12 +111,12 @@ class LogSwitch:
             self._lock_folder()
 
     def _change_folder(self, folder: bytes) -> Undo:
-        """CONFIG SET dir: later snapshots, and logs turned on later, go there. Raises ChangeRefused, OSError."""
+        """CONFIG SET dir: later snapshots and logs use the new folder. Raises ChangeRefused, OSError."""
         keeper = self._keeper
         if keeper.state is LogState.LOADING:
             raise ChangeRefused("the dataset is being loaded: wait until that has ended")
         if keeper.state is not LogState.OFF and self._config.appendonly:
-            raise ChangeRefused("the append-only file stays where it is: turn it off first (appendonly no)")
+            raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
         before, lock_before = os.getcwdb(), keeper.lock
 
         def go_back() -> None:

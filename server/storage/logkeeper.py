@@ -1,10 +1,10 @@
-"""The append-only log of a server: its life, what it must have before replies leave, and its faults.
+"""The append-only log of a server: its life, what must be in it before replies are sent, and its faults.
 
-begin_load(), end_load()  at the start: which log the dataset comes from, and which one goes on
-use()                     from here on effects go to another log, or to none
-write()                   before replies leave: one write for all of this turn, but for `write_early`, and with
+begin_load(), end_load()  at the start: the log to load the dataset from, and the log to continue with
+use()                     replaces the log that takes effects, or turns logging off
+write()                   before replies are sent: one write per turn, besides `write_early`, and with
                           `appendfsync always` one fsync
-cron()                    ten times a second: retry what failed, sync what an idle server has left
+cron()                    ten times a second: retries what failed, syncs what an idle server has written
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ ALWAYS: Final = b"always"
 
 
 class EffectSource(Protocol):
-    """Where effects come from: `requests.dispatch.Dispatcher`."""
+    """The source of effects: `requests.dispatch.Dispatcher`."""
 
-    # The log that takes effects, None while they are not kept.
+    # The log that takes effects; None while they are not logged.
     log: Any
-    # The log took records since it was last flushed; replies wait for that flush.
+    # Whether the log took records since it was last flushed; replies wait for that flush.
     log_has_news: bool
 
     def log_single_units(self) -> None:
-        """Hand over the effects gathered so far."""
+        """Append the effects gathered so far to the log."""
         ...
 
     def note_write_error(self, error: bytes | None) -> None:
-        """The log cannot be written, and why: writes are refused; None once it can."""
+        """Set why the log cannot be written, so that writes are refused; None when it can."""
         ...
 
 
 class LogKeeper:
-    """Owns the log, its life, and the lock of the data folder, of one server.
+    """Owns the log of one server, its life, and the lock of the data folder.
 
-    `die` ends a server that cannot keep what it promised; `has_died` returns whether it was called. `wake` calls a
+    `die` ends a server that cannot keep what it promised. `has_died` returns whether it was called. `wake` calls a
     function on the loop's thread, while clients are served. `on_stable` is called when more of the log is on stable
-    storage than before: it serves WAITAOF.
+    storage than before; it serves WAITAOF.
     """
 
     def __init__(
@@ -76,29 +76,29 @@ class LogKeeper:
         self._on_stable = on_stable
         # Whether a snapshot or a rewrite is being written; set by Snapshots.
         self.is_snapshot_running: Callable[[], bool] = lambda: False
-        # Called when the fsync has ended that a rewrite waits for; set by Snapshots.
+        # Called when the fsync has ended for which a rewrite waits; set by Snapshots.
         self.on_sync_awaited: Callable[[], None] = lambda: None
         self.life = LogLife()
-        # The log that takes effects; None while they are not kept.
+        # The log that takes effects; None while they are not logged.
         self.log: AppendOnlyLog | None = None
         # `mark` and `synced_mark` of the last log that took effects.
         self._marks = (0, 0)
         self.lock = FolderLock(os.fsdecode(config.dir) or ".")
-        # Where the log and dump.rdb go.
+        # The file system of the log and dump.rdb.
         self.files: Files = DiskFiles()
-        # Where logs sync in the background; None: in threads of their own.
+        # The executor of background fsyncs; None for a thread per log.
         self.executor: Executor | None = None
         config.on_change("appendfsync", self._change_policy)
 
     @property
     def state(self) -> LogState:
-        """Where the log is in its life."""
+        """The present state of the log."""
         return self.life.state
 
     # -- which log -------------------------------------------------------------------------------
 
     def new_log(self) -> AppendOnlyLog:
-        """A log as the directives say, not yet open."""
+        """Returns a new log with the options of the directives, not yet open."""
         config = self._config
         settings = LogSettings(
             folder=os.path.join(os.fsdecode(config.dir), os.fsdecode(config.appenddirname)),
@@ -123,14 +123,14 @@ class LogKeeper:
         return log
 
     def begin_load(self) -> AppendOnlyLog | None:
-        """The dataset is about to be loaded: the log to load it from, None for dump.rdb."""
+        """Prepare to load the dataset. Returns the log to load it from; None for dump.rdb."""
         self.life.become(LogState.LOADING)
         return self.new_log() if self._config.appendonly else None
 
     def end_load(self, loaded: AppendOnlyLog | None) -> None:
-        """The dataset is loaded: go on with the log that it came from, or start one, or keep none.
+        """After the load, continue with the log that was loaded, start a new one, or keep none.
 
-        CONFIG SET appendonly may have changed meanwhile what is wanted. Raises LogError, OSError.
+        CONFIG SET appendonly may have changed during the load. Raises LogError, OSError.
         """
         config = self._config
         if not config.appendonly:
@@ -144,7 +144,7 @@ class LogKeeper:
             self.life.become(LogState.ON)
 
     def use(self, log: AppendOnlyLog | None) -> None:
-        """From here on effects go to this log; None: nowhere."""
+        """Send effects to this log from now on; to no log if it is None."""
         if self.log is not None:
             self._marks = self.log.mark, self.log.synced_mark
         self.log = self._source.log = log
@@ -159,7 +159,7 @@ class LogKeeper:
         self._note_error()
 
     def _change_policy(self, policy: bytes) -> None:
-        """CONFIG SET appendfsync. What was written under `always` is synced first: its replies promise that."""
+        """CONFIG SET appendfsync. Records written under `always` are synced first, since their replies promise that."""
         log = self.log
         if log is None:
             return
@@ -174,7 +174,7 @@ class LogKeeper:
     # -- what it has -----------------------------------------------------------------------------
 
     def write(self) -> bool:
-        """One write for everything gathered; also an fsync where replies promise one. False if the server must end."""
+        """Write everything gathered; also fsync if replies promise it. Returns False if the server must end."""
         log = self.log
         assert log is not None
         self._source.log_has_news = False
@@ -189,7 +189,9 @@ class LogKeeper:
         return True
 
     def write_early(self) -> bool:
-        """The same in the middle of a turn; False, with nothing done, if replies wait for an fsync: a turn has one."""
+        """Write in the middle of a turn. Returns False, with nothing done, if replies wait for an fsync: a turn has
+        only one.
+        """
         assert self.log is not None
         return not self.log.needs_fsync_before_reply and self.write()
 
@@ -197,7 +199,7 @@ class LogKeeper:
         self._context.latency.run(event, work, self._clock)
 
     def sync(self) -> bool:
-        """Bring everything to stable storage, whatever the policy; False if that fails.
+        """Sync everything to stable storage, whatever the policy. Returns False if that fails.
 
         Raises LogFailure if replies promise stable storage.
         """
@@ -213,7 +215,7 @@ class LogKeeper:
         return is_settled
 
     def close(self) -> bool:
-        """Bring everything to stable storage and let go of it, for good; False if that fails."""
+        """Sync everything to stable storage and close the log for good. Returns False if that fails."""
         try:
             return self.log is None or self.log.close()
         except LogFailure as failure:
@@ -226,7 +228,7 @@ class LogKeeper:
             self.lock.release()
 
     def cron(self, now_ms: int) -> None:
-        """Retry a failed write, sync what an idle server has left, learn how a background fsync went."""
+        """Retry a failed write, sync what an idle server has written, and collect the result of a background fsync."""
         if self.log is None:
             return
         try:
@@ -236,15 +238,15 @@ class LogKeeper:
         self._note_error()
 
     def _holds_fsync(self) -> bool:
-        """Whether the directive holds the fsyncs of `everysec` back, since a rewrite or a snapshot is written."""
+        """Whether the directive delays the fsyncs of `everysec` because a rewrite or a snapshot is being written."""
         return bool(self._config.no_appendfsync_on_rewrite) and self.is_snapshot_running()
 
     def _note_sync(self) -> None:
-        """A background fsync has ended; told by its thread."""
+        """Called by the thread of a background fsync at its end."""
         self._wake(self.collect_sync)
 
     def collect_sync(self) -> None:
-        """Learn how the background fsync went, and begin the rewrite that waited for it."""
+        """Collect the result of the background fsync, and begin the rewrite that waited for it."""
         if self.log is None:
             return
         if self.state is LogState.AWAITING_SYNC:
@@ -253,9 +255,9 @@ class LogKeeper:
         self.cron(self._clock())
 
     def _note_error(self) -> None:
-        """While the log cannot be written, writes are refused with MISCONF."""
+        """Refuse writes with MISCONF while the log cannot be written."""
         self._source.note_write_error(None if self.log is None else self.log.write_error)
 
     def gather(self) -> None:
-        """Take over the effects that the dispatcher has gathered: an image of the dataset is about to be taken."""
+        """Append the effects that the dispatcher has gathered, before an image of the dataset is taken."""
         self._source.log_single_units()

@@ -1,4 +1,4 @@
-"""Where the files of the dataset are."""
+"""Paths of the files of the dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading: records run through the same handlers as requests, by a client nobody sees; keys of RDB files are put in."""
+"""Loading: records run through the handlers of requests, by an unlisted client; keys of RDB files are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Replay:
-    """One load: where records and keys go. `resume` must be called whenever others have used the context meanwhile."""
+    """One load, which runs records and stores keys. Call `resume` after others have used the context."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class Replay:
         self._client.user = open_user(b"")
 
     def resume(self) -> None:
-        """Take the context: records of the load run next. They never block."""
+        """Take the context, since records of the load run next. They never block."""
         context = self._context
         context.client, context.db, context.may_block = self._client, self._client.db, False
 
@@ -41,7 +41,7 @@ class Replay:
         self._context.may_block = True
 
     def apply(self, argv: list[bytes]) -> None:
-        """Run one record. An error reply is logged and passed over, as in Redis.
+        """Run one record. An error reply is logged, and the load continues, as in Redis.
 
         Raises UnknownRecord for a command that does not exist, LoadError for one with too few or too many words.
         """
@@ -86,7 +86,7 @@ class Replay:
         )
 
     def put(self, key: FileKey) -> None:
-        """Store one key of an RDB file. Raises RdbError if it is there already."""
+        """Store one key of an RDB file. Raises RdbError if the key exists."""
         db = self._context.store.databases[key.db_index]
         if key.key in db.keys:
             text = key.key.decode("utf-8", "backslashreplace")
@@ -98,7 +98,7 @@ class Replay:
 
 @contextmanager
 def loading(context: Context) -> Iterator[Replay]:
-    """Nothing expires, blocks or is logged meanwhile, and nobody is told of the keys that change."""
+    """During the load, nothing expires, blocks or is logged, and no client is notified of changed keys."""
     client_before, db_before = getattr(context, "client", None), context.db
     was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
     effects_count = len(context.effects)
@@ -123,6 +123,6 @@ def loading(context: Context) -> Iterator[Replay]:
                         group.forget_counts()
                         group.pending.put_in_order()
         context.store.expired_keys.clear()
-        # The transaction that asked for this goes on with what it has done so far.
+        # The transaction that contains the command keeps the effects it had before.
         del context.effects[effects_count:]
         context.unlogged_count = unlogged_count

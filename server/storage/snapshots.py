@@ -1,6 +1,7 @@
-"""Snapshots taken beside the work: BGREWRITEAOF and BGSAVE, by hand or when the log or the changes call for one.
+"""Snapshots taken while clients are served: BGREWRITEAOF and BGSAVE, by command or when the log or the changes require
+one.
 
-Both are jobs of `image_job.py`: what to write, and what to do with it, is here.
+Both are jobs of `image_job.py`. This module decides what to write, and what to do with the file.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from .paths import dump_path
 
 logger = logging.getLogger(__name__)
 
-# Automatic rewrites that may fail in a row before the next one is put off: by 1, 2, 4, .. minutes.
+# Automatic rewrites that may fail in a row before the next one is delayed: by 1, 2, 4, .. minutes.
 FREE_FAILURES_COUNT: Final = 2
 DELAY_MINUTES_MAX: Final = 60
 
-# Bytes of a block of an RDB file: those of stream entries are made in a millisecond.
+# Size in bytes of a block of an RDB file. A block of stream entries takes a millisecond.
 RDB_BLOCK_SIZE: Final = 4096
-# Unsynced bytes of the log that a thread syncs before a rewrite begins, which would make everybody wait for that.
+# With more unsynced bytes of the log than this, a thread syncs them before a rewrite begins. Otherwise all clients
+# would wait for the sync.
 SYNC_FIRST_SIZE: Final = 1024 * 1024
-# A snapshot that failed is not asked for by the save points again before.
+# Delay after a failed snapshot before the save points may start another.
 SAVE_RETRY_MS: Final = 5000
 
 CANNOT_START: Final = b"Can't execute an AOF background rewriting. Please check the server logs for more information."
@@ -52,7 +54,7 @@ SAVE_BLOCKED: Final = (
 
 @dataclass
 class Record:
-    """How the jobs of one kind went, as INFO tells it. Times are Unix ms or seconds, -1 for none."""
+    """Results of the jobs of one kind, as in INFO. Times are Unix ms or seconds, -1 for none."""
 
     is_running: bool = False
     is_scheduled: bool = False
@@ -60,9 +62,9 @@ class Record:
     last_duration_s: int = -1
     last_ok: bool = True
     count: int = 0
-    # In a row.
+    # Failures in a row.
     failures_count: int = 0
-    # No automatic job before.
+    # Earliest time of an automatic job.
     retry_ms: int = 0
 
     def running_s(self, now_ms: int) -> int:
@@ -70,26 +72,26 @@ class Record:
         return (now_ms - self.started_ms) // 1000 if self.is_running else -1
 
     def begin(self, now_ms: int) -> None:
-        """A job starts."""
+        """Record that a job starts."""
         self.is_running, self.is_scheduled, self.started_ms = True, False, now_ms
         self.count += 1
 
     def end(self, now_ms: int, *, ok: bool) -> None:
-        """It is over."""
+        """Record that the job has ended."""
         self.last_duration_s = (now_ms - self.started_ms) // 1000
         self.is_running, self.last_ok = False, ok
         self.failures_count = 0 if ok else self.failures_count + 1
 
 
 class ForkFigures(Protocol):
-    """The counters of what a fork is to Redis: taking an image of the dataset."""
+    """The counters that INFO calls fork: of taking an image of the dataset."""
 
     forks: int
     latest_fork_us: int
 
 
 class Snapshots:
-    """Starts jobs, one at a time, and puts what they have written in force."""
+    """Starts jobs, one at a time, and puts their files into place."""
 
     def __init__(
         self,
@@ -114,14 +116,14 @@ class Snapshots:
         self._resident_size = resident_size
         # Returns the number of effects of all commands so far.
         self._count_changes = count_changes
-        # Refuses writes from here on, or accepts them again (stop-writes-on-bgsave-error).
+        # Refuses writes, or accepts them again (stop-writes-on-bgsave-error).
         self._refuse_writes = refuse_writes
         self.runner = JobRunner(context, call_later)
         self.rewrite = Record()
         self.save = Record()
         # When dump.rdb was last complete, or the server started.
         self.last_save_ms = clock()
-        # Changes that dump.rdb holds.
+        # Changes that dump.rdb has.
         self._changes_saved = 0
         log_keeper.is_snapshot_running = lambda: self.rewrite.is_running or self.save.is_running
         log_keeper.on_sync_awaited = lambda: self.cron(clock())
@@ -135,7 +137,7 @@ class Snapshots:
 
     @property
     def keys_done(self) -> int:
-        """Those of them whose turn has come."""
+        """Keys of that image that were written."""
         return self.runner.job.image.keys_read if self.runner.job else 0
 
     # -- rewriting the log -----------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Snapshots:
         return True
 
     def _start_rewrite(self) -> bool:
-        """Begin, or let a thread sync what the log has written first; a failure is logged and counted."""
+        """Begin a rewrite, or first let a thread sync what the log has written. A failure is logged and counted."""
         log = self._log_keeper.log
         self.rewrite.begin(self._clock())
         if log is not None and log.sync_soon(SYNC_FIRST_SIZE):
@@ -162,11 +164,11 @@ class Snapshots:
         return self._switch_log()
 
     def _switch_log(self) -> bool:
-        """From here on the log goes on in a new increment, whose base is what the dataset is now."""
+        """Continue the log in a new increment, whose base is the present dataset."""
         keeper = self._log_keeper
         log = keeper.log or keeper.new_log()
         try:
-            # The log must hold everything that the image will hold before the new increment begins.
+            # The old increment must have everything that is in the image.
             keeper.gather()
             path = log.begin_rewrite()
         except LogFailure as failure:
@@ -185,9 +187,9 @@ class Snapshots:
         return True
 
     def start_log(self) -> None:
-        """Effects go to a new log from here on, and its base is written beside the work.
+        """Send effects to a new log, whose base is written while clients are served.
 
-        A failure is tried again by the cron. Raises LogError, OSError if the log cannot even be opened.
+        The cron retries after a failure. Raises LogError, OSError if the log cannot be opened.
         """
         keeper = self._log_keeper
         keeper.gather()
@@ -203,7 +205,7 @@ class Snapshots:
             log.finish_start(size)
             self._life.become(LogState.ON)
             self.rewrite.end(self._clock(), ok=True)
-            logger.info("The append only file is in force")
+            logger.info("The append only file is now in use")
 
         def fail(reason: str) -> None:
             self._fail_rewrite(reason)
@@ -214,12 +216,13 @@ class Snapshots:
         self.runner.begin(Job(image, file, finish, fail))
 
     def complete_log(self) -> bool:
-        """Before the server ends: a log that is wanted or starting holds nothing until its base is complete.
+        """Before the server ends, complete the base of a log that is wanted or starting, since the log has nothing
+        without it.
 
-        False if that failed.
+        Returns False if that failed.
         """
         if self._life.state is LogState.WANTED:
-            self.runner.complete()  # whatever goes before it
+            self.runner.complete()  # the job before it
             self._try_to_start_log()
         if self._life.state is LogState.STARTING:
             self.runner.complete()
@@ -242,7 +245,7 @@ class Snapshots:
         self._end_rewriting()
         rewrite, now_ms = self.rewrite, self._clock()
         rewrite.end(now_ms, ok=False)
-        logger.warning("Background AOF rewrite failed, the old files stay in force: %s", reason)
+        logger.warning("Background AOF rewrite failed, the old files stay in use: %s", reason)
         if rewrite.failures_count > FREE_FAILURES_COUNT:
             minutes = min(2 ** (rewrite.failures_count - FREE_FAILURES_COUNT - 1), DELAY_MINUTES_MAX)
             rewrite.retry_ms = now_ms + minutes * 60_000
@@ -252,12 +255,12 @@ class Snapshots:
             )
 
     def _end_rewriting(self) -> None:
-        """A rewrite without a log, which makes a base only, has changed nothing about the log's life."""
+        """End a rewrite without a log, which makes only a base and does not change the log's life."""
         if self._life.state in (LogState.AWAITING_SYNC, LogState.REWRITING):
             self._life.become(LogState.ON)
 
     def cron(self, now_ms: int) -> None:
-        """Ten times a second: start what was scheduled, or what the size of the log asks for."""
+        """Ten times a second: start what was scheduled, or what the size of the log requires."""
         state = self._life.state
         if self.runner.job is not None or state in (LogState.LOADING, LogState.ENDED):
             return
@@ -290,19 +293,19 @@ class Snapshots:
 
     @property
     def changes_count(self) -> int:
-        """Changes that dump.rdb does not hold."""
+        """Changes that dump.rdb does not have."""
         return self._count_changes() - self._changes_saved
 
     @property
     def save_points(self) -> list[tuple[int, int]]:
-        """(seconds, changes) of those in force: the default ones are for servers that keep no log."""
+        """The (seconds, changes) in force. The defaults apply only to servers without a log."""
         config = self._config
         if config.appendonly and config.save == BY_NAME[b"save"].default:
             return []
         return SavePoints.pairs(config.save)
 
     def request_save(self, *, may_wait: bool, may_start: bool) -> bool:
-        """BGSAVE. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
+        """BGSAVE. Returns False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
         is_rewriting = self.runner.job is not None or self._life.state is LogState.AWAITING_SYNC
@@ -330,10 +333,9 @@ class Snapshots:
         logger.info("Background saving started")
 
     def save_now(self) -> bool:
-        """SAVE, and the end of the server: write dump.rdb while everybody waits. False if that failed.
+        """SAVE, and the save at the stop: write dump.rdb while all clients wait. Returns False if that failed.
 
-        As in Redis a failure is the caller's to deal with: it does not refuse the writes of others, as that of a job in
-        the background does.
+        As in Redis, a failure does not make the server refuse writes, unlike that of a background job.
         """
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
@@ -377,7 +379,9 @@ class Snapshots:
         return False
 
     def _take_image(self) -> StoreImage:
-        """The dataset as it is now. This is where all wait: what a fork is to Redis, and told as one."""
+        """An image of the dataset as it is now. All clients wait for this, so its time is reported as that of Redis'
+        fork.
+        """
         started_ns = perf_counter_ns()
         image = StoreImage(self._context.store)
         duration_ns = perf_counter_ns() - started_ns
@@ -387,7 +391,7 @@ class Snapshots:
         return image
 
     def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
-        """The base of a log in the form it wants."""
+        """The base of a log in the configured form."""
         return self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
 
     def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
@@ -405,12 +409,12 @@ class Snapshots:
     # -- the end ---------------------------------------------------------------------------------
 
     def give_up_rewrite(self) -> None:
-        """Before the log ends: give up its rewrite, or its start; a snapshot goes on."""
+        """Before the log ends, abort its rewrite or its start. A snapshot continues."""
         if self.rewrite.is_running:
             self._give_up(self.rewrite)
 
     def stop(self) -> None:
-        """Before the server ends: give up a running job; nobody is told of a failure."""
+        """Before the server ends, abort a running job without reporting a failure."""
         for record in (self.rewrite, self.save):
             if record.is_running:
                 self._give_up(record)

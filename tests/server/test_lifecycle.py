@@ -221,7 +221,7 @@ def test_data_folder_changes_while_there_is_no_log(tmp_path: Path) -> None:
         assert wire.call("SAVE") == b"+OK\r\n"
         assert wire.call("CONFIG", "SET", "appendonly", "yes") == b"+OK\r\n"
         reply = wire.call("CONFIG", "SET", "dir", str(first))
-        assert reply == failed + b"the append-only file stays where it is: turn it off first (appendonly no)\r\n"
+        assert reply == failed + b"the append-only file cannot be moved: turn it off first (appendonly no)\r\n"
     process.terminate()
     assert process.wait(STOP_TIMEOUT_S) == 0
     assert (second / "dump.rdb").exists()
@@ -397,7 +397,7 @@ def test_signal_that_arrives_before_a_stop_fails_does_not_end_the_server(
     with Wire(port) as wire:
         wire.call("SET", "k", "v")
         process.send_signal(signal.SIGTERM)
-        while b"Errors trying to shut down the server, which goes on" not in process.stderr.readline():
+        while b"Errors trying to shut down the server, so it continues" not in process.stderr.readline():
             pass
         assert wire.call("GET", "k") == b"$1\r\nv\r\n"
         process.send_signal(signal.SIGTERM)
@@ -418,13 +418,13 @@ def test_stop_that_cannot_save_says_why_and_goes_on_until_a_second_signal(
         wire.call("XADD", "s", "1-1", "f", "v")
         process.send_signal(signal.SIGTERM)
         lines = [process.stderr.readline()]
-        while b"Errors trying to shut down the server, which goes on" not in lines[-1]:
+        while b"Errors trying to shut down the server, so it continues" not in lines[-1]:
             lines.append(process.stderr.readline())
         assert any(b"File too large" in line for line in lines)
         assert wire.call("XLEN", "s") == b":1\r\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(STOP_TIMEOUT_S) == 1
-    assert b"Exiting without what could not be saved." in process.stderr.read()
+    assert b"Exiting without saving the dataset." in process.stderr.read()
 
 
 async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> None:

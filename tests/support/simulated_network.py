@@ -189,7 +189,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close after what is unsent."""
+        """Close after the unsent output was sent."""
         if not self._is_closing:
             self._is_closing = True
             if not self._buffer:

@@ -49,8 +49,8 @@ def check_start_from(text: bytes, folder: Path) -> None:
             assert wire.ask("CONFIG", "GET", "replicaof") == [b"replicaof", b""]
     finally:
         server.stop()
-    (line,) = [line for line in log.splitlines() if "Passed over" in line]
-    assert " # Passed over, as Headrace does not have them (compat-config yes): " in line
+    (line,) = [line for line in log.splitlines() if "Ignored, since" in line]
+    assert " # Ignored, since Headrace does not have them (compat-config yes): " in line
     named = set(line.partition("yes): ")[2].split(", "))
     assert {"loadmodule", "replicaof", "hash-max-listpack-entries", "repl-timeout"} <= named
     assert not named & {each.name.decode() for each in DIRECTIVES if each.has_effect}

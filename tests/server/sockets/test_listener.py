@@ -25,7 +25,7 @@ def test_taken_port_is_named_with_its_address() -> None:
     ("word", "reason"),
     [
         ("nosuchhost.invalid", "Name or service not known; give addresses of this machine"),
-        ("192.0.2.1", "Cannot assign requested address; this machine lacks the address"),
+        ("192.0.2.1", "Cannot assign requested address; this machine does not have the address"),
     ],
 )
 def test_address_that_is_not_ours_is_named(word: str, reason: str) -> None:
@@ -43,11 +43,11 @@ def test_optional_address_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nosuch/s", "No such file or directory; make its folder, or choose another path (--unixsocket)"),
-        ("file/s", "Not a directory; what should be its folder is a file: choose another path (--unixsocket)"),
+        ("nosuch/s", "No such file or directory; create its folder, or choose another path (--unixsocket)"),
+        ("file/s", "Not a directory; its folder is a file: choose another path (--unixsocket)"),
         (
             "file",
-            "Address already in use; what has that name is not a socket: move it away, or choose another path "
+            "Address already in use; a file of that name is not a socket: move it away, or choose another path "
             "(--unixsocket)",
         ),
         ("l" * 120, "AF_UNIX path too long; choose a path of at most 107 bytes (--unixsocket)"),
