@@ -1,8 +1,8 @@
-"""docs/compatibility.md: every command group of Redis and what becomes of it here.
+"""docs/compatibility.md: every command group of Redis, and which of its commands Headrace has.
 
-python tools/compatibility.py                 the document
+python tools/compatibility.py the document
 
-What is served is read off the command table; what Redis has is written down here, and checked against Redis by a test.
+The commands of Headrace are in the command table. Those of Redis are listed here; a test compares the list with Redis.
 """
 
 from __future__ import annotations
@@ -107,30 +107,30 @@ COMMANDS_OF_REDIS: Final = {
     """,
 }
 
-# Groups of which nothing is served, with the reason.
+# Groups without any command in Headrace, with the reason.
 OUT_OF_SCOPE: Final = {
     "list": "Headrace is about streams; queues are consumer groups here.",
-    "hash": "Headrace is about streams; an entry holds fields and values.",
+    "hash": "Headrace is about streams; an entry has fields and values.",
     "set": "Headrace is about streams.",
-    "sorted-set": "Headrace is about streams; what is due is read by ID, which is a time.",
+    "sorted-set": "Headrace is about streams; entries are read by ID, which is a time.",
     "array": "Headrace is about streams.",
     "bitmap": "Strings are values, counters and locks here; bit operations on them are out of scope.",
     "hyperloglog": "Headrace is about streams.",
     "geo": "Headrace is about streams.",
     "module": "There are no modules, and so no vector sets.",
-    "cluster": "One server stands alone: a cluster's commands have nothing to speak of.",
+    "cluster": "Headrace is a single server: there is no cluster.",
 }
 
 _FUNCTIONS: Final = "There are no function libraries: EVAL and SCRIPT LOAD run Lua."
 
-# Commands that are not served although others of their group are, with the reason.
+# Commands that Headrace does not have, of groups of which it has others, with the reason.
 ABSENT: Final = {
     "fcall": _FUNCTIONS,
     "fcall_ro": _FUNCTIONS,
     "function": _FUNCTIONS,
     "sort": "Sorts lists, sets and sorted sets.",
     "sort_ro": "Sorts lists, sets and sorted sets.",
-    "migrate": "DUMP and RESTORE carry keys to another server, with a client between.",
+    "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
     "failover": "There is no replication.",
     "psync": "There is no replication.",
     "replconf": "There is no replication.",
@@ -138,10 +138,10 @@ ABSENT: Final = {
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
-    "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint tell what a server is busy with.",
+    "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint show what a server is busy with.",
 }
 
-# By test module in tests/clients: who is tried, and with what.
+# By test module in tests/clients: the tested client, and what it is tested with.
 CLIENTS: Final = {
     "test_redis_py": (
         "redis-py",
@@ -152,12 +152,15 @@ CLIENTS: Final = {
         "redis-py",
         "`Lock` and `register_script`, synchronous and asyncio, alone and in pipelines",
     ),
-    "test_redis_py_asyncio": ("redis-py, asyncio", "the same, with reads that block beside other work"),
+    "test_redis_py_asyncio": (
+        "redis-py, asyncio",
+        "streams, transactions and locks, with reads that block while other tasks run",
+    ),
     "test_redis_py_pushes": ("redis-py", "messages, keyspace notifications, MONITOR, client-side caching"),
     "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
     "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
     "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
-    "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and takes over from dead workers"),
+    "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and claims from dead workers"),
     "test_walrus": ("walrus", "consumer groups over several streams, time series"),
     "test_redis_cli": (
         "redis-cli",
@@ -172,41 +175,41 @@ BEYOND_ROWS: Final = """\
 - `XADD .. MAXLEN ~` with `ACKED` is logged by the last ID that trimming reached, not by the resulting length: after a
   restart the same entries are gone, where Redis brings some back.
 - ACL rules may name every command of Redis, also those that are not here; an ACL pattern without `~` (`%R`) is refused.
-- A failed AUTH is always answered, also behind unsent replies, and a bad `$` header that arrives late is reported.
-- `POST` and `Host:` close the connection behind the replies to what was sent before; Redis drops those still unsent.
-- Beyond `tracking-table-max-keys` the keys read longest ago are given up; Redis takes any.
-- `aof-use-rdb-preamble` is `no` by default, and the default save points only count where there is no append-only file.
-- `CONFIG SET appendonly no` is refused while the disk refuses writes that were answered; Redis loses them.
+- A failed AUTH always gets a reply, also after unsent replies, and a bad `$` header that arrives late is reported.
+- `POST` and `Host:` close the connection after the replies to earlier requests; Redis drops unsent replies.
+- Beyond `tracking-table-max-keys` the keys read longest ago are dropped; Redis drops any.
+- `aof-use-rdb-preamble` is `no` by default, and the default save points apply only without an append-only file.
+- `CONFIG SET appendonly no` is refused while the disk refuses answered writes; Redis loses them.
 - Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
-  those of Redis, and need no second copy of the memory. What `latest_fork_usec`, `total_forks` and the latency event
-  `fork` tell of is the moment in which the picture of the dataset is taken.
-- `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), for none are kept, and sizes in `MEMORY` and `INFO` are
-  those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is a library's here, no
+  those of Redis, and need no second copy of the memory. `latest_fork_usec`, `total_forks` and the latency event `fork`
+  are about taking the image of the dataset.
+- `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), since there are none. Sizes in `MEMORY` and `INFO` are
+  those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is in a library, no
   `active_clients` and no `dump_payload_sanitizations`; it adds `server_name`, `headrace_version` and `python_version`.
-- `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` beside `A`; Redis hides them there, and `CONFIG REWRITE`
+- `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` after `A`; Redis hides them, and `CONFIG REWRITE`
   loses them.
 - `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
 - Lua scripts need the package lupa (`pip install 'headrace[scripts]'`), have no `struct`, and their source has 1 MiB
   at most: [scripts.md](scripts.md). There are no function libraries.
 - There is no replication, no cluster, and there are no modules.
-- There is no eviction: `maxmemory` refuses what needs more memory, and `maxmemory-policy` is `noeviction`. It counts
-  what dataset and clients take (`used_memory`), not the interpreter, which is some 40 MB.
-- A client has its turn for some milliseconds at a time, and long ranges are made while they are sent.
-  [limits.md](limits.md) has every limit, and how long large commands keep others waiting.
-- Values are strings and streams; `rdb-skip-foreign-types yes` loads the rest of an RDB file that holds others.
-- Directives of Redis that belong to what is not here stop the start with the line that they stand in, unless they turn
-  something off; `compat-config yes` passes over them and says so in one line, so that a `redis.conf` can be used as it
-  is. [redis.conf.example](../redis.conf.example) holds all that are honoured."""
+- There is no eviction: commands that need more than `maxmemory` are refused, and `maxmemory-policy` is `noeviction`.
+  `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
+- A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
+  every limit, and how long other clients wait for large commands.
+- Values are strings and streams; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file.
+- Directives of parts that Headrace does not have stop the start with an error that quotes their line, unless they turn
+  something off. `compat-config yes` ignores them and logs one line, so that a `redis.conf` can be used unchanged.
+  [redis.conf.example](../redis.conf.example) has all directives with an effect."""
 
 INTRODUCTION: Final = f"""\
 # Compatibility
 
-What Headrace serves it answers as Redis {REDIS_VERSION} does, byte for byte: the tests send the same commands to both
-and compare. What it does not serve answers Redis' own unknown-command error.
+Headrace replies to its commands as Redis {REDIS_VERSION} does, byte for byte: the tests send the same commands to both
+and compare. All other commands get Redis' own unknown-command error.
 
-This page is made by `python tools/compatibility.py` from the command table, and a test holds it to that.
-What a configuration file of Redis may set is another matter: see [redis.conf.example](../redis.conf.example), and
-`compat-config` there. Every error text is in [errors.md](errors.md), and the grammar of every command in
+This page is made by `python tools/compatibility.py` from the command table, and a test compares them.
+[redis.conf.example](../redis.conf.example) has the directives of a configuration file, and explains `compat-config` for
+a file of Redis. Every error text is in [errors.md](errors.md), and the grammar of every command in
 [commands.md](commands.md)."""
 
 
@@ -215,24 +218,24 @@ def document_lines() -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     yield from ("", "## Command groups", "")
     yield from _group_lines()
-    yield from ("", "## Commands that are missing in groups that are served", "")
+    yield from ("", "## Missing commands of the groups above", "")
     yield from _absent_lines()
     yield from ("", "## Commands out of scope", "")
     for group in OUT_OF_SCOPE:
         names = [name.upper() for name in COMMANDS_OF_REDIS[group].split() if "|" not in name]
         yield f"- {group}: {', '.join(f'`{name}`' for name in names)}"
-    yield from ("", "## Differences", "", "In what is served, these commands differ from Redis:", "")
+    yield from ("", "## Differences", "", "These commands differ from Redis:", "")
     yield from difference_lines()
-    yield from ("", "And beyond single commands:", "")
+    yield from ("", "Differences that concern no single command:", "")
     yield from BEYOND_ROWS.splitlines()
-    yield from ("", "## Clients", "", "Each is installed and tried against a server by `make test-clients`.", "")
-    yield from ("| Client | What is tried |", "|---|---|")
+    yield from ("", "## Clients", "", "`make test-clients` installs each, and tests it with a server.", "")
+    yield from ("| Client | What is tested |", "|---|---|")
     for client, tried in CLIENTS.values():
         yield f"| {client} | {tried} |"
 
 
 def served_names() -> set[str]:
-    """Every command and subcommand here, as COMMANDS_OF_REDIS spells them."""
+    """Every command and subcommand of Headrace, as COMMANDS_OF_REDIS spells them."""
     return {row.name.lower() for row in all_rows()}
 
 

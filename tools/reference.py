@@ -25,15 +25,15 @@ GROUPS: Final = {
 INTRODUCTION: Final = """\
 # Commands
 
-Every command that Headrace serves, as one writes it; *since* is the version of Redis that brought it. A `*` marks one
-that differs from Redis: [compatibility.md](compatibility.md#differences) tells how, and which commands of Redis are
-missing. What is not here answers Redis' unknown-command error; every other error is in [errors.md](errors.md).
+The syntax of every command of Headrace; *since* is its first version of Redis. A `*` marks a command that differs from
+Redis: see [compatibility.md](compatibility.md#differences), which also lists the missing commands of Redis. A command
+that is not here gets Redis' unknown-command error. All errors are in [errors.md](errors.md).
 
-This page is made by `python tools/reference.py` from the table that the dispatcher runs on."""
+This page is made by `python tools/reference.py` from the table that the dispatcher uses."""
 
 
 def rows() -> list[Row]:
-    """Every command that can be called, subcommands in the place of their container; by group, then by name."""
+    """Every command that can be called, with subcommands in place of their container, by group and name."""
     found: list[Row] = []
     for row in TABLE.values():
         found += ([row] if row.handler is not None else []) + list(row.subcommands.values())
@@ -42,7 +42,7 @@ def rows() -> list[Row]:
 
 
 def syntax(row: Row) -> str:
-    """The command as one writes it: `XLEN key`."""
+    """The syntax of the command: `XLEN key`."""
     return " ".join([row.name.replace("|", " "), *map(_argument, row.arguments)])
 
 
