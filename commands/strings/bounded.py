@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 from ...protocol.replies import DoubleText, Reply
@@ -150,7 +149,7 @@ def increx(context: Context, argv: list[bytes]) -> Reply:
     key, db = argv[1], context.db
     old = db.get_string(key, context.now_ms)
     result, applied, is_set = _result(old, addition, saturate=b"SATURATE" in options)
-    texts = [b"%d" % each if addition.is_whole else long_double.text_of(Fraction(each)) for each in (result, applied)]
+    texts = [b"%d" % each if addition.is_whole else long_double.text_of(int(each)) for each in (result, applied)]
     if is_set:
         keeps_expiry = b"ENX" in options and key in db.expires
         text = texts[0] if addition.is_whole else SumText(texts[0])

@@ -1,8 +1,8 @@
 """Extended-precision numbers, which Redis uses for INCRBYFLOAT and INCREX BYFLOAT.
 
 They are C's `long double` on x86: 64 significant bits and an exponent of 15 bits. Python has no such type, so a finite
-number is an exact `Fraction`, and each result is rounded to a number that a `long double` can represent. Infinities are
-those of `float`.
+number is an `int` in units of the smallest positive number, and each result is rounded to a number that a `long double`
+can represent. Infinities are those of `float`.
 Source: Redis 8.10.2 on x86-64, as observed.
 """
 
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
-from fractions import Fraction
 from typing import Final
 
-# A finite number is an exact Fraction; an infinity is `inf` or `-inf`.
-LongDouble = Fraction | float
+# A finite number is an int, in units of 2 ** EXPONENT_MIN; an infinity is `inf` or `-inf`.
+LongDouble = int | float
 
 SIGNIFICANT_BITS: Final = 64
 EXPONENT_MAX: Final = 16384
 # The exponent of the smallest positive number.
 EXPONENT_MIN: Final = -16445
 
-LARGEST: Final = Fraction((1 << SIGNIFICANT_BITS) - 1 << EXPONENT_MAX - SIGNIFICANT_BITS)
+# The number 1.
+ONE: Final = 1 << -EXPONENT_MIN
+LARGEST: Final = ((1 << SIGNIFICANT_BITS) - 1 << EXPONENT_MAX - SIGNIFICANT_BITS) * ONE
 
 # Maximum size in bytes of a text to parse, as in Redis.
 TEXT_SIZE_MAX: Final = 5 * 1024 - 1
@@ -30,11 +30,15 @@ TEXT_SIZE_MAX: Final = 5 * 1024 - 1
 # Maximum number of digits printed after the point.
 FRACTION_DIGITS: Final = 17
 
-# Larger than the exponent of any valid number with the longest text, and small enough for fast arithmetic.
-DECIMAL_EXPONENT_MAX: Final = 20_000
+# Any number with more digits before the point is too large.
+WHOLE_DIGITS_MAX: Final = 4933
+# Any number with more zeros between the point and its first digit is too small.
+ZEROS_MAX: Final = 4950
 
-_DECIMAL: Final = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL: Final = re.compile(rb"([+-]?)0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?[0-9]+))?")
+_DECIMAL: Final = re.compile(rb"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)([0-9]+))?")
+_HEXADECIMAL: Final = re.compile(
+    rb"([+-]?)0[xX](?=\.?[0-9a-fA-F])([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?)([0-9]+))?"
+)
 _INFINITY: Final = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
 
 
@@ -44,53 +48,83 @@ def parse(text: bytes) -> LongDouble | None:
         return None
     if infinity := _INFINITY.fullmatch(text):
         return -math.inf if infinity[1] == b"-" else math.inf
-    if _DECIMAL.fullmatch(text):
-        exact = _from_decimal(text)
-    elif (hexadecimal := _HEXADECIMAL.fullmatch(text)) and (hexadecimal[2] or hexadecimal[3]):
-        exact = _from_hexadecimal(*hexadecimal.groups(b""))
+    if decimal := _DECIMAL.fullmatch(text):
+        sign, whole, part, *exponent = decimal.groups(b"")
+        number = _from_decimal(whole + part, _exponent(*exponent) - len(part))
+    elif hexadecimal := _HEXADECIMAL.fullmatch(text):
+        sign, whole, part, *exponent = hexadecimal.groups(b"")
+        number = _from_hexadecimal(int(whole + part, 16), _exponent(*exponent) - 4 * len(part))
     else:
         return None
-    if exact is None:
+    return -number if sign == b"-" and number is not None else number
+
+
+def _exponent(sign: bytes, digits: bytes) -> int:
+    """Returns an exponent, or one that is too large or too small for any text if it has many digits."""
+    significant = digits.lstrip(b"0")
+    size = int(significant[:9] or b"0")
+    return -size if sign == b"-" else size
+
+
+def _from_decimal(digits: bytes, exponent: int) -> LongDouble | None:
+    """Returns the number `digits * 10 ** exponent`; None if it is too large or too small."""
+    significant = digits.lstrip(b"0")
+    if not significant:
+        return 0
+    if not -ZEROS_MAX <= len(significant) + exponent <= WHOLE_DIGITS_MAX:
         return None
-    number = rounded(exact)
-    is_out_of_range = isinstance(number, float) or (exact != 0 and number == 0)
-    return None if is_out_of_range else number
+    mantissa, power = _integer(significant), 10 ** abs(exponent)
+    return _in_range(mantissa * power, 1) if exponent > 0 else _in_range(mantissa, power)
 
 
-def _from_decimal(text: bytes) -> Fraction | None:
-    mantissa, _, exponent_text = text.lower().partition(b"e")
-    digits = Decimal(mantissa.decode())
-    if not digits:
-        return Fraction(0)
-    exponent = int(exponent_text or b"0") if len(exponent_text) < 10 else DECIMAL_EXPONENT_MAX
-    if abs(exponent) >= DECIMAL_EXPONENT_MAX:
-        return None
-    return Fraction(digits) * Fraction(10) ** exponent
+# Python converts at most 4,300 digits at once, in quadratic time. The longest text and the largest number have fewer
+# than twice as many as these.
+DIGITS_AT_ONCE: Final = 2600
+_HALF: Final = 10**DIGITS_AT_ONCE
 
 
-def _from_hexadecimal(sign: bytes, whole: bytes, part: bytes, exponent_text: bytes) -> Fraction | None:
-    mantissa = int(whole + part, 16)
+def _integer(digits: bytes) -> int:
+    """Returns the integer with these digits."""
+    return int(digits[:-DIGITS_AT_ONCE] or b"0") * _HALF + int(digits[-DIGITS_AT_ONCE:])
+
+
+def _digits(integer: int) -> str:
+    """Returns the digits of an integer that is not negative."""
+    high, low = divmod(integer, _HALF)
+    return f"{high}{low:0{DIGITS_AT_ONCE}d}" if high else str(low)
+
+
+def _from_hexadecimal(mantissa: int, exponent: int) -> LongDouble | None:
+    """Returns the number `mantissa * 2 ** exponent`; None if it is too large or too small."""
     if not mantissa:
-        return Fraction(0)
-    exponent = int(exponent_text or b"0") if len(exponent_text) < 10 else 10 * DECIMAL_EXPONENT_MAX
-    if abs(exponent) >= 10 * DECIMAL_EXPONENT_MAX:
+        return 0
+    if not EXPONENT_MIN <= mantissa.bit_length() + exponent <= EXPONENT_MAX:
         return None
-    exact = mantissa * Fraction(2) ** (exponent - 4 * len(part))
-    return -exact if sign == b"-" else exact
+    return _in_range(mantissa << max(exponent, 0), 1 << max(-exponent, 0))
 
 
-def rounded(exact: Fraction) -> LongDouble:
-    """Rounds to the nearest long double, ties to even. Returns an infinity if `exact` exceeds the largest one."""
-    if not exact:
-        return exact
-    # 2 ** (exponent - 1) <= abs(exact) < 2 ** exponent; the estimate from the sizes is off by at most one.
-    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
-    exponent += abs(exact) >= Fraction(2) ** exponent
-    unit = Fraction(2) ** max(exponent - SIGNIFICANT_BITS, EXPONENT_MIN)
-    nearest = round(exact / unit) * unit
-    if abs(nearest) > LARGEST:
-        return math.inf if exact > 0 else -math.inf
-    return nearest
+def _in_range(numerator: int, denominator: int) -> LongDouble | None:
+    number = rounded(numerator, denominator)
+    return number if number and number != math.inf else None
+
+
+def rounded(numerator: int, denominator: int) -> LongDouble:
+    """Rounds a quotient to the nearest long double, ties to even. Returns an infinity if it exceeds the largest one.
+
+    It takes linear time, because the quotient that is computed has 64 bits.
+    """
+    magnitude = abs(numerator)
+    # 2 ** (exponent - 1) <= magnitude / denominator < 2 ** exponent; the estimate from the sizes is off by at most one.
+    exponent = magnitude.bit_length() - denominator.bit_length()
+    exponent += magnitude << max(-exponent, 0) >= denominator << max(exponent, 0)
+    unit = max(exponent - SIGNIFICANT_BITS, EXPONENT_MIN)
+    divisor = denominator << max(unit, 0)
+    quotient, rest = divmod(magnitude << max(-unit, 0), divisor)
+    quotient += 2 * rest > divisor or (2 * rest == divisor and quotient & 1)
+    number = quotient << unit - EXPONENT_MIN
+    if number > LARGEST:
+        return math.inf if numerator > 0 else -math.inf
+    return number if numerator > 0 else -number
 
 
 def add(left: LongDouble, right: LongDouble) -> LongDouble:
@@ -98,13 +132,14 @@ def add(left: LongDouble, right: LongDouble) -> LongDouble:
     if isinstance(left, float) or isinstance(right, float):
         infinities = [number for number in (left, right) if isinstance(number, float)]
         return sum(infinities)
-    return rounded(left + right)
+    return rounded(left + right, ONE)
 
 
-def text_of(number: Fraction) -> bytes:
+def text_of(number: int) -> bytes:
     """Returns the number as Redis prints it: up to 17 digits after the point, without zeros at the end."""
-    scaled = round(number * 10**FRACTION_DIGITS)
-    # Decimal, because Python refuses to print an integer of more than 4,300 digits.
-    digits = f"{Decimal(abs(scaled)):f}".rjust(FRACTION_DIGITS + 1, "0")
+    exact = abs(number) * 10**FRACTION_DIGITS
+    # Rounds to the nearest, ties to even.
+    scaled = exact + (ONE >> 1) - 1 + (exact >> -EXPONENT_MIN & 1) >> -EXPONENT_MIN
+    digits = _digits(scaled).rjust(FRACTION_DIGITS + 1, "0")
     text = f"{digits[:-FRACTION_DIGITS]}.{digits[-FRACTION_DIGITS:]}".rstrip("0").rstrip(".")
-    return (b"-" if scaled < 0 else b"") + text.encode()
+    return (b"-" if number < 0 and scaled else b"") + text.encode()
