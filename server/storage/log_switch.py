@@ -118,18 +118,20 @@ class LogSwitch:
         if keeper.state is not LogState.OFF and self._config.appendonly:
             raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
         before, lock_before = os.getcwdb(), keeper.lock
+        os.chdir(folder)
+        path = os.getcwd()
+        keeper.lock = lock = self._locks.setdefault(path, FolderLock(path))
+        was_held = lock.is_held
 
         def go_back() -> None:
             os.chdir(before)
             keeper.lock = lock_before
-            self._release_former_folders()
+            if not was_held:
+                lock.release()
 
-        os.chdir(folder)
-        path = os.getcwd()
-        keeper.lock = self._locks.setdefault(path, FolderLock(path))
         try:
             if lock_before.is_held:
-                keeper.lock.acquire()
+                lock.acquire()
         except LogError as error:
             go_back()
             raise ChangeRefused(str(error)) from error
