@@ -26,6 +26,7 @@ from crossing.fixture import disk_of
 from crossing.kept_files import ACL_PATH, CONFIG_PATH, SETTINGS_FOLDER, directives_of, users_of
 from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
 from crossing.states import BEHIND, MULTI, SCRIPT, STATES, Stage
+from headrace.commands.clients.client import Client
 from support.digest import Digest, digest_of
 from support.replies import Node
 from support.simulated_disk import Call, SimulatedDisk
