@@ -98,6 +98,7 @@ class LogSwitch:
         else:
             keeper.use(None)
             keeper.life.become(LogState.OFF)
+            self._release_former_folders()
 
     def _lock_folder(self) -> None:
         """Lock the data folder against other servers. Raises ChangeRefused."""
@@ -139,9 +140,10 @@ class LogSwitch:
         return go_back
 
     def _release_former_folders(self) -> None:
-        """Unlock all folders but the present one, once no job writes a file to one of them."""
-        if self._snapshots.runner.job is None:
-            present = self._keeper.lock
+        """Unlock all folders but the present one, once nothing is written to one of them: no job writes there, and no
+        log that was starting has files to remove."""
+        keeper = self._keeper
+        if self._snapshots.runner.job is None and not (keeper.log is not None and keeper.log.is_starting):
             for lock in self._locks.values():
-                if lock is not present:
+                if lock is not keeper.lock:
                     lock.release()

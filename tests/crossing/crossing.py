@@ -10,6 +10,7 @@ Rules, by the letters that failures name:
     replies    every client has its own replies in order
     client     the requests of a pipeline run as the client that sent them
     left       no state is left for good
+    lock       no other server may lock a folder in which this one writes
     restart    a restart finds what was served
 """
 

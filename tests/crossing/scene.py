@@ -69,6 +69,10 @@ class CrossingServer(SimulatedServer):
     is_load_held = False
     steps_before_hold = 1
 
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        del self.log_keeper.lock.acquire  # locks are simulated here
+
     def load(self) -> Iterator[None]:
         """See `Server`."""
         for number, _ in enumerate(super().load(), start=1):
@@ -234,7 +238,6 @@ class Scene:
     def start(self, *, holds_load: bool = False) -> None:
         """Start the process, until it serves; with `holds_load` until it is in the middle of the load."""
         self.server = server = CrossingServer(self.config, self.clock, self.disk, self.fsyncs)
-        server.log_keeper.lock = self.system.lock(self.system.folder)
         self.system.lock(TAKEN_FOLDER).acquire()
         runner = server.snapshots.runner
         runner.thread, runner.read_clock_s = self._writing_thread, lambda: 0.0  # type: ignore[method-assign]
@@ -380,7 +383,15 @@ class Scene:
         self.fsyncs.pause()
         self.writer.pause()
         self.kept_files.look(call)
+        self._check_lock(call)
         self.on_boundary(call)
+
+    def _check_lock(self, call: Call) -> None:
+        """A server that locks its folder writes in no folder that another server may take."""
+        locks = self.system.locks
+        folder = os.sep + call.path.split(os.sep)[1]
+        if folder in (FOLDER, OTHER_FOLDER) and folder not in locks and set(locks) & {FOLDER, OTHER_FOLDER}:
+            self.fail(f"lock: {call.kind} of {call.path} while another server may lock {folder}")
 
     @property
     def is_synced_before_reply(self) -> bool:

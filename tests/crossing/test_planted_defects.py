@@ -240,21 +240,39 @@ def write_in_place(patch: pytest.MonkeyPatch) -> None:
 
 def leave_the_log_behind(patch: pytest.MonkeyPatch) -> None:
     """CONFIG SET dir is taken while there is a log, which stays where it is."""
-
-    def change_folder(self: LogSwitch, folder: bytes) -> Undo:
-        self._config.appendonly = False
-        try:
-            return change(self, folder)
-        finally:
-            self._config.appendonly = True
-
-    change = LogSwitch._change_folder
-    patch.setattr(LogSwitch, "_change_folder", change_folder)
+    patch.setattr(LogSwitch, "_change_folder", lambda self, folder: None)
 
 
 def begin_without_the_manifest(patch: pytest.MonkeyPatch) -> None:
     """Files of a log whose manifest is gone count as none: the server starts empty, and writes over them."""
     patch.setattr(LogFolder, "_refuse_lost_manifest", lambda self: None)
+
+
+def unlock_what_is_written(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET dir unlocks the old folder at once, whatever still writes there."""
+
+    def release(self: LogSwitch) -> None:
+        for lock in self._locks.values():
+            if lock is not self._keeper.lock:
+                lock.release()
+
+    patch.setattr(LogSwitch, "_release_former_folders", release)
+
+
+def stay_locked_when_refused(patch: pytest.MonkeyPatch) -> None:
+    """CONFIG SET dir beside a refusal leaves the other folder locked until the job ends."""
+
+    def change_folder(self: LogSwitch, folder: bytes) -> Undo:
+        go_back, lock = change(self, folder), self._keeper.lock
+
+        def go_back_locked() -> None:
+            go_back()
+            lock.acquire()
+
+        return go_back_locked
+
+    change = LogSwitch._change_folder
+    patch.setattr(LogSwitch, "_change_folder", change_folder)
 
 
 PLANTED = [
@@ -280,6 +298,15 @@ PLANTED = [
     (write_in_place, "users in the configuration file", "CONFIG|REWRITE", b"always", "told: kill -9 leaves"),
     (begin_without_the_manifest, "no manifest", "PING", b"always", "the load is over"),
     (begin_without_the_manifest, "serving beside no manifest", "CONFIG|SET appendonly yes", b"always", "was changed"),
+    (unlock_what_is_written, "snapshot running without a log", "CONFIG|SET dir /other", b"no", "lock"),
+    (unlock_what_is_written, "log starting", "CONFIG|SET dir /other appendonly no", b"no", "lock"),
+    (
+        stay_locked_when_refused,
+        "base being made without a log",
+        "CONFIG|SET dir /other bind refused",
+        b"no",
+        "refused",
+    ),
     (leave_the_log_behind, "serving", "CONFIG|SET dir /other", b"always", "told"),
 ]
 

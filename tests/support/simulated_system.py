@@ -23,7 +23,7 @@ from headrace.persistence.errors import LogError
 from headrace.persistence.lock import FolderLock
 from headrace.server.configuration import config as config_module
 from headrace.server.configuration import configfile
-from headrace.server.storage import log_switch
+from headrace.server.storage import log_switch, logkeeper
 from support.simulated_disk import Inode, SimulatedDisk
 
 FILE_MODE: Final = 0o644
@@ -121,6 +121,7 @@ class SimulatedSystem:
             mock.patch.dict(configfile.replace_file.__kwdefaults__, sync=self.fsync),
             mock.patch.object(log_switch, "os", system),
             mock.patch.object(log_switch, "FolderLock", self.lock),
+            mock.patch.object(logkeeper, "FolderLock", self.lock),
         ):
             yield
 
