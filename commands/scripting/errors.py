@@ -41,12 +41,13 @@ class CompileError(ReplyError):
 class ScriptError(Exception):
     """The error of a function that a script calls; prefix and text are those of an error reply, without the `-`.
 
-    The script receives it as a table, with a mark that the server has counted it already.
+    The script receives it as a table. `is_counted` marks the error of a command, which the server has counted already.
     """
 
-    def __init__(self, text: bytes, *, prefix: bytes = b"ERR ") -> None:
+    def __init__(self, text: bytes, *, prefix: bytes = b"ERR ", is_counted: bool = False) -> None:
         super().__init__(text)
         self.text = prefix + text
+        self.is_counted = is_counted
 
 
 class Failure(Exception):

@@ -39,8 +39,9 @@ def _deny(_object: object, _name: object, _is_setting: bool) -> str:
     raise AttributeError("scripts see no attributes")
 
 
-def _describe(problem: object) -> bytes:
-    return problem.text if isinstance(problem, ScriptError) else b"ERR internal error"
+def _describe(problem: object) -> tuple[bytes, bool]:
+    """Returns the text of an exception for a script, and whether the server has counted it."""
+    return (problem.text, problem.is_counted) if isinstance(problem, ScriptError) else (b"ERR internal error", False)
 
 
 class Interpreter:

@@ -70,7 +70,8 @@ local function as_seen(problem)
     if type(problem) == "userdata" and problem ~= null then
         overdue_text = overdue_text or overdue_texts[is_overdue()]
         lift_memory()
-        problem = { err = describe(problem), ignore_error_stats_update = true }
+        local text, is_counted = describe(problem)
+        problem = { err = text, ignore_error_stats_update = is_counted or nil }
         limit_memory()
     end
     return problem
@@ -239,7 +240,7 @@ end
 function seen.rawset(values, key, value)
     require_table("rawset", values)
     if fronts[values] then
-        error({ err = "ERR " .. READONLY }, 0)
+        error(READONLY, 0)
     end
     return raw_rawset(values, key, value)
 end
@@ -247,7 +248,7 @@ end
 function seen.setmetatable(values, metatable)
     require_table("setmetatable", values)
     if fronts[values] then
-        error({ err = "ERR " .. READONLY }, 0)
+        error(READONLY, 0)
     end
     return raw_setmetatable(values, metatable)
 end

@@ -136,7 +136,7 @@ class Scripts:
         self._deadline.require()
         reply = self._run.execute(words_of(arguments))
         if isinstance(reply, ReplyError):
-            raise ScriptError(reply.wire_text, prefix=b"")
+            raise ScriptError(reply.wire_text, prefix=b"", is_counted=True)
         return self._replies.value(reply, self._run.client.protocol)
 
     def _call_protected(self, *arguments: Any) -> Any:
@@ -144,7 +144,7 @@ class Scripts:
         try:
             reply = self._run.execute(words_of(arguments))
         except ScriptError as error:
-            reply = WrittenError(error.text)
+            return self._replies.error(error.text)
         return self._replies.value(reply, self._run.client.protocol)
 
     def _log(self, *arguments: Any) -> None:

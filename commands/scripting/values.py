@@ -146,6 +146,10 @@ class Replies:
         self._position = 0
         return self._next()
 
+    def error(self, text: bytes) -> Any:
+        """Returns the Lua value of an error that the server has not counted."""
+        return self._lua.table_from({b"err": text})
+
     def _line(self) -> bytes:
         end = self._data.index(b"\r\n", self._position)
         line = self._data[self._position : end]

@@ -140,6 +140,65 @@ def test_json_is_that_of_redis(headrace: Server, oracle: Server) -> None:
         compare(ours, theirs, "EVAL", "local made = cjson.decode(ARGV[1]) return made", "0", deep)
 
 
+# Texts of errors, one to each `|`.
+ERROR_TEXTS = r"""
+'a\0b'|'\0'|'\0b c'|''|' '|'  x'|'a=b c'|'a,b c'|'a:b c'|'=x y'|'a#b c'|'a\\b c'|'a\tb c'|'\255\1 x'|'A b\0c'|'NOSPACE'
+'a\r\nb c'|'A\nB'|'\r\n'|'X\r\n'|'a\rb c'|'A\r\n\r\nB c'|'a b\n\n'|'\nA b'|'-A b'|'--A b'|'- b'|'-'|'ERR'|'ERR '|'-ERR x'
+('L'):rep(63)..' x'|('L'):rep(64)..' x'|('L'):rep(65)..' x'|('L'):rep(127)..' x'|('L'):rep(128)..' x'|('L'):rep(129)..' x'
+('L'):rep(5000)..' x'|('L'):rep(100000)|5|5.5|nil|true|{}
+"""
+
+# What scripts do with such a text, one to each line.
+ERROR_USES = """
+return {err=TEXT}
+return {1,{err=TEXT}}
+return {ok=TEXT}
+return redis.error_reply(TEXT)
+return redis.status_reply(TEXT)
+return redis.pcall(TEXT)
+return redis.call('ECHO',TEXT)
+error(TEXT)
+error({err=TEXT})
+error({err=TEXT, ignore_error_stats_update=true})
+local _, problem = pcall(error, {err=TEXT}) return problem
+"""
+
+# Calls that fail, one to each `|`.
+FAILING_CALLS = """
+redis.call()|redis.call(nil)|redis.call('ECHO',true)|redis.call('nosuch')|redis.call('get')|redis.call('incr','text')
+redis.pcall()|redis.pcall(nil)|redis.pcall('ECHO',true)|redis.pcall('nosuch')|redis.pcall('get')|redis.pcall('multi')
+redis.log('x')|redis.log(10,'x')|redis.log('x','y')|redis.setresp()|redis.setresp(4)|redis.set_repl()|redis.set_repl(99)
+redis.sha1hex()|redis.acl_check_cmd()|redis.acl_check_cmd('nosuch')|redis.acl_check_cmd('get')|redis.nosuch()|error('x')
+string.rep()|cjson.decode('x')|rawset(_G,'x',1)|setmetatable(_G,{})|x=1
+"""
+
+# Where such a call is, one to each line.
+PLACES_OF_CALLS = """
+CALL
+CALL return 1
+return {pcall(function() CALL end)}
+local _, problem = pcall(function() CALL end) error(problem)
+local made = coroutine.create(function() CALL end) local _, problem = coroutine.resume(made) return problem
+local function list(problem) local t = {} for k, v in pairs(problem) do t[#t+1] = k..'='..tostring(v) end table.sort(t) return t[1]..(t[2] or '') end return {xpcall(function() CALL end, function(problem) return type(problem) == 'table' and list(problem) or problem end)}
+"""  # noqa: E501 - one script to each line
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+def test_errors_have_the_bytes_and_the_statistics_that_they_have_on_redis(
+    protocol: str, headrace: Server, oracle: Server
+) -> None:
+    scripts = [use.replace("TEXT", text) for use in parts(ERROR_USES, "\n") for text in parts(ERROR_TEXTS)]
+    scripts += [place.replace("CALL", call) for place in parts(PLACES_OF_CALLS, "\n") for call in parts(FAILING_CALLS)]
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        compare(ours, theirs, "SET", "text", "abc")
+        for wire in (ours, theirs):
+            wire.call("HELLO", protocol)
+        for script in scripts:
+            compare(ours, theirs, "CONFIG", "RESETSTAT")
+            compare(ours, theirs, "EVAL", script, "0")
+            compare(ours, theirs, "INFO", "errorstats")
+
+
 def test_numbers_are_converted_as_in_c(headrace: Server, oracle: Server) -> None:
     with headrace.connect() as ours, oracle.connect() as theirs:
         for number in parts(NUMBERS, "|"):
