@@ -143,9 +143,9 @@ def test_json_is_that_of_redis(headrace: Server, oracle: Server) -> None:
 # Texts of errors, one to each `|`.
 ERROR_TEXTS = r"""
 'a\0b'|'\0'|'\0b c'|''|' '|'  x'|'a=b c'|'a,b c'|'a:b c'|'=x y'|'a#b c'|'a\\b c'|'a\tb c'|'\255\1 x'|'A b\0c'|'NOSPACE'
-'a\r\nb c'|'A\nB'|'\r\n'|'X\r\n'|'a\rb c'|'A\r\n\r\nB c'|'a b\n\n'|'\nA b'|'-A b'|'--A b'|'- b'|'-'|'ERR'|'ERR '|'-ERR x'
-('L'):rep(63)..' x'|('L'):rep(64)..' x'|('L'):rep(65)..' x'|('L'):rep(127)..' x'|('L'):rep(128)..' x'|('L'):rep(129)..' x'
-('L'):rep(5000)..' x'|('L'):rep(100000)|5|5.5|nil|true|{}
+'a\r\nb c'|'A\nB'|'\r\n'|'X\r\n'|'a\rb c'|'A\r\n\r\nB c'|'a b\n\n'|'\nA b'|'-A b'|'--A b'|'- b'|'-'|'ERR'|'ERR '
+'-ERR x'|('L'):rep(63)..' x'|('L'):rep(64)..' x'|('L'):rep(65)..' x'|('L'):rep(127)..' x'|('L'):rep(128)..' x'
+('L'):rep(129)..' x'|('L'):rep(5000)..' x'|('L'):rep(100000)|5|5.5|nil|true|{}
 """
 
 # What scripts do with such a text, one to each line.

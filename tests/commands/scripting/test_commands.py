@@ -140,7 +140,7 @@ def test_scripts_that_have_written_or_have_no_limit_continue(limit_ms: int, capl
         return redis.call('SET', 'k', 'done')
     """
     assert evaluate(caller, script, "0", str(limit_ms)) == b"+OK\r\n"
-    assert len([record for record in caplog.records if "cannot be ended" in record.message]) == bool(limit_ms)
+    assert len([record for record in caplog.records if "cannot be stopped" in record.message]) == bool(limit_ms)
 
 
 # -- the sandbox -------------------------------------------------------------------------------------
