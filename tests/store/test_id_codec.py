@@ -43,9 +43,9 @@ def test_what_is_written_is_read(form: ModuleType) -> None:
         for seq in HALVES:
             text = form.format_id(make_id(ms, seq))
             assert text == b"%d-%d" % (ms, seq)
-            is_plain = max(ms, seq) < 10**19
-            assert form.read_id(text) == (make_id(ms, seq) if is_plain else None)
-            assert form.read_ids([b"s", text, text], 1) == ([make_id(ms, seq)] * 2 if is_plain else None)
+            has_short_numbers = max(ms, seq) < 10**19
+            assert form.read_id(text) == (make_id(ms, seq) if has_short_numbers else None)
+            assert form.read_ids([b"s", text, text], 1) == ([make_id(ms, seq)] * 2 if has_short_numbers else None)
         assert form.read_id(b"%d" % ms, seq) == (make_id(ms, seq) if ms < 10**19 else None)
     assert form.read_id(b"5") == make_id(5, 0)
     assert form.read_ids([b"5", b"6-1"], 0) == [make_id(5, 0), make_id(6, 1)]
