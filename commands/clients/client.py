@@ -85,9 +85,9 @@ class Client:
         # Whether a command waits for the end of CLIENT PAUSE.
         self.is_held = False
         # Set by the dispatcher: ordinary commands of this client need no check except their arity.
-        self.is_plain = False
+        self.takes_fast_path = False
         # Set by the dispatcher: only the rules of its user can refuse a command of this client.
-        self.is_unhindered = False
+        self.needs_only_acl_check = False
         # `on`, `off`, or `skip` / `skip_next` during one command after CLIENT REPLY SKIP.
         self.reply_mode = "on"
         # Subscribed names, as in `patterns` and `shard_channels`; updated by `subscriptions.Listeners`.

@@ -136,9 +136,9 @@ end
 
 function strings.find(...)
     local text, pattern = text_and_pattern("find", ...)
-    local _, _, init, is_plain = ...
+    local _, _, init, takes_fast_path = ...
     init = start_of("find", text, init)
-    if is_plain or not has_specials(pattern) then
+    if takes_fast_path or not has_specials(pattern) then
         if #pattern > 0 and (#text + 1) * (#pattern + 16) > PLAIN_STEPS_MAX then
             return find_plain(text, pattern, init)
         end

@@ -279,7 +279,7 @@ function match_at(search, place, at)
     while true do
         local mark = byte(pattern, at) or 0
         local following = byte(pattern, at + 1) or 0
-        local is_plain = false
+        local takes_fast_path = false
         if mark == 0 then
             return place
         elseif mark == OPEN then
@@ -309,12 +309,12 @@ function match_at(search, place, at)
         elseif mark == DOLLAR and following == 0 then
             return place > size and place or nil
         else
-            is_plain = true
+            takes_fast_path = true
         end
         if not place then
             return nil
         end
-        if is_plain then
+        if takes_fast_path then
             local after = checked_class_end(pattern, at)
             local quantifier = byte(pattern, after)
             if quantifier == STAR then

@@ -68,14 +68,14 @@ class Admission:
         context = self.context
         if row.name == "DEBUG" and not is_allowed(context):
             raise GenericError(NOT_ALLOWED)
-        if not client.is_unhindered:
+        if not client.needs_only_acl_check:
             if must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
                 raise NoAuthentication
             if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
                 raise GenericError(b"Command not allowed inside a transaction")
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
             raise refusal
-        if not client.is_unhindered:
+        if not client.needs_only_acl_check:
             self._admit_now(client, row)
 
     def _admit_now(self, client: Client, row: Row) -> None:
@@ -96,7 +96,7 @@ class Admission:
         if client.is_monitor and (row.flag_bits & READS_OR_WRITES or row.name in ALSO_REPLICATED):
             raise GenericError(b"Replica can't interact with the keyspace")
 
-    def is_unhindered(self, client: Client) -> bool:
+    def needs_only_acl_check(self, client: Client) -> bool:
         """Whether only the user's rules can refuse a command of this client, and nothing can delay its reply."""
         return (
             client.transaction.queue is None
@@ -111,7 +111,7 @@ class Admission:
             and not must_authenticate(self.context, client)
         )
 
-    def is_unwatched(self, client: Client) -> bool:
+    def is_unobserved(self, client: Client) -> bool:
         """Whether an ordinary command of this client notifies no other client, and leaves no trace of its own."""
         return (
             client.user.is_unrestricted

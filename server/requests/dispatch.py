@@ -160,7 +160,7 @@ class Dispatcher:
         began_ns = started_ns = read_clock()
         for argv in iterator:
             found = fast.get(argv[0])
-            if found is None or not client.is_plain or not found[1] <= len(argv) <= found[2]:
+            if found is None or not client.takes_fast_path or not found[1] <= len(argv) <= found[2]:
                 if units_end:
                     self.log_single_units()
                     units_end = 0
@@ -311,7 +311,7 @@ class Dispatcher:
             self.serving.serve_ready()
         elif argv[0] not in self._fast:
             self.serving.forget_ready()
-        if not client.is_unhindered or argv[0] not in self._fast:
+        if not client.needs_only_acl_check or argv[0] not in self._fast:
             self.refresh_client(client)
         if client.close_after_reply or self.is_over:
             return Next.CLOSE
@@ -346,8 +346,10 @@ class Dispatcher:
         Ordinary commands change nothing about it, unless the client's state does: CLIENT REPLY SKIP ends with any
         command.
         """
-        client.is_unhindered = self.admission.is_unhindered(client)
-        client.is_plain = client.is_unhindered and self.pause.end_ms is None and self.admission.is_unwatched(client)
+        client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
+        client.takes_fast_path = (
+            client.needs_only_acl_check and self.pause.end_ms is None and self.admission.is_unobserved(client)
+        )
 
     def refresh_clients(self) -> None:
         """Compute again which checks the commands of all clients need, after a change that concerns them all."""

@@ -190,7 +190,7 @@ class Connection(Session):
             client.last_active_ms = self.shared.clock()
         if not (self.backlog or self.unread):
             client.query_buffer_size = reader.buffered_size
-        if reader.error is not None or reader.dropped or not client.is_plain:
+        if reader.error is not None or reader.dropped or not client.takes_fast_path:
             self._check_limits()
 
     def _keep(self, data: bytes) -> None:
@@ -325,7 +325,7 @@ class Connection(Session):
             self.shared.dispatcher.resumable[self] = None
         if requests:
             self.shared.turns.run(self, requests)
-            if not self.client.is_plain:
+            if not self.client.takes_fast_path:
                 self._check_limits()
         elif self.unread:
             self.shared.turns.finish()

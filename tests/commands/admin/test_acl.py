@@ -43,20 +43,20 @@ def log_of(admin: Caller, count: int = 10) -> list[dict[bytes, object]]:
 
 def test_a_user_with_all_rights_stays_on_the_fast_path_and_another_does_not(rig: Rig, admin: Caller) -> None:
     al = user(rig, admin, "+@all ~* &*")
-    assert al.client.is_plain
-    assert admin.client.is_plain
+    assert al.client.takes_fast_path
+    assert admin.client.takes_fast_path
     admin.call("ACL SETUSER al -keys")
-    assert not al.client.is_plain
-    assert admin.client.is_plain
+    assert not al.client.takes_fast_path
+    assert admin.client.takes_fast_path
     admin.call("ACL SETUSER al +keys")
-    assert al.client.is_plain
+    assert al.client.takes_fast_path
 
 
 @pytest.mark.parametrize("rule", ["-@stream", "resetkeys", "resetchannels", "resetkeys %R~*"])
 def test_any_restriction_leaves_the_fast_path(rig: Rig, admin: Caller, rule: str) -> None:
     al = user(rig, admin, "+@all ~* &*")
     admin.call(f"ACL SETUSER al {rule}")
-    assert not al.client.is_plain
+    assert not al.client.takes_fast_path
 
 
 def test_a_restricted_user_is_served_and_refused_within_one_pipeline(rig: Rig, admin: Caller) -> None:

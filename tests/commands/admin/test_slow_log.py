@@ -168,16 +168,16 @@ def test_cutting_leaves_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold_us", "is_plain"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)]
+    ("threshold_us", "takes_fast_path"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)]
 )
-def test_only_thresholds_below_the_usual_take_the_longer_way(threshold_us: int, is_plain: bool) -> None:
+def test_only_thresholds_below_the_usual_take_the_longer_way(threshold_us: int, takes_fast_path: bool) -> None:
     rig = Rig(slowlog_log_slower_than=threshold_us)
-    assert rig.connect().client.is_plain is is_plain
+    assert rig.connect().client.takes_fast_path is takes_fast_path
 
 
 def test_threshold_may_change_while_clients_are_there() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("CONFIG SET slowlog-log-slower-than 0", "GET k", "CONFIG SET slowlog-max-len 0", "GET k")
-    assert caller.client.is_plain
+    assert caller.client.takes_fast_path
     assert len(rig.server.context.slow_log) == 2

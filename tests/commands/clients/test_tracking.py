@@ -103,11 +103,11 @@ def test_who_changes_what_another_has_read_hears_of_it_behind_the_reply_if_that_
     hearer.call("HELLO 3")
     for _ in range(2):
         cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}", "GET k")
-        assert not hearer.client.is_plain
+        assert not hearer.client.takes_fast_path
         assert hearer.call("SET k 1", "SET k 2") == b"+OK\r\n" + invalidate(b"k") + b"+OK\r\n"
     cache.call("CLIENT TRACKING OFF")
     assert not rig.server.context.tracking.receivers
-    assert hearer.client.is_plain
+    assert hearer.client.takes_fast_path
 
 
 def test_who_flushes_hears_before_the_reply_what_others_redirect_to_it(rig: Rig) -> None:
@@ -152,7 +152,7 @@ def test_what_was_read_is_remembered_until_it_changes_even_if_nobody_is_tracked(
     other.call(*forgetting)
     assert (tracking.table, tracking.memory_size) == ({}, 0)
     assert not any(db.is_observed for db in rig.server.store.databases)
-    assert second.client.is_plain
+    assert second.client.takes_fast_path
 
 
 @pytest.mark.parametrize("change", ["SET k 1", "FLUSHALL"])

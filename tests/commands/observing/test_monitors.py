@@ -90,13 +90,13 @@ def test_a_transaction_is_shown_when_it_runs(rig: Rig) -> None:
 def test_other_clients_are_plain_as_long_as_nobody_watches(rig: Rig, how: str) -> None:
     other = rig.connect()
     monitor = watching(rig)
-    assert not other.client.is_plain
-    assert not rig.connect().client.is_plain
+    assert not other.client.takes_fast_path
+    assert not rig.connect().client.takes_fast_path
     if how == "RESET":
         monitor.call("RESET")
     else:
         rig.dispatcher.detach(monitor.session)
-    assert other.client.is_plain
+    assert other.client.takes_fast_path
     other.call("PING")
     assert monitor.output() == b""
 

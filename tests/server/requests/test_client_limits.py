@@ -186,9 +186,9 @@ LARGE_REPLIES = {
 
 
 @pytest.mark.parametrize("name", LARGE_REPLIES)
-@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize("takes_fast_path", [True, False])
 @pytest.mark.parametrize("value_size", [1_000, 16_000, 60_000])
-def test_a_turn_ends_when_it_has_made_enough(name: str, is_plain: bool, value_size: int) -> None:
+def test_a_turn_ends_when_it_has_made_enough(name: str, takes_fast_path: bool, value_size: int) -> None:
     """Goal: what a client that does not read costs is bounded whatever the sizes of the replies."""
     rig = Rig()
     caller = rig.connect()
@@ -199,7 +199,7 @@ def test_a_turn_ends_when_it_has_made_enough(name: str, is_plain: bool, value_si
         "XGROUP CREATE entries g 0",
         "XREADGROUP GROUP g c STREAMS entries >",
     )
-    if not is_plain:
+    if not takes_fast_path:
         caller.call("CLIENT NO-TOUCH ON")
     line = LARGE_REPLIES[name]
     requests = [split(each) for each in (["MULTI", "GET value", "GET value", "EXEC"] if name == "EXEC" else [line])]

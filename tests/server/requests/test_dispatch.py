@@ -317,7 +317,7 @@ def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "is_left_plain"),
+    ("lines", "stays_on_fast_path"),
     [
         (["CLIENT REPLY OFF", "GET k"], False),
         (["CLIENT REPLY SKIP", "GET k"], True),
@@ -330,11 +330,11 @@ def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
     ],
 )
 def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts(
-    lines: list[str], is_left_plain: bool
+    lines: list[str], stays_on_fast_path: bool
 ) -> None:
     caller = Rig().connect()
     caller.call(*lines)
-    assert caller.client.is_plain is is_left_plain
+    assert caller.client.takes_fast_path is stays_on_fast_path
 
 
 def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:

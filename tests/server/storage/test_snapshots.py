@@ -78,7 +78,7 @@ def test_streams_made_or_changed_while_a_snapshot_is_read_do_not_pile_up(tmp_pat
     server.call("XADD a 1-1 f v")
     image = StoreImage(server.server.store)
     server.server.context.image = image
-    server.session.client.is_plain = False
+    server.session.client.takes_fast_path = False
     server.call("XADD a 1-2 f v", "XADD a 1-3 f v", "XADD new 1-1 f v", "XADD new 1-2 f v")
     assert len(image._preserved) == 1
     assert [(each.key, len(each.value)) for each in image] == [(b"a", 1)]
