@@ -36,7 +36,6 @@ class Context:
         "client",
         "db",
         "effects",
-        "gives_way",
         "image",
         "is_counting",
         "latency",
@@ -56,6 +55,7 @@ class Context:
         "tracking",
         "unlogged_count",
         "watched_ns",
+        "yields_turn",
     )
 
     # What the server offers; set where it is put together, as is `scripts`.
@@ -100,7 +100,7 @@ class Context:
         # False inside MULTI/EXEC and in scripts.
         self.may_block = True
         # Whether other clients get their turn before the client's next request. Set by a command, reset by its caller.
-        self.gives_way = False
+        self.yields_turn = False
         self.slow_log = SlowLog()
         self.latency = LatencyMonitor()
         # Calls of at least this duration are passed to the slow log and the latency monitor.

@@ -180,10 +180,10 @@ class Dispatcher:
                 output_size += size_of(out, measured_count)
                 measured_count = len(out)
                 is_over = started_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE
-                if (context.gives_way or is_over) and uncounted:
+                if (context.yields_turn or is_over) and uncounted:
                     uncounted = 0
                     self._leave_for_later(session, iterator)
-                context.gives_way = False
+                context.yields_turn = False
                 continue
             handler, _, _, row, short_calls = found
             if image is not None:
