@@ -303,7 +303,7 @@ class Server:
 
     def broadcast(self) -> None:
         """Send invalidations of the changed keys now."""
-        self.context.tracking.tell_broadcasts()
+        self.context.tracking.send_broadcasts()
         self.turns.finish()
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:

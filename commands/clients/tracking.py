@@ -47,7 +47,7 @@ class Tracking:
     """The table of all tracking clients.
 
     It calls `refresh_clients` when the clients have changed to whom others redirect, `refresh_listeners` when `is_on`
-    may have changed, and `broadcast_soon` to have `tell_broadcasts` called at the end of this turn of the loop.
+    may have changed, and `broadcast_soon` to have `send_broadcasts` called at the end of this turn of the loop.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Tracking:
         """Track a client, or change its mode; it keeps its present prefixes."""
         if client.tracking is not None:
             mode.prefixes = client.tracking.prefixes | mode.prefixes
-            mode.has_caching_word = client.tracking.has_caching_word
+            mode.has_caching_choice = client.tracking.has_caching_choice
             self._end_redirection(client.tracking)
         if mode.redirect_id:
             self.receivers[mode.redirect_id] += 1
@@ -143,14 +143,14 @@ class Tracking:
             self._refresh_clients()
 
     @staticmethod
-    def spend_caching_word(client: Client, argv: list[bytes]) -> None:
+    def clear_caching_choice(client: Client, argv: list[bytes]) -> None:
         """CLIENT CACHING applies to the next command or transaction; further CLIENT commands do not count."""
         mode = client.tracking
-        if mode is None or not mode.has_caching_word or client.blocked is not None:
+        if mode is None or not mode.has_caching_choice or client.blocked is not None:
             return
         row = named_row(argv)
         is_about_clients = row is not None and row.name.startswith("CLIENT")
-        mode.has_caching_word = client.transaction.queue is not None or is_about_clients
+        mode.has_caching_choice = client.transaction.queue is not None or is_about_clients
 
     @property
     def is_on(self) -> bool:
@@ -176,14 +176,14 @@ class Tracking:
                 self.items_count += 1
         keys_max = self._config.tracking_table_max_keys
         while keys_max and len(table) > keys_max:
-            self._tell_readers(next(iter(table)))
+            self._notify_readers(next(iter(table)))
 
     def note_change(self, key: bytes, event: Event | None) -> None:
         """Notify the clients that may have cached a changed key; broadcasts are sent at the end of the turn."""
         if self.broadcasts:
             self._note_broadcasts(key, None if event is EXPIRED else self._courier.running)
         if key in self.table:
-            self._tell_readers(key)
+            self._notify_readers(key)
 
     def note_flush(self) -> None:
         """A database was emptied: invalidate all keys of all databases, as in Redis."""
@@ -191,7 +191,7 @@ class Tracking:
         self.items_count = self.keys_size = 0
         for client in list(self.clients.values()):
             assert client.tracking is not None
-            self._tell_now_or_later(client, client.tracking, None)
+            self._send_now_or_later(client, client.tracking, None)
         if not self.is_on:
             self._refresh_listeners()
 
@@ -200,7 +200,7 @@ class Tracking:
         """Size of the table."""
         return len(self.table) * TRACKED_KEY_SIZE + self.items_count * TRACKED_ITEM_SIZE + self.keys_size
 
-    def _tell_readers(self, key: bytes) -> None:
+    def _notify_readers(self, key: bytes) -> None:
         readers = self.table.pop(key)
         self.items_count -= len(readers)
         self.keys_size -= len(key)
@@ -210,7 +210,7 @@ class Tracking:
             if client is None or mode is None or mode.is_broadcast:
                 continue
             if not (mode.no_loop and client is self._courier.running):
-                self._tell_now_or_later(client, mode, key)
+                self._send_now_or_later(client, mode, key)
         if not self.is_on:
             self._refresh_listeners()
 
@@ -226,26 +226,26 @@ class Tracking:
 
     # -- telling ---------------------------------------------------------------------------------
 
-    def tell_own(self, client: Client) -> None:
+    def send_own_changes(self, client: Client) -> None:
         """Send the running client its own changes, after its command has ended."""
         changes, self.own_changes = self.own_changes, []
         mode, self._mode_before = client.tracking or self._mode_before, None
         if mode is None:
             return
         for key in changes:
-            self._tell(client, mode, None if key is None else [key])
+            self._send(client, mode, None if key is None else [key])
 
-    def tell_before_reply(self) -> None:
+    def send_before_reply(self) -> None:
         """Send the running client all changes so far, including its own, before its reply."""
         courier, running = self._courier, self._courier.running
         courier.running = None
         if running is not None:
             courier.deliver_now(running)
-            self.tell_own(running)
-        self.tell_broadcasts()
+            self.send_own_changes(running)
+        self.send_broadcasts()
         courier.running = running
 
-    def tell_broadcasts(self) -> None:
+    def send_broadcasts(self) -> None:
         """Send one message for each prefix at the end of the turn, with the keys in order."""
         due_prefixes, self._due_prefixes = sorted(self._due_prefixes), {}
         for broadcast in [self.broadcasts[prefix] for prefix in due_prefixes]:
@@ -256,15 +256,15 @@ class Tracking:
                 may_read = client.user.may_read
                 keys = [key for key, writer in changes if may_read(key) and not (mode.no_loop and writer is client)]
                 if keys:
-                    self._tell(client, mode, keys)
+                    self._send(client, mode, keys)
 
-    def _tell_now_or_later(self, client: Client, mode: TrackingMode, key: bytes | None) -> None:
+    def _send_now_or_later(self, client: Client, mode: TrackingMode, key: bytes | None) -> None:
         if client is self._courier.running:
             self.own_changes.append(key)
         else:
-            self._tell(client, mode, None if key is None else [key])
+            self._send(client, mode, None if key is None else [key])
 
-    def _tell(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
+    def _send(self, client: Client, mode: TrackingMode, keys: list[bytes] | None) -> None:
         """Send the keys (None: all) to the client or its redirection; the redirection may be broken."""
         courier = self._courier
         # Redis writes the null of the client, even to one that uses another protocol.

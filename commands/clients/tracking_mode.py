@@ -23,11 +23,11 @@ class TrackingMode:
     # Bytes of the prefixes, in the tables of prefixes and of clients.
     prefixes_size: int = 0
     # Whether CLIENT CACHING was given for the next command, or for the open transaction.
-    has_caching_word: bool = False
+    has_caching_choice: bool = False
 
     @property
     def remembers(self) -> bool:
         """Whether the keys that the client reads now are remembered."""
         if self.is_broadcast:
             return False
-        return self.has_caching_word if self.opt_in else not (self.opt_out and self.has_caching_word)
+        return self.has_caching_choice if self.opt_in else not (self.opt_out and self.has_caching_choice)

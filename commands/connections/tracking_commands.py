@@ -176,7 +176,7 @@ def client_caching(context: Context, argv: list[bytes]) -> Reply:
         raise GenericError(b"CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
     if word not in (b"YES", b"NO"):
         raise syntax_error()
-    mode.has_caching_word = True
+    mode.has_caching_choice = True
     return OK
 
 
@@ -219,9 +219,9 @@ def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
         b"on": True,
         b"bcast": mode.is_broadcast,
         b"optin": mode.opt_in,
-        b"caching-yes": mode.opt_in and mode.has_caching_word,
+        b"caching-yes": mode.opt_in and mode.has_caching_choice,
         b"optout": mode.opt_out,
-        b"caching-no": mode.opt_out and mode.has_caching_word,
+        b"caching-no": mode.opt_out and mode.has_caching_choice,
         b"noloop": mode.no_loop,
         b"broken_redirect": is_broken,
     }

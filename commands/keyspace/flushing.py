@@ -38,7 +38,7 @@ def _invalidate(context: Context, argv: list[bytes]) -> None:
     """
     context.tracking.note_flush()
     if context.may_block and (len(argv) == 1 or argv[1].upper() == b"SYNC"):
-        context.tracking.tell_before_reply()
+        context.tracking.send_before_reply()
         context.yields_turn = True
 
 

@@ -380,9 +380,9 @@ class Dispatcher:
         """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""
         client, tracking = session.client, self.context.tracking
         if tracking.own_changes:
-            tracking.tell_own(client)
+            tracking.send_own_changes(client)
         if client.tracking is not None:
-            tracking.spend_caching_word(client, argv)
+            tracking.clear_caching_choice(client, argv)
         self.pushes.end_run(session)
 
     # -- the log ---------------------------------------------------------------------------------
