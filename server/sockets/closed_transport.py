@@ -8,7 +8,7 @@ import socket
 from typing import Final
 
 
-class _Gone(asyncio.Transport):
+class _ClosedTransport(asyncio.Transport):
     """A transport that ignores all output."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
@@ -21,10 +21,10 @@ class _Gone(asyncio.Transport):
     def close(self) -> None: ...
 
 
-GONE: Final = _Gone()
+CLOSED_TRANSPORT: Final = _ClosedTransport()
 
 
-def cut(transport: asyncio.Transport) -> None:
+def close_at_once(transport: asyncio.Transport) -> None:
     """Close a connection before anything else leaves the server. `abort` alone keeps the socket until the loop's next
     turn, so the reply to CLIENT KILL would arrive before the killed connection has ended.
     """

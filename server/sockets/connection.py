@@ -28,7 +28,7 @@ from ..requests.cross_protocol import CrossProtocol
 from ..requests.dispatch import Dispatcher
 from ..requests.session import Session
 from ..requests.turns import SLICE_COUNT, Turns
-from .closed_transport import GONE, cut
+from .closed_transport import CLOSED_TRANSPORT, close_at_once
 
 # Bytes of requests kept for a client that has a long pipeline or does not read its replies. With more, its socket is
 # not read until they are run. With one more read they are still below the smallest `client-query-buffer-limit`.
@@ -288,7 +288,7 @@ class Connection(Session):
         self.is_closed = True
         self.shared.dispatcher.detach(self)
         # Both refer back to this object. Without them the connection is freed now, not by the garbage collector.
-        self.transport = GONE
+        self.transport = CLOSED_TRANSPORT
         self.client.measure_output = int
 
     # -- called by the server --------------------------------------------------------------------
@@ -422,7 +422,7 @@ class Connection(Session):
         """Close at once, without sending the unsent output."""
         self.shared.dispatcher.detach(self)
         self.is_closed = True
-        cut(self.transport)
+        close_at_once(self.transport)
 
     def close(self) -> None:
         """Close after the unsent output was sent."""
