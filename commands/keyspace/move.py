@@ -12,7 +12,7 @@ from ...store.stream import Stream
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..execution.databases import database_at
-from ..strings.encoding import as_kept_under
+from ..strings.encoding import keep_encoding
 from .keys import KEY_ARGUMENT
 
 SAME_OBJECT: Final = b"source and destination objects are the same"
@@ -25,7 +25,7 @@ def _move_value(
     due_ms = source.expires.get(key)
     target.announce(NEW, new_key)
     source.remove(key)
-    old = target.replace(new_key, as_kept_under(key, value))
+    old = target.replace(new_key, keep_encoding(key, value))
     if due_ms is not None:
         target.expires[new_key] = due_ms
     source.announce(leaving, key)
@@ -152,7 +152,7 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
     if value is None or (target.get(new_key, context.now_ms) is not None and not replace):
         return 0
     due_ms = context.db.expires.get(key)
-    twin = value.copy() if isinstance(value, Stream) else as_kept_under(key, value)
+    twin = value.copy() if isinstance(value, Stream) else keep_encoding(key, value)
     target.announce(NEW, new_key)
     old = target.replace(new_key, twin)
     context.db.use(key, context.now_ms)

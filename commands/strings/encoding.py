@@ -16,6 +16,6 @@ def string_encoding(key: bytes, text: bytes) -> bytes:
     return b"embstr" if len(key) + len(text) <= EMBEDDED_SIZE_MAX else b"raw"
 
 
-def as_kept_under(key: bytes, value: Value) -> Value:
+def keep_encoding(key: bytes, value: Value) -> Value:
     """Returns the value of `key` for a new key, so that OBJECT ENCODING stays `raw` even if the new key is shorter."""
     return edited(value) if isinstance(value, bytes) and string_encoding(key, value) == b"raw" else value
