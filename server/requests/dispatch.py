@@ -120,7 +120,7 @@ class Dispatcher:
         self.admission = Admission(context)
         self.pause = Pause(context.store, monotonic)
         # Sends the replies of some sessions while others are still served; set by the driver.
-        self.let_go: Callable[[list[Session]], None] = lambda sessions: None
+        self.send_early: Callable[[list[Session]], None] = lambda sessions: None
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
 

@@ -106,7 +106,7 @@ class Serving:
                 if waiter.lines and self._run_again(waiter, is_stream=is_stream):
                     served.append(self._dispatcher.sessions[waiter.client.id])
                     if len(served) == SERVED_AT_ONCE:
-                        self._dispatcher.let_go(served)
+                        self._dispatcher.send_early(served)
                         served.clear()
         finally:
             self._context.shared_reads = None

@@ -1,7 +1,7 @@
 """One turn of the loop: requests are run, and their replies are sent once the log has what they promise.
 
 run(session, requests)      runs the requests of one read, through the dispatcher
-  -> let_go(sessions)       sends some replies while the dispatcher still serves others
+  -> send_early(sessions)       sends some replies while the dispatcher still serves others
   -> finish()               sends the replies, after the log has what they promise
 release(session)            sends the rest, when the peer has read or more output has been made
   -> arm_timer()            one loop timer for the earliest of all waits
@@ -34,7 +34,7 @@ class Turns:
         write_log_early: Callable[[], bool],
     ) -> None:
         self.dispatcher = dispatcher
-        dispatcher.let_go = self.let_go
+        dispatcher.send_early = self.send_early
         self._clock = clock
         self._write_log = write_log
         self._write_log_early = write_log_early
@@ -110,7 +110,7 @@ class Turns:
             for session in sessions:
                 session.send()
 
-    def let_go(self, sessions: list[Session]) -> None:
+    def send_early(self, sessions: list[Session]) -> None:
         """Send these sessions their replies before the turn ends, unless that takes an fsync. None of them is
         running.
         """

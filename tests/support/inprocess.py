@@ -107,7 +107,7 @@ class Rig:
         self.dispatcher = self.server.dispatcher
         self.log = RecordingLog()
         self.dispatcher.log = self.log
-        self.dispatcher.let_go = lambda sessions: None  # callers take their output themselves
+        self.dispatcher.send_early = lambda sessions: None  # callers take their output themselves
         self.server.context.logging = True
         self._ids = count(1)
 
