@@ -269,7 +269,7 @@ class AppendOnlyLog:
 
     def abandon_start(self) -> None:
         """Cancel `begin_start`, and drop the records since."""
-        self._let_go()
+        self._close_file()
         self.is_starting = False
         with contextlib.suppress(OSError):
             self.files.remove(self._folder.temporary_path)
@@ -345,14 +345,14 @@ class AppendOnlyLog:
         try:
             return self.settle()
         finally:
-            self._let_go()
+            self._close_file()
 
     def settle(self) -> bool:
         """Write and sync the rest, so that `close` has nothing left to do. Returns False, or raises LogFailure, on
         failure."""
         return self._write_rest() and self.fsync()
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         """Close the file after the background fsync has ended."""
         self._sync.stop()
         if self._file is not None:

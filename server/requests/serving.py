@@ -196,9 +196,9 @@ class Serving:
 
     def _end_at_deadline(self, waiter: Waiter) -> None:
         progress = waiter.blocked.progress
-        self._give_up(waiter, NULL_ARRAY if progress is None else progress.reply())
+        self._end_without_run(waiter, NULL_ARRAY if progress is None else progress.reply())
 
-    def _give_up(self, waiter: Waiter, reply: Reply) -> None:
+    def _end_without_run(self, waiter: Waiter, reply: Reply) -> None:
         """End a wait with this reply, without another run. It counts as the end of a call."""
         blocked = waiter.blocked
         row = find_row(blocked.argv, DECLARED)
@@ -214,9 +214,9 @@ class Serving:
                 continue
             try:
                 if progress.is_enough():
-                    self._give_up(waiter, progress.reply())
+                    self._end_without_run(waiter, progress.reply())
             except ReplyError as error:
-                self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), error))
+                self._end_without_run(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), error))
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry, log the keys that it removed, and serve the readers blocked on them."""
@@ -231,7 +231,7 @@ class Serving:
         if waiter is None:
             return False
         if with_error:
-            self._give_up(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
+            self._end_without_run(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
             # Redis counts a failed call of the command that was running when the error was made, too.
             DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:

@@ -113,7 +113,7 @@ class JobRunner:
             job.file.wait()
             self._step()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Abort the present job, without a file."""
         job = self.job
         assert job is not None

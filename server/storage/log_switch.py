@@ -87,7 +87,7 @@ class LogSwitch:
         if state in (LogState.LOADING, LogState.ENDED):
             return
         if state is not LogState.WANTED:
-            self._snapshots.give_up_rewrite()
+            self._snapshots.abort_rewrite()
         try:
             if log is not None and log.is_starting:
                 log.abandon_start()

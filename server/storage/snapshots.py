@@ -408,20 +408,20 @@ class Snapshots:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def give_up_rewrite(self) -> None:
+    def abort_rewrite(self) -> None:
         """Before the log ends, abort its rewrite or its start. A snapshot continues."""
         if self.rewrite.is_running:
-            self._give_up(self.rewrite)
+            self._abort(self.rewrite)
 
     def stop(self) -> None:
         """Before the server ends, abort a running job without reporting a failure."""
         for record in (self.rewrite, self.save):
             if record.is_running:
-                self._give_up(record)
+                self._abort(record)
         self.runner.stop()
 
-    def _give_up(self, record: Record) -> None:
+    def _abort(self, record: Record) -> None:
         if self.runner.job is not None:
-            self.runner.give_up()
+            self.runner.abort()
         record.end(self._clock(), ok=record.last_ok)
         self._end_rewriting()

@@ -129,7 +129,7 @@ def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
 
 def end_the_snapshot_with_the_log(patch: pytest.MonkeyPatch) -> None:
     """CONFIG SET appendonly no gives up whatever job runs, and calls it a success."""
-    patch.setattr(Snapshots, "give_up_rewrite", Snapshots.stop)
+    patch.setattr(Snapshots, "abort_rewrite", Snapshots.stop)
 
 
 def forget_what_the_transaction_did(patch: pytest.MonkeyPatch) -> None:
