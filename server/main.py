@@ -132,8 +132,8 @@ def open_log(config: Config) -> None:
             f"Can't open the log file '{shown}': {error.strerror}; {remedy(error, OTHER_LOG_FILE)}"
         ) from error
     config.on_change("loglevel", set_level)
-    if config.passed_over:
-        names = b", ".join(config.passed_over).decode()
+    if config.ignored_directives:
+        names = b", ".join(config.ignored_directives).decode()
         logger.warning("Ignored, since Headrace does not have them (compat-config yes): %s", names)
 
 

@@ -54,7 +54,7 @@ class Config:
         # Returns the lines that declare the present users, for CONFIG REWRITE; set by the owner of the users.
         self.list_users: Callable[[], list[bytes]] = list
         # Names of directives that Headrace does not have and that the start ignored.
-        self.passed_over: list[bytes] = []
+        self.ignored_directives: list[bytes] = []
         self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
         # Directives that name files: setting one to its present value reads the file again.

@@ -217,7 +217,7 @@ class Loader:
         """Ignore directives that Headrace does not have, if `compat-config` says so. Called last."""
         if self._foreign and not self._config.compat_config:
             raise self._foreign[0][1]
-        self._config.passed_over = list(dict.fromkeys(name for name, _ in self._foreign))
+        self._config.ignored_directives = list(dict.fromkeys(name for name, _ in self._foreign))
 
     def load_file(self, path: bytes, *, depth: int = 0) -> None:
         """Everything in the file at `path`."""

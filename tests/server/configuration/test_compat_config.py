@@ -74,7 +74,7 @@ def test_what_was_passed_over_is_listed_once_in_order() -> None:
     config = Config()
     text = b"save 60 1\nlist-compress-depth 1\nhash-max-listpack-entries 512\nlist-compress-depth 2\nloadmodule x.so\n"
     load_text(config, text + b"activedefrag no\ncompat-config yes\n")
-    assert config.passed_over == [b"list-compress-depth", b"hash-max-listpack-entries", b"loadmodule"]
+    assert config.ignored_directives == [b"list-compress-depth", b"hash-max-listpack-entries", b"loadmodule"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_was_passed_over_is_listed_once_in_order() -> None:
 def test_part_that_is_not_here_may_be_turned_off(line: bytes) -> None:
     config = Config()
     load_text(config, line)
-    assert config.passed_over == []
+    assert config.ignored_directives == []
 
 
 @pytest.mark.parametrize(
