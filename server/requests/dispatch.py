@@ -112,7 +112,7 @@ class Dispatcher:
         # Sessions that stopped waiting and have requests in their backlog.
         self.resumable: dict[Session, None] = {}
         # Whether the log took records since it was last flushed; replies wait for that flush.
-        self.log_has_news = False
+        self.has_unflushed_records = False
         # Whether the server was asked to stop: no more requests are run.
         self.is_over = False
         # Effects so far (rdb_changes_since_last_save).
@@ -399,7 +399,7 @@ class Dispatcher:
         assert self.log is not None
         self.log.append(effects, grouped)
         self.context.client.write_mark = self.log.mark
-        self.log_has_news = True
+        self.has_unflushed_records = True
 
     def _log_units_and_group(self, units_end: int) -> None:
         """Append the effects: the first `units_end` as units of their own, the rest as one unit after the keys that it
@@ -429,7 +429,7 @@ class Dispatcher:
         self.stats.expired_keys_active += len(records)
         if records and self.log is not None:
             self.log.append(records, False)
-            self.log_has_news = True
+            self.has_unflushed_records = True
 
     def note_write_error(self, error: bytes | None) -> None:
         """Set why the log cannot be written, so that writes get MISCONF; None if it can."""

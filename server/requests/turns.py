@@ -73,7 +73,7 @@ class Turns:
         Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
         """
         dispatcher = self.dispatcher
-        if not dispatcher.log_has_news:
+        if not dispatcher.has_unflushed_records:
             self.send_outgoing()
         elif not self._is_flush_scheduled:
             self._is_flush_scheduled = True
@@ -97,7 +97,7 @@ class Turns:
     def flush(self) -> None:
         """Write the log to the disk as `appendfsync` says, then send the replies that waited for it."""
         self._is_flush_scheduled = False
-        if self.dispatcher.log_has_news and not self._write_log():
+        if self.dispatcher.has_unflushed_records and not self._write_log():
             return
         self.send_outgoing()
 
@@ -114,7 +114,7 @@ class Turns:
         """Send these sessions their replies before the turn ends, unless that takes an fsync. None of them is
         running.
         """
-        if self.dispatcher.log_has_news and not self._write_log_early():
+        if self.dispatcher.has_unflushed_records and not self._write_log_early():
             return
         for session in sessions:
             self.dispatcher.outgoing.pop(session, None)

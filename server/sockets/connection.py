@@ -339,7 +339,7 @@ class Connection(Session):
 
     def send(self) -> None:
         """Give the transport the output made so far, in one piece. Replies and pushes all use this method."""
-        assert not self.shared.dispatcher.log_has_news, "the log is written before anything leaves"
+        assert not self.shared.dispatcher.has_unflushed_records, "the log is written before anything leaves"
         out = self.out
         if out and not self.is_closed:
             try:

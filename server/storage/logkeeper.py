@@ -35,7 +35,7 @@ class EffectSource(Protocol):
     # The log that takes effects; None while they are not logged.
     log: Any
     # Whether the log took records since it was last flushed; replies wait for that flush.
-    log_has_news: bool
+    has_unflushed_records: bool
 
     def log_single_units(self) -> None:
         """Append the effects gathered so far to the log."""
@@ -150,7 +150,7 @@ class LogKeeper:
         self.log = self._source.log = log
         self._context.logging = log is not None
         if log is None:
-            self._source.log_has_news = False
+            self._source.has_unflushed_records = False
         else:
             log.holds_fsync = self._holds_fsync
             log.on_synced = self._note_sync
@@ -177,7 +177,7 @@ class LogKeeper:
         """Write everything gathered; also fsync if replies promise it. Returns False if the server must end."""
         log = self.log
         assert log is not None
-        self._source.log_has_news = False
+        self._source.has_unflushed_records = False
         try:
             self._timed("aof-write", log.flush)
             if log.needs_fsync_before_reply:

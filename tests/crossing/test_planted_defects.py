@@ -120,9 +120,9 @@ def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
 
     def release(self: Turns, session: Session) -> None:
         dispatcher = self.dispatcher
-        had_news, dispatcher.log_has_news = dispatcher.log_has_news, False
+        had_unflushed_records, dispatcher.has_unflushed_records = dispatcher.has_unflushed_records, False
         session.send()
-        dispatcher.log_has_news = had_news
+        dispatcher.has_unflushed_records = had_unflushed_records
 
     patch.setattr(Turns, "release", release)
 
