@@ -41,7 +41,7 @@ EXIT_FAILURE: Final = 1
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # For so long after a failed stop, another signal ends the server nevertheless.
-INSIST_S: Final = 60
+SECOND_SIGNAL_S: Final = 60
 
 # Time between two turns in which clients get their LOADING errors.
 LOADING_TURN_S: Final = 0.005
@@ -249,11 +249,11 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
             logger.error(
                 "Errors trying to shut down the server, so it continues: see the line before. Another signal within %d "
                 "seconds ends it without saving the dataset.",
-                INSIST_S,
+                SECOND_SIGNAL_S,
             )
             signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
             catch_stop_signals(server, is_second=True)
-            asyncio.get_running_loop().call_later(INSIST_S, catch_stop_signals, server)
+            asyncio.get_running_loop().call_later(SECOND_SIGNAL_S, catch_stop_signals, server)
             return
         logger.error("Exiting without saving the dataset.")
         server.exit_code = EXIT_FAILURE
@@ -271,11 +271,11 @@ def on_signal_while_stopping(server: Server, number: int, _: object) -> None:
     SIGTERM changes nothing: a process manager may send it twice, once to the process and once to its group.
     """
     if number == signal.SIGINT:
-        insist(server)
+        exit_without_saving(server)
     log_stop_signal(number)
 
 
-def insist(server: Server) -> None:
+def exit_without_saving(server: Server) -> None:
     """Exit at once, without a snapshot; remove the part of one that was written."""
     logger.warning("You insist... exiting now.")
     with contextlib.suppress(OSError):
@@ -299,7 +299,7 @@ def _end_script(server: Server, to_loop: Any, *received: Any) -> None:
     If a second signal arrives before the loop gets the first, and it is SIGINT, it must not wait for the script either.
     """
     if server.context.scripts.is_stopping and received[0] == signal.SIGINT:
-        insist(server)
+        exit_without_saving(server)
     server.context.scripts.is_stopping = True
     to_loop(*received)
 

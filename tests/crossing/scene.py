@@ -208,7 +208,7 @@ class Scene:
             self.network.installed(),
             self.system.installed(),
             mock.patch.object(lifecycle, "signal", signals),
-            mock.patch.object(lifecycle, "insist", self._end_at_once),
+            mock.patch.object(lifecycle, "exit_without_saving", self._end_at_once),
             mock.patch.object(lifecycle, "gc", garbage),
             mock.patch.object(lifecycle, "LOADING_TURN_S", 0.0),
             mock.patch.object(persistence_loading, "RECORDS_PER_STEP", RECORDS_PER_STEP),
