@@ -553,10 +553,10 @@ class AppendOnlyLog:
         reason = error.strerror or str(error)
         self.last_error = reason.encode()
         folder = os.path.abspath(os.path.dirname(self.manifest_path))
-        cure = remedy(error, "check that disk")
+        advice = remedy(error, "check that disk")
         if self.policy == b"always":
             raise LogFailure(
-                f"{what} when the AOF fsync policy is 'always': {reason}. Exiting... ({folder}: {cure}, then "
+                f"{what} when the AOF fsync policy is 'always': {reason}. Exiting... ({folder}: {advice}, then "
                 "start the server again)"
             ) from error
         now_ms = self._clock()
@@ -567,7 +567,7 @@ class AppendOnlyLog:
                 what,
                 reason,
                 folder,
-                cure,
+                advice,
             )
 
 

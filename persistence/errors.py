@@ -35,7 +35,7 @@ FILE_KINDS: Final = ((S_ISFIFO, "a FIFO"), (S_ISSOCK, "a socket"), (S_ISCHR, "a 
 class NotRegularFile(OSError):
     """A FIFO, a device or a socket is in the place of a file: to read it could take forever."""
 
-    cure = "move it away, or name another file"
+    advice = "move it away, or name another file"
 
     def __init__(self, path: str | bytes, mode: int) -> None:
         kind = next((name for is_kind, name in FILE_KINDS if is_kind(mode)), "something else")
@@ -53,7 +53,7 @@ def explain(error: Exception) -> str:
 
 def remedy(error: OSError, otherwise: str) -> str:
     """What to do about an OSError; `otherwise` is the advice if nothing is known about its errno."""
-    return error.cure if isinstance(error, NotRegularFile) else REMEDIES.get(error.errno or 0, otherwise)
+    return error.advice if isinstance(error, NotRegularFile) else REMEDIES.get(error.errno or 0, otherwise)
 
 
 class LogError(Exception):
@@ -76,16 +76,16 @@ class RdbError(LogError):
     """An RDB file or a DUMP payload that cannot be read: damaged, too new, or with values of unsupported types."""
 
     # What to do about the error; empty for damage, where only another copy of the file helps.
-    cure: ClassVar[str] = ""
+    advice: ClassVar[str] = ""
 
 
 class ForeignType(RdbError):
     """A key of a type that Headrace does not have."""
 
-    cure = "rdb-skip-foreign-types yes leaves out such keys"
+    advice = "rdb-skip-foreign-types yes leaves out such keys"
 
 
 class TooManyDatabases(RdbError):
     """A key of a database that this server does not have."""
 
-    cure = "start with more databases (databases)"
+    advice = "start with more databases (databases)"

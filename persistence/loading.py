@@ -25,7 +25,7 @@ BLOCK_SIZE: Final = 256 * 1024
 RDB_MAGIC: Final = b"REDIS"
 
 FROM_BACKUP: Final = "more records follow it: take the log from a backup"
-TAIL_CURE: Final = (
+TAIL_ADVICE: Final = (
     "to drop the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
 )
 
@@ -171,10 +171,10 @@ class Loader:
             if not is_last or is_applied:
                 raise _damaged(name, damage.offset, damage.reason, FROM_BACKUP) from damage
             if lost_size >= self._policy.damaged_size_max:
-                cure = TAIL_CURE % (lost_size, lost_size + 1, self._path(name))
+                advice = TAIL_ADVICE % (lost_size, lost_size + 1, self._path(name))
                 if reader.has_later_blocks:
-                    cure = f"{FROM_BACKUP}, or {cure}"
-                raise _damaged(name, damage.offset, damage.reason, cure) from damage
+                    advice = f"{FROM_BACKUP}, or {advice}"
+                raise _damaged(name, damage.offset, damage.reason, advice) from damage
             return self._truncate(name, good_offset)
         except UnknownRecord as unknown:
             reason = f"Unknown command '{unknown}' reading the append only file"
@@ -202,8 +202,8 @@ class Loader:
                 target.put(key)
                 yield
         except RdbError as error:
-            cure = error.cure or f"restore {os.path.abspath(self._path(name))} from a backup"
-            raise LoadError(f"{error} ({name} at offset {reader.offset}); {cure}") from error
+            advice = error.advice or f"restore {os.path.abspath(self._path(name))} from a backup"
+            raise LoadError(f"{error} ({name} at offset {reader.offset}); {advice}") from error
         self.result.keys_count += reader.keys_count
         return reader.rest(), reader.offset
 
@@ -274,6 +274,6 @@ def _count_of(record: list[bytes]) -> int:
     return int(record[3]) if is_run(record) else 1
 
 
-def _damaged(name: str, offset: int, reason: str, cure: str) -> LoadError:
+def _damaged(name: str, offset: int, reason: str, advice: str) -> LoadError:
     """Return the error for damage that is no incomplete write."""
-    return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}; {cure}")
+    return LoadError(f"Bad file format reading the append only file {name}: {reason} at offset {offset}; {advice}")

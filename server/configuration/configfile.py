@@ -165,8 +165,8 @@ def read_file(path: bytes) -> bytes:
             return file.read()
     except OSError as error:
         shown = os.fsdecode(path)
-        cure = f"; {error.cure}" if isinstance(error, NotRegularFile) else ""
-        raise ConfigError(f"Fatal error, can't open config file '{shown}': {error.strerror}{cure}") from error
+        advice = f"; {error.advice}" if isinstance(error, NotRegularFile) else ""
+        raise ConfigError(f"Fatal error, can't open config file '{shown}': {error.strerror}{advice}") from error
 
 
 def open_named(path: bytes) -> BufferedReader:
@@ -259,7 +259,7 @@ class Loader:
             else:
                 self._take(words, place, shown, depth)
         except BadValue as bad:
-            raise ConfigLineError(place, shown, f"{bad}{_cure(words)}") from None
+            raise ConfigLineError(place, shown, f"{bad}{_advice(words)}") from None
 
     def _take(self, words: list[bytes], place: str, shown: bytes, depth: int) -> None:
         name = words[0].lower()
@@ -396,7 +396,7 @@ def _hint(name: bytes) -> str:
     return f": did you mean {os.fsdecode(likely)}?" if likely else ""
 
 
-def _cure(words: list[bytes]) -> str:
+def _advice(words: list[bytes]) -> str:
     """The remedy for a refused value of a directive; empty if there is none."""
     directive = BY_NAME.get(words[0].lower())
     if directive is None:

@@ -41,9 +41,9 @@ OTHER_ACL_FILE: Final = "create it, an empty file will do, or choose another (ac
 
 
 class AclFileError(Exception):
-    """The ACL file cannot be used. The text lists all errors in it. `cure` is the remedy, which ACL LOAD omits."""
+    """The ACL file cannot be used. The text lists all errors in it. `advice` is the remedy, which ACL LOAD omits."""
 
-    cure = ""
+    advice = ""
 
 
 def load_users(config: Config) -> Users:
@@ -123,7 +123,7 @@ def _load_first(config: Config, users: Users) -> None:
     try:
         found = read_acl_file(config, users)
     except AclFileError as error:
-        reasons = f"{error}; {error.cure}" if error.cure else str(error)
+        reasons = f"{error}; {error.advice}" if error.advice else str(error)
         raise ConfigError(f"Aborting startup because of ACL errors: {reasons}") from None
     users.replace_all(found)
     if config.requirepass and all(user.name != DEFAULT_NAME for user in found):
@@ -164,7 +164,7 @@ def read_acl_file(config: Config, users: Users) -> list[User]:
             lines = file.read().split(b"\n")
     except OSError as error:
         unread = AclFileError(f"Error loading ACLs, opening file '{path}': {error.strerror}")
-        unread.cure = remedy(error, OTHER_ACL_FILE)
+        unread.advice = remedy(error, OTHER_ACL_FILE)
         raise unread from None
     found: dict[bytes, User] = {}
     problems = ""

@@ -131,8 +131,8 @@ class Loading:
                 replay.put(key)
                 yield
         except RdbError as error:
-            cure = error.cure or "restore this file from a backup, or move it away to start empty"
-            raise LoadError(f"{error} ({path} at offset {reader.offset}); {cure}") from error
+            advice = error.advice or "restore this file from a backup, or move it away to start empty"
+            raise LoadError(f"{error} ({path} at offset {reader.offset}); {advice}") from error
         self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
         elapsed_s = (self._clock() - self.started_ms) / 1000
         logger.info(

@@ -483,8 +483,8 @@ def test_damaged_end_names_the_cures_and_the_first_works() -> None:
     bench.put(SET_A + b"garbage")
     with pytest.raises(LoadError) as failure:
         bench.load()
-    cure = "to drop the last 7 bytes, start with --aof-load-corrupt-tail-max-size 8 or run headrace-check-aof --fix "
-    assert str(failure.value).endswith(f"at offset {len(SET_A)}; {cure}{INCREMENT}")
+    advice = "to drop the last 7 bytes, start with --aof-load-corrupt-tail-max-size 8 or run headrace-check-aof --fix "
+    assert str(failure.value).endswith(f"at offset {len(SET_A)}; {advice}{INCREMENT}")
     bench = Bench(corrupt_tail_size_max=8)
     bench.put(SET_A + b"garbage")
     assert bench.load() == [[b"SET", b"a", b"1"]]

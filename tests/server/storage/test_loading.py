@@ -249,14 +249,14 @@ def test_a_dump_that_an_empty_log_stands_before_is_told_of(tmp_path: Path, caplo
     server.log_keeper.lock.release()
 
 
-RESTORE_CURE = "restore this file from a backup, or move it away to start empty"
+RESTORE_ADVICE = "restore this file from a backup, or move it away to start empty"
 
 
 @pytest.mark.parametrize(
-    ("data", "reason", "cure"),
+    ("data", "reason", "advice"),
     [
-        (b"REDIS0012", "Short read or OOM loading DB. Unrecoverable error, aborting now.", RESTORE_CURE),
-        (b"no dump at all", "Wrong signature trying to load DB from file", RESTORE_CURE),
+        (b"REDIS0012", "Short read or OOM loading DB. Unrecoverable error, aborting now.", RESTORE_ADVICE),
+        (b"no dump at all", "Wrong signature trying to load DB from file", RESTORE_ADVICE),
         (
             b"REDIS0012\xfe\x40\xff",
             "FATAL: Data file was created with a Redis server configured to handle more than 16 databases. Exiting",
@@ -270,7 +270,7 @@ RESTORE_CURE = "restore this file from a backup, or move it away to start empty"
         ),
     ],
 )
-def test_dump_that_cannot_be_read_says_what_to_do(data: bytes, reason: str, cure: str, tmp_path: Path) -> None:
+def test_dump_that_cannot_be_read_says_what_to_do(data: bytes, reason: str, advice: str, tmp_path: Path) -> None:
     (tmp_path / "dump.rdb").write_bytes(data)
     config = Config()
     config.dir = os.fsencode(tmp_path)
@@ -278,7 +278,7 @@ def test_dump_that_cannot_be_read_says_what_to_do(data: bytes, reason: str, cure
         Server(config).load_now()
     told = str(caught.value)
     assert told.startswith(f"{reason} ({tmp_path}/dump.rdb at offset ")
-    assert told.endswith(f"); {cure}")
+    assert told.endswith(f"); {advice}")
 
 
 def test_base_that_cannot_be_read_says_which_file_to_restore(tmp_path: Path) -> None:
