@@ -35,7 +35,17 @@ class Blocked:
     again, the first deadline stays and the new `wake_in_ms` applies.
     """
 
-    __slots__ = ("_memory_size", "argv", "block_ms", "is_in_vain", "keys", "progress", "sent", "spent_ns", "wake_in_ms")
+    __slots__ = (
+        "_memory_size",
+        "argv",
+        "block_ms",
+        "keys",
+        "progress",
+        "sent",
+        "spent_ns",
+        "wake_in_ms",
+        "would_change_nothing",
+    )
 
     def __init__(
         self,
@@ -45,7 +55,7 @@ class Blocked:
         wake_in_ms: int | None = None,
         *,
         sent: list[bytes] | None = None,
-        is_in_vain: Callable[[Database, int], bool] | None = None,
+        would_change_nothing: Callable[[Database, int], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.keys = keys
@@ -61,7 +71,7 @@ class Blocked:
         self.sent = sent
         # Returns, given the database and the time, whether running it again would change nothing for the client: a
         # cheap check before a run. None if only a run can find out.
-        self.is_in_vain = is_in_vain
+        self.would_change_nothing = would_change_nothing
         # Set for WAIT and WAITAOF, which are never run again: it is checked after each fsync of the log.
         self.progress = progress
         self._memory_size = 0

@@ -265,7 +265,7 @@ class Loader:
         name = words[0].lower()
         directive = BY_NAME.get(name)
         if name in REFUSED:
-            if not asks_for_nothing(name, words[1:]):
+            if not turns_off(name, words[1:]):
                 self._foreign.append((name, ConfigLineError(place, shown, f"{REFUSED[name]}: {REMEDY}")))
         elif name == b"include" and len(words) == 2:
             self._include(Path().parse_word(words[1]), depth)
@@ -301,7 +301,7 @@ class Loader:
             self.load_file(path, depth=depth + 1)
 
 
-def asks_for_nothing(name: bytes, values: list[bytes]) -> bool:
+def turns_off(name: bytes, values: list[bytes]) -> bool:
     """Whether a refused directive is set to the value that means "off"."""
     if name in (b"replicaof", b"slaveof"):
         return [value.lower() for value in values] == [b"no", b"one"]

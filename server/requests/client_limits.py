@@ -34,7 +34,7 @@ class Limited(Protocol):
     is_closed: bool
 
     @property
-    def is_stranger(self) -> bool:
+    def must_log_in(self) -> bool:
         """Whether the client has not logged in and must."""
         ...
 
@@ -87,7 +87,7 @@ class ClientLimits:
         return min((size for size in limits if size), default=NO_LIMIT)
 
     def _output_limit(self, connection: Limited) -> Limit:
-        if connection.is_stranger:
+        if connection.must_log_in:
             return UNAUTHENTICATED_OUTPUT_SIZE_MAX, 0, 0
         return self._by_class[b"pubsub" if connection.client.is_subscriber else b"normal"]
 

@@ -17,13 +17,13 @@ class CrossProtocol:
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._told_ms = 0
+        self._warned_ms = 0
 
     def note(self, address: bytes) -> None:
         """Log that the connection from this address is closed for such a request."""
         now_ms = self._clock()
-        if abs(now_ms - self._told_ms) > INTERVAL_MS:  # the clock may have been set back
-            self._told_ms = now_ms
+        if abs(now_ms - self._warned_ms) > INTERVAL_MS:  # the clock may have been set back
+            self._warned_ms = now_ms
             logger.warning(
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "
                 "Headrace. A web page may be trying to run commands here through a visitor's browser "

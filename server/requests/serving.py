@@ -159,13 +159,13 @@ class Serving:
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
         """Whether a check without a run shows that a blocked command continues to wait; False if it must be run."""
-        is_in_vain, client, context = waiter.blocked.is_in_vain, waiter.client, self._context
+        would_change_nothing, client, context = waiter.blocked.would_change_nothing, waiter.client, self._context
         return (
-            is_in_vain is not None
+            would_change_nothing is not None
             and client.user.is_unrestricted
             and not client.no_touch
             and context.image is None
-            and is_in_vain(context.store.databases[waiter.db_index], context.now_ms)
+            and would_change_nothing(context.store.databases[waiter.db_index], context.now_ms)
         )
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:

@@ -136,7 +136,7 @@ class Connection(Session):
             connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
     @property
-    def is_stranger(self) -> bool:
+    def must_log_in(self) -> bool:
         """Whether the client must log in and has not."""
         return must_authenticate(self.shared.context, self.client)
 
@@ -145,14 +145,14 @@ class Connection(Session):
         config = self.shared.config
         self.reader.bulk_size_max = config.proto_max_bulk_len
         self.reader.query_buffer_size_max = config.client_query_buffer_limit
-        if self.is_stranger is self.reader.authenticated:
+        if self.must_log_in is self.reader.authenticated:
             self.reader.authenticated = not self.reader.authenticated
             self.configure_output()
 
     def configure_output(self) -> None:
         """Make the transport report when its buffer reaches the smallest limit."""
         high = min(OUTPUT_SIZE_HIGH, self.shared.limits.smallest_output_limit())
-        if self.is_stranger:
+        if self.must_log_in:
             high = min(high, UNAUTHENTICATED_OUTPUT_SIZE_MAX)
         self.transport.set_write_buffer_limits(high=high, low=min(OUTPUT_SIZE_LOW, high // 4))
 
@@ -221,7 +221,7 @@ class Connection(Session):
     def is_over_query_limit(self) -> bool:
         """Whether the client's unparsed and unrun requests exceed the query limit."""
         client, size_max = self.client, self.reader.query_buffer_size_max
-        if self.is_stranger:
+        if self.must_log_in:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
         return client.query_buffer_size + client.transaction.queue_memory_size > size_max
 

@@ -48,7 +48,7 @@ class Loading:
         self.started_ms = 0
         self.total_size = 0
         self.read_size = 0
-        self._told_ms = 0
+        self._logged_ms = 0
         # Keys of the last RDB file loaded.
         self.keys_loaded = 0
         # Keys it left out because they had expired.
@@ -62,14 +62,14 @@ class Loading:
         return elapsed_ms * left_size // (self.read_size * 1000) if self.read_size else 1
 
     def _begin(self, total_size: int) -> None:
-        self.started_ms = self._told_ms = self._clock()
+        self.started_ms = self._logged_ms = self._clock()
         self.read_size, self.total_size = 0, total_size
 
     def _note(self, read_size: int, total_size: int) -> None:
         self.read_size, self.total_size = read_size, total_size
         now_ms = self._clock()
-        if now_ms - self._told_ms >= PROGRESS_INTERVAL_MS:
-            self._told_ms = now_ms
+        if now_ms - self._logged_ms >= PROGRESS_INTERVAL_MS:
+            self._logged_ms = now_ms
             logger.info("Loading: %d of %d bytes, %d seconds to go", read_size, total_size, self.eta_s)
 
     # -- at the start ----------------------------------------------------------------------------

@@ -199,8 +199,8 @@ def _message_of(frame: bytes) -> bytes:
 
 
 def _may_have_removed(requests: list[Argv], reply: bytes) -> bool:
-    is_in_vain = reply[:1] == b"-" or reply == b":0\r\n"
-    return not is_in_vain and any(word.upper() in REMOVALS for argv in requests for word in argv)
+    would_change_nothing = reply[:1] == b"-" or reply == b":0\r\n"
+    return not would_change_nothing and any(word.upper() in REMOVALS for argv in requests for word in argv)
 
 
 def _counts(frames: Frames) -> dict[str, int]:
