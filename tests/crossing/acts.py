@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha1
 from random import Random
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ class Act:
     name: str
     request: Request = ()
     """What is sent, if it is a request."""
+    # What the same client sends just before, without which the request would be refused.
+    opening: tuple[Request, ...] = ()
     signal: int = 0
     connection: str = ""
     """What happens to the connection: `connect`, `close`, `half close` or `reset`."""
@@ -68,6 +71,13 @@ class Act:
     def row_name(self) -> str:
         """The row of the command table, empty if it is no request."""
         return self.name.partition(" ")[0] if self.request else ""
+
+    @property
+    def subjects(self) -> list[str]:
+        """What the act tries: a row of the command table, directives, a signal or a connection event."""
+        if self.row_name == "CONFIG|SET":
+            return [f"CONFIG SET {word.decode()}" for word in self.request[2::2]]
+        return [self.row_name or self.name]
 
     @property
     def row_names(self) -> set[str]:
@@ -80,14 +90,25 @@ class Act:
         return tuple(b"%d" % ids[word] if word in ids else word for word in self.request)
 
 
+# Scripts that are called by their digests.
+WRITING, READING = b"return redis.call('SET','str','sha')", b"return redis.call('GET','str')"
+
 BY_HAND: Final[dict[str, list[str]]] = {
     "BGSAVE": ["", "SCHEDULE"],
+    "CLIENT|CACHING": ["YES"],
     "CLIENT|KILL": ["ID <reader>", "ID <actor>", "TYPE normal SKIPME yes"],
     "CLIENT|PAUSE": ["300 WRITE", "300 ALL"],
     "CLIENT|REPLY": ["OFF", "SKIP"],
     "CLIENT|UNBLOCK": ["<reader>", "<waiter>", "<reader> ERROR", "<waiter> ERROR"],
     "CLIENT|SETNAME": ["another"],
+    "DISCARD": [""],
     "EVAL": ["return_redis.call('SET','str','script') 0"],
+    "EVALSHA": [f"{sha1(WRITING).hexdigest()} 0"],
+    "EVALSHA_RO": [f"{sha1(READING).hexdigest()} 0"],
+    "EXEC": [""],
+    "LATENCY|GRAPH": ["fork"],
+    "REPLICAOF": ["NO ONE"],
+    "SLAVEOF": ["NO ONE"],
     "SHUTDOWN": ["", "NOSAVE", "SAVE", "NOSAVE_FORCE", "NOW_FORCE", "ABORT"],
     "WAIT": ["1 700"],
     "WAITAOF": ["1 0 700", "0 1 700", "0 0 0"],
@@ -99,6 +120,20 @@ BY_HAND: Final[dict[str, list[str]]] = {
     "XIDMPRECORD": ["q p i3 1700000000000-0"],
 }  # fmt: skip
 """Arguments of commands for which every form counts, or a draw would hardly find any; `_` is a blank in a word."""
+
+# By row: what goes before its requests.
+OPENINGS: Final[dict[str, tuple[Request, ...]]] = {
+    "DISCARD": ((b"MULTI",), (b"SET", b"~opened", b"1")),
+    "EVALSHA": ((b"SCRIPT", b"LOAD", WRITING),),
+    "EVALSHA_RO": ((b"SCRIPT", b"LOAD", READING),),
+    "EXEC": ((b"MULTI",), (b"SET", b"~opened", b"1")),
+}
+
+# Rows that are taken in this state only.
+TAKEN_IN: Final = {
+    "CLIENT|CACHING": "tracking by OPTIN",
+    "LATENCY|GRAPH": "an event was slow",
+}
 
 # Values of directives of which a drawn one would not do.
 VALUES_BY_HAND: Final[dict[bytes, list[bytes]]] = {
@@ -122,17 +157,10 @@ DEBUG_ARGUMENTS: Final = {
 """Of the subcommands of DEBUG; all others have none."""
 
 NEVER_TAKEN: Final = {
-    "CLIENT|CACHING": "needs tracking by OPTIN or OPTOUT",
-    "EXEC": "without MULTI; every transaction of the machine has one",
-    "DISCARD": "without MULTI",
-    "EVALSHA": "the script is not known", "EVALSHA_RO": "the script is not known",
-    "LATENCY|GRAPH": "nothing is slow while latencies are not watched",
     "MODULE|LOAD": "there are no modules", "MODULE|LOADEX": "there are no modules",
     "MODULE|UNLOAD": "there are no modules",
     "OBJECT|FREQ": "needs an LFU policy, which Headrace has not",
-    "REPLICAOF": "there are no replicas", "SLAVEOF": "there are no replicas",
-    "SCRIPT|KILL": "no script runs for so long",
-    "SHUTDOWN": "ABORT without a shutdown; the other forms end the server",
+    "SCRIPT|KILL": "no script runs when a request does",
 }  # fmt: skip
 """Rows of which no request is taken here, with the reason; the request that is sent all the same is refused."""
 
@@ -157,7 +185,7 @@ def _by_hand(row: Row, lines: list[str]) -> Iterator[Act]:
     name = tuple(word.encode() for word in row.name.split("|"))
     for line in lines:
         request = (*name, *(word for part in _words(line) for word in ([part] if row.name == "EVAL" else part.split())))
-        yield Act(f"{row.name} {line}".strip(), request)
+        yield Act(f"{row.name} {line}".strip(), request, OPENINGS.get(row.name, ()))
 
 
 def _debug_acts() -> Iterator[Act]:
@@ -197,8 +225,8 @@ def dump_of(key: bytes) -> bytes:
 class Asking:
     """A server to try requests on: a new one for each, as the last may have ended it."""
 
-    def ask(self, request: Request) -> list[Any]:
-        """The replies; none if it waits."""
+    def ask(self, request: Request, opening: tuple[Request, ...] = ()) -> list[Any]:
+        """The replies to the request; none if it waits."""
         disk, clock = disk_of("log")
         scene = Scene(disk, b"no", clock)
         with scene.playing():
@@ -209,9 +237,9 @@ class Asking:
             asker: Peer = scene.connect("asker")
             scene.settle()
             ids = {OWN_ID: asker.id, READER_ID: company.reader.id, WAITER_ID: company.waiter.id}
-            asker.ask(Act("", request).words(ids))
+            asker.ask(*opening, Act("", request).words(ids))
             scene.settle()
-            return asker.replies
+            return asker.replies[len(opening) :]
 
 
 def _drawn(row: Row) -> Act:

@@ -17,6 +17,7 @@ Rules, by the letters that failures name:
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -102,6 +103,19 @@ class Sent:
     fences: list[bytes]
     is_exec: bool = False
 
+    def without_openings(self, replies: list[Node]) -> list[Node]:
+        """The replies to the acts themselves, as far as they have come."""
+        found, place = [], 0
+        for act in self.step.acts:
+            place += len(act.opening)
+            found += replies[place : place + 1]
+            place += 1
+        return found + replies[place:] if not self.is_exec else found
+
+
+# How often what was played with success in this process.
+ACCEPTED: Final[Counter[str]] = Counter()
+
 
 def play(cell: Cell) -> None:
     """Play a cell. Raises Violation."""
@@ -149,6 +163,7 @@ class Play:
                     self._stop()
                 self._check_ended()
                 self._require("at the end")
+                ACCEPTED.update(subject for act in self._accepted() for subject in act.subjects)
             except AssertionError as error:
                 text = str(error)
                 if scene.failures and scene.failures[0] not in text:
@@ -176,6 +191,7 @@ class Play:
         scene.settle()
         scene.on_boundary = lambda call: None
         self._sent = sent
+        self._is_ended_by_act = scene.has_ended
         after = self._observed()
         self._check_saved(before, after)
         if len(sent) == len(self.cell.steps) and all(map(self._is_refused, sent)) and self._only_acts_change():
@@ -252,7 +268,7 @@ class Play:
             return
         scene = self.scene
         step = replace(step, acts=tuple(acts))
-        requests = [act.words(self._ids(actor)) for act in acts]
+        requests = [each for act in acts for each in (*act.opening, act.words(self._ids(actor)))]
         fences = [self._fence() for _ in range(4)]
         before, after = scene.token(), scene.token()
         info = (b"CLIENT", b"INFO")
@@ -311,10 +327,27 @@ class Play:
             found = peer.replies[start : end - 1]
             if not found or found[-1].kind != b"*" or found[-1].value is None:
                 return found[-1:]
-            elements = found[-1].value
-            return list(elements[2 : 2 + len(sent.step.acts)])
+            return sent.without_openings(found[-1].value[2:])
         start, end = peer.reply_after(sent.fences[1]), peer.reply_after(sent.fences[2])
-        return peer.replies[start : end - 1] if 0 <= start < end else None
+        return sent.without_openings(peer.replies[start : end - 1]) if 0 <= start < end else None
+
+    def _accepted(self) -> Iterator[Act]:
+        """Acts that have been answered with something else than an error, or need no answer."""
+        if self._is_ended_by_act:
+            yield from (
+                act for step in self.cell.steps for act in step.acts if act.row_name == "SHUTDOWN" or act.signal
+            )
+            return
+        yield from (act for step in self.cell.steps for act in step.acts if not act.request)
+        for sent in self._sent:
+            acts, replies = sent.step.acts, self._replies_to(sent)
+            start = sent.peer.reply_after(sent.fences[1])
+            if replies is not None and len(replies) == len(acts):
+                yield from (act for act, reply in zip(acts, replies, strict=True) if reply.kind not in b"-!")
+            elif (
+                len(acts) == 1 and start >= 0 and not any(each.kind in b"-!" for each in sent.peer.replies[start:][:1])
+            ):
+                yield acts[0]
 
     def _is_refused(self, sent: Sent) -> bool:
         """Whether all that the step did was refused, so that nothing may have changed."""

@@ -179,6 +179,31 @@ def behind_blocked(stage: Stage) -> Steps:
     stage.ask("XADD ~gate * f v")
 
 
+@state("tracking by OPTIN", policies=(b"always",), share=0.15)
+def tracking_by_choice(stage: Stage) -> Steps:
+    """The acting clients say before each read whether its keys are to be tracked."""
+    stage.serve()
+    for actor in stage.actors:
+        actor.ask((b"CLIENT", b"TRACKING", b"ON", b"OPTIN"))
+    stage.scene.settle()
+    yield
+
+
+@state("an event was slow", policies=(b"always",), directives={"latency_monitor_threshold": 1}, share=0.15)
+def slow_event(stage: Stage) -> Steps:
+    """Latencies are watched, and one was noted."""
+    stage.serve()
+    stage.server.context.latency.note("fork", 5_000_000, stage.scene.clock())
+    yield
+
+
+@state("compat-config", policies=(b"always",), directives={"compat_config": True}, share=0.15)
+def passing_over(stage: Stage) -> Steps:
+    """Directives that Headrace has not are taken, and have no effect."""
+    stage.serve()
+    yield
+
+
 @state("WATCH in force", mode=MULTI)
 def watching(stage: Stage) -> Steps:
     """The keys of the act are watched, and a writer touches none of them."""
