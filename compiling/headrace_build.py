@@ -67,7 +67,7 @@ HOT_MODULES: Final = {
     ),
     "persistence": ("aof", "checksum", "syncing"),
     "server/reports": ("stats",),
-    "server/requests": ("dispatch", "pushes", "serving", "session", "turns", "waiters"),
+    "server/requests": ("dispatch", "pushes", "runner", "serving", "session", "turns", "units", "waiters"),
     "server/sockets": ("connection",),
     "server/storage": ("logkeeper",),
 }  # fmt: skip

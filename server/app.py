@@ -109,9 +109,9 @@ class Server:
         self.idempotence_expiry = IdempotenceExpiry(self.store)
         self._settling = NodeSettling(self.store)
         self.log_keeper = keeper = LogKeeper(
-            config, context, self.dispatcher, clock,
-            die=self.die, has_died=lambda: self.has_died, wake=self.call_soon_threadsafe,
-            on_stable=self._serve_synced_soon,
+            config, context, self.dispatcher.units, clock,
+            note_write_error=self.dispatcher.note_write_error, die=self.die, has_died=lambda: self.has_died,
+            wake=self.call_soon_threadsafe, on_stable=self._serve_synced_soon,
         )  # fmt: skip
         self.loading = Loading(config, context, keeper, clock, self.refresh_clients)
         self.turns = Turns(self.dispatcher, clock, keeper.write, keeper.write_early)
@@ -141,7 +141,7 @@ class Server:
         )  # fmt: skip
         self.storage = DiskStorage(
             keeper, self.loading, self.snapshots, self,
-            log_unit=self.dispatcher.log_unit, refusal_of_writes=self.dispatcher.admission.refusal_of_writes,
+            log_unit=self.dispatcher.units.log_unit, refusal_of_writes=self.dispatcher.admission.refusal_of_writes,
         )  # fmt: skip
         context.server = Services(
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
@@ -168,7 +168,7 @@ class Server:
     @property
     def changes_count(self) -> int:
         """Effects of all commands so far."""
-        return self.dispatcher.changes_count + self.context.unlogged_count
+        return self.dispatcher.units.changes_count + self.context.unlogged_count
 
     @property
     def blocked_count(self) -> int:
@@ -224,7 +224,7 @@ class Server:
 
     def end(self) -> None:
         """Stop, and run no more requests."""
-        self.dispatcher.is_over = True
+        self.dispatcher.runner.is_over = True
         self.stopped.set()
 
     @property
@@ -317,7 +317,7 @@ class Server:
         """Write everything to disk: the log, and a snapshot if `save` is true, or if it is None and there are save
         points.
         """
-        self.dispatcher.log_single_units()
+        self.dispatcher.units.log_singles()
         try:
             is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
         except LogFailure as failure:

@@ -17,7 +17,8 @@ from typing import Final
 from .. import REDIS_VERSION, __version__, build_form
 from ..persistence.errors import remedy
 from .configuration.config import Config
-from .configuration.configfile import ConfigError, ConfigLineError, Loader
+from .configuration.config_lines import ConfigError, ConfigLineError
+from .configuration.configfile import Loader
 from .reports.logs import set_level, set_up
 from .sockets.listener import ListenError
 

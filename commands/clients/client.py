@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from ...store.database import Database
@@ -19,6 +20,16 @@ CLIENT_SIZE: Final = 6 << 10
 # Bytes of a watched key in the tables of client and database, without the key itself, as measured over a hundred
 # thousand keys.
 WATCHED_KEY_SIZE: Final = 410
+
+
+class ReplyMode(Enum):
+    """What CLIENT REPLY asked for."""
+
+    ON = auto()
+    OFF = auto()
+    # SKIP while its own reply is left out, then while that of the next command is.
+    SKIP_NEXT = auto()
+    SKIP = auto()
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +100,7 @@ class Client:
         # Set by the dispatcher: only the rules of its user can refuse a command of this client.
         self.needs_only_acl_check = False
         # `on`, `off`, or `skip` / `skip_next` during one command after CLIENT REPLY SKIP.
-        self.reply_mode = "on"
+        self.reply_mode = ReplyMode.ON
         # Subscribed names, as in `patterns` and `shard_channels`; updated by `subscriptions.Listeners`.
         self.channels: dict[bytes, None] = {}
         self.patterns: dict[bytes, None] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, shown, syntax_error
+from ..clients.client import ReplyMode
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer, integer_or
 from ..core.table import Argument, Flag, command, container
@@ -285,13 +286,13 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     mode = argv[2].upper()
     if mode == b"ON":
-        client.reply_mode = "on"
+        client.reply_mode = ReplyMode.ON
         return OK
     if mode == b"OFF":
-        client.reply_mode = "off"
+        client.reply_mode = ReplyMode.OFF
     elif mode == b"SKIP":
-        if client.reply_mode != "off":
-            client.reply_mode = "skip_next"
+        if client.reply_mode is not ReplyMode.OFF:
+            client.reply_mode = ReplyMode.SKIP_NEXT
     else:
         raise syntax_error()
     return NOTHING

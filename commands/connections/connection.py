@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ... import REDIS_VERSION
 from ...protocol.replies import OK, PONG, Reply
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
+from ..clients.client import ReplyMode
 from ..core.numbers import integer_or
 from ..core.table import Argument, Flag, command
 from ..execution.enforcement import authenticate, log_out, must_authenticate
@@ -145,7 +146,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     client.protocol = 2
     log_out(context, client)
     client.name = b""
-    client.reply_mode = "on"
+    client.reply_mode = ReplyMode.ON
     client.no_touch = client.no_evict = False
     return RESET_REPLY
 

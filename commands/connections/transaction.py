@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ...store.errors import GenericError, ReplyError
-from ..clients.client import WATCHED_KEY_SIZE, Transaction
+from ..clients.client import WATCHED_KEY_SIZE, ReplyMode, Transaction
 from ..core.lookup import find_row
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.calls import call
@@ -121,7 +121,7 @@ def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
         reply = _run_one(context, argv)
         if context.store.expired_keys:
             effects[effects_before:effects_before] = context.take_expired()
-        if context.client.reply_mode != "off" or type(reply) is Pushed:
+        if context.client.reply_mode is not ReplyMode.OFF or type(reply) is Pushed:
             ENCODERS[context.client.protocol](reply, pieces)
     return tuple(pieces)
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from ...persistence.files import open_regular
 from ...store.errors import GenericError, shown
 from ...store.glob import matches
-from .configfile import NOT_HERE, LateLine, replace_file, rewrite_text
+from .config_lines import LateLine
+from .config_rewrite import replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
-from .directives import BY_NAME, DIRECTIVES, Change, Directive
+from .directives import BY_NAME, DIRECTIVES, NOT_HERE, Change, Directive
 
 # Called with a directive's new value, which `config` already shows.
 Callback = Callable[[Any], None]

@@ -373,6 +373,8 @@ BY_NAME: dict[bytes, Directive] = {
     name: directive for directive in DIRECTIVES for name in (directive.name, *directive.aliases)
 }
 
+NOT_HERE = "Redis has this directive, Headrace does not"
+
 # Directives of Redis that are refused with this reason, even under `compat-config`.
 #
 # The values that turn them off (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.

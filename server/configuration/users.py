@@ -16,7 +16,9 @@ from ...commands.permissions.users import DEFAULT_NAME, Users
 from ...persistence.errors import remedy
 from ...store.errors import GenericError
 from .config import Config
-from .configfile import ConfigError, ConfigLineError, LateLine, open_named, replace_file, without_passwords
+from .config_lines import ConfigError, ConfigLineError, LateLine, without_passwords
+from .config_rewrite import replace_file
+from .configfile import open_named
 from .directive_kinds import quote
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...commands.admin.debug import NOT_ALLOWED, is_allowed
-from ...commands.clients.client import Client
+from ...commands.clients.client import Client, ReplyMode
 from ...commands.connections.connection import NoAuthentication
 from ...commands.core.durations import SHORT_COUNT, SHORT_SHIFT
 from ...commands.core.table import Flag, Row
@@ -100,7 +100,7 @@ class Admission:
         """Whether only the user's rules can refuse a command of this client, and nothing can delay its reply."""
         return (
             client.transaction.queue is None
-            and client.reply_mode == "on"
+            and client.reply_mode is ReplyMode.ON
             and not client.close_after_reply
             and not client.is_subscriber
             and not client.is_monitor

@@ -13,29 +13,32 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from operator import length_hint
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ...commands.clients.blocking import Blocked
-from ...commands.clients.client import Client
-from ...commands.connections.transaction import ExecAborted, discard
+from ...commands.clients.client import Client, ReplyMode
+from ...commands.connections.transaction import discard
 from ...commands.core.durations import SHORT_SHIFT
-from ...commands.core.lookup import find_row, named_row
+from ...commands.core.lookup import find_row
 from ...commands.core.request_size import request_size
 from ...commands.core.table import TABLE, Handler, Row
-from ...commands.execution.calls import broken, call, count_call, count_commands, failed
+from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.streams.add import xadd, xadd_sent
 from ...persistence.grammar.kept import ADDITION
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
-from ...protocol.replies import QUEUED, Pushed, Reply
+from ...protocol.replies import QUEUED
 from ...store.errors import ReplyError
+from ..reports.stats import Stats
 from .admission import DENYOOM, Admission
 from .pause import Pause
 from .pushes import Pushes
+from .runner import Runner
 from .serving import Serving
 from .session import Session
+from .units import Units
 
 logger = logging.getLogger(__name__)
 
@@ -72,17 +75,6 @@ def size_of(pieces: list[Any], first: int) -> int:
         return sum(len(piece) for piece in pieces[first:] if type(piece) is bytes)
 
 
-class Log(Protocol):
-    """The log of effects: `persistence.aof.AppendOnlyLog`."""
-
-    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
-        """Append the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
-        ...
-
-    # Counts the calls of `append`.
-    mark: int
-
-
 class Next(Enum):
     """What happens to the client's later requests."""
 
@@ -98,29 +90,21 @@ class Next(Enum):
 class Dispatcher:
     """Runs requests. Its driver sends what is in `outgoing` and resumes the sessions in `resumable`."""
 
-    def __init__(self, context: Context, stats: Any, monotonic: Callable[[], int], pushes: Pushes) -> None:
+    def __init__(self, context: Context, stats: Stats, monotonic: Callable[[], int], pushes: Pushes) -> None:
         self.context = context
         # Returns ms; waits and pauses are timed by it.
         self.monotonic = monotonic
         self.stats = stats
-        self.log: Log | None = None
-        self.serving = Serving(self)
-        self.waiters = self.serving.waiters
         self.pushes = pushes
+        self.pause = Pause(context.store, monotonic)
+        self.units = Units(context, stats)
+        self.runner = Runner(context, stats, pushes, self.pause, self.units)
+        self.serving = Serving(context, self.runner, monotonic)
+        self.waiters = self.serving.waiters
+        self.admission = Admission(context)
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
-        # Sessions that stopped waiting and have requests in their backlog.
-        self.resumable: dict[Session, None] = {}
-        # Whether the log took records since it was last flushed; replies wait for that flush.
-        self.has_unflushed_records = False
-        # Whether the server was asked to stop: no more requests are run.
-        self.is_over = False
-        # Effects so far (rdb_changes_since_last_save).
-        self.changes_count = 0
-        self.admission = Admission(context)
-        self.pause = Pause(context.store, monotonic)
-        # Sends the replies of some sessions while others are still served; set by the driver.
-        self.send_early: Callable[[list[Session]], None] = lambda sessions: None
+        self.resumable = self.runner.resumable
         self._fast: dict[bytes, FastRow] = {}
         self.refresh_table()
 
@@ -148,7 +132,7 @@ class Dispatcher:
         of a call is one count in the histogram of its row.
         """
         context, client, out, fast = self.context, session.client, session.out, self._fast
-        effects, waiting = context.effects, self.waiters.by_client
+        effects, units, waiting = context.effects, self.units, self.waiters.by_client
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
         db, image = client.db, context.image
@@ -162,7 +146,7 @@ class Dispatcher:
             found = fast.get(argv[0])
             if found is None or not client.takes_fast_path or not found[1] <= len(argv) <= found[2]:
                 if units_end:
-                    self.log_single_units()
+                    units.log_singles()
                     units_end = 0
                 # Commands on this path count their own calls.
                 remaining = length_hint(iterator)
@@ -224,11 +208,11 @@ class Dispatcher:
                 if len(effects) == units_end + 1 and not db.expired_keys:
                     units_end += 1
                 else:
-                    self._log_units_and_group(units_end)
+                    units.log_singles_and_unit(units_end)
                     units_end = 0
             if waiting and db.ready:
                 if units_end:
-                    self.log_single_units()
+                    units.log_singles()
                     units_end = 0
                 self.serving.serve_ready()
                 started_ns = read_clock()
@@ -250,7 +234,7 @@ class Dispatcher:
         if found is not None:
             client.last_command = found[3].name_lower
         if effects:
-            self.log_single_units()
+            units.log_singles()
         if db.ready:
             db.ready.clear()
         if out:
@@ -263,13 +247,7 @@ class Dispatcher:
             return
         session.put_back(rest)
         if after is Next.HOLD:
-            self.hold(session, argv)
-
-    def hold(self, session: Session, argv: list[bytes]) -> None:
-        """Make a request wait for the end of CLIENT PAUSE, before all other requests of its client."""
-        session.client.is_held = True
-        session.backlog.appendleft(argv)
-        self.pause.held[session] = None
+            self.runner.hold(session, argv)
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
         """End the client's turn; the rest of its requests is run after other clients have had theirs."""
@@ -281,55 +259,41 @@ class Dispatcher:
 
     def _execute_checked(self, session: Session, argv: list[bytes]) -> Next:
         """Run one request through every check, in Redis' order. The first check that fails is the reply."""
-        client = session.client
+        client, runner = session.client, self.runner
         mode_before = client.reply_mode
-        if mode_before == "skip_next":
-            client.reply_mode = "skip"
+        if mode_before is ReplyMode.SKIP_NEXT:
+            client.reply_mode = ReplyMode.SKIP
         try:
             row = find_row(argv)
             client.last_command = row.name_lower
             self.admission.admit(client, row, argv)
         except ReplyError as error:
-            self.pushes.running = client
-            self.answer(session, self.rejected(client, argv, error), mode_before)
-            self.end_run(session, argv)
+            runner.begin_run(client)
+            runner.answer(session, runner.rejected(client, argv, error), mode_before)
+            runner.end_run(session, argv)
             return Next.GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
             return Next.HOLD
         if client.transaction.queue is not None and row.name not in NOT_QUEUED:
             self._queue(client, row, argv)
-            self.answer(session, QUEUED, mode_before)
+            runner.answer(session, QUEUED, mode_before)
             return Next.GO_ON
-        reply = self.run_unit(row, argv)
+        reply = runner.run_unit(row, argv)
         if type(reply) is Blocked:
             self.serving.park(session, reply)
         else:
-            self.answer(session, reply, mode_before)
-        self.end_run(session, argv)
+            runner.answer(session, reply, mode_before)
+        runner.end_run(session, argv)
         if self.waiters.by_client:
             self.serving.serve_ready()
         elif argv[0] not in self._fast:
             self.serving.forget_ready()
         if not client.needs_only_acl_check or argv[0] not in self._fast:
             self.refresh_client(client)
-        if client.close_after_reply or self.is_over:
+        if client.close_after_reply or runner.is_over:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
-
-    def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
-        """Handle a refused command: it makes an open transaction fail. A refused EXEC ends the transaction."""
-        row = named_row(argv)
-        if row is not None:
-            row.rejected_calls += 1
-        if row is not None and row.name == "EXEC":
-            discard(self.context.store, client)
-            self.context.monitors.show(client, row, argv, self.context.now_ms)
-            error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
-        elif client.transaction.queue is not None:
-            client.transaction.aborted = True
-        self.stats.count_error(error.wire_text)
-        return error
 
     def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
         transaction = client.transaction
@@ -355,81 +319,6 @@ class Dispatcher:
         """Compute again which checks the commands of all clients need, after a change that concerns them all."""
         for session in self.sessions.values():
             self.refresh_client(session.client)
-
-    # -- running ---------------------------------------------------------------------------------
-
-    def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
-        """Run a handler as a unit of its own. An exception becomes the reply."""
-        context = self.context
-        context.preserve(row, argv)
-        self.pushes.running = context.client
-        reply = call(context, row, argv, sent)
-        if context.effects or context.store.expired_keys:
-            self.log_unit()
-        return reply
-
-    def answer(self, session: Session, reply: Reply, mode_before: str) -> None:
-        """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
-        client = session.client
-        if mode_before == "on" or client.reply_mode == "on" or type(reply) is Pushed:
-            ENCODERS[client.protocol](reply, session.out)
-        if client.reply_mode == "skip":
-            client.reply_mode = "on"
-
-    def end_run(self, session: Session, argv: list[bytes]) -> None:
-        """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""
-        client, tracking = session.client, self.context.tracking
-        if tracking.own_changes:
-            tracking.send_own_changes(client)
-        if client.tracking is not None:
-            tracking.clear_caching_choice(client, argv)
-        self.pushes.end_run(session)
-
-    # -- the log ---------------------------------------------------------------------------------
-
-    def log_single_units(self) -> None:
-        """Append the effects gathered so far to the log, as one-record units. Called before the log is flushed."""
-        effects = self.context.effects
-        self.changes_count += len(effects)
-        if self.log is not None and effects:
-            self._append(effects, grouped=False)
-        effects.clear()
-
-    def _append(self, effects: list[tuple[int, bytes]], *, grouped: bool) -> None:
-        assert self.log is not None
-        self.log.append(effects, grouped)
-        self.context.client.write_mark = self.log.mark
-        self.has_unflushed_records = True
-
-    def _log_units_and_group(self, units_end: int) -> None:
-        """Append the effects: the first `units_end` as units of their own, the rest as one unit after the keys that it
-        found expired.
-
-        Those keys come first because the command already ran without them.
-        """
-        effects = self.context.effects
-        unit = self.context.take_expired()
-        unit += effects[units_end:]
-        if not unit:
-            return
-        del effects[units_end:]
-        self.changes_count += len(unit)
-        self.log_single_units()
-        if self.log is not None:
-            self._append(unit, grouped=len(unit) > 1)
-
-    def log_unit(self) -> None:
-        """Append the effects of the running command so far, as one unit."""
-        self._log_units_and_group(0)
-
-    def log_expired(self) -> None:
-        """Log the keys that the active cycle found expired, outside of any command; each is a unit."""
-        records = self.context.take_expired()
-        self.changes_count += len(records)
-        self.stats.expired_keys_active += len(records)
-        if records and self.log is not None:
-            self.log.append(records, False)
-            self.has_unflushed_records = True
 
     def note_write_error(self, error: bytes | None) -> None:
         """Set why the log cannot be written, so that writes get MISCONF; None if it can."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...commands.core.table import DECLARED, rename
 from ...commands.permissions.known import REDIS_COMMANDS
-from ..configuration.configfile import ConfigLineError, LateLine
+from ..configuration.config_lines import ConfigLineError, LateLine
 
 
 def rename_commands(lines: Iterable[LateLine]) -> None:

@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
 from ...commands.core.table import DECLARED
 from ...commands.execution.calls import count_call, count_commands, failed
+from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.errors import ReplyError
 from ...store.stream import Stream
+from .runner import Runner
 from .session import Session
 from .waiters import LineKey, Waiter, Waiters
-
-if TYPE_CHECKING:
-    from .dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +45,14 @@ class Unblocked(ReplyError):
 
 
 class Serving:
-    """The blocked commands of one dispatcher."""
+    """The blocked commands of one server. `monotonic` returns the ms by which waits are timed."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        self._context = dispatcher.context
+    def __init__(self, context: Context, runner: Runner, monotonic: Callable[[], int]) -> None:
+        self._context = context
+        self._runner = runner
+        self._monotonic = monotonic
+        # Sends the replies of some sessions while others are still served; set by whoever drives the dispatcher.
+        self.send_early: Callable[[list[Session]], None] = lambda sessions: None
         self.waiters = Waiters()
 
     def park(self, session: Session, blocked: Blocked) -> None:
@@ -62,7 +65,7 @@ class Serving:
         self.waiters.add(client, client.db.index, blocked, deadline_ms, wake_ms)
 
     def _time_after(self, delay_ms: int | None) -> int | None:
-        return None if delay_ms is None else self._dispatcher.monotonic() + delay_ms
+        return None if delay_ms is None else self._monotonic() + delay_ms
 
     def forget_ready(self) -> None:
         """Forget the touched keys, since no client waits."""
@@ -76,7 +79,7 @@ class Serving:
         running one.
         """
         lines = self._take_ready_lines()
-        if not lines or self._dispatcher.is_over:
+        if not lines or self._runner.is_over:
             return
         context = self._context
         assert not context.effects, "a unit is logged before another client's begins"
@@ -104,9 +107,9 @@ class Serving:
         try:
             for waiter in waiting:
                 if waiter.lines and self._run_again(waiter, is_stream=is_stream):
-                    served.append(self._dispatcher.sessions[waiter.client.id])
+                    served.append(self._runner.sessions[waiter.client.id])
                     if len(served) == SERVED_AT_ONCE:
-                        self._dispatcher.send_early(served)
+                        self.send_early(served)
                         served.clear()
         finally:
             self._context.shared_reads = None
@@ -127,7 +130,7 @@ class Serving:
         A key that is not a stream, or no more, concerns only readers of a group, which learn that their group was
         deleted. XREAD waits for a new stream.
         """
-        pause = self._dispatcher.pause
+        pause = self._runner.pause
         if pause.end_ms is None and self._would_wait_on(waiter):
             self.waiters.requeue(waiter, waiter.wake_ms)
             return False
@@ -140,14 +143,14 @@ class Serving:
             return False
         context.client, context.db = client, context.store.databases[waiter.db_index]
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, waiter.blocked.argv)) is not None:
-            self._end_wait(waiter, self._dispatcher.rejected(client, waiter.blocked.argv, refusal))
+            self._end_wait(waiter, self._runner.rejected(client, waiter.blocked.argv, refusal))
             return True
-        reply = self._dispatcher.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
+        reply = self._runner.run_unit(row, waiter.blocked.argv, waiter.blocked.sent)
         if type(reply) is Blocked:
             self.waiters.requeue(waiter, self._time_after(reply.wake_in_ms))
         else:
             self._end_wait(waiter, reply)
-        self._dispatcher.end_run(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+        self._runner.end_run(self._runner.sessions[client.id], waiter.blocked.argv)
         return type(reply) is not Blocked
 
     def _hold(self, waiter: Waiter) -> None:
@@ -155,7 +158,7 @@ class Serving:
         client = waiter.client
         self.waiters.remove(waiter)
         client.blocked = None
-        self._dispatcher.hold(self._dispatcher.sessions[client.id], waiter.blocked.argv)
+        self._runner.hold(self._runner.sessions[client.id], waiter.blocked.argv)
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
         """Whether a check without a run shows that a blocked command continues to wait; False if it must be run."""
@@ -172,11 +175,11 @@ class Serving:
         client = waiter.client
         self.waiters.remove(waiter)
         client.blocked = None
-        session = self._dispatcher.sessions[client.id]
-        self._dispatcher.answer(session, reply, client.reply_mode)
-        self._dispatcher.outgoing[session] = None
+        session = self._runner.sessions[client.id]
+        self._runner.answer(session, reply, client.reply_mode)
+        self._runner.outgoing[session] = None
         if session.has_more:
-            self._dispatcher.resumable[session] = None
+            self._runner.resumable[session] = None
 
     # -- ends without data -----------------------------------------------------------------------
 
@@ -185,7 +188,7 @@ class Serving:
 
         `now_ms` is Unix time, for the commands that are run.
         """
-        expired, woken = self.waiters.take_due(self._dispatcher.monotonic())
+        expired, woken = self.waiters.take_due(self._monotonic())
         for waiter in expired:
             self._end_at_deadline(waiter)
         if woken:
@@ -220,7 +223,7 @@ class Serving:
 
     def serve_expired(self, now_ms: int) -> None:
         """After active expiry, log the keys that it removed, and serve the readers blocked on them."""
-        self._dispatcher.log_expired()
+        self._runner.units.log_expired()
         if self.waiters.by_client:
             self._context.now_ms = now_ms
             self.serve_ready()

@@ -34,7 +34,7 @@ class Turns:
         write_log_early: Callable[[], bool],
     ) -> None:
         self.dispatcher = dispatcher
-        dispatcher.send_early = self.send_early
+        dispatcher.serving.send_early = self.send_early
         self._clock = clock
         self._write_log = write_log
         self._write_log_early = write_log_early
@@ -45,7 +45,7 @@ class Turns:
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:
         """Run the requests of one read. Those that must wait go to the session's backlog."""
-        if self.dispatcher.is_over:
+        if self.dispatcher.runner.is_over:
             return
         now_ms = self._clock()
         client = session.client
@@ -73,7 +73,7 @@ class Turns:
         Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
         """
         dispatcher = self.dispatcher
-        if not dispatcher.has_unflushed_records:
+        if not dispatcher.units.has_unflushed_records:
             self.send_outgoing()
         elif not self._is_flush_scheduled:
             self._is_flush_scheduled = True
@@ -97,7 +97,7 @@ class Turns:
     def flush(self) -> None:
         """Write the log to the disk as `appendfsync` says, then send the replies that waited for it."""
         self._is_flush_scheduled = False
-        if self.dispatcher.has_unflushed_records and not self._write_log():
+        if self.dispatcher.units.has_unflushed_records and not self._write_log():
             return
         self.send_outgoing()
 
@@ -114,7 +114,7 @@ class Turns:
         """Send these sessions their replies before the turn ends, unless that takes an fsync. None of them is
         running.
         """
-        if self.dispatcher.has_unflushed_records and not self._write_log_early():
+        if self.dispatcher.units.has_unflushed_records and not self._write_log_early():
             return
         for session in sessions:
             self.dispatcher.outgoing.pop(session, None)
@@ -149,7 +149,7 @@ class Turns:
     def run_timers(self) -> None:
         """Run what is due. The loop timer calls this, and tests do after moving their clock."""
         dispatcher = self.dispatcher
-        if dispatcher.is_over:
+        if dispatcher.runner.is_over:
             return
         dispatcher.serving.run_timers(self._clock())
         if dispatcher.pause.is_over:

@@ -16,7 +16,7 @@ from itertools import takewhile
 from time import perf_counter_ns
 from typing import Any, Final, cast
 
-from ...commands.clients.client import Client
+from ...commands.clients.client import Client, ReplyMode
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import must_authenticate
 from ...persistence.grammar.streams import addition_splitter
@@ -339,7 +339,7 @@ class Connection(Session):
 
     def send(self) -> None:
         """Give the transport the output made so far, in one piece. Replies and pushes all use this method."""
-        assert not self.shared.dispatcher.has_unflushed_records, "the log is written before anything leaves"
+        assert not self.shared.dispatcher.units.has_unflushed_records, "the log is written before anything leaves"
         out = self.out
         if out and not self.is_closed:
             try:
@@ -447,7 +447,7 @@ class Connection(Session):
         elif self.reader.error is not None:
             self.client.close_after_reply = True
             self.shared.stats.count_error(self.reader.error.wire_text)
-            if self.client.reply_mode == "on":
+            if self.client.reply_mode is ReplyMode.ON:
                 self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
             self.shared.turns.release(self)
         elif self._is_ending:

@@ -30,28 +30,25 @@ ALWAYS: Final = b"always"
 
 
 class EffectSource(Protocol):
-    """The source of effects: `requests.dispatch.Dispatcher`."""
+    """The source of effects: `requests.units.Units`."""
 
     # The log that takes effects; None while they are not logged.
     log: Any
     # Whether the log took records since it was last flushed; replies wait for that flush.
     has_unflushed_records: bool
 
-    def log_single_units(self) -> None:
+    def log_singles(self) -> None:
         """Append the effects gathered so far to the log."""
-        ...
-
-    def note_write_error(self, error: bytes | None) -> None:
-        """Set why the log cannot be written, so that writes are refused; None when it can."""
         ...
 
 
 class LogKeeper:
     """Owns the log of one server, its life, and the lock of the data folder.
 
-    `die` ends a server that cannot keep what it promised. `has_died` returns whether it was called. `wake` calls a
-    function on the loop's thread, while clients are served. `on_stable` is called when more of the log is on stable
-    storage than before; it serves WAITAOF.
+    `note_write_error` is told why the log cannot be written, None when it can: writes are refused meanwhile. `die` ends
+    a server that cannot keep what it promised. `has_died` returns whether it was called. `wake` calls a function on the
+    loop's thread, while clients are served. `on_stable` is called when more of the log is on stable storage than
+    before; it serves WAITAOF.
     """
 
     def __init__(
@@ -61,6 +58,7 @@ class LogKeeper:
         source: EffectSource,
         clock: Callable[[], int],
         *,
+        note_write_error: Callable[[bytes | None], None],
         die: Callable[[LogFailure], None],
         has_died: Callable[[], bool],
         wake: Callable[[Callable[[], None]], None],
@@ -70,6 +68,7 @@ class LogKeeper:
         self._context = context
         self._source = source
         self._clock = clock
+        self._note_write_error = note_write_error
         self.die = die
         self._has_died = has_died
         self._wake = wake
@@ -256,8 +255,8 @@ class LogKeeper:
 
     def _note_error(self) -> None:
         """Refuse writes with MISCONF while the log cannot be written."""
-        self._source.note_write_error(None if self.log is None else self.log.write_error)
+        self._note_write_error(None if self.log is None else self.log.write_error)
 
     def gather(self) -> None:
         """Append the effects that the dispatcher has gathered, before an image of the dataset is taken."""
-        self._source.log_single_units()
+        self._source.log_singles()

@@ -414,7 +414,7 @@ class Play:
         )
 
     def _has_held_output(self) -> bool:
-        return bool(self.scene.server.dispatcher.has_unflushed_records)
+        return bool(self.scene.server.dispatcher.units.has_unflushed_records)
 
     def _log_was_turned(self) -> bool:
         """Whether an act that was taken has turned the log off, or on after that."""
@@ -509,7 +509,7 @@ class Play:
             "an image": server.context.image,
             "a job": server.snapshots.runner.job,
             "that nothing may block": not server.context.may_block,
-            "records that are not written": server.dispatcher.has_unflushed_records,
+            "records that are not written": server.dispatcher.units.has_unflushed_records,
         }
         found = [what for what, value in left.items() if value]
         if found:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from headrace.commands.permissions.users import Users
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigError, Loader
+from headrace.server.configuration.config_lines import ConfigError
+from headrace.server.configuration.configfile import Loader
 from headrace.server.configuration.directives import DIRECTIVES
 from headrace.server.configuration.users import load_users
 from support.simulated_disk import Call, Inode, SimulatedDisk

@@ -120,9 +120,9 @@ def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
 
     def release(self: Turns, session: Session) -> None:
         dispatcher = self.dispatcher
-        had_unflushed_records, dispatcher.has_unflushed_records = dispatcher.has_unflushed_records, False
+        had_news, dispatcher.units.has_unflushed_records = dispatcher.units.has_unflushed_records, False
         session.send()
-        dispatcher.has_unflushed_records = had_unflushed_records
+        dispatcher.units.has_unflushed_records = had_news
 
     patch.setattr(Turns, "release", release)
 
@@ -169,7 +169,7 @@ def wake_readers_during_a_pause(patch: pytest.MonkeyPatch) -> None:
     run_again = Serving._run_again
 
     def run_again_now(self: Serving, waiter: Waiter, *, is_stream: bool) -> bool:
-        pause = self._dispatcher.pause
+        pause = self._runner.pause
         end_ms, pause.end_ms = pause.end_ms, None
         try:
             return run_again(self, waiter, is_stream=is_stream)

@@ -29,7 +29,8 @@ from headrace.protocol.packing import splitter
 from headrace.protocol.reader import RequestReader
 from headrace.protocol.requests import Request
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigError, load_text
+from headrace.server.configuration.config_lines import ConfigError
+from headrace.server.configuration.configfile import load_text
 from headrace.store.database import Value
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream

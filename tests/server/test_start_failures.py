@@ -15,7 +15,8 @@ import pytest
 from headrace.persistence import check_aof
 from headrace.server.configuration import directive_kinds
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigError, load_text, read_file
+from headrace.server.configuration.config_lines import ConfigError
+from headrace.server.configuration.configfile import load_text, read_file
 from headrace.server.configuration.directive_kinds import quote
 from headrace.server.configuration.directives import DIRECTIVES, Directive
 from support.inprocess import Rig

@@ -42,7 +42,7 @@ def reply_first(patch: pytest.MonkeyPatch) -> None:
     def flush(self: Turns) -> None:
         self._is_flush_scheduled = False
         self.send_outgoing()
-        if self.dispatcher.has_unflushed_records:
+        if self.dispatcher.units.has_unflushed_records:
             self._write_log()
 
     patch.setattr(Turns, "flush", flush)

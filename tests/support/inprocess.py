@@ -106,8 +106,8 @@ class Rig:
         self.server = Server(self.config, clock=self.clock, monotonic=monotonic)
         self.dispatcher = self.server.dispatcher
         self.log = RecordingLog()
-        self.dispatcher.log = self.log
-        self.dispatcher.send_early = lambda sessions: None  # callers take their output themselves
+        self.dispatcher.units.log = self.log
+        self.dispatcher.serving.send_early = lambda sessions: None  # callers take their output themselves
         self.server.context.logging = True
         self._ids = count(1)
 

@@ -22,7 +22,7 @@ from unittest import mock
 from headrace.persistence.errors import LogError
 from headrace.persistence.lock import FolderLock
 from headrace.server.configuration import config as config_module
-from headrace.server.configuration import configfile
+from headrace.server.configuration import config_rewrite, configfile
 from headrace.server.storage import log_switch, logkeeper
 from support.simulated_disk import Inode, SimulatedDisk
 
@@ -115,10 +115,11 @@ class SimulatedSystem:
         )
         with (
             mock.patch.object(configfile, "os", system),
-            mock.patch.object(configfile, "tempfile", SimpleNamespace(mkstemp=self.mkstemp)),
+            mock.patch.object(config_rewrite, "os", system),
+            mock.patch.object(config_rewrite, "tempfile", SimpleNamespace(mkstemp=self.mkstemp)),
             mock.patch.object(configfile, "open", self.open_file, create=True),
             mock.patch.object(config_module, "open", self.open_file, create=True),
-            mock.patch.dict(configfile.replace_file.__kwdefaults__, sync=self.fsync),
+            mock.patch.dict(config_rewrite.replace_file.__kwdefaults__, sync=self.fsync),
             mock.patch.object(log_switch, "os", system),
             mock.patch.object(log_switch, "FolderLock", self.lock),
             mock.patch.object(logkeeper, "FolderLock", self.lock),

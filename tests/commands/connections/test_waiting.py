@@ -15,7 +15,7 @@ def rig() -> Rig:
     """With a log that is not open: it counts what it gets, and is synced when a test says so."""
     rig = Rig()
     settings = LogSettings("nowhere", "appendonly.aof")
-    rig.server.log_keeper.log = rig.dispatcher.log = AppendOnlyLog(settings, b"no")
+    rig.server.log_keeper.log = rig.dispatcher.units.log = AppendOnlyLog(settings, b"no")
     return rig
 
 

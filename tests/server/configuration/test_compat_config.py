@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigLineError, load_text
+from headrace.server.configuration.config_lines import ConfigLineError
+from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directive_kinds import quote
 from headrace.server.configuration.directives import BY_NAME, DIRECTIVES
 from support.servers import Server

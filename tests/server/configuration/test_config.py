@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.server.configuration.config import ChangeRefused, Config
-from headrace.server.configuration.configfile import ConfigError, load_text
+from headrace.server.configuration.config_lines import ConfigError
+from headrace.server.configuration.configfile import load_text
 from headrace.store.errors import GenericError
 
 

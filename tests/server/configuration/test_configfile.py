@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import (
-    ConfigError,
-    ConfigLineError,
-    load_text,
-    options_text,
-    replace_file,
-    rewrite_text,
-    split_words,
-)
+from headrace.server.configuration.config_lines import ConfigError, ConfigLineError, split_words
+from headrace.server.configuration.config_rewrite import replace_file, rewrite_text
+from headrace.server.configuration.configfile import load_text, options_text
 from headrace.server.configuration.directives import BY_NAME
 
 

@@ -26,7 +26,8 @@ from headrace.server import lifecycle
 from headrace.server.app import Server
 from headrace.server.configuration import directive_kinds
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigLineError, load_text
+from headrace.server.configuration.config_lines import ConfigLineError
+from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directive_kinds import quote
 from headrace.server.configuration.directives import DIRECTIVES, Directive
 from headrace.server.sockets.tcp_listener import TcpListener

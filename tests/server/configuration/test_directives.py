@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import load_text, split_words
+from headrace.server.configuration.config_lines import split_words
+from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directive_kinds import BadValue, format_memory, parse_memory
 from headrace.server.configuration.directives import BY_NAME, DIRECTIVES, Directive
 from headrace.store.errors import GenericError

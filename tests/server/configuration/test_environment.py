@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from headrace.server.configuration.configfile import ConfigError
+from headrace.server.configuration.config_lines import ConfigError
 from headrace.server.configuration.directives import DIRECTIVES, Directive
 from headrace.server.configuration.environment import environment_lines, variable_name
 from headrace.server.main import read_configuration

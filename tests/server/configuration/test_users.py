@@ -11,7 +11,8 @@ import pytest
 
 from conftest import StartServer
 from headrace.server.configuration.config import Config
-from headrace.server.configuration.configfile import ConfigError, load_text
+from headrace.server.configuration.config_lines import ConfigError
+from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directives import BY_NAME
 from headrace.server.configuration.users import load_users
 from support.inprocess import Rig

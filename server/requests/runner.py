@@ -1,0 +1,88 @@
+"""Running one command for a client, and giving the client its reply."""
+
+from __future__ import annotations
+
+from ...commands.clients.client import Client, ReplyMode
+from ...commands.connections.transaction import ExecAborted, discard
+from ...commands.core.lookup import named_row
+from ...commands.core.table import Row
+from ...commands.execution.calls import call
+from ...commands.execution.context import Context
+from ...protocol.encoder import ENCODERS
+from ...protocol.replies import Pushed, Reply
+from ...store.errors import ReplyError
+from ..reports.stats import Stats
+from .pause import Pause
+from .pushes import Pushes
+from .session import Session
+from .units import Units
+
+
+class Runner:
+    """What the requests of a read and the blocked commands have in common. Whoever drives the dispatcher sends what is
+    in `outgoing` and resumes who is in `resumable`.
+    """
+
+    def __init__(self, context: Context, stats: Stats, pushes: Pushes, pause: Pause, units: Units) -> None:
+        self.context = context
+        self._stats = stats
+        self._pushes = pushes
+        self.pause = pause
+        self.units = units
+        self.sessions = pushes.sessions
+        self.outgoing = pushes.outgoing
+        # Sessions that stopped waiting and have a backlog.
+        self.resumable: dict[Session, None] = {}
+        # The server has been asked to stop: no request is run any more.
+        self.is_over = False
+
+    def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
+        """Run a handler as a unit of its own. An exception becomes the reply."""
+        context = self.context
+        context.preserve(row, argv)
+        self._pushes.running = context.client
+        reply = call(context, row, argv, sent)
+        if context.effects or context.store.expired_keys:
+            self.units.log_unit()
+        return reply
+
+    def answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
+        """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
+        client = session.client
+        if mode_before is ReplyMode.ON or client.reply_mode is ReplyMode.ON or type(reply) is Pushed:
+            ENCODERS[client.protocol](reply, session.out)
+        if client.reply_mode is ReplyMode.SKIP:
+            client.reply_mode = ReplyMode.ON
+
+    def end_run(self, session: Session, argv: list[bytes]) -> None:
+        """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""
+        client, tracking = session.client, self.context.tracking
+        if tracking.own_changes:
+            tracking.send_own_changes(client)
+        if client.tracking is not None:
+            tracking.clear_caching_choice(client, argv)
+        self._pushes.end_run(session)
+
+    def begin_run(self, client: Client) -> None:
+        """Keep the messages to this client until its reply is written."""
+        self._pushes.running = client
+
+    def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:
+        """Handle a refused command: it makes an open transaction fail. A refused EXEC ends the transaction."""
+        row = named_row(argv)
+        if row is not None:
+            row.rejected_calls += 1
+        if row is not None and row.name == "EXEC":
+            discard(self.context.store, client)
+            self.context.monitors.show(client, row, argv, self.context.now_ms)
+            error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
+        elif client.transaction.queue is not None:
+            client.transaction.aborted = True
+        self._stats.count_error(error.wire_text)
+        return error
+
+    def hold(self, session: Session, argv: list[bytes]) -> None:
+        """Make a request wait for the end of CLIENT PAUSE, before all other requests of its client."""
+        session.client.is_held = True
+        session.backlog.appendleft(argv)
+        self.pause.held[session] = None
