@@ -3,5 +3,5 @@
 from headrace_build import extensions
 from setuptools import setup
 
-# The name keeps this file, which stands in the package's folder, out of the package.
+# The name keeps this file, which is in the package's folder, out of the package.
 setup(ext_modules=list(extensions), script_name="setup.py")

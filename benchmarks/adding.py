@@ -29,12 +29,12 @@ def xadd_pipelined(server: PeerServer) -> Sample:
 
 
 def xadd_trimmed(server: PeerServer) -> Sample:
-    """The same with MAXLEN ~ 10000: a stream that is kept short as it goes."""
+    """XADD with MAXLEN ~ 10000: a stream that is trimmed while it grows."""
     return _add(server, 600_000, PIPELINE, "MAXLEN", "~", str(TRIMMED_LENGTH))
 
 
 def xadd_keys(server: PeerServer) -> Sample:
-    """The same over ten thousand streams, drawn at random."""
+    """XADD to ten thousand streams in random order."""
     add = ("XADD", "added:__rand_int__", "*", *FIELDS)
     return benchmark(server, server.scaled(400_000), *add, pipeline=PIPELINE, random_below=KEYS)
 

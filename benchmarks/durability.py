@@ -86,8 +86,8 @@ def worst_ping_during_rewrite(server: PeerServer) -> Sample:
     return Sample(worst_s * 1000)
 
 
-def worst_ping_of_nobody_else(server: PeerServer) -> Sample:
-    """The same for as long as Headrace's rewrite takes, while the server has nothing else to do: what the machine and
+def worst_ping_of_an_idle_server(server: PeerServer) -> Sample:
+    """The worst PING in the time of Headrace's rewrite, while the server has nothing else to do: what the machine and
     this client make of it."""
     end_s = monotonic() + IDLE_S
     worst_s = 0.0
@@ -133,7 +133,7 @@ ROWS = (
         "idle",
         "worst PING in two seconds of nothing else",
         "ms",
-        worst_ping_of_nobody_else,
+        worst_ping_of_an_idle_server,
         runs=7,
         is_rate=False,
         is_usual=False,

@@ -54,7 +54,7 @@ def usual_entries(server: PeerServer) -> list[str]:
 
 
 def looked_at(server: PeerServer) -> list[str]:
-    """The same after XINFO STREAM."""
+    """A million entries of three fields, after XINFO STREAM."""
     usual_entries(server)
     with server.connect() as wire:
         wire.socket.settimeout(REPLY_DEADLINE_S)

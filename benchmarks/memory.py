@@ -18,7 +18,7 @@ def entry_bytes(server: PeerServer) -> Sample:
 
 
 def prepare_entries(server: PeerServer) -> None:
-    """A million entries that have been read once: what reading keeps at hand is not of the pending entries."""
+    """A million entries that were read once, so that the caches of reading are not counted as pending entries."""
     fill(server, "memory", MEMORY_ENTRIES)
     new_group(server, "memory")
     read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", "1000", "NOACK", "STREAMS", "memory", ">")

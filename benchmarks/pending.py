@@ -34,7 +34,7 @@ def prepare(server: PeerServer) -> None:
 
 
 def prepare_pending(server: PeerServer) -> None:
-    """The same, all of them pending with ten consumers."""
+    """A stream whose entries are all pending with ten consumers."""
     prepare(server)
     make_pending(server)
 
@@ -90,12 +90,12 @@ def xautoclaim_ids(server: PeerServer) -> Sample:
 
 
 def xautoclaim(server: PeerServer) -> Sample:
-    """The same with the entries in the reply."""
+    """XAUTOCLAIM COUNT 100 with the entries in the reply."""
     return _autoclaim(server, 10_000, "0")
 
 
 def xautoclaim_nothing(server: PeerServer) -> Sample:
-    """The same with no entry idle for long enough: a supervisor that looks and finds nothing to do."""
+    """XAUTOCLAIM without an entry that was idle for long enough: a supervisor that finds nothing to do."""
     return _autoclaim(server, 10_000, HOUR_MS)
 
 

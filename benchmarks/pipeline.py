@@ -2,9 +2,9 @@
 
 Parts: `reading`, `writing`, `audit`, and by name only `memory`.
 
-Everything shares this machine: Spark as local[2], its Python workers, and the server. So beside the rows per second by
-the clock, which tell how busy the machine was as well, there is the processor time of a million rows, by who took it;
-and what follows from both for two processors that have nothing else to do: the server is one thread, the rest is not.
+Everything shares this machine: Spark as local[2], its Python workers, and the server. Rows per second by the clock also
+depend on how busy the machine was. So the processor time of a million rows is shown by process, and an estimate for two
+idle processors: the server is one thread, the rest is not.
 
 The loops are what a user writes: one process, redis-py, a tuple of typed values for each entry; XRANGE in pages of
 2000, XADD in pipelines of 500. redis-py parses in Python, and in C if hiredis is installed: both are shown. Runs
@@ -106,7 +106,7 @@ class Bench:
         self.runs = runs
         self.port = server.port
         self.family = Family(server)
-        # redis-py parses in Python unless hiredis happens to be installed, as it is beside Headrace.
+        # redis-py parses in Python unless hiredis is installed, as it is with Headrace.
         plain = redis.ConnectionPool(port=server.port, parser_class=redis._parsers._RESP2Parser)
         self.plain_client = redis.Redis(connection_pool=plain)
         self.client = redis.Redis(port=server.port)
@@ -178,7 +178,7 @@ class Bench:
         return self.spark.read.parquet(str(path))
 
     def write_by_loop(self, client: redis.Redis) -> None:
-        """What a program without Spark does; it has its rows at hand."""
+        """What a program without Spark does; its rows are in memory."""
         pipe = client.pipeline(transaction=False)
         for n in range(self.count):
             pipe.xadd("out", {"n": n, "user": f"user-{n % 1000}", "price": n % 10007 / 4})

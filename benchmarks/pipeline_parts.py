@@ -1,4 +1,4 @@
-"""What one processor does in a second of the source, the sink and the audit, without Spark, and of the loops beside:
+"""Rows per second of one processor in the source, the sink, the audit and the loops, without Spark:
 `python -m benchmarks.pipeline_parts`.
 
 Processor time is measured, not the clock, and the best of several runs is shown: what a busy machine disturbs least.
@@ -35,8 +35,8 @@ from support.servers import Server
 ENTRIES = 50_000
 COMMANDS = 200_000
 RUNS = 7
-# Less of the server's time is not told: the kernel counts it in hundredths.
-TOLD_S = 0.1
+# Less of the server's time is not shown: the kernel counts it in hundredths.
+SHOWN_S = 0.1
 # Rows in a batch, as Spark makes them.
 BATCH = 10_000
 COLUMNS = pa.schema([("_id", pa.string()), ("n", pa.int64()), ("user", pa.string()), ("price", pa.float64())])
@@ -106,7 +106,7 @@ class Parts:
             what()
             own.append(time.process_time() - own_before)
             server.append(cpu_seconds(self.pid)[0] - server_before)
-        served = f"{count / min(server):>14,.0f}" if min(server) > TOLD_S else ""
+        served = f"{count / min(server):>14,.0f}" if min(server) > SHOWN_S else ""
         print(f"{name:<28}{count / min(own):>14,.0f}{served}", flush=True)
 
 

@@ -51,7 +51,7 @@ def xreadgroup_one(server: PeerServer) -> Sample:
 
 
 def xreadgroup_pipelined(server: PeerServer) -> Sample:
-    """The same, sixteen requests at a time."""
+    """XREADGROUP COUNT 1, sixteen requests at a time."""
     return _read_group(server, 200_000, 1, PIPELINE)
 
 

@@ -40,63 +40,64 @@ README_TABLE = re.compile(r"(<!-- benchmark: [^\n]*-->\n).*(\n<!-- end of benchm
 
 METHOD = """\
 The servers run on one machine, each with `appendonly yes`, `appendfsync everysec` and otherwise default settings, and
-start anew for each row. They take turns (Headrace, Redis; Redis, Headrace; ..), so that a slow minute meets them all.
-A ratio says **how many times better** than the other server Headrace was, of rates and of durations alike: the median
-over the pairs of runs, and in brackets the smallest and the largest of them.
+are restarted for each row. They take turns (Headrace, Redis; Redis, Headrace; ..), so that a slow minute affects all of
+them. A ratio is **how many times better** than the other server Headrace was, for rates and for durations: the median
+over the pairs of runs, with the smallest and the largest ratio in brackets.
 
-redis-benchmark (50 connections, no pipeline unless the row says so) makes the load where it can. Where each request
-needs an ID of its own, requests are bytes prepared before the clock starts, and replies are compared to the byte.
-Entries have three short fields, two of them random.
+redis-benchmark (50 connections, no pipeline unless the row says so) makes the load where it can. If each request needs
+an ID of its own, requests are prepared before the clock starts, and replies are compared byte for byte. Entries have
+three short fields, two of them random.
 
-*CPU us* is the processor time the server took for one request (for one entry in the cycle and in the reload), all its
-threads together. *At most*: how many times better than Redis a server would be that answers in no time, as the client
-itself takes some for a request. Client and servers share the machine, and redis-benchmark parses every element of a
-reply: where a ratio is near that limit it says more of the client, and only the processor time tells the servers apart.
+*CPU us* is the processor time of the server for one request (for one entry in the cycle and in the reload), in all its
+threads together. *At most* is the ratio of a server that needs no time at all: the client needs time for each request,
+too. Client and servers share the machine, and redis-benchmark parses every element of a reply. A ratio near that limit
+says more about the client, and only the processor time distinguishes the servers.
 """
 
 FLOORS = """\
-## Where it is slower, or not as fast as aimed for, and why
+## Where it is slower, or misses its aim, and why
 
-Shares are of the server's processor time, by `perf record`, in the compiled form.
+Percentages are shares of the server's processor time, by `perf record`, in the compiled form.
 
-- *One small command a call* (PING, XADD, XRANGE COUNT 10, XREADGROUP COUNT 1): the client is the limit. redis-benchmark
-  takes some 10 us a request with either server, on a core of its own, and that is the time between two requests. Of the
-  server's time 75 % with PING and 65 % with XADD are the kernel's (a `read`, a `write` and a share of an `epoll_wait`
-  for each request, which Redis pays as well), 12 to 16 % CPython's, 5 to 7 % compiled Python's, 3 to 5 % uvloop's. So
-  if everything but the kernel took no time, PING would cost 6 us where Redis takes 7 to 8: that is the floor of a row
-  whose aim is 1. A loop that reads and writes sockets without an object a call would be the next step to it.
-- *XREAD COUNT 100, XRANGE COUNT 1000, XAUTOCLAIM COUNT 100*: the client again, which parses every element of a reply,
-  with two threads in the first two. What is the most that it could show stands in the column *at most*. By processor
-  time the server is several times better.
-- *XADD over 10,000 keys* costs a third to a half more than to one key, with either server: what it touches is in no
-  cache. A stream's entries stand in two blocks of memory for that, and what an `XADD` changes of it side by side; a
-  quarter of the difference is looking up the key.
+- *One small command a call* (PING, XADD, XRANGE COUNT 10, XREADGROUP COUNT 1): the client is the limit.
+  redis-benchmark takes some 10 us a request with either server, on a core of its own, and that is the time between two
+  requests. Of the server's time, the kernel takes 75 % with PING and 65 % with XADD (a `read`, a `write` and a share
+  of an `epoll_wait` for each request, as in Redis), CPython 12 to 16 %, compiled Python 5 to 7 %, uvloop 3 to 5 %. If
+  everything but the kernel took no time, PING would cost 6 us, and Redis takes 7 to 8: that is the limit of a row
+  whose aim is 1. The next step would be a loop that reads and writes sockets without an object per call.
+- *XREAD COUNT 100, XRANGE COUNT 1000, XAUTOCLAIM COUNT 100*: the client is the limit, since it parses every element of
+  a reply, with two threads in the first two. The column *at most* has the largest possible ratio. In processor time,
+  the server is several times better.
+- *XADD over 10,000 keys* costs a third to a half more than to one key, with either server, since its memory is in no
+  cache. For this reason a stream's entries are in two blocks of memory, with the parts that `XADD` changes next to
+  each other. A quarter of the difference is the lookup of the key.
 - *XADD of 1 KiB*: copying a value from the socket into the request, the entry, the chunk, the record and the file, and
-  making room for it, takes 18 % (6 % with small values), and packing every 64th chunk 7 %.
-- *100 blocked readers* who asked for the same get the same bytes, made once, and the first have theirs while the others
-  are served. What is left is a `write` for each, and the client, in Python, which is at work for most of the time.
-- *Worst PING during a rewrite*: it works in slices of a millisecond (0.9 ms where Python is not compiled), between
-  which clients have their turn. For the first nothing is copied but pending entries (0.3 ms); to switch to a new file
-  at the start takes 1.4 ms, and to put the base in its place at the end 1.7 ms, which sync and rename. The row *worst
-  PING in two seconds of nothing else* is what this machine and a client in Python make of an idle server in the same
-  time, and no less can be seen. Redis' own worst is its fork.
-- *10,000 connections*: each request comes alone, so that what a turn of the loop costs is paid for each: a call into
-  uvloop and back, and two objects for the bytes, where Redis reads into a buffer it has.
-- *Reload*: 0.14 s of it is the start of the process, before a record is read, 0.18 s the 500,000 entries, which go into
-  chunks as bytes, and 0.15 s the 100,000 claims, of which neighbours for one consumer are read in one go. Redis puts
-  each claim into its place by time, which costs three times as much on a machine with slower caches.
+  allocating memory for it, takes 18 % (6 % with small values), and packing every 64th chunk 7 %.
+- *100 blocked readers* with the same request get the same bytes, made once, and the first ones are sent while the
+  others are served. The rest is a `write` for each reader, and the client, in Python, which runs for most of the time.
+- *Worst PING during a rewrite*: the rewrite runs in slices of a millisecond (0.9 ms if Python is not compiled), and
+  clients have their turn in between. The first slice copies only pending entries (0.3 ms). Switching to a new file at
+  the start takes 1.4 ms. Syncing and renaming the base at the end takes 1.7 ms. The row *worst PING in two seconds of
+  nothing else* is the worst PING of an idle server on this machine, with a client in Python, and so the smallest
+  possible figure. Redis' own worst case is its fork.
+- *10,000 connections*: each request arrives alone, so each pays for a turn of the loop: a call into uvloop and back,
+  and two objects for the bytes. Redis reads into a buffer that exists already.
+- *Reload*: 0.14 s is the start of the process, before a record is read; 0.18 s the 500,000 entries, which go into
+  chunks as bytes; and 0.15 s the 100,000 claims, of which those in sequence for one consumer are read together. Redis
+  sorts each claim by time, which costs three times as much on a machine with slower caches.
 - *Growth*: XADD costs the same at 10 M entries as at 10 k, XREADGROUP a tenth more. XACK costs a third more with a
-  million pending entries than with a thousand, and three quarters more with Redis: what it touches is in no cache.
+  million pending entries than with a thousand, and three quarters more with Redis, since its memory is in no cache.
 """
 
 YOURS = """\
-## Yours
+## Measure it yourself
 
-`make bench` runs the rows that take seconds, `make bench FORM=compiled ARGS='--all --peers all --json run.json'` all of
-them (half an hour) on what an installation would run, and `make bench-report FORM=compiled` makes this page of it.
-`--list` names the rows and `--only xadd,xrange` picks some. `python -m benchmarks.stalls` measures how long large
-commands keep others waiting ([limits](limits.md)), `python -m benchmarks.footprint` sets `MEMORY USAGE` beside what the
-process has resident, and `python -m benchmarks.pipeline` measures the Spark connector ([pipeline](pipeline.md)).
+`make bench` runs the rows that take seconds. `make bench FORM=compiled ARGS='--all --peers all --json run.json'` runs
+all rows in the compiled form (half an hour), and `make bench-report FORM=compiled` makes this page from the results.
+`--list` names the rows and `--only xadd,xrange` selects some. `python -m benchmarks.stalls` measures how long large
+commands delay other clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE` with the
+resident memory of the process, and `python -m benchmarks.pipeline` measures the Spark connector
+([pipeline](pipeline.md)).
 """
 
 
@@ -110,7 +111,7 @@ def figure(number: float | None) -> str:
 
 
 def spread(ratios: list[float]) -> str:
-    """The median in bold, and from where to where it went."""
+    """The median in bold, with the smallest and the largest ratio."""
     if not ratios:
         return ""
     middle = f"**{figure(statistics.median(ratios))}**"
@@ -128,7 +129,7 @@ def quantity(result: Result, name: str) -> str:
 
 
 def main_table(run: Run) -> Iterator[str]:
-    """Headrace beside Redis, row by row."""
+    """Headrace compared with Redis, row by row."""
     yield (
         "| row | Headrace | Redis | times better | at most | aim | Headrace, CPU us | Redis, CPU us | times less CPU |"
     )
@@ -151,7 +152,7 @@ def main_table(run: Run) -> Iterator[str]:
 
 
 def peers_table(run: Run, peers: list[str]) -> Iterator[str]:
-    """What the other servers did, beside Headrace."""
+    """The other servers compared with Headrace."""
     yield "| row | Headrace |" + "".join(f" {run.servers[name]} | times better | times less CPU |" for name in peers)
     yield "|---|---|" + "---|---|---|" * len(peers)
     for result in run.results:
@@ -166,7 +167,7 @@ def peers_table(run: Run, peers: list[str]) -> Iterator[str]:
 
 
 def growth_table(run: Run) -> Iterator[str]:
-    """Processor time by size: what ought not to grow."""
+    """Processor time by size, which should not grow."""
     yield "| command | Headrace, CPU us | Redis, CPU us | Headrace, growth | Redis, growth |"
     yield "|---|---|---|---|---|"
     for series, results in series_of(run).items():
@@ -187,7 +188,7 @@ def series_of(run: Run) -> dict[str, list[Result]]:
 
 
 def together(runs: list[Run]) -> Run:
-    """All results, in the order of the benchmark's rows; the last of each row on each set of servers."""
+    """All results in the order of the benchmark's rows; of a row on the same servers, only the last one."""
     names = [row.name for row in ROWS]
     results = {(result.row, *sorted(result.numbers)): result for run in runs for result in run.results}
     in_order = sorted(results.values(), key=lambda result: names.index(result.row))
@@ -198,7 +199,7 @@ def together(runs: list[Run]) -> Run:
 def document(run: Run) -> Iterator[str]:
     """The lines of docs/performance.md."""
     machine = run.machine
-    yield "# How fast"
+    yield "# Performance"
     yield ""
     yield "<!-- Made by `python -m benchmarks.report run.json`; change benchmarks/report.py instead. -->"
     yield ""
@@ -209,7 +210,7 @@ def document(run: Run) -> Iterator[str]:
     yield ""
     yield METHOD
     if MAIN_PEER in run.servers:
-        yield f"## Beside {run.servers[MAIN_PEER]}"
+        yield f"## Compared with {run.servers[MAIN_PEER]}"
         yield ""
         yield from main_table(run)
         yield ""
@@ -217,7 +218,7 @@ def document(run: Run) -> Iterator[str]:
         yield ""
         yield FLOORS
     if series_of(run):
-        yield "## As data grows"
+        yield "## With growing data"
         yield ""
         yield "Processor time of one request in a pipeline of 16 by size; growth is the last divided by the first."
         yield ""
@@ -227,9 +228,9 @@ def document(run: Run) -> Iterator[str]:
         yield ""
     others = [name for name in run.servers if name not in (SUBJECT, MAIN_PEER)]
     if others:
-        yield "## Beside others"
+        yield "## Compared with other servers"
         yield ""
-        yield "Rows whose command a server has not, or that would take it hours, are empty."
+        yield "Rows are empty if a server does not have the command, or would take hours."
         yield ""
         yield from peers_table(run, others)
         yield ""
@@ -239,7 +240,7 @@ def document(run: Run) -> Iterator[str]:
 def readme_table(run: Run) -> Iterator[str]:
     """The lines of README's table."""
     machine = run.machine
-    yield f"{run.servers[SUBJECT]} beside {run.servers[MAIN_PEER]}, {machine['processor']}, {machine['python']}:"
+    yield f"{run.servers[SUBJECT]} and {run.servers[MAIN_PEER]}, {machine['processor']}, {machine['python']}:"
     yield ""
     yield "| row | Headrace | Redis | times better | times less CPU |"
     yield "|---|---|---|---|---|"

@@ -2,7 +2,7 @@
 
 Another connection sends PING after PING while the command runs, and the worst of them is shown, in ms, next to the time
 that the command itself took. Both clients are threads of one process, so the figure also has what the interpreter costs
-them: about 5 ms with nothing else going on, which the first line shows. With `--redis` the same is measured on Redis,
+them: about 5 ms on an idle server, which the first line shows. With `--redis` the same is measured on Redis,
 and the last column is the ratio of the two worst PINGs.
 """
 
@@ -63,7 +63,7 @@ def entries(server: Server, size: int) -> None:
 
 
 def described_entries(server: Server, size: int) -> None:
-    """One long stream that somebody has looked at before."""
+    """One long stream after XINFO STREAM."""
     entries(server, size)
     with server.connect() as wire:
         wire.socket.settimeout(300)

@@ -34,7 +34,7 @@ def entry_id(number: int) -> str:
 
 
 def fill_numbered(server: PeerServer, key: str, entries: int) -> None:
-    """The same with IDs known beforehand, and values drawn from a fixed seed."""
+    """Entries with IDs known in advance, and values drawn from a fixed seed."""
     draw = random.Random(SEED)
     batches = []
     for first in range(0, entries, FILL_PIPELINE):

@@ -72,7 +72,7 @@ HOT_MODULES: Final = {
     "server/storage": ("logkeeper",),
 }  # fmt: skip
 
-# Of mypy: what is compiled depends on these sources alone, and not on what happens to be installed beside them.
+# Of mypy: what is compiled depends on these sources alone, and not on other installed packages.
 OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
 
 # What each form is compiled with.

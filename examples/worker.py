@@ -1,4 +1,4 @@
-"""A worker on a stream of orders, with redis-py 8: it reads, claims what others left behind, acknowledges and releases.
+"""A worker on a stream of orders, with redis-py 8: it reads, claims what others abandoned, acknowledges and releases.
 
     REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
     redis-cli XADD orders '*' item tea quantity 2
@@ -6,8 +6,8 @@
 What becomes of an order:
 
     packed                 acknowledged
-    can never be packed    released as FATAL; whoever gets it next moves it to the stream `orders:dead`
-    cannot be packed now   left pending, and claimed by whoever is there once it has been idle for CLAIM_IDLE_MS
+    can never be packed    released as FATAL; the next worker moves it to the stream `orders:dead`
+    cannot be packed now   left pending, and claimed by any worker once it has been idle for CLAIM_IDLE_MS
     tried too often        moved to `orders:dead`
     not begun at SIGTERM   released as SILENT: another worker gets it at once, and it does not count as a delivery
 """

@@ -181,7 +181,7 @@ class ServerProcess:
 
 
 def find_free_port() -> int:
-    """A port nobody listens on right now."""
+    """A port that no process listens on now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
