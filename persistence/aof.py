@@ -212,7 +212,7 @@ class AppendOnlyLog:
         except OSError:
             file.close()
             raise
-        self._go_on_with(file)
+        self._continue_with(file)
         if self.has_block_checksums and file.size():
             # The existing bytes may end without a checksum line: see `checksum`.
             self._buffer.insert(0, EMPTY_BLOCK_LINE)
@@ -221,7 +221,7 @@ class AppendOnlyLog:
         self.current_size = sum(map(folder.size, manifest.readable))
         self._remove_history()
 
-    def _go_on_with(self, file: LogFile) -> None:
+    def _continue_with(self, file: LogFile) -> None:
         """Append from now on to the end of this file, all of which is on stable storage."""
         self._file, self._selected_db, self._unsynced_size = file, None, 0
         self._block.clear()
@@ -239,7 +239,7 @@ class AppendOnlyLog:
         file = self.files.open_log(self._folder.temporary_path)
         if file.size():
             file.truncate(0)  # left by a start that was interrupted
-        self._go_on_with(file)
+        self._continue_with(file)
         self.is_starting = True
         self.current_size = self.base_size = 0
         return self._next_base_path()

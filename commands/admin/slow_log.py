@@ -93,7 +93,7 @@ def slowlog_len(context: Context, argv: list[bytes]) -> Reply:
 def slowlog_reset(context: Context, argv: list[bytes]) -> Reply:
     """SLOWLOG RESET
 
-    The numbers of later entries go on from where they were.
+    Later entries continue the numbers.
     """
     context.slow_log.clear()
     return OK

@@ -10,14 +10,14 @@ from .client import Client
 
 
 class Courier(Protocol):
-    """Whoever can reach clients: `server.requests.pushes.Pushes`."""
+    """Sends messages to clients: `server.requests.pushes.Pushes`."""
 
     # Whose command is being run, with its reply still to be written; None while there is no such client, or its
     # commands need no check.
     running: Client | None
 
     def deliver(self, clients: Iterable[Client], message: Reply) -> None:
-        """Send a message that nobody asked for; the running client gets it behind its reply."""
+        """Send a message that is not a reply; the running client gets it after its reply."""
         ...
 
     def deliver_now(self, client: Client) -> None:

@@ -145,7 +145,7 @@ class Storage(Protocol):
 
 
 class Reports(Protocol):
-    """What the server tells of itself: `server.reports.server_reports.ServerReports`."""
+    """What the server reports about itself: `server.reports.server_reports.ServerReports`."""
 
     def info(self, sections: list[bytes]) -> bytes:
         """The text of INFO for these lower-case section names; none means the default ones."""

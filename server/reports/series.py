@@ -222,7 +222,7 @@ GROUP_SERIES: Final = (
     _of_group(
         "headrace_group_released",
         "gauge",
-        "Pending entries that XNACK released and nobody has claimed.",
+        "Pending entries that XNACK released and no consumer has claimed.",
         lambda view: len(view.group.pending.released),
     ),
     _of_group(

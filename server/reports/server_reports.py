@@ -1,4 +1,4 @@
-"""What the server tells of itself, and how it begins to count anew."""
+"""Reports of the server about itself, and the reset of its counters."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
 # replica.
 ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
 
-# The only commands that a RESP2 client may send while it is subscribed: other replies could not be told from messages.
+# The only commands that a RESP2 client may send while it is subscribed: it could not distinguish other replies from
+# messages.
 SUBSCRIBER_COMMANDS: Final = {
     "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
 }  # fmt: skip

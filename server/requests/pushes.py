@@ -58,7 +58,7 @@ class Pushes:
         return None if session is None else session.client
 
     def deliver_now(self, client: Client) -> None:
-        """Let the running client hear now what it was to hear behind its reply."""
+        """Send the running client the messages that were held back until its reply."""
         self.hand_over(self.sessions[client.id])
 
     def end_run(self, session: Session) -> None:

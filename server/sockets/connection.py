@@ -411,9 +411,9 @@ class Connection(Session):
     def _produce_soon(self) -> None:
         if not self._is_production_scheduled:
             self._is_production_scheduled = True
-            asyncio.get_running_loop().call_soon(self._go_on_producing)
+            asyncio.get_running_loop().call_soon(self._continue_production)
 
-    def _go_on_producing(self) -> None:
+    def _continue_production(self) -> None:
         self._is_production_scheduled = False
         if self.out and not self.is_closed and not self._is_transport_full:
             self.shared.turns.release(self)

@@ -100,5 +100,5 @@ class DiskStorage:
         self._loading.reload_dataset()
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """SHUTDOWN. Raises GenericError, and the server goes on, if the disk does not take the dataset."""
+        """SHUTDOWN. Raises GenericError if the dataset cannot be written; the server then continues."""
         self._life.shutdown(save=save, force=force)
