@@ -31,7 +31,7 @@ async def broker(server: Server) -> AsyncIterator[RedisBroker]:
 
 @pytest.fixture
 async def raw(server: Server) -> AsyncIterator[redis.asyncio.Redis]:
-    """A client beside the broker, to see what it leaves behind."""
+    """A client besides the broker, to see the broker's changes."""
     async with redis.asyncio.Redis(port=server.port, protocol=2) as client:
         yield client
 

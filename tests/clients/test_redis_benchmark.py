@@ -41,7 +41,7 @@ def rates(program: str, server: Server, *words: str, stdin: bytes = b"") -> list
 
 
 def calls_count(server: Server, command: str) -> tuple[int, int]:
-    """How often a command was called, and how often in vain."""
+    """How often a command was called, and how often it failed."""
     with server.connect() as wire:
         lines = wire.ask("INFO", "commandstats").decode().splitlines()
     (line,) = (line for line in lines if line.startswith(f"cmdstat_{command}:"))

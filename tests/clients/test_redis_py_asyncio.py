@@ -1,4 +1,4 @@
-"""redis-py, asyncio: the same ground, with reads that block beside other work."""
+"""redis-py, asyncio: the same features, with reads that block while other tasks run."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CALLS_COUNT = 200
 WAIT_S = 30
 
 
-def kill_everybody_else(control: redis.Redis) -> int:
+def kill_all_others(control: redis.Redis) -> int:
     """Cut all other connections; how many there were."""
     return control.client_kill_filter(_type="normal", skipme=True)
 
@@ -56,7 +56,7 @@ def test_a_call_is_tried_again_after_its_connection_was_cut(server: Server, prot
         redis.Redis(port=server.port) as control,
     ):
         before = client.client_id()
-        assert kill_everybody_else(control) == 1
+        assert kill_all_others(control) == 1
         assert client.xadd("s", {"f": "v"}, id="1-1") == b"1-1"
         assert client.client_id() != before
         assert control.xlen("s") == 1
@@ -67,7 +67,7 @@ async def test_an_asyncio_call_is_tried_again_after_its_connection_was_cut(serve
     with redis.Redis(port=server.port) as control:
         async with redis.asyncio.Redis(port=server.port, protocol=protocol, retry=retry) as client:
             before = await client.client_id()
-            assert kill_everybody_else(control) == 1
+            assert kill_all_others(control) == 1
             assert await client.xadd("s", {"f": "v"}, id="1-1") == b"1-1"
             assert await client.client_id() != before
 
@@ -82,5 +82,5 @@ def test_an_idle_connection_is_checked_before_it_is_used(server: Server, protoco
         control.config_resetstat()
         assert client.xlen("s") == 1
         assert control.info("commandstats")["cmdstat_ping"]["calls"] == 1
-        kill_everybody_else(control)
+        kill_all_others(control)
         assert client.xadd("s", {"f": "v"}, id="2-1") == b"2-1"

@@ -58,7 +58,7 @@ def test_a_registered_script_is_sent_once_and_called_by_its_digest(client: redis
     assert take(keys=["rate"], args=[2, 60_000]) is None
 
 
-def test_scripts_stand_in_pipelines_and_transactions(client: redis.Redis) -> None:
+def test_scripts_run_in_pipelines_and_transactions(client: redis.Redis) -> None:
     for number in range(5):
         client.xadd("from", {"n": number}, id=f"{number + 1}-1")
     move = client.register_script(MOVE)

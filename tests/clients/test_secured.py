@@ -153,7 +153,7 @@ def test_a_server_leaves_the_socket_of_its_successor_alone(tmp_path: Path) -> No
     assert not (tmp_path / "s").exists()
 
 
-def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_the_socket_of_an_ended_server_is_replaced(tmp_path: Path) -> None:
     killed = unix_server(tmp_path)
     killed.kill()
     killed.wait()

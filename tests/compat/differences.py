@@ -217,15 +217,15 @@ LEFT_OUT = {
     "XIDMPRECORD": "records pairs that are already too old, which go whenever a server next looks",
 }
 
-# Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before somebody has looked
-# at it, as it might end the server.
+# Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before its effect was
+# checked at it, as it might end the server.
 ADMIN_SENT = {
     "ACL|DELUSER", "ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|LOAD", "ACL|SAVE", "ACL|SETUSER", "ACL|USERS",
     "CLIENT|NO-EVICT", "CLIENT|UNBLOCK", "CLIENT|UNPAUSE", "CONFIG|GET", "CONFIG|RESETSTAT", "CONFIG|REWRITE",
     "CONFIG|SET", "LATENCY|GRAPH", "LATENCY|HISTORY", "LATENCY|LATEST", "LATENCY|RESET", "SLOWLOG|LEN", "SLOWLOG|RESET",
 }  # fmt: skip
 
-# Commands that are never sent in a pipeline behind others, nor in a transaction, where EXEC is such another, nor while
+# Commands that are never sent in a pipeline after others, nor in a transaction, where EXEC is such another, nor while
 # the client waits.
 SENT_ALONE = {
     b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
@@ -266,7 +266,7 @@ def is_unfair(request: tuple[object, ...]) -> bool:
 REMOVALS = {b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"MAXLEN", b"MINID"}
 TREE_SHAPE = re.compile(rb"(radix-tree-nodes\r\n):\d+")
 
-# Fields of a line about a client. A client that redirects to nobody has -1.
+# Fields of a line about a client. A client that does not redirect has -1.
 CLIENT_INTERNALS = re.compile(
     rb"((?:^|[ :])(?:id|addr|laddr|fd|age|idle|qbuf|qbuf-free|argv-mem|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|redir|"
     rb"io-thread|tot-net-in|tot-net-out|tot-cmds|read-events|avg-pipeline-len-sum|avg-pipeline-len-cnt)=)(?!-1)\S*"

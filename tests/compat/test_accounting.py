@@ -111,7 +111,7 @@ def test_blocked_read_counts_once_and_only_when_it_ends(server: Server) -> None:
             reader.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
         wait_for_blocked(wire, 2)
         assert "xreadgroup" not in read_calls(wire)
-        # Whoever is not served has been run once more, in vain.
+        # A client that is not served was run again without success.
         wire.call("XADD", "s", "*", "a", "1")
         wait_for_blocked(wire, 1)
         assert read_calls(wire)["xreadgroup"] == (1, 0, 0)
@@ -172,7 +172,7 @@ def test_client_counts_within_one_pipeline(server: Server) -> None:
         assert read_command_count(wire) == 6
 
 
-def test_latency_is_told_of_every_command_that_was_called(server: Server) -> None:
+def test_latency_is_shown_for_every_command_that_was_called(server: Server) -> None:
     with server.connect() as wire:
         wire.call("CONFIG", "RESETSTAT")
         for line in ("XLEN s", "XLEN", "NOSUCH", "MULTI", "CLIENT ID", "EXEC", "XREAD BLOCK 10 STREAMS s $", "PING"):

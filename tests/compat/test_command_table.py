@@ -87,7 +87,7 @@ def test_command_docs_have_the_same_structure(headrace: Server, oracle: Server) 
 
 
 REQUESTS_COUNT = 4000
-# Beside the one that one request in ten has already.
+# In addition to the one that one request in ten has already.
 BENDS_MAX = 2
 
 

@@ -1,4 +1,4 @@
-"""The same dialogues with Headrace and with Redis: every connection hears the same, in the same order."""
+"""Dialogues with Headrace and with Redis: every connection receives the same, in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same scripts on Headrace and on Redis, in both protocols: every reply and the state left behind are the same."""
+"""Scripts on Headrace and on Redis, in both protocols: every reply and the state at the end are the same."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SEEDS = range(100, 112)
 
 
 class Listener(Player):
-    """Plays a script while a subscriber hears every event and a cache hears of every key that changes.
+    """Plays a script while a subscriber receives every event and a cache receives every key that changes.
 
     A keeper does both, in the order in which it happens: before each step it reads whatever the step may be about.
     """

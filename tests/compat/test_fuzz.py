@@ -1,6 +1,6 @@
 """Random argument vectors, the same for both servers: no input makes Headrace answer, or change state, differently.
 
-Goal: meet the combinations nobody thought of writing down. Method: each seed draws commands from tokens that are
+Goal: find combinations that no written test has. Method: each seed draws commands from tokens that are
 legal in some places and traps in others, sends them to both servers, and compares every reply and the final state.
 A failure names the seed and the commands since the database was empty.
 """

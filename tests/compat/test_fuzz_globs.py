@@ -1,6 +1,6 @@
 """Random glob patterns match the same names on both servers, wherever a command takes one.
 
-Goal: meet the classes, ranges, escapes and stars that nobody thought of writing down. A failure names the seed and the
+Goal: find classes, ranges, escapes and stars that no written test has. A failure names the seed and the
 request.
 """
 

@@ -1,6 +1,6 @@
 """Random string commands, the same for both servers: replies, types, encodings and expiry times stay equal.
 
-Goal: meet the combinations of options, numbers and encodings that nobody thought of writing down. Method: as in
+Goal: find combinations of options, numbers and encodings that no written test has. Method: as in
 `test_fuzz`, with each command followed by questions about the key it names. A failure names the seed.
 """
 

@@ -1,4 +1,4 @@
-"""Numbers that no one would send by mistake, in the place of every argument of every command: no internal error, and
+"""Numbers that no client sends by mistake, in the place of every argument of every command: no internal error, and
 Redis' own error text.
 """
 

@@ -26,7 +26,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A volume that belongs to the image's user, in folders that everybody may pass."""
+    """A volume that belongs to the image's user, in folders that all users may enter."""
     for parent in (tmp_path, *tmp_path.parents[:2]):
         parent.chmod(0o711)
     folder = tmp_path / "data"

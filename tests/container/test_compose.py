@@ -37,7 +37,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[redis.Redis]:
-    """A client beside the workers."""
+    """A client in addition to the workers."""
     with redis.Redis(port=server.port, protocol=2, decode_responses=True) as connected:
         yield connected
 
@@ -102,7 +102,7 @@ def test_an_order_that_fails_for_now_is_tried_five_times(
     assert (tmp_path / "log").read_text().count("could not pack") == 5
 
 
-def test_a_worker_that_is_told_to_stop_leaves_in_good_order(client: redis.Redis, start_worker: StartWorker) -> None:
+def test_a_worker_that_is_asked_to_stop_deletes_its_consumer(client: redis.Redis, start_worker: StartWorker) -> None:
     worker = start_worker()
     wait_until(lambda: client.info("clients")["blocked_clients"] == 1)
     worker.send_signal(signal.SIGTERM)

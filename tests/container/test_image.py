@@ -102,7 +102,7 @@ def test_a_stop_is_in_time_while_clients_are_blocked(start: StartContainer, port
     assert "bye bye" in container.log.read_text()
 
 
-def test_words_behind_the_image_name_are_options(start: StartContainer, port: int) -> None:
+def test_words_after_the_image_name_are_options(start: StartContainer, port: int) -> None:
     start("--appendonly", "no", "--maxclients", "50")
     with Wire(port) as wire:
         assert wire.ask("CONFIG", "GET", "appendonly") == [b"appendonly", b"no"]

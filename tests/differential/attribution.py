@@ -69,8 +69,8 @@ def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
 def _paired(node: Node, ran: list[Argv]) -> tuple[list[tuple[Node, Argv]], list[Argv]]:
     """EXEC's replies, each with the request it answers, and the requests whose replies are still to come.
 
-    Redis announces a reply for each request. UNSUBSCRIBE and its kin have one for each channel, or an error: they take
-    the places of others, which follow by themselves. Their own have nothing to normalise.
+    Redis announces a reply for each request. UNSUBSCRIBE and related commands have one for each channel, or an error:
+    they take the places of others, which follow by themselves. Their own have nothing to normalise.
     """
     found: list[tuple[Node, Argv]] = []
     left = deque(ran)

@@ -134,7 +134,7 @@ class Duel:
                 self.reach.answered(argv, ran, known)
                 if is_served and argv:
                     self.reach.served(argv, known)
-                    is_served = False  # what follows was behind the request that waited
+                    is_served = False  # what follows was after the request that waited
                 self._has_removed = self._has_removed or _may_have_removed([argv, *ran], known)
             if our_frame == their_frame:
                 continue

@@ -27,7 +27,7 @@ from headrace.commands.core.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
 
-# How often a command of a group is drawn, beside 1 for the others.
+# How often a command of a group is drawn; the others have 1.
 WEIGHTS = {"stream": 8, "string": 3, "generic": 2, "transactions": 4}
 # How often an argument that may be repeated comes at most.
 MULTIPLE_MAX = 3
@@ -117,7 +117,7 @@ def _pools(argument: Argument) -> tuple[list[Token], list[Token]]:
 
 
 def bend(rnd: Random, words: list[Token]) -> list[Token]:
-    """A word lost, repeated, replaced or added, behind the name of the command."""
+    """A word lost, repeated, replaced or added, after the name of the command."""
     place = min(rnd.randint(1, 8), len(words))
     kind = rnd.randrange(4)
     if kind == 0 and place < len(words):

@@ -13,7 +13,7 @@ from differential.grammar import draw_request
 from differential.openings import OPENINGS, Step
 from differential.values import CLIENTS
 
-# So many are drawn, behind the opening.
+# So many are drawn, after the opening.
 STEPS_COUNT = 60
 # The first client speaks most: what one does is felt by the next of its requests.
 SPEAKERS = ("a", "a", *CLIENTS)

@@ -1,7 +1,7 @@
 """How a sequence may begin: prepared states that single random requests would hardly ever reach.
 
 Each is a list of lines, `client> request`. A new opening is a name here and a place in OPENINGS. Nothing may come
-behind a request that blocks, from the same client: what becomes of that is for the drawn requests.
+after a request that blocks, from the same client: the drawn requests decide what happens then.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TRACKED = [[*POPULATED, *_steps(text)] for text in (
     """,
 )]  # fmt: skip
 
-# Events are always on, and heard by whoever subscribes.
+# Events are always on, and published to subscribers.
 HEARD = [*_steps("c> PSUBSCRIBE __key*"), *LONG_IDLE]
 
 # A stream of seven nodes, for `~` and LIMIT.
@@ -69,7 +69,7 @@ MANY_PENDING = [*MANY_NODES, *_steps("""
     a> XREADGROUP GROUP g d COUNT 6 STREAMS s >
 """)]  # fmt: skip
 
-# LIMIT at and beside the boundary of a node.
+# LIMIT at and next to the boundary of a node.
 TRIMMED = [[*MANY_PENDING, *_steps(f"a> {line}")] for line in (
     "XTRIM s MAXLEN ~ 5 LIMIT 6",
     "XTRIM s MAXLEN ~ 5 LIMIT 5",
@@ -86,7 +86,7 @@ FEW_IDLE = [*MANY_PENDING, *_steps("""
     a> XAUTOCLAIM s g e 40000000 2 COUNT 1 JUSTID
 """)]  # fmt: skip
 
-# Released entries beside owned ones, busy and idle.
+# Released entries next to owned ones, busy and idle.
 RELEASED = [*MANY_PENDING, *_steps("""
     a> XCLAIM s g c 0 2-1 IDLE 50000000 JUSTID
     a> XNACK s g FAIL IDS 3 4-1 3-1 11-1

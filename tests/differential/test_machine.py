@@ -1,4 +1,4 @@
-"""Random sequences of every command get the same answers, and leave the same state behind, as at Redis.
+"""Random sequences of every command get the replies of Redis, and result in the state of Redis.
 
     make differential N=20000           so many sequences; CI runs 2,000
     make differential SEED=12345        other sequences
@@ -182,7 +182,7 @@ def test_script_of_a_failure_is_one_for_redis_cli(duel: Duel, oracle: Server, cl
     assert not any(line.startswith((b"ERR", b"Invalid")) for line in told)
 
 
-def test_what_may_differ_is_found_beside_the_replies_of_subscriptions() -> None:
+def test_what_may_differ_is_found_between_the_replies_of_subscriptions() -> None:
     requests = [[b"MULTI"], [b"CLIENT", b"ID"], [b"UNSUBSCRIBE", b"y", b"z"], [b"CLIENT", b"ID"], [b"EXEC"]]
     gone = b"*3\r\n$11\r\nunsubscribe\r\n$1\r\n%b\r\n:0\r\n"
     frames = [b"+OK\r\n", *[b"+QUEUED\r\n"] * 3, b"*3\r\n:%d\r\n" + gone % b"y" + gone % b"z", b":%d\r\n"]

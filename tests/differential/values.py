@@ -43,7 +43,7 @@ class Payload:
 class Duration:
     """How far ahead something lies, in units of which `second` make a second: never twice the same in a sequence.
 
-    Whether `EXPIRE GT` takes the same duration once more depends on whether a millisecond has passed.
+    Whether `EXPIRE GT` takes the same duration again depends on whether a millisecond has passed.
     """
 
     second: int
@@ -87,7 +87,7 @@ ODD_TIMES: list[Token] = [
 
 DIGESTS: list[Token] = [b"%016x" % xxh3_64_intdigest(value) for value in (b"x", b"7", b"hello", b"")]
 
-# As a number of milliseconds from now that one is taken, and ends so far ahead that nobody sees a clock in it.
+# As a number of milliseconds from now that one is taken, and ends so late that the clock does not matter.
 ODD_MS: list[Token] = [each for each in ODD_TIMES if each != b"9223372036854775"]
 # What is taken may not come twice (see Duration), and the time at which it ends is near no clock.
 REFUSED_MS: list[Token] = [each for each in ODD_MS if each != b"9223370000000000000"]

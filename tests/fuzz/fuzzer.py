@@ -37,7 +37,7 @@ from fuzz.targets import MEMORY_FIXED, MEMORY_PER_BYTE_MAX, TARGETS, Finding
 INPUT_SIZE_MAX = 4096
 # Share of the inputs during which every allocation of Python's is counted: that is slow.
 MEASURED_SHARE = 0.01
-# Bytes by which one input may raise what the process holds beside what its size allows: allocators take steps.
+# Bytes by which one input may raise the process' memory beyond what its size allows: allocators take steps.
 HEIGHT_FIXED = 1 << 20
 # Bytes that it may reserve and not touch, likewise.
 RESERVED_FIXED = 16 << 20
@@ -78,7 +78,7 @@ def fuzz(target: str, seconds: float, seed: int) -> int:
 
 @contextmanager
 def _ending_a_hang(seconds: float) -> Iterator[None]:
-    """What is still at work after so long shows where it is, and is ended with the process."""
+    """A call that is still running after so long prints its place, and is ended with the process."""
     faulthandler.dump_traceback_later(seconds, exit=True)
     try:
         yield
@@ -113,7 +113,7 @@ def _run_watched(target: str, data: bytes) -> str:
 
 
 def _give_back() -> None:
-    """What the allocator of C holds and nobody uses: it would hide that an input takes as much."""
+    """Unused memory of the allocator of C: it would hide an input that takes as much."""
     if hasattr(LIBC, "malloc_trim"):
         LIBC.malloc_trim(0)
 
@@ -219,7 +219,7 @@ def can_be_guided() -> bool:
 
 
 def report(target: str) -> str:
-    """What is to be said of the inputs so far, beside their number."""
+    """A summary of the inputs so far, without their number."""
     return str(targets.tally) if target == "commands" else ""
 
 

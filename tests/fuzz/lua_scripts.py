@@ -266,7 +266,7 @@ class Runner:
         """What was wrong with the answer; nothing if all was well."""
         server = self._started()
         try:
-            reply = self._ask(server, b"EVAL_RO", script, b"1", b"k", b"a")  # one that has written may go on for ever
+            reply = self._ask(server, b"EVAL_RO", script, b"1", b"k", b"a")  # one that has written may run for ever
             if b"internal error" in reply:
                 return f"answered {reply!r}: {server.log_tail()}"
             probed = self._ask(server, b"EVAL", PROBE.encode(), b"0")

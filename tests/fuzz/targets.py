@@ -157,7 +157,7 @@ tally = Tally()
 def commands(data: bytes) -> None:
     """Requests of any words: every one is answered or waits, no handler breaks, and the dataset stays sound.
 
-    Requests to commands with the flag `admin` are passed over: they end this process, write to its disk, open ports,
+    Requests to commands with the flag `admin` are skipped: they end this process, write to its disk, open ports,
     change its folder. Who may run them owns the server anyway.
     """
     rig = Rig()

@@ -60,7 +60,7 @@ NOISE_SIZE_MAX = 2000
 PLANT_S = 30.0
 # In less time, watching the branches is not worth what it takes to begin with it.
 GUIDED_S_MIN = 10.0
-# How lines begin that tell of each step of libFuzzer.
+# How lines begin that report each step of libFuzzer.
 NOISE = ("#", "INFO:", "WARNING:")
 TESTS = Path(__file__).parents[1]
 PIPELINE_FRAMES = 500
@@ -152,7 +152,7 @@ def reserve(size: int, _: bytes) -> None:
 
 
 def reserve_in_secret(size: int, _: bytes) -> None:
-    """Nobody is told that it was refused."""
+    """Not reporting that it was refused."""
     with suppress(OSError):
         mmap.mmap(-1, size).close()
 
@@ -266,7 +266,7 @@ def test_input_that_never_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> 
         run("resp", b"*1\r\n")
 
 
-def test_finding_leaves_no_bound_behind_to_end_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finding_removes_the_bound_that_would_end_the_next_input(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds: list[float] = []
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: bounds.append(seconds))
     monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", bounds.clear)

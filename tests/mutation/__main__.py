@@ -9,7 +9,7 @@ stopped.
 cosmic-ray makes the mutants, in a copy of the checkout that has nothing compiled. Each is shown to the tests of the
 store and of the commands that run the changed lines, those of its module before others, the quickest first, in
 processes forked from one that has pytest and what else is not Headrace in memory already. One that the tests let live
-is printed as a diff: either a test is missing, or the change is one that nobody can see; docs/testing.md says what is
+is printed as a diff: either a test is missing, or the change has no visible effect; docs/testing.md says what is
 known of those. So is one that timed out: mostly a loop without end, which is noticed too, but by nothing that the tests
 say. Ctrl-C ends the run, and counts what has been tried.
 """
@@ -115,7 +115,7 @@ def mutants_of(module: str) -> Iterator[MutationSpec]:
 
 
 def _types(tree: ast.AST) -> Iterator[tuple[Place, Place]]:
-    """Where types stand, which nobody evaluates."""
+    """Annotations, which are not evaluated."""
     for node in ast.walk(tree):
         found: Any = None
         if isinstance(node, ast.FunctionDef):

@@ -15,7 +15,7 @@ from coverage import Coverage
 # Processor time for which a mutant is shown to tests of other modules at first, the quickest before the others;
 # measured with coverage, which makes them take three times as long.
 QUESTIONS_S: Final = 8.0
-# Fixtures of tests that ask real servers: those run the code of the checkout, which nobody changes.
+# Fixtures of tests that ask real servers: those run the unchanged code of the checkout.
 OF_OTHER_PROCESSES: Final = {"server", "start_server", "headrace", "headrace_process", "oracle", "oracle_process"}
 
 

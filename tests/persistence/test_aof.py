@@ -157,7 +157,7 @@ def test_full_disk_keeps_the_rest_and_the_next_flush_continues() -> None:
     assert bench.written == SELECT_0 + SET_A + SET_B
 
 
-def test_full_disk_under_always_breaks_the_promise_aloud() -> None:
+def test_full_disk_under_always_reports_the_broken_promise() -> None:
     bench = Bench(b"always")
     log = bench.opened()
     bench.disk.room = 0
@@ -375,7 +375,7 @@ def test_first_file_of_a_log_is_never_without_a_manifest() -> None:
     assert not bench.disk.content
 
 
-def test_marks_go_on_from_those_of_the_log_before() -> None:
+def test_marks_continue_those_of_the_log_before() -> None:
     """Goal: a client that wrote to a log turned off since waits for the one of now, and not for ever."""
     bench = Bench(b"always")
     log = AppendOnlyLog(bench.settings, b"always", bench.disk, clock=bench.clock, mark=7, synced_mark=5)

@@ -1,7 +1,7 @@
 """RDB data goes between Headrace and Redis both ways, as files and as payloads of DUMP, and nothing is lost.
 
 One end does random things to streams; the other end gets the result as a file or as a payload, and all that XINFO,
-XPENDING and XRANGE tell of it must be the same. The seeds are fixed, so a failure comes again.
+XPENDING and XRANGE show of it must be the same. The seeds are fixed, so a failure comes again.
 """
 
 from __future__ import annotations

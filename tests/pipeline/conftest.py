@@ -46,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(DISCOVERY), os.environ.get("PYTHONPATH")]))
     session = local_session(
         "headrace tests",
-        master="local[2,2]",  # a task that fails is tried once more
+        master="local[2,2]",  # a task that fails is tried again
         spark__sql__shuffle__partitions="2",
         spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("warehouse")),
         spark__driver__extraJavaOptions=FAST_START,

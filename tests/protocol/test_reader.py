@@ -1,7 +1,7 @@
 """Requests out of bytes: one table of rows, fed in every way the network may cut them.
 
 Goal: what a read is cut into never changes what is read. Method: each row is fed whole, byte by byte, in two pieces at
-every split and behind a PING; ceilings are checked by what they cost.
+every split and after a PING; ceilings are checked by what they cost.
 """
 
 from __future__ import annotations

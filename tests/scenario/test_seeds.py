@@ -12,7 +12,7 @@ DELIVERY_COUNT_MAX = 2**63 - 1
 
 
 def deliver_orders(wire: Wire) -> None:
-    """Ten orders; consumer A reads six of them, and is never heard of again."""
+    """Ten orders; consumer A reads six of them, and then disappears."""
     wire.call("XGROUP", "CREATE", "orders", "workers", "$", "MKSTREAM")
     for number in range(1, 11):
         wire.call("XADD", "orders", f"{number}-0", "order", number)
@@ -66,7 +66,7 @@ def test_a_poison_entry_is_marked_and_found_by_its_count(server: Server) -> None
         ((_, entries),) = wire.ask(*read)
         assert [(entry[0], entry[3]) for entry in entries] == [(b"3-0", DELIVERY_COUNT_MAX), (b"4-0", 1)]
 
-        # The count does not wrap, so whoever looks at counts sees the poison and sets it aside.
+        # The count does not wrap, so a reader of the counts recognises the poison entry and removes it.
         rows = wire.ask("XPENDING", "orders", "workers", "-", "+", 10)
         poison = [row[0] for row in rows if row[3] == DELIVERY_COUNT_MAX]
         assert poison == [b"3-0"]

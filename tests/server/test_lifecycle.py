@@ -114,7 +114,7 @@ async def test_unknown_record_stops_the_start(tmp_path: Path) -> None:
         Server(config).load_now()
 
 
-async def test_failing_record_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_record_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_server(appendonly=True, dir=str(tmp_path).encode()):
         pass
     increment = next((tmp_path / "appendonlydir").glob("*.incr.aof"))
@@ -124,7 +124,7 @@ async def test_failing_record_is_passed_over(tmp_path: Path, caplog: pytest.LogC
     assert "== CRITICAL == This server is sending an error to its AOF-loading-client" in caplog.text
 
 
-async def test_active_expiry_removes_and_logs_keys_nobody_asks_for(
+async def test_active_expiry_removes_and_logs_keys_that_no_client_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_walks, "perf_counter_ns", lambda: 0)  # a turn of it ends with its work, not with its time
@@ -407,7 +407,7 @@ def test_signal_that_arrives_before_a_stop_fails_does_not_end_the_server(
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the disk is made full by way of Linux' prlimit")
 @pytest.mark.parametrize("options", [("--save", "3600 1"), ("--save", "", "--appendonly", "yes")])
-def test_stop_that_cannot_save_says_why_and_goes_on_until_a_second_signal(
+def test_stop_that_cannot_save_says_why_and_continues_until_a_second_signal(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
     process, port = start(tmp_path, *options)
@@ -550,7 +550,7 @@ async def test_unix_socket_serves_with_its_permissions(tmp_path: Path) -> None:
         (b"3600 1", True, False, False),
     ],
 )
-def test_folder_that_takes_no_snapshot_is_told_of_at_the_start(
+def test_folder_that_takes_no_snapshot_is_reported_at_the_start(
     save: bytes,
     appendonly: bool,
     is_writable: bool,

@@ -1,4 +1,4 @@
-"""The command line: what is printed, what is refused, and that a refused start leaves nothing behind."""
+"""The command line: what is printed, what is refused, and that a refused start creates no files."""
 
 from __future__ import annotations
 

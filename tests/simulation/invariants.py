@@ -146,7 +146,7 @@ def _fate(entry_id: int, is_live: bool, group: Group) -> str:
 
 
 def _check_counters(model: GroupModel, stream: Stream, group: Group) -> list[str]:
-    """Counters are what counting gives, and are told where Redis tells them, not more nor less often."""
+    """Counters equal a count, and are shown exactly when Redis shows them."""
     wrong = []
     if stream.lag(group) != model.lag():
         wrong.append(f"lag {stream.lag(group)}, not {model.lag()}")

@@ -1,6 +1,6 @@
 """What a stream with groups must do, said as plainly as can be: a dict of entries, and a dict of what is pending.
 
-No node, no index, no clock of its own. Every method is told the time, changes the model, and returns the reply that a
+No node, no index, no clock of its own. Every method gets the time, changes the model, and returns the reply that a
 client must get. The simulator plays the same on the real server and compares the two after every step.
 """
 
@@ -111,7 +111,7 @@ class Model:
         return known if known is not None and now_ms <= self._doubted_until_ms(known) else None
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
-        """Serve whoever is blocked and gets something now, one after the other, the longest wait first."""
+        """Serve the blocked clients that get something now, one after the other, the longest wait first."""
         for wait in list(self.waits):
             entries = self.groups[wait.group].read(wait.consumer, wait.count, now_ms)
             if entries:
@@ -164,7 +164,7 @@ class Model:
 
     def is_place_known(self, entry_id: int) -> bool:
         """Whether Redis knows how many entries there ever were up to this ID without having counted them: up to the
-        last one, in an empty stream all of them; up to the first live one where nothing behind it was deleted."""
+        last one, in an empty stream all of them; up to the first live one if nothing after it was deleted."""
         if not self.ever or not self.entries:
             return True
         if 0 < entry_id < self.max_deleted:
@@ -174,7 +174,7 @@ class Model:
 
 @dataclass
 class ClaimOptions:
-    """What XCLAIM may be told beside whom, how long idle, and which."""
+    """Options of XCLAIM besides the consumer, the idle time and the IDs."""
 
     # The delivery time, by IDLE or by TIME; one to come means now.
     time_ms: int | None = None
@@ -189,7 +189,7 @@ class GroupModel:
 
     stream: Model = field(repr=False)
     last_delivered: int = 0
-    # Whoever read or claimed, be it in vain, and was not deleted since.
+    # Consumers that read or claimed, even without success, and were not deleted since.
     consumers: set[bytes] = field(default_factory=set)
     pending: dict[int, Pending] = field(default_factory=dict)
     # Pending IDs without a consumer, in the order of their release.
@@ -217,7 +217,7 @@ class GroupModel:
 
     def read_history(self, consumer: bytes, now_ms: int) -> list[tuple[int, bytes | None]]:
         """XREADGROUP ... STREAMS key 0: all that is pending for the consumer, None for the value of what is gone. What
-        is live has been delivered once more, and now.
+        is live has been delivered again, and now.
         """
         self.consumers.add(consumer)
         owned = sorted(entry_id for entry_id, delivery in self.pending.items() if delivery.consumer == consumer)
@@ -333,7 +333,7 @@ class GroupModel:
     def lag(self) -> int | None:
         """How many live entries the group has still to read; None where Redis does not know.
 
-        That is not worth a search to Redis: it knows where the group stands in front of all entries and holes, where it
+        That is not worth a search to Redis: it knows the number if the group is before all entries and holes, if it
         has counted so far and no hole lies ahead, and in the places of `Model.is_place_known`.
         """
         if self.stream.entries:
@@ -350,7 +350,7 @@ class GroupModel:
         return is_counting or self.stream.is_place_known(entry_id)
 
     def _is_hole_ahead(self) -> bool:
-        """Whether XDEL took an entry at or behind the group's position. 0-0 was never one."""
+        """Whether XDEL deleted an entry at or after the group's position. 0-0 was never one."""
         return bool(self.stream.entries) and 0 < self.stream.max_deleted >= self.last_delivered
 
     # --------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Simulation:
         self._crash_in: int | None = None
         # What a crash in this step may leave, in the order in which they come about; empty if none is to come.
         self._states: list[State] = []
-        # By client that awaits a reply: the first of these states that this reply tells of.
+        # By client that awaits a reply: the first of these states that this reply shows.
         self._promised: dict[Peer, int] = {}
         # The first of them that no reply has promised to be past.
         self._kept = 0
@@ -118,7 +118,7 @@ class Simulation:
         return self.state.models
 
     def on_acknowledged(self, peer: Peer) -> None:
-        """A reply leaves: what it tells of has been handed to the disk, and with `always` it is synced. No crash may
+        """A reply is sent: the disk has what it shows, and with `always` it is synced. No crash may
         take it back any more.
         """
         self.require_written()
@@ -137,7 +137,7 @@ class Simulation:
                 raise Violation(f"a reply left before its record was synced, {self._where()}")
 
     def _promise(self, peer: Peer) -> None:
-        """The model has come to what the next reply to this client tells of."""
+        """The model is at the state that the next reply to this client shows."""
         if self._states:
             self._promised[peer] = len(self._states)
             self._come_about()
@@ -216,7 +216,7 @@ class Simulation:
                         self._step(worker)
             except PowerLoss:
                 self.counts["crashes inside a step"] += 1
-                self.counts["crashes behind a reply"] += self._kept > 0
+                self.counts["crashes after a reply"] += self._kept > 0
                 self.crash()
             else:
                 if is_crashing:
@@ -273,7 +273,7 @@ class Simulation:
     # -- what clients do -------------------------------------------------------------------------
 
     def _call(self, peer: Peer, *lines: bytes) -> list[Any]:
-        """The replies as plain values; they must have come. The model is already where they tell of."""
+        """The replies as plain values; they must have come. The model already has the state that they show."""
         if peer not in self._promised:
             self._promise(peer)
         peer.ask(*(line.decode() for line in lines))
@@ -320,7 +320,9 @@ class Simulation:
         self._expect_and_serve(key, [b"XADD %b %b* v %b" % (key, option, value)], [format_id(entry_id)])
 
     def _add_together(self) -> None:
-        """Some entries by one transaction: no crash leaves a part of them, and who waits is served behind them all."""
+        """Some entries by one transaction: no crash leaves a part of them, and waiting clients are served after all
+        of them.
+        """
         key = self.rnd.choice(KEYS)
         model = self.models[key]
         lines, ids = [], []
@@ -481,7 +483,7 @@ class Simulation:
             self.counts["claims"] += len(claimed)
 
     def _claim_as_told(self, consumer: bytes) -> None:
-        """With time, count and all else that XCLAIM can be told."""
+        """With time, count and all other options of XCLAIM."""
         key, name, group = self._some_group(consumer)
         options, words = ClaimOptions(), b""
         if self.rnd.random() < 0.6:

@@ -1,6 +1,6 @@
 """Servers that are broken on purpose: the simulator notices, by either of its two ways.
 
-One looks at the log whenever a reply leaves; the other looks, after a crash, for the write that a reply told of.
+One checks the log whenever a reply is sent; the other checks, after a crash, for the writes that replies confirmed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Credulous(Simulation):
     """Looks at what crashes leave, and not into the log."""
 
     def require_written(self) -> None:
-        """Whatever a reply tells of is taken on trust."""
+        """No reply is checked."""
 
 
 def reply_first(patch: pytest.MonkeyPatch) -> None:
-    """Replies leave in front of the write that they tell of, in the same turn of the loop."""
+    """Replies are sent before the write that they confirm, in the same turn of the loop."""
 
     def flush(self: Turns) -> None:
         self._is_flush_scheduled = False
@@ -67,7 +67,7 @@ def write_with_cron(patch: pytest.MonkeyPatch) -> None:
 
 
 def reply_before_early_write(patch: pytest.MonkeyPatch) -> None:
-    """What leaves while others are still served leaves in front of the write that it tells of."""
+    """Replies that are sent early are sent before the write that they confirm."""
     patch.setattr(serving, "SERVED_AT_ONCE", 1)
     patch.setattr(LogKeeper, "write_early", lambda self: True)
 
@@ -90,7 +90,7 @@ def test_reply_ahead_of_its_record_is_seen_in_the_log(
 
 
 @pytest.mark.parametrize(("break_it", "policy"), BROKEN)
-def test_write_that_a_reply_told_of_is_missed_after_a_crash(
+def test_confirmed_write_is_missed_after_a_crash(
     break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulation = Credulous(1, policy, crash_share=CRASH_SHARE)
@@ -156,7 +156,7 @@ def counted(mode: bytes, request: NackRequest, delivery: Delivery | None) -> int
 
 
 def unlogged(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:
-    """Nobody hears of the consumer."""
+    """The consumer is not logged."""
 
 
 def keep_references(self: Stream, entry_id: int) -> None:

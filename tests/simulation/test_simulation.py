@@ -58,7 +58,7 @@ def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.Mo
 
 def test_load_was_of_every_kind(counts: Counter[str]) -> None:
     if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
-        pytest.skip("runs behind a load of some minutes")
+        pytest.skip("needs a load of some minutes first")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
     wanted += ["read again", "claims as told", "transactions"]
     if MINUTES >= 10 * RUNS_COUNT:  # these are too few for a short load to have one for sure

@@ -18,7 +18,7 @@ from support.wire import Wire, encode
 PAUSES_S = (0.2, 0.5, 1.0)
 # How long SIGSTOP holds the server.
 STOPPED_S = 0.3
-# From its last start on, so that its memory can be told to be flat: test_soak.WATCHES asks for 35 at least.
+# From its last start on, so that its memory can be shown to be flat: test_soak.WATCHES asks for 35 at least.
 WATCHED_S = 40.0
 KINDS = ("kill -9", "SIGSTOP", "rewrites", "slow readers", "disconnects of all", "half requests")
 LONG_KEY = "long"
@@ -60,7 +60,7 @@ class Chaos:
                 self.weigh()
 
     def _must_watch_on(self, seconds: float) -> bool:
-        """A run of a minute goes on until it can tell a leak, however late the last start was."""
+        """A run of a minute continues until it can detect a leak, however late the last start was."""
         return seconds >= 60 and time.monotonic() - self._started < WATCHED_S
 
     def _add_long_stream(self) -> None:

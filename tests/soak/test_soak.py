@@ -117,7 +117,7 @@ def _merge(parts: Iterable[dict[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def check_memory(resident: list[tuple[float, float]]) -> str:
-    """What was seen of the memory, which must be as flat as can be told of a run so long; see WATCHES."""
+    """What was seen of the memory, which must be as flat as a run of this length can show; see WATCHES."""
     for after_s, watched_s_min, slope_max in WATCHES:
         watched = [point for point in resident if point[0] >= after_s]
         watched_s = watched[-1][0] - watched[0][0] if watched else 0.0
@@ -130,7 +130,7 @@ def check_memory(resident: list[tuple[float, float]]) -> str:
 
 
 def _wait_until_alone(wire: Wire) -> None:
-    """Until this is the only client, and nothing goes on in the background."""
+    """Until this is the only client, and nothing runs in the background."""
 
     def is_alone() -> bool:
         clients = wire.ask("INFO", "clients")
@@ -158,7 +158,9 @@ def _check_leftovers(server: Server, fresh_count: int) -> None:
     ("minutes", "mib_per_minute", "is_leak"),
     [(5, 0.8, False), (5, 1.2, True), (1, 5, False), (1, 15, True), (0.25, 1000, False)],
 )
-def test_leak_is_told_from_the_growth_of_a_young_server(minutes: float, mib_per_minute: float, is_leak: bool) -> None:
+def test_leak_is_distinguished_from_the_growth_of_a_young_server(
+    minutes: float, mib_per_minute: float, is_leak: bool
+) -> None:
     seconds = range(int(minutes * 60))
     points = [(float(s), 40 + min(s, 10) + s / 60 * mib_per_minute + s % 2) for s in seconds]
     with pytest.raises(AssertionError) if is_leak else nullcontext():

@@ -1,4 +1,4 @@
-"""Clients that go on whatever becomes of their connection, and note what they were promised."""
+"""Clients that continue after the end of their connection, and record what they were promised."""
 
 from __future__ import annotations
 

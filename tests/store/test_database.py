@@ -114,7 +114,7 @@ def test_key_ends_after_its_last_millisecond_and_is_reported_once() -> None:
     db.check()
 
 
-def test_nothing_expires_while_anybody_freezes_the_store() -> None:
+def test_nothing_expires_while_the_store_is_frozen() -> None:
     store = Store(2)
     for db in store.databases:
         db.put(b"k", b"v")

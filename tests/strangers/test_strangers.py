@@ -1,4 +1,4 @@
-"""Whoever reaches the port: slow, silent, many, guessing, a web browser. And what the server must never say aloud."""
+"""Clients that reach the port: slow, silent, many, guessing, a web browser. And what the server must never show."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DEADLINE_S = 30.0
 CROWD_COUNT = 10_000
 # How many are weighed that have not logged in.
 STRANGERS_COUNT = 500
-# Resident memory that a connection may take, at rest or within a request: some 5 KiB, beside the kernel's.
+# Resident memory that a connection may take, at rest or within a request: some 5 KiB, without the kernel's.
 CONNECTION_KIB_MAX = 8.0
 # Socket option (Linux): a socket that has it is closed without a word to the peer.
 TCP_REPAIR = 19
-# Descriptors that this process and the server need beside those of idle connections.
+# Descriptors that this process and the server need in addition to those of idle connections.
 DESCRIPTORS_BESIDE = 500
 
 
@@ -76,7 +76,7 @@ def wait_for_input(wire: Wire, size: int) -> None:
 
 
 def wait_until_acknowledged(wire: Wire) -> None:
-    """Until nothing is on the way any more: what reaches nobody is answered by a RST, which tells the server."""
+    """Until no bytes are on the way: bytes to a closed socket are answered by a RST, which the server notices."""
     deadline = time.monotonic() + DEADLINE_S
     while any(fcntl.ioctl(wire.socket, termios.TIOCOUTQ, bytes(4))):
         assert time.monotonic() < deadline
@@ -91,7 +91,7 @@ def test_browser_is_cut_off_before_it_can_name_a_command(server: Server, request
         assert wire.ask("EXISTS", "stolen") == 0
 
 
-def test_clients_that_send_a_byte_at_a_time_hold_nobody_up(headrace: Server) -> None:
+def test_clients_that_send_a_byte_at_a_time_delay_no_other(headrace: Server) -> None:
     request = encode(["SET", "slow", "x" * 50])
     slow = [headrace.connect() for _ in range(50)]
     try:
@@ -122,7 +122,7 @@ def test_half_open_connections_are_answered_and_let_go(headrace: Server) -> None
 def test_peer_that_is_gone_without_a_word_is_let_go(
     keepalive_s: int, timeout_s: int, start_server: Callable[..., Server]
 ) -> None:
-    """Its machine lost power, say: no FIN, no RST. A probe finds nobody there, or it is idle for too long."""
+    """Its machine lost power, say: no FIN, no RST. A probe gets no reply, or it is idle for too long."""
     server = start_server("headrace", "--tcp-keepalive", str(keepalive_s))
     with server.connect(3) as control:
         control.call("SUBSCRIBE", "x")  # who listens is never idle
@@ -162,7 +162,7 @@ def test_stranger_that_announces_much_is_cut_off(begun: bytes, error: bytes, gua
 
 @pytest.mark.parametrize("begun", [b"*10\r\n$16384\r\nbegun", b"*2\r\n$4\r\nAUTH\r\n$16384\r\nbegun"])
 def test_strangers_that_hang_in_the_middle_keep_little_memory(begun: bytes, guarded: Server) -> None:
-    """They have announced as much as anybody may before login; nothing is kept ready for it."""
+    """They have announced as much as is allowed before login; no memory is reserved for it."""
     with logged_in(guarded) as wire:
         input_size = field(wire, "stats", "total_net_input_bytes")
         resident_before = resident_mib(guarded.pid)
@@ -195,7 +195,7 @@ def crowd_count() -> Iterator[int]:
 @pytest.mark.parametrize(
     "begun", [pytest.param(b"", id="idle"), pytest.param(b"*2\r\n$4\r\nECHO\r\n$1000\r\nbegun", id="within a request")]
 )
-def test_ten_thousand_connections_hold_nobody_up_and_take_little(
+def test_ten_thousand_connections_delay_no_other_and_take_little(
     begun: bytes, crowd_count: int, start_server: Callable[..., Server]
 ) -> None:
     server = start_server("headrace", "--maxclients", str(crowd_count + 100))
@@ -232,7 +232,7 @@ def test_guessing_passwords_shows(guarded: Server) -> None:
         assert (told[b"count"], told[b"reason"], told[b"username"]) == (20, b"auth", b"default")
 
 
-def test_no_secret_is_said_aloud(guarded: Server) -> None:
+def test_no_secret_is_shown(guarded: Server) -> None:
     """Passwords come in by AUTH, HELLO, ACL SETUSER and CONFIG SET, right and wrong ones, well formed or not."""
     heard = b""
     with logged_in(guarded) as wire, logged_in(guarded) as monitor:

@@ -40,9 +40,9 @@ class Findings:
     points: Counter[str] = field(default_factory=Counter)
     # Different disks among them, each loaded once.
     disks_count: int = 0
-    # `everysec`, power loss: the longest time between a reply and the crash that took back what it told of.
+    # `everysec`, power loss: the longest time between a reply and the crash that lost the write it confirmed.
     window_ms_max: int = 0
-    # The longest fsync beside it.
+    # The longest fsync of that run.
     fsync_ms_max: int = 0
     # Disks with a hole that a start refused.
     refused_count: int = 0
@@ -177,7 +177,7 @@ def quiet() -> Iterator[None]:
 def crash_everywhere(
     seed: int, policy: bytes, findings: Findings, *, generations: int = 2, turns: int = 30, holes: bool = False
 ) -> None:
-    """Run a world, crash it somewhere, and go on with what is left of it; every boundary on the way is checked."""
+    """Run a world, crash it somewhere, and continue with what is left of it; every boundary on the way is checked."""
     rnd = random.Random(seed)
     disk, clock = None, None
     with quiet():

@@ -125,7 +125,7 @@ class Peer(Session):
             self.world.server.turns.run(self, requests)
 
     def send(self) -> None:
-        """The replies leave: from now on what they tell of must survive."""
+        """Send the replies: from now on, the writes that they confirm must survive."""
         if self.out and not self.is_closed:
             self.received += b"".join(self.out)
             self.world.on_acknowledged(self)
@@ -208,7 +208,7 @@ class World:
             self.history.append(self.shadow.apply(unit))
 
     def on_acknowledged(self, peer: Peer) -> None:
-        """Replies leave; they may tell of all units so far."""
+        """Record that replies are sent; they may confirm all units so far."""
         self.acknowledged.append((self.units_count, self.clock()))
         assert self.server.log is not None
         if not self.server.log.buffer_size:
@@ -227,7 +227,7 @@ class World:
             self.synced_count = max(self.synced_count, token[0])
 
     def oldest_loss_ms(self, survived_count: int) -> int:
-        """How long ago the first reply left that tells of a unit which did not survive."""
+        """Time since the first reply that confirmed a unit which did not survive."""
         lost = next((at_ms for count, at_ms in self.acknowledged if count > survived_count), None)
         return 0 if lost is None else self.clock() - lost
 

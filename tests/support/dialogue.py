@@ -1,4 +1,4 @@
-r"""Dialogues: several connections that are told things unasked, on two servers that are then compared.
+r"""Dialogues: several connections that get messages without a request, on two servers that are then compared.
 
 A `#` line starts a dialogue on an emptied server. Every other line is one step:
 

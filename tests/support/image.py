@@ -171,7 +171,7 @@ class Image:
         layer, root = self.mounts / f"{alias}.layer", self.mounts / f"{alias}.root"
         base = Path(sys.base_prefix)
         programs = f"{root}{base}/bin"
-        # Every user may run the base image's interpreter; this machine's may be in somebody's home.
+        # Every user may run the base image's interpreter; this machine's may be in a user's home.
         passable = " ".join(f"{root}{parent}" for parent in list(base.parents)[:-1])
         self.shell(
             f"""
@@ -249,7 +249,7 @@ class Container:
         return [*enter, "/usr/bin/env", "-i", f"--chdir={self.stage.folder}", *environment, *command]
 
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside the entry point: `docker exec`."""
+        """Run a command in addition to the entry point: `docker exec`."""
         words = ["nsenter", "--mount", "--pid", f"--target={self.entry_pid}", *self._enter(list(command))]
         return subprocess.run(
             words,

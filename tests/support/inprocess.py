@@ -78,7 +78,7 @@ class Caller:
         return self.output()
 
     def output(self) -> bytes:
-        """What was answered since last asked; first whoever can go on with its backlog does."""
+        """The replies since the last call, after all clients that can have continued with their backlog."""
         finish_turns(self.rig.dispatcher, self.rig.clock())
         data = b"".join(self.session.out)
         self.session.out.clear()
@@ -86,7 +86,7 @@ class Caller:
 
 
 def finish_turns(dispatcher: Dispatcher, now_ms: int) -> None:
-    """Let everyone who can go on with a backlog do so, until it is empty."""
+    """Let all clients that can continue with their backlog, until it is empty."""
     while dispatcher.resumable:
         session, _ = dispatcher.resumable.popitem()
         requests = list(session.backlog)

@@ -18,7 +18,7 @@ Request = tuple[Argument, ...]
 
 
 class Load(threading.Thread):
-    """One connection that works until the server is gone. `on_answers` is told how many replies each turn brought."""
+    """One connection that works until the server is gone. `on_answers` gets the number of replies of each turn."""
 
     def __init__(self, port: int, seed: int, on_answers: Callable[[int], None]) -> None:
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Load(threading.Thread):
         raise NotImplementedError
 
     def ask(self, requests: list[Request], on_reply: Callable[[Any], None] = lambda reply: None) -> None:
-        """A pipeline; each reply is told as it comes."""
+        """Send a pipeline; each reply is reported when it arrives."""
         for request in requests:
             self._wire.send(*request)
         for _ in requests:

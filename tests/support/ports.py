@@ -20,7 +20,7 @@ BLOCK_SIZE = 200
 
 
 def free_port() -> int:
-    """A port nobody listens on right now."""
+    """A port that no process listens on now."""
     ports = _ports(os.getpid())
     for _ in range(BLOCK_SIZE):
         port = next(ports)

@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them (/proc)."""
+"""Processes as the kernel shows them (/proc)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    # The command's name stands in parentheses and may itself hold blanks.
+    # The command's name is in parentheses and may itself contain blanks.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

@@ -8,8 +8,8 @@ byte. Lines run on one connection, unless they begin with
     a! command        the same, but the command may block: its reply shows up after whatever step serves it
     a?                wait for the reply `a` still owes (a timeout, for instance)
 
-`<id:a>` is the client ID of connection `a`. Whoever still waits at the end is unblocked. Then the state of every key
-is compared as well.
+`<id:a>` is the client ID of connection `a`. Clients that still wait at the end are unblocked. Then the state of every
+key is compared as well.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Player:
         self._connect(MAIN)
 
     def run(self, script: Script) -> None:
-        """All steps; whoever still waits after them is unblocked."""
+        """All steps; clients that still wait after them are unblocked."""
         for line in script.lines:
             self._step(line)
         for who in sorted(self.waiting):
@@ -161,7 +161,7 @@ class Player:
         self.seen.append(Observation(number, who, command, normalise(raw, argv)))
 
     def _await_block(self, line: Line) -> None:
-        """Go on only when the server says that the client is blocked, or has answered."""
+        """Continue only when the server reports that the client is blocked, or has answered."""
         deadline = time.monotonic() + REPLY_TIMEOUT_S
         while time.monotonic() < deadline:
             raw = self.wires[line.who].receive_if_arrived()

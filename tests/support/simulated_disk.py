@@ -123,7 +123,7 @@ class SimulatedDisk:
         self._durable_names: Names = dict(self.names)
         self._name_changes: list[NameChange] = []
         self.calls_count = 0
-        # Told of every moment at which a crash would leave a different disk.
+        # Called at every moment at which a crash would leave a different disk.
         self.on_boundary: Callable[[Call], None] = lambda call: None
         # Told that an fsync which had something to do has ended, with what `on_sync_begins` answered.
         self.on_synced: Callable[[Call, object], None] = lambda call, token: None
@@ -290,7 +290,7 @@ class SimulatedDisk:
         return [os.path.basename(path) for path in self.names if os.path.dirname(path) == folder]
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
-        """Written beside it, synced, renamed over it, and the folder synced."""
+        """Written to a temporary file, synced, renamed over it, and the folder synced."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f"temp-{name}")
         inode = Inode()

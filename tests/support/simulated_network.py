@@ -86,7 +86,7 @@ class Wire:
         self._loop.call_soon(self.deliver)
 
     def end(self) -> None:
-        """Half close: the server reads the end of the stream behind all that was sent."""
+        """Half close: the server reads the end of the stream after all that was sent."""
         if not self.has_ended:
             self.has_ended = True
             self._inbound.append(None)
@@ -248,7 +248,7 @@ class SimulatedNetwork:
 def open_simulated_sockets(
     addresses: list[str], port: int, backlog: int, *, directive: str = "port"
 ) -> list[SimulatedSocket]:
-    """Stands in for `listener.open_tcp_sockets`. Raises ListenError for addresses that this machine lacks."""
+    """Replaces `listener.open_tcp_sockets`. Raises ListenError for addresses that this machine lacks."""
     for word in addresses:
         if word.removeprefix("-") not in LOCAL_ADDRESSES and not word.startswith("-"):
             raise ListenError(f"Failed listening on port {port} (tcp) of {word}, aborting: no such address")

@@ -13,7 +13,7 @@ from typing import Any
 @cache
 def _docstrings(module: str) -> dict[str, str]:
     """Docstrings of a module's own functions, by name."""
-    # Beside a compiled module lies its source.
+    # The source of a compiled module is next to it.
     path = Path(str(sys.modules[module].__file__))
     source = path.with_name(f"{path.name.partition('.')[0]}.py").read_text("utf-8")
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]

@@ -121,7 +121,7 @@ class SteppingLoop:
 
 
 class DrivenFuture(Future[Any]):
-    """Whoever waits for it lets the worker run until it is done."""
+    """A caller that waits for it lets the worker run until it is done."""
 
     def __init__(self, worker: SteppingExecutor) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class SteppingExecutor(Executor):
         self._thread: threading.Thread | None = None
         self._is_busy = False
         self._is_ended = False
-        # What ended the thread: the end of the world, which goes on in the test.
+        # What ended the thread: the end of the world, which is raised again in the test.
         self._crash: BaseException | None = None
 
     @property
@@ -181,7 +181,7 @@ class SteppingExecutor(Executor):
         return True
 
     def pause(self) -> None:
-        """Called at each boundary: if this is the worker, the test goes on meanwhile."""
+        """Called at each boundary: if this is the worker, the test continues until the next step."""
         if threading.current_thread() is self._thread:
             self._paused.release()
             self._go.acquire()

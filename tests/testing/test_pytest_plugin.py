@@ -51,7 +51,7 @@ def test_each_test_finds_an_empty_server(run_suite: RunSuite) -> None:
 
 
 def test_the_wheel_is_what_runs(run_suite: RunSuite, environment: Environment) -> None:
-    """Not this checkout: neither the plugin nor the server behind it."""
+    """Not this checkout: neither the plugin nor its server."""
     suite = f"""
         import headrace
 
@@ -187,7 +187,7 @@ def test_the_examples_of_the_documentation_work(run_suite: RunSuite) -> None:
     assert run_suite(suite, *words, configuration=configuration + "asyncio_mode = auto\n")[-1].startswith("2 passed")
 
 
-def test_nothing_is_left_behind(run_suite: RunSuite, tmp_path: Path) -> None:
+def test_no_files_or_processes_remain(run_suite: RunSuite, tmp_path: Path) -> None:
     suite = """
         import pathlib
 

@@ -37,7 +37,7 @@ def tracked(rig: Rig, options: str = "") -> Caller:
     return caller
 
 
-def test_a_key_that_was_read_is_told_once(rig: Rig) -> None:
+def test_a_key_that_was_read_is_invalidated_once(rig: Rig) -> None:
     cache, writer = tracked(rig), rig.connect()
     cache.call("GET k")
     writer.call("SET k 1", "SET k 2")
@@ -87,8 +87,10 @@ def test_whom_a_flush_is_redirected_to_gets_the_null_of_the_tracked_client(
         (["EVAL \"return redis.call('flushdb')\" 0"], b"+OK\r\n" + VOID),
     ],
 )
-def test_who_flushes_and_waits_hears_of_it_before_the_reply(lines: list[str], heard: bytes, server: Server) -> None:
-    """Redis leaves the work to a thread and replies when that has ended, except where nobody may be kept waiting."""
+def test_a_client_that_flushes_and_waits_gets_the_invalidation_before_the_reply(
+    lines: list[str], heard: bytes, server: Server
+) -> None:
+    """Redis leaves the work to a thread and replies when that has ended, except where no client may wait."""
     with server.connect(3) as wire:
         assert wire.call("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
         wire.send_bytes(b"".join(encode(split(line)) for line in [*lines, "ECHO end"]))
@@ -98,7 +100,7 @@ def test_who_flushes_and_waits_hears_of_it_before_the_reply(lines: list[str], he
         assert received == heard + b"$3\r\nend\r\n"
 
 
-def test_who_changes_what_another_has_read_hears_of_it_behind_the_reply_if_that_one_redirects(rig: Rig) -> None:
+def test_a_writer_gets_the_redirected_invalidation_of_a_reader_after_its_reply(rig: Rig) -> None:
     hearer, cache = rig.connect(), rig.connect()
     hearer.call("HELLO 3")
     for _ in range(2):
@@ -122,13 +124,13 @@ def test_a_flush_brings_the_broadcasts_of_its_turn_before_the_reply(rig: Rig) ->
     assert cache.call("SET k 1", "FLUSHDB") == b"+OK\r\n" + VOID + invalidate(b"k") + b"+OK\r\n"
 
 
-def test_own_changes_are_told_behind_the_reply_unless_noloop_says_otherwise(rig: Rig) -> None:
+def test_own_changes_are_sent_after_the_reply_unless_noloop_is_set(rig: Rig) -> None:
     cache, deaf = tracked(rig), tracked(rig, "NOLOOP")
     assert cache.call("GET k", "SET k 1") == b"_\r\n+OK\r\n" + invalidate(b"k")
     assert deaf.call("GET k", "SET k 1") == b"$1\r\n1\r\n+OK\r\n"
 
 
-def test_beyond_the_limit_the_oldest_key_is_given_up(rig: Rig) -> None:
+def test_beyond_the_limit_the_oldest_key_is_dropped(rig: Rig) -> None:
     rig.config.tracking_table_max_keys = 2
     cache = tracked(rig)
     cache.call("MGET a b c")
@@ -139,7 +141,7 @@ def test_beyond_the_limit_the_oldest_key_is_given_up(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("forgetting", [("SET a 1", "SET b 1"), ("FLUSHALL",)])
-def test_what_was_read_is_remembered_until_it_changes_even_if_nobody_is_tracked(
+def test_what_was_read_is_remembered_until_it_changes_even_if_no_client_is_tracked(
     forgetting: tuple[str, ...], rig: Rig
 ) -> None:
     first, second, other = tracked(rig), tracked(rig, "BCAST PREFIX a"), rig.connect()
@@ -157,7 +159,9 @@ def test_what_was_read_is_remembered_until_it_changes_even_if_nobody_is_tracked(
 
 @pytest.mark.parametrize("change", ["SET k 1", "FLUSHALL"])
 @pytest.mark.parametrize("mode", ["", "BCAST", "REDIRECT"])
-def test_who_asks_for_no_more_in_a_transaction_hears_of_what_it_changed_there(mode: str, change: str, rig: Rig) -> None:
+def test_a_client_that_ends_tracking_in_a_transaction_gets_its_changes_before_that(
+    mode: str, change: str, rig: Rig
+) -> None:
     hearer = tracked(rig)
     cache = tracked(rig, f"REDIRECT {hearer.client.id}" if mode == "REDIRECT" else mode)
     queued = cache.call("GET k", "MULTI", change, "CLIENT TRACKING OFF")
@@ -167,7 +171,7 @@ def test_who_asks_for_no_more_in_a_transaction_hears_of_what_it_changed_there(mo
     told = VOID if flushed else invalidate(b"k")
     own = b"" if mode == "REDIRECT" or (mode == "BCAST" and not flushed) else told
     assert cache.call("EXEC", "SET k 2") == b"*2\r\n+OK\r\n+OK\r\n" + own + b"+OK\r\n"
-    # The one that hears is tracked itself: it hears of a flush before the other's message to it.
+    # The receiver is tracked itself: it gets its own message about a flush before the redirected one.
     assert hearer.output() == (VOID if flushed else b"") + (told if mode == "REDIRECT" else b"")
 
 
@@ -178,7 +182,7 @@ def test_a_caching_word_outlives_client_commands_by_whatever_name(rig: Rig, monk
     assert list(rig.server.context.tracking.table) == [b"a"]
 
 
-def test_a_reader_that_is_gone_is_told_nothing(rig: Rig) -> None:
+def test_a_closed_reader_gets_no_message(rig: Rig) -> None:
     gone, cache, writer = tracked(rig), tracked(rig), rig.connect()
     gone.call("GET k")
     cache.call("GET k")
@@ -247,7 +251,7 @@ def test_the_error_names_the_first_prefix_that_overlaps_and_the_first_it_overlap
         assert b"Prefix '%b' overlaps with %b prefix '%b'." % (prefix, kind, other) in raised.value.wire_text
 
 
-def test_a_change_is_told_to_the_clients_of_each_prefix_of_its_key(rig: Rig) -> None:
+def test_a_change_is_sent_to_the_clients_of_each_prefix_of_its_key(rig: Rig) -> None:
     """Prefixes come and go, and a change is looked up by their lengths."""
     first, second, writer = (rig.connect() for _ in range(3))
     first.call("HELLO 3", "CLIENT TRACKING ON BCAST PREFIX a PREFIX bcd")

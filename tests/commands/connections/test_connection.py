@@ -96,7 +96,7 @@ def test_reset_logs_out_where_a_password_is_set() -> None:
     assert caller.call("AUTH pw", "RESET", "XLEN s") == b"+OK\r\n+RESET\r\n-NOAUTH Authentication required.\r\n"
 
 
-def test_nothing_is_run_behind_quit_and_it_needs_no_password() -> None:
+def test_nothing_is_run_after_quit_and_it_needs_no_password() -> None:
     rig = Rig(requirepass=b"pw")
     caller = rig.connect()
     assert caller.call("QUIT now please", "AUTH pw") == b"+OK\r\n"

@@ -51,7 +51,7 @@ def test_resp2_listener_may_only_listen(rig: Rig) -> None:
     assert listener.call("GET k") == b"$-1\r\n"
 
 
-def test_resp3_listener_hears_itself_behind_its_reply(rig: Rig) -> None:
+def test_resp3_subscriber_gets_its_own_message_after_its_reply(rig: Rig) -> None:
     listener = rig.connect()
     listener.call("HELLO 3", "SUBSCRIBE news")
     assert listener.call("PUBLISH news hi", "PING") == b":1\r\n>" + MESSAGE[1:] + b"+PONG\r\n"

@@ -86,7 +86,7 @@ def test_errors_while_queueing_outweigh_a_changed_key() -> None:
     assert caller.call("EXEC") == ABORTED
 
 
-def test_watched_key_that_expires_makes_exec_null_though_nobody_removed_it() -> None:
+def test_watched_key_that_expires_makes_exec_null_before_it_is_removed() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("XADD s 1-1 f v")

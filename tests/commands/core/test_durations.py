@@ -31,7 +31,7 @@ def test_total_is_exact_for_long_calls_and_near_for_short_ones() -> None:
     assert abs(of(*sample).total_ns - sum(sample)) < len(sample)
 
 
-def test_both_sides_of_the_border_are_told_apart() -> None:
+def test_both_sides_of_the_border_are_counted_separately() -> None:
     durations = of(SHORT_END_NS - 1, SHORT_END_NS)
     low_ns, high_ns = durations.percentiles_ns([0, 100])
     assert low_ns == SHORT_END_NS - 1 < high_ns

@@ -98,7 +98,9 @@ def test_report_without_monitoring_says_how_to_begin() -> None:
 
 
 def take_time(wire: Wire, pairs: int) -> None:
-    """Run a command that has enough to do for many milliseconds: all letters of one text beside all of another."""
+    """Run a command that has enough to do for many milliseconds: it compares all letters of one text with all of
+    another.
+    """
     wire.call("MSET", "one", "ab" * pairs, "other", "ba" * pairs)
     assert wire.ask("LCS", "one", "other", "LEN") == 2 * pairs - 1
 

@@ -1,4 +1,4 @@
-"""MONITOR: what it shows, what it hides, and that nobody pays for it who does not watch."""
+"""MONITOR: what it shows, what it hides, and that it costs nothing without monitors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_transaction_is_shown_when_it_runs(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("how", ["RESET", "the end of the connection"])
-def test_other_clients_are_plain_as_long_as_nobody_watches(rig: Rig, how: str) -> None:
+def test_clients_take_the_fast_path_while_no_client_monitors(rig: Rig, how: str) -> None:
     other = rig.connect()
     monitor = watching(rig)
     assert not other.client.takes_fast_path

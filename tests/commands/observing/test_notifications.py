@@ -1,4 +1,4 @@
-"""Keyspace notifications: who hears of which events, and that nobody pays for them who did not ask."""
+"""Keyspace notifications: which client gets which events, and that they cost nothing while they are off."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_an_event_goes_to_the_channel_of_its_key_and_then_to_that_of_its_name(ri
         ("", []),
     ],
 )
-def test_only_the_chosen_classes_are_told(rig: Rig, letters: str, expected: list[bytes]) -> None:
+def test_only_the_chosen_classes_are_published(rig: Rig, letters: str, expected: list[bytes]) -> None:
     listener, worker = set_up(rig, letters)
     worker.call("SET k v EX 100")
     assert heard(listener) == expected
 
 
 @pytest.mark.parametrize("letters", ["", "A", "KE"])
-def test_databases_call_nobody_while_no_event_can_be_told(rig: Rig, letters: str) -> None:
+def test_databases_call_no_listener_while_no_event_can_be_published(rig: Rig, letters: str) -> None:
     set_up(rig, "KEA")
     _, worker = set_up(rig, letters)
     databases: list[Database] = rig.server.store.databases
@@ -67,7 +67,7 @@ def test_databases_call_nobody_while_no_event_can_be_told(rig: Rig, letters: str
     assert not databases[0].is_observed
 
 
-def test_active_expiry_tells_of_each_key(rig: Rig) -> None:
+def test_active_expiry_publishes_each_key(rig: Rig) -> None:
     listener, worker = set_up(rig, "Ex")
     worker.call("SET a 1 PX 10", "SET b 1 PX 10")
     rig.clock.advance(20)
@@ -75,7 +75,7 @@ def test_active_expiry_tells_of_each_key(rig: Rig) -> None:
     assert sorted(heard(listener)) == [b"__keyevent@0__:expired a", b"__keyevent@0__:expired b"]
 
 
-def test_a_reader_that_is_served_by_an_add_tells_of_its_consumer_when_it_blocks(rig: Rig) -> None:
+def test_a_reader_that_is_served_by_an_add_publishes_its_consumer_when_it_blocks(rig: Rig) -> None:
     listener, worker = set_up(rig, "Et")
     reader = rig.connect()
     worker.call("XGROUP CREATE s g $ MKSTREAM")

@@ -80,7 +80,7 @@ def test_batches_take_every_entry_once_and_acknowledge_committed_ones(queue: Ser
         assert connection.call("XINFO", "CONSUMERS", "s", "g") == []
 
 
-def test_batch_repeated_after_a_crash_holds_the_same_entries_delivered_once_more(queue: Server) -> None:
+def test_batch_repeated_after_a_crash_holds_the_same_entries_delivered_again(queue: Server) -> None:
     end = reader(queue).latestOffset(NOTHING, LIMIT)
     again = reader(queue)
     found = rows(again, NOTHING, end)

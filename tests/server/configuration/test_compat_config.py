@@ -15,7 +15,7 @@ from headrace.server.configuration.directives import BY_NAME, DIRECTIVES
 from support.servers import Server
 from support.wire import Wire
 
-# What stands in files alone.
+# What only files may contain.
 BEYOND_CONFIG_GET = b"""\
 rename-command DEBUG ""
 user worker on >secret ~jobs:* +@all
@@ -38,7 +38,9 @@ def full_file(values: dict[bytes, bytes]) -> bytes:
 
 
 def check_start_from(text: bytes, folder: Path) -> None:
-    """A server starts from the file and says in one line what it has passed over; without compat-config it does not."""
+    """A server starts from the file and logs one line about what it ignored; without compat-config it does not
+    start.
+    """
     path = folder / "redis.conf"
     path.write_bytes(text)
     server = Server("headrace", folder, "--include", str(path), "--compat-config", "yes")
@@ -71,7 +73,7 @@ def test_file_of_all_that_redis_shows_starts_with_one_warning(oracle: Any, tmp_p
     check_start_from(full_file(dict(zip(words[::2], words[1::2], strict=True))), tmp_path)
 
 
-def test_what_was_passed_over_is_listed_once_in_order() -> None:
+def test_ignored_directives_are_listed_once_in_order() -> None:
     config = Config()
     text = b"save 60 1\nlist-compress-depth 1\nhash-max-listpack-entries 512\nlist-compress-depth 2\nloadmodule x.so\n"
     load_text(config, text + b"activedefrag no\ncompat-config yes\n")
@@ -101,7 +103,7 @@ def test_part_that_is_not_here_may_be_turned_off(line: bytes) -> None:
         (b"no-such-directive yes", "Bad directive or wrong number of arguments"),
     ],
 )
-def test_directive_that_redis_has_is_told_from_one_that_nobody_knows(line: bytes, reason: str) -> None:
+def test_directive_of_redis_has_another_error_than_an_unknown_one(line: bytes, reason: str) -> None:
     with pytest.raises(ConfigLineError) as caught:
         load_text(Config(), b"port 1\n" + line)
     assert f"at line 2\n>>> '{line.decode()}'\n{reason}" in str(caught.value)

@@ -156,7 +156,7 @@ def test_equal_value_changes_nothing_but_files_are_read_again(config: Config) ->
     assert seen == [b""]
 
 
-def test_change_that_nobody_would_act_on_is_refused(config: Config) -> None:
+def test_change_without_a_listener_is_refused(config: Config) -> None:
     assert b"cannot be changed while the server runs" in refused(config, b"port", b"7000")
     config.set_many([(b"port", b"6379")])
     config.on_change("port", lambda _: None)
@@ -164,7 +164,7 @@ def test_change_that_nobody_would_act_on_is_refused(config: Config) -> None:
     assert config.port == 7000
 
 
-def test_directive_of_a_part_that_is_not_here_can_only_be_passed_over(config: Config) -> None:
+def test_directive_of_a_missing_part_can_only_be_ignored(config: Config) -> None:
     name = b"hash-max-listpack-entries"
     config.set_many([(name, b"512")])
     assert refused(config, name, b"7", b"hz", b"20") == (

@@ -1,7 +1,7 @@
 """Every directive of the table does something, or says that it does not: what is observed under two of its values
 differs, or another test shows it, or the row is declared without effect and its values are refused.
 
-A new row joins by itself, and fails until somebody says here what it does.
+A new row is tested by itself, and fails until its effect is described here.
 """
 
 from __future__ import annotations

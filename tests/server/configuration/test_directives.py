@@ -23,7 +23,7 @@ SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"ap
 # Set otherwise than by Redis, as docs/compatibility.md says.
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
 
-# Directives that Redis does not have: shown only to those who ask for them by name.
+# Directives that Redis does not have: shown only if they are requested by name.
 OUR_OWN = {
     b"rdb-skip-foreign-types",
     b"aof-block-checksums",

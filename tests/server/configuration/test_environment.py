@@ -69,5 +69,5 @@ def test_bad_value_names_its_variable() -> None:
         (b"PORT", b"7000"),
     ],
 )
-def test_variables_that_others_set_are_passed_over(variable: bytes, value: bytes) -> None:
+def test_variables_of_other_programs_are_ignored(variable: bytes, value: bytes) -> None:
     assert read_configuration([], {variable: value}).port == 6379

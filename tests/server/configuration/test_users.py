@@ -102,13 +102,13 @@ def test_the_examples_of_the_documentation_are_right() -> None:
 # -- the file ------------------------------------------------------------------------------------
 
 
-def test_acl_file_is_loaded_and_blank_lines_and_comments_are_passed_over(tmp_path: Path) -> None:
+def test_acl_file_is_loaded_without_blank_lines_and_comments(tmp_path: Path) -> None:
     path = tmp_path / "users.acl"
     path.write_text("user bob on >pw +get ~x\n\n# operators\n  user al   on  \r\n")
     assert described(f"aclfile {path}") == ["user al on sanitize-payload resetchannels -@all", BOB, OPEN_DEFAULT]
 
 
-def test_all_that_is_wrong_with_the_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_the_file_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "users.acl"
     path.write_text("usr bob on\nuser al on +nosuch\nuser x (+get\nuser al on\nuser\nuser q ~* ~x\n")
     with pytest.raises(ConfigError) as caught:

@@ -49,7 +49,7 @@ def test_commands_that_may_need_memory_are_refused(full: Wire) -> None:
         assert full.call(*words) == REFUSED, words
 
 
-def test_reading_and_freeing_go_on(full: Wire) -> None:
+def test_reading_and_freeing_are_still_allowed(full: Wire) -> None:
     assert full.call("GET", "k") == b"$1\r\nv\r\n"
     assert full.call("XLEN", "s") == b":2\r\n"
     assert full.call("XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "s", ">").startswith(b"*1\r\n")
@@ -93,7 +93,7 @@ def test_units_of_maxmemory(server: Server) -> None:
         wire.call("CONFIG", "SET", "maxmemory", "0")
 
 
-def test_policies_that_evict_are_refused_aloud() -> None:
+def test_policies_that_evict_are_refused_with_an_error() -> None:
     caller = Rig().connect()
     assert caller.call("CONFIG SET maxmemory-policy noeviction") == b"+OK\r\n"
     for policy in ("allkeys-lru", "volatile-ttl"):

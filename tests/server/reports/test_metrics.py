@@ -116,7 +116,7 @@ def test_server_series_come_from_the_server(rig: Rig) -> None:
     assert found["headrace_resident_memory_bytes",] > 1 << 20
 
 
-def test_openmetrics_is_spoken_to_those_who_ask(rig: Rig) -> None:
+def test_openmetrics_is_sent_on_request(rig: Rig) -> None:
     text, content_type = ask(rig, OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     assert text.count("# EOF\n") == 1
@@ -236,7 +236,7 @@ async def test_a_peer_that_does_not_read_ends_when_its_time_is_over(
         writer.close()
 
 
-async def test_half_requests_take_no_more_than_their_places_and_keep_nobody_out(
+async def test_half_requests_take_no_more_than_their_places_and_delay_no_other(
     endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_endpoint, "SECONDS_MAX", 1000)
@@ -254,9 +254,7 @@ async def test_half_requests_take_no_more_than_their_places_and_keep_nobody_out(
             writer.close()
 
 
-async def test_too_many_at_one_time_are_told_to_come_later(
-    endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_at_one_time_get_status_503(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_endpoint, "SCRAPE_COUNT_MAX", 0)
     answer, _, _ = await http(endpoint, "GET /metrics HTTP/1.1\r\n\r\n")
     assert answer == "HTTP/1.1 503 Service Unavailable"

@@ -96,7 +96,7 @@ async def test_slices_of_a_pipeline_keep_their_order_around_a_blocked_read() -> 
         await busy.expect(b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in tails))
 
 
-async def test_nothing_behind_quit_is_run_however_long_the_pipeline() -> None:
+async def test_nothing_after_quit_is_run_however_long_the_pipeline() -> None:
     async with running_server() as running:
         peer = await running.connect()
         requests = [encode(("INCR", "n"))] * (SLICE_COUNT + 5) + [encode(("QUIT",))] + [encode(("INCR", "n"))] * 2000
@@ -127,7 +127,7 @@ async def test_a_long_range_inside_a_transaction_and_before_quit() -> None:
         await peer.expect_end()
 
 
-async def test_a_long_range_is_not_in_memory_while_nobody_reads_it() -> None:
+async def test_a_long_range_is_not_in_memory_while_the_client_does_not_read() -> None:
     async with running_server() as running:
         expected = fill(running, b"s")
         reader, writer = await slow_reader(running), await running.connect()
@@ -303,7 +303,7 @@ def test_a_reply_above_the_hard_limit_of_normal_clients_closes(server: Server) -
 
 
 def test_the_largest_clients_go_when_all_take_too_much(headrace: Server) -> None:
-    """Redis' own sum may hold the exempt client, too, from its next round over all clients on: then everybody goes."""
+    """In Redis, the sum may include the exempt client after its next round over all clients: then all are closed."""
     server = headrace
     with server.connect() as wire, server.connect() as large, server.connect() as kept, server.connect() as small:
         for own, size in ((large, 6 << 20), (kept, 8 << 20)):
@@ -429,7 +429,7 @@ async def test_an_output_limit_below_the_buffers_own_is_honoured(limit: str) -> 
 
 
 @pytest.mark.parametrize("requests_count", [100, 450])
-def test_a_stranger_may_be_told_some_errors(requests_count: int, start_server: StartServer) -> None:
+def test_a_client_that_has_not_logged_in_may_get_some_errors(requests_count: int, start_server: StartServer) -> None:
     with start_server("headrace", "--user", "al", "on", "nopass", "+@all", "~*", "&*").connect() as wire:
         wire.call("ACL", "SETUSER", "default", "off")
         wire.call("RESET")

@@ -44,7 +44,7 @@ def test_unknown_and_arity_errors_come_before_authentication() -> None:
     assert caller.call("AUTH secret", "XLEN s") == b"+OK\r\n:0\r\n"
 
 
-def test_internal_error_is_logged_with_its_place_and_the_server_goes_on(
+def test_internal_error_is_logged_with_its_place_and_the_server_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(context: Any, argv: list[bytes]) -> Any:
@@ -149,7 +149,7 @@ def test_expired_key_inside_a_transaction_is_logged_in_its_place() -> None:
 READ = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%b\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
-def test_fed_reader_is_answered_before_the_next_command_and_goes_on_with_its_backlog() -> None:
+def test_fed_reader_is_answered_before_the_next_command_and_continues_with_its_backlog() -> None:
     rig = Rig()
     reader, writer = rig.connect(), rig.connect()
     assert reader.call("XREAD BLOCK 0 STREAMS s $", "PING") == b""
@@ -190,7 +190,7 @@ def test_one_entry_for_many_waiting_workers_is_one_run_and_a_look_at_each_other(
 
 @pytest.mark.parametrize("stream_ids", ["s >", "s t > >"])
 def test_a_look_at_a_waiting_worker_leaves_what_a_run_leaves(stream_ids: str) -> None:
-    def left_behind(*, by_runs: bool) -> list[bytes]:
+    def remaining(*, by_runs: bool) -> list[bytes]:
         rig = Rig()
         writer, workers = rig.connect(), [rig.connect() for _ in range(4)]
         writer.call("XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM")
@@ -209,7 +209,7 @@ def test_a_look_at_a_waiting_worker_leaves_what_a_run_leaves(stream_ids: str) ->
         writer.call("XADD s 2-1 f v")
         return shown + [worker.output() for worker in workers] + [b"%r" % rig.log.units]
 
-    assert left_behind(by_runs=False) == left_behind(by_runs=True)
+    assert remaining(by_runs=False) == remaining(by_runs=True)
 
 
 def test_served_readers_are_units_of_their_own_after_the_transaction() -> None:
@@ -237,7 +237,7 @@ def test_only_the_end_of_a_transaction_counts() -> None:
     assert reader.output() == READ % b"1-2"
 
 
-def test_deadline_answers_null_and_is_not_moved_by_runs_in_vain() -> None:
+def test_deadline_answers_null_and_is_not_moved_by_runs_without_success() -> None:
     rig = Rig()
     reader, writer = rig.connect(), rig.connect()
     reader.call("HELLO 3")
@@ -283,7 +283,7 @@ def test_claim_wakes_when_an_entry_has_become_idle_enough() -> None:
     assert b"1-1" in reader.output()
 
 
-def test_nobody_blocks_inside_a_transaction() -> None:
+def test_no_command_blocks_inside_a_transaction() -> None:
     caller = Rig().connect()
     assert caller.call("MULTI", "XREAD BLOCK 0 STREAMS s $", "EXEC") == b"+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n"
 
@@ -309,7 +309,7 @@ def test_reader_of_another_database_is_not_woken() -> None:
     assert reader.output() == READ % b"1-1"
 
 
-def test_touched_keys_are_forgotten_where_nobody_waits() -> None:
+def test_touched_keys_are_forgotten_if_no_client_waits() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("XADD s 1-1 f v")

@@ -1,4 +1,4 @@
-"""Where pushes stand: behind the reply that caused them, in order, and once encoded for all."""
+"""The place of pushes: after the reply that caused them, in order, and encoded once for all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.protocol.replies import Push
 from support.inprocess import Rig
 
 
-def test_what_a_transaction_brings_about_comes_behind_all_of_its_replies() -> None:
+def test_pushes_of_a_transaction_are_sent_after_all_of_its_replies() -> None:
     caller = Rig().connect()
     caller.call("HELLO 3", "SUBSCRIBE c", "MULTI", "PUBLISH c 1", "PING", "PUBLISH c 2")
     message = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n%d\r\n"
@@ -39,7 +39,7 @@ def test_who_is_about_to_be_closed_hears_nothing_more() -> None:
     assert listener.output() == b""
 
 
-def test_a_refused_command_leaves_nobody_running() -> None:
+def test_no_client_is_running_after_a_refused_command() -> None:
     rig = Rig()
     caller = rig.connect()
     for line in ("NOSUCH", "GET", "MULTI", "NOSUCH", "EXEC", "GET k"):

@@ -182,7 +182,7 @@ def test_wait_of_a_reader_that_was_woken_in_a_pause_begins_anew_after_it(rig: Ri
     assert reader.output() == b"*-1\r\n"
 
 
-def test_a_wait_that_nobody_wakes_ends_at_its_deadline_in_a_pause(rig: Rig) -> None:
+def test_a_wait_without_data_ends_at_its_deadline_in_a_pause(rig: Rig) -> None:
     reader, other = rig.connect(), rig.connect()
     reader.call("XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g c BLOCK 500 STREAMS s >")
     other.call("CLIENT PAUSE 2000 ALL")

@@ -22,7 +22,7 @@ def test_longest_wait_comes_first_on_each_key() -> None:
     assert waiters.in_line(1, b"b") == []
 
 
-def test_run_in_vain_goes_to_the_end_of_all_its_lines() -> None:
+def test_waiter_that_ran_without_success_is_last_in_all_its_lines() -> None:
     waiters = Waiters()
     first = waiters.add(Client(1), 0, blocked(b"a", b"b"))
     second = waiters.add(Client(2), 0, blocked(b"b"))
@@ -38,7 +38,7 @@ def test_key_named_twice_is_one_place_in_line() -> None:
     assert not waiters.lines
 
 
-def test_removed_waiter_leaves_nothing_behind() -> None:
+def test_removed_waiter_leaves_nothing() -> None:
     waiters = Waiters()
     client = Client(1)
     waiter = waiters.add(client, 3, blocked(b"a"), deadline_ms=100, wake_ms=50)
@@ -72,7 +72,7 @@ def test_wake_time_names_all_keys_once_and_strictly_after() -> None:
     assert waiters.take_due(500) == ([], [])
 
 
-def test_deadline_survives_a_run_in_vain_and_the_wake_time_is_new() -> None:
+def test_deadline_survives_a_run_without_success_and_the_wake_time_is_new() -> None:
     waiters = Waiters()
     waiter = waiters.add(Client(1), 0, blocked(b"a"), deadline_ms=300, wake_ms=100)
     waiters.requeue(waiter, 200)

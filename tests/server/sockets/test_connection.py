@@ -52,7 +52,7 @@ async def test_client_library_talks_both_protocols() -> None:
             await client.aclose()
 
 
-async def test_requests_behind_quit_are_dropped_and_the_connection_ends() -> None:
+async def test_requests_after_quit_are_dropped_and_the_connection_ends() -> None:
     async with running_server() as running:
         peer = await running.connect()
         peer.writer.write(encode(("PING",)) + encode(("QUIT",)) + encode(("PING",)))
@@ -61,7 +61,7 @@ async def test_requests_behind_quit_are_dropped_and_the_connection_ends() -> Non
         await until(lambda: not running.server.clients, running)
 
 
-async def test_broken_frame_is_told_after_the_replies_before_it() -> None:
+async def test_broken_frame_is_reported_after_the_replies_before_it() -> None:
     async with running_server() as running:
         peer = await running.connect()
         peer.writer.write(encode(("PING",)) + b"*1\r\n:1\r\n")
@@ -69,7 +69,7 @@ async def test_broken_frame_is_told_after_the_replies_before_it() -> None:
         await peer.expect_end()
 
 
-async def test_broken_frame_behind_a_blocked_read_waits_for_its_reply() -> None:
+async def test_broken_frame_after_a_blocked_read_waits_for_its_reply() -> None:
     async with running_server() as running:
         peer, writer = await running.connect(), await running.connect()
         peer.writer.write(encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$")) + b"*x\r\n")
@@ -100,7 +100,7 @@ async def test_cross_protocol_requests_are_dropped_silently_and_warned_of_once_a
             assert caplog.text.count("Connection from 127.0.0.1:") == count
 
 
-async def test_cross_protocol_request_behind_a_blocked_read_waits_for_it_and_for_what_came_between() -> None:
+async def test_cross_protocol_request_after_a_blocked_read_waits_for_it_and_for_requests_between() -> None:
     async with running_server() as running:
         peer, other = await running.connect(), await running.connect()
         peer.writer.write(encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$")) + b"SET k v\r\nPOST / HTTP/1.1\r\n")
@@ -180,7 +180,7 @@ WAITING = {"blocked": blocked_reader, "held": held_client}
 
 
 @pytest.mark.parametrize("kind", WAITING)
-async def test_requests_behind_one_that_waits_are_bounded_by_the_query_buffer_limit(kind: str) -> None:
+async def test_requests_after_one_that_waits_are_bounded_by_the_query_buffer_limit(kind: str) -> None:
     limit = 2 << 20
     async with running_server(client_query_buffer_limit=limit) as running:
         peer = await WAITING[kind](running)
@@ -196,7 +196,7 @@ async def test_requests_behind_one_that_waits_are_bounded_by_the_query_buffer_li
         assert len(running.server.dispatcher.waiters) == 0
 
 
-async def test_requests_behind_a_blocked_one_are_run_in_order() -> None:
+async def test_requests_after_a_blocked_one_are_run_in_order() -> None:
     async with running_server() as running:
         peer, writer = await blocked_reader(running), await running.connect()
         numbers = range(50_000)
@@ -212,7 +212,7 @@ async def test_requests_behind_a_blocked_one_are_run_in_order() -> None:
 
 @pytest.mark.parametrize("kind", WAITING)
 @pytest.mark.parametrize("end", ["close", "half close"])
-async def test_end_of_a_peer_is_noticed_behind_many_requests(kind: str, end: str) -> None:
+async def test_end_of_a_peer_is_noticed_after_many_requests(kind: str, end: str) -> None:
     """Goal: the next entry is not given to a consumer that is gone."""
     async with running_server() as running:
         peer = await WAITING[kind](running)
@@ -299,7 +299,7 @@ async def test_stranger_gets_small_requests_only_and_auth_lifts_that_within_one_
         await peer.expect(b"+OK\r\n$3\r\n1-1\r\n:1\r\n")
 
 
-async def test_too_many_clients_are_told_and_turned_away() -> None:
+async def test_clients_beyond_the_limit_get_an_error_and_are_closed() -> None:
     async with running_server(maxclients=1) as running:
         first = await running.connect()
         first.send("PING")
@@ -372,7 +372,7 @@ async def test_idle_client_is_closed_and_a_blocked_one_is_not() -> None:
     ("seconds", "expected"), [(300, (1, 300, 100, 3)), (1, (1, 1, 1, 3)), (0, (0, None, None, None))]
 )
 async def test_a_silent_peer_is_probed_as_tcp_keepalive_says(seconds: int, expected: tuple[int | None, ...]) -> None:
-    """SO_KEEPALIVE, seconds until the first probe, seconds between probes, probes until the peer is given up."""
+    """SO_KEEPALIVE, seconds until the first probe, seconds between probes, probes until the connection is dropped."""
     async with running_server() as running:
         before = await running.connect()
         before.send("CONFIG", "SET", "tcp-keepalive", seconds)
@@ -496,7 +496,7 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
 # What may happen to a connection that has output, besides the turn that made it.
 WAYS_OUT: dict[str, Callable[[Any, Any], object]] = {
     "the peer has read": lambda connection, server: connection.resume_writing(),
-    "more has been made": lambda connection, server: connection._go_on_producing(),
+    "more has been made": lambda connection, server: connection._continue_production(),
     "its next turn": lambda connection, server: connection._take_turn(),
     "a broken frame": lambda connection, server: connection.data_received(b"*x\r\n"),
     "another request": lambda connection, server: connection.data_received(encode(("PING",))),
@@ -535,7 +535,7 @@ async def test_nothing_leaves_before_the_log_is_synced(tmp_path: object, way: st
         assert events[:3] == ["write", "fsync", "reply"]
 
 
-async def test_who_wakes_readers_and_hears_of_it_is_served_to_the_end() -> None:
+async def test_a_writer_that_wakes_readers_and_gets_events_is_served_to_the_end() -> None:
     """Replies of the readers leave in the middle of its batch, its own do not: it has nothing more to send, and would
     be closed as if all were done."""
     async with running_server() as running:
@@ -634,7 +634,7 @@ async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_f
             gc.enable()
 
 
-async def test_requests_go_on_when_the_rest_of_a_long_reply_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_continue_when_the_rest_of_a_long_reply_is_already_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for producing may be over just when only bytes are left."""
     async with running_server() as running:
         peer = await running.connect()

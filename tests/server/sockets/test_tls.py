@@ -67,7 +67,7 @@ class Secured:
 
 @asynccontextmanager
 async def secured_server(**values: bytes) -> AsyncIterator[Secured]:
-    """A server that listens for TLS beside its ordinary port."""
+    """A server that listens for TLS in addition to its ordinary port."""
     async with running_server(**values) as running:
         server = running.server
         tls = TlsListener(
@@ -114,7 +114,7 @@ async def test_who_must_show_a_certificate(
         assert await server.answers(authority.client_context()) is with_none
 
 
-async def test_whoever_speaks_no_tls_is_refused_and_the_log_says_so(
+async def test_a_client_without_tls_is_refused_and_logged(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -126,7 +126,7 @@ async def test_whoever_speaks_no_tls_is_refused_and_the_log_says_so(
         assert await server.answers(authority.client_context())
 
 
-async def test_maxclients_counts_those_who_shake_hands(authority: Authority) -> None:
+async def test_maxclients_counts_clients_in_their_handshake(authority: Authority) -> None:
     async with secured_server(**directives(authority, tls_auth_clients=b"no", maxclients=1)) as server:  # type: ignore[arg-type]
         silent = Peer(*await asyncio.open_connection("127.0.0.1", server.port))
         late = Peer(*await asyncio.open_connection("127.0.0.1", server.port))
@@ -172,7 +172,7 @@ async def test_a_certificate_logs_its_user_in(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("rules", [None, [b"off"]])
-async def test_a_certificate_of_nobody_stays_the_default_user_and_is_on_record(
+async def test_a_certificate_of_an_unknown_user_stays_the_default_user_and_is_logged(
     rules: list[bytes] | None, authority: Authority
 ) -> None:
     files = authority.issue("client", common_name="al")
@@ -197,7 +197,9 @@ def test_common_name_is_found_among_the_names() -> None:
 # -- changes -------------------------------------------------------------------------------------
 
 
-async def test_new_certificates_serve_new_connections_and_old_ones_go_on(authority: Authority, tmp_path: Path) -> None:
+async def test_new_certificates_serve_new_connections_and_old_ones_continue(
+    authority: Authority, tmp_path: Path
+) -> None:
     other = Authority(tmp_path, "other")
     certificate, key = other.issue("renewed")
     async with secured_server(**directives(authority, tls_auth_clients=b"no")) as server:
@@ -235,7 +237,7 @@ async def test_broken_files_are_refused_and_those_before_stay(authority: Authori
         assert await server.answers(authority.client_context())
 
 
-async def test_demanding_certificates_needs_somebody_who_vouches_for_them(authority: Authority) -> None:
+async def test_demanding_certificates_needs_an_authority(authority: Authority) -> None:
     values = directives(authority, tls_auth_clients=b"no", tls_ca_cert_file=b"")
     async with secured_server(**values) as server:
         with pytest.raises(GenericError, match="Either tls-ca-cert-file or tls-ca-cert-dir must be specified"):

@@ -39,7 +39,7 @@ def filled(due_count: int, later_count: int) -> Store:
     return store
 
 
-def test_turn_goes_on_while_it_finds_much() -> None:
+def test_turn_continues_while_it_finds_much() -> None:
     store = filled(3 * SAMPLE_COUNT, 5 * SAMPLE_COUNT)
     expiry = ActiveExpiry(store)
     expiry.run(NOW_MS)

@@ -1,4 +1,4 @@
-"""While a dataset loads: who is answered what, and that nobody disturbs the load."""
+"""During a load: the replies that clients get, and that no client disturbs the load."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def load_both_ways(folder: Path, log: bytes, count: int) -> Server:
 
 
 def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path) -> None:
-    """Runs that go in at once, and runs that cannot: errors are told and passed over record by record."""
+    """Runs that are loaded at once, and runs that cannot be: errors are logged and skipped record by record."""
     rig = Rig()
     rig.clock.advance(-1_000_000)
     old = rig.connect()
@@ -168,7 +168,9 @@ def test_a_log_means_the_same_however_its_additions_are_gathered(tmp_path: Path)
 
 @pytest.mark.parametrize("strange_part", [0.0, 0.02, 0.3])
 def test_a_log_means_the_same_however_its_claims_are_gathered(tmp_path: Path, strange_part: float) -> None:
-    """Runs that are taken at once, and runs that cannot be: of entries that are gone, or named twice, by nobody."""
+    """Runs that are taken at once, and runs that cannot be: of deleted entries, entries named twice, and a missing
+    consumer.
+    """
     seed = random.randrange(2**32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -221,8 +223,8 @@ def test_claims_are_gathered_within_transactions_and_databases_of_their_own(tmp_
     load_both_ways(tmp_path, b"".join(encode(split(line)) for line in lines), count)
 
 
-def test_a_log_that_is_not_wanted_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Goal: nobody takes it for lost, asks for CONFIG SET appendonly yes, and so loses it."""
+def test_a_log_that_is_not_loaded_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: no user thinks it lost, runs CONFIG SET appendonly yes, and so loses it."""
     config = Config()
     config.dir, config.appendonly = os.fsencode(tmp_path), True
     server = Server(config, clock=Clock())
@@ -237,7 +239,9 @@ def test_a_log_that_is_not_wanted_is_told_of(tmp_path: Path, caplog: pytest.LogC
     assert "appendonly.aof.manifest was not read: with appendonly no the dataset is in dump.rdb" in caplog.text
 
 
-def test_a_dump_that_an_empty_log_stands_before_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dump_that_is_not_loaded_because_of_an_empty_log_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "dump.rdb").write_bytes(b"REDIS")
     config = Config()
     config.dir, config.appendonly = os.fsencode(tmp_path), True

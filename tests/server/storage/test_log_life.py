@@ -186,7 +186,7 @@ def test_limits_for_clients_do_not_judge_the_log(tmp_path: Path) -> None:
 
 
 async def test_refused_change_leaves_the_log_as_it_was(tmp_path: Path) -> None:
-    """Every pair of `appendonly` and a directive that is refused, in either order: the same log goes on."""
+    """Every pair of `appendonly` and a directive that is refused, in either order: the log continues."""
     async with running_server(dir=os.fsencode(tmp_path), appendonly=True, enable_protected_configs=b"yes") as running:
         server = running.server
         server.config.before_change("bind", refuse)

@@ -46,7 +46,7 @@ def random_line(rnd: random.Random) -> str:
 
 @pytest.mark.parametrize("form", ["aof", "rdb"])
 @pytest.mark.parametrize("seed", range(20))
-def test_rewrite_beside_writes_loses_and_repeats_nothing(seed: int, form: str, tmp_path: Path) -> None:
+def test_rewrite_during_writes_loses_and_repeats_nothing(seed: int, form: str, tmp_path: Path) -> None:
     print("seed", seed)
     rnd = random.Random(seed)
     server = LoggingServer(tmp_path, has_rdb_base=form == "rdb")
@@ -174,7 +174,7 @@ def test_replies_of_bgrewriteaof(tmp_path: Path) -> None:
     server.stop()
 
 
-def test_dump_beside_writes_holds_one_moment_and_is_loaded_without_a_log(tmp_path: Path) -> None:
+def test_dump_during_writes_holds_one_moment_and_is_loaded_without_a_log(tmp_path: Path) -> None:
     rnd = random.Random(7)
     server = LoggingServer(tmp_path, appendonly=False)
     for _ in range(200):
@@ -192,7 +192,7 @@ def test_dump_beside_writes_holds_one_moment_and_is_loaded_without_a_log(tmp_pat
     again.stop()
 
 
-def test_save_beside_a_rewrite_disturbs_neither(tmp_path: Path) -> None:
+def test_save_during_a_rewrite_disturbs_neither(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path)
     server.call("XADD a 1-1 f v", "XADD b 1-1 f v", "BGREWRITEAOF", "XADD a 1-2 f v")
     assert server.call("SAVE", "XADD a 1-3 f v", "XADD b 1-2 f v")[:5] == b"+OK\r\n"
@@ -237,7 +237,7 @@ def test_writes_are_refused_after_a_failed_snapshot_until_one_succeeds(tmp_path:
 
 
 def test_save_that_fails_refuses_no_writes(tmp_path: Path) -> None:
-    """Nor does SHUTDOWN SAVE: `rdb_last_bgsave_status` tells of the jobs in the background alone."""
+    """Nor does SHUTDOWN SAVE: `rdb_last_bgsave_status` is about jobs in the background only."""
     server = LoggingServer(tmp_path, appendonly=False)
     (tmp_path / "dump.rdb").mkdir()
     (tmp_path / "dump.rdb" / "in the way").touch()
@@ -285,7 +285,7 @@ def test_stop_writes_a_snapshot_where_no_log_or_a_save_point_of_ones_own_asks_fo
 
 @pytest.mark.parametrize("is_in_transaction", [False, True])
 @pytest.mark.parametrize("form", ["aof", "rdb"])
-def test_log_turned_on_beside_writes_holds_everything_once(form: str, is_in_transaction: bool, tmp_path: Path) -> None:
+def test_log_turned_on_during_writes_holds_everything_once(form: str, is_in_transaction: bool, tmp_path: Path) -> None:
     rnd = random.Random(11)
     server = LoggingServer(tmp_path, appendonly=False, has_rdb_base=form == "rdb")
     for _ in range(150):
@@ -364,7 +364,7 @@ def test_stop_while_the_log_starts_waits_for_its_base(tmp_path: Path) -> None:
     assert restarted(tmp_path) == state
 
 
-def test_log_turned_on_during_a_save_begins_behind_it(tmp_path: Path) -> None:
+def test_log_turned_on_during_a_save_begins_after_it(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     server.call("SET a 1", "BGSAVE", "CONFIG SET appendonly yes", "SET b 1")
     assert server.server.log is None
@@ -379,7 +379,7 @@ def test_log_turned_on_during_a_save_begins_behind_it(tmp_path: Path) -> None:
     assert restarted(tmp_path) == state
 
 
-def test_stop_behind_a_save_waits_for_the_log_that_is_wanted(tmp_path: Path) -> None:
+def test_stop_during_a_save_waits_for_the_log_that_is_wanted(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     server.call("SET a 1", "BGSAVE", "CONFIG SET appendonly yes", "SET b 1")
     assert server.server.prepare_stop()
