@@ -39,6 +39,8 @@ CALM_MS: Final = 1500
 WAITS_MAX: Final = 12
 """So often that time passes again while a client still waits: a pipeline may hold several requests that do."""
 RETRY_MS: Final = 61_000
+# Share of the cells of other states than `serving` after which changed settings are saved and read.
+SAVED_SHARE: Final = 0.2
 MANY_COUNT: Final = 1100
 """Requests behind a blocked one: more than a connection keeps."""
 BUSY: Final = {
@@ -541,7 +543,7 @@ class Play:
         is_synced = bool(server.config.appendonly) and server.config.appendfsync != b"no"
         if is_synced and (len(values) < 4 or prober.replies[3].kind != b"*" or values[3][0].value != b"1"):
             raise Violation(f"left: WAITAOF of a write gets {prober.replies[3:]}")
-        if scene.kept_files.has_news:
+        if scene.kept_files.has_news and (self.cell.state == "serving" or self.rnd.random() < SAVED_SHARE):
             self._save_settings()
 
     def _save_settings(self) -> None:

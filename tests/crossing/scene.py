@@ -31,6 +31,7 @@ from headrace.persistence.errors import LogError
 from headrace.server import app, lifecycle
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.directives import DIRECTIVES
+from headrace.server.storage.log_life import LogState
 from headrace.store.database import Store
 from support.crash_world import FOLDER, SimulatedServer, new_config
 from support.digest import Digest, digest_of
@@ -351,6 +352,8 @@ class Scene:
         """A reply that tells of this write has left."""
         if not self.promises or not self.server.config.appendonly:
             return
+        if self.server.log_keeper.state in (LogState.WANTED, LogState.STARTING):
+            return  # a log promises nothing before its base is complete
         is_synced = self.is_synced_before_reply or token in self._written_under_always
         if self.is_disk_failing and not is_synced:
             return  # what is answered in the turn in which the disk fails is in memory: docs/durability.md

@@ -149,7 +149,7 @@ def serving_without_log(stage: Stage) -> Steps:
     yield
 
 
-@state("users in the configuration file", directives={"aclfile": b""})
+@state("users in the configuration file", directives={"aclfile": b""}, share=0.3)
 def users_in_configuration(stage: Stage) -> Steps:
     """There is no ACL file: CONFIG REWRITE writes the users."""
     stage.serve()
@@ -526,7 +526,7 @@ def snapshot_running(stage: Stage) -> Steps:
         assert stage.scene.disk.size(path), "BGSAVE ended well, and there is no dump.rdb"
 
 
-@state("snapshot running without a log", disk="dump", directives=WITHOUT_LOG)
+@state("snapshot running without a log", disk="dump", directives=WITHOUT_LOG, share=0.3)
 def snapshot_running_alone(stage: Stage) -> Steps:
     """BGSAVE is at work, and the folder may change meanwhile."""
     stage.is_log_promised = False
@@ -537,7 +537,7 @@ def snapshot_running_alone(stage: Stage) -> Steps:
     yield from snapshot
 
 
-@state("base being made without a log", disk="dump", directives=WITHOUT_LOG)
+@state("base being made without a log", disk="dump", directives=WITHOUT_LOG, share=0.3)
 def rewriting_without_log(stage: Stage) -> Steps:
     """BGREWRITEAOF writes a base that no increment follows."""
     stage.is_log_promised = False
