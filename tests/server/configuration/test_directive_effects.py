@@ -38,13 +38,13 @@ from support.ports import free_port
 from support.stepping import SteppingLoop
 
 TESTS = Path(__file__).parents[2]
-# What is seen of a server in this folder whose directive, by its attribute, has this value.
+# Observes a server in this folder whose directive, by its attribute, has this value.
 Observe = Callable[[Path, str, Any], Any]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Two values of a directive, and what is seen under each: it must differ."""
+    """Two values of a directive, and an observation that must differ between them."""
 
     one: Any
     other: Any
@@ -235,7 +235,7 @@ def prefers_ciphers(folder: Path, name: str, value: Any) -> bool:
 
 
 def taken_suites(folder: Path, name: str, value: Any) -> str:
-    """What becomes of a value: a cipher of TLS 1.3 is chosen, or the value is refused."""
+    """The result of a value: a cipher of TLS 1.3 is chosen, or the value is refused."""
     kind = directive_kinds.CipherSuites()
     try:
         return str(kind.parse([value]))
@@ -356,7 +356,7 @@ def is_log_kept(folder: Path, name: str, value: Any) -> bool:
 
 
 def settings_of(folder: Path, name: str, value: Any) -> list[bool]:
-    """What the start makes of directives of parts that are not here."""
+    """Whether the start accepts directives of parts that Headrace does not have."""
     config = Config()
     try:
         load_text(config, f"{name.replace('_', '-')} {'yes' if value else 'no'}\nlfu-log-factor 3\n".encode())
@@ -439,16 +439,16 @@ SHOWN_BY = {
     "unixsocketperm": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "tcp-keepalive": ("server/sockets/test_connection.py", "test_a_silent_peer_is_probed_as_tcp_keepalive_says"),
     "timeout": ("server/requests/test_client_limits.py", "test_idle_clients_are_closed_but_not_those_that_wait"),
-    "maxclients": ("server/sockets/test_connection.py", "test_too_many_clients_are_told_and_turned_away"),
+    "maxclients": ("server/sockets/test_connection.py", "test_clients_beyond_the_limit_get_an_error_and_are_closed"),
     "tls-port": ("server/sockets/test_tls.py", "test_a_taken_tls_port_is_named_by_its_directive"),
-    "tls-cert-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_go_on"),
-    "tls-key-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_go_on"),
+    "tls-cert-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_continue"),
+    "tls-key-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_continue"),
     "tls-key-file-pass": ("server/sockets/test_tls.py", "test_a_locked_key_opens_with_its_password"),
     "tls-ca-cert-file": (
-        "server/sockets/test_tls.py", "test_demanding_certificates_needs_somebody_who_vouches_for_them"
+        "server/sockets/test_tls.py", "test_demanding_certificates_needs_an_authority"
     ),
     "tls-ca-cert-dir": (
-        "server/sockets/test_tls.py", "test_demanding_certificates_needs_somebody_who_vouches_for_them"
+        "server/sockets/test_tls.py", "test_demanding_certificates_needs_an_authority"
     ),
     "tls-dh-params-file": ("server/sockets/test_tls.py", "test_what_does_not_work_is_named"),
     "tls-auth-clients": ("server/sockets/test_tls.py", "test_who_must_show_a_certificate"),
@@ -470,7 +470,7 @@ SHOWN_BY = {
     "maxmemory": (
         "server/reports/test_memory.py", "test_writes_are_refused_exactly_from_the_limit_on_and_taken_again_below_it",
     ),
-    "maxmemory-policy": ("server/reports/test_memory.py", "test_policies_that_evict_are_refused_aloud"),
+    "maxmemory-policy": ("server/reports/test_memory.py", "test_policies_that_evict_are_refused_with_an_error"),
     "maxmemory-clients": (
         "server/requests/test_client_limits.py", "test_the_largest_clients_go_when_all_take_too_much"
     ),
@@ -513,7 +513,7 @@ def test_a_directive_does_something(directive: Directive, tmp_path: Path) -> Non
 
 
 def require_test(directive: Directive, path: str, test: str) -> None:
-    """The test is there, and its module speaks of the directive."""
+    """Check that the test exists, and that its module names the directive."""
     text = (TESTS / path).read_text("utf-8")
     assert re.search(rf"^(async )?def {test}\(", text, re.MULTILINE), test
     assert re.search(rf"\b({directive.attribute}|{name_of(directive)})\b", text), test
@@ -521,7 +521,7 @@ def require_test(directive: Directive, path: str, test: str) -> None:
 
 @pytest.mark.parametrize("directive", [each for each in DIRECTIVES if not each.has_effect], ids=name_of)
 def test_a_directive_without_effect_is_refused(directive: Directive) -> None:
-    """Unless it asks for nothing: then nothing is what it gets."""
+    """Unless its value turns the part off."""
     if type(directive.default) is int:
         low = getattr(directive.kind, "minimum", 0)
         others = [b"%d" % number for number in (low, low + 1, directive.default + 1)]
@@ -542,7 +542,7 @@ def test_a_directive_without_effect_is_refused(directive: Directive) -> None:
 
 
 def test_nothing_is_shown_that_is_no_directive_with_effect() -> None:
-    """Each is shown here once: rows that go take their lines along."""
+    """Each directive is shown here once; lines of removed rows must be removed."""
     assert sorted([*EFFECTS, *SHOWN_BY]) == sorted(map(name_of, WITH_EFFECT))
 
 
