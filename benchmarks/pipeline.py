@@ -1,4 +1,4 @@
-"""The Spark data source against plain redis-py loops: `python -m benchmarks.pipeline [--only PART ..] [--entries N]`.
+"""The Spark data source compared with redis-py loops: `python -m benchmarks.pipeline [--only PART ..] [--entries N]`.
 
 Parts: `reading`, `writing`, `audit`, and by name only `memory`.
 

@@ -46,7 +46,7 @@ def place_of(key: bytes) -> int:
 
 
 def plain_text(value: Value | None) -> bytes | None:
-    """A string as plain bytes; None if there is none. Raises WrongType."""
+    """A string as bytes; None if there is none. Raises WrongType."""
     if type(value) is bytes or value is None:
         return value
     if type(value) is Stream:

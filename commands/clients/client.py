@@ -23,11 +23,11 @@ WATCHED_KEY_SIZE: Final = 410
 
 
 class ReplyMode(Enum):
-    """What CLIENT REPLY asked for."""
+    """The mode that CLIENT REPLY has set."""
 
     ON = auto()
     OFF = auto()
-    # SKIP while its own reply is left out, then while that of the next command is.
+    # SKIP omits its own reply, then the reply of the next command.
     SKIP_NEXT = auto()
     SKIP = auto()
 
@@ -99,7 +99,7 @@ class Client:
         self.takes_fast_path = False
         # Set by the dispatcher: only the rules of its user can refuse a command of this client.
         self.needs_only_acl_check = False
-        # `on`, `off`, or `skip` / `skip_next` during one command after CLIENT REPLY SKIP.
+        # Which replies are sent, as CLIENT REPLY has set.
         self.reply_mode = ReplyMode.ON
         # Subscribed names, as in `patterns` and `shard_channels`; updated by `subscriptions.Listeners`.
         self.channels: dict[bytes, None] = {}

@@ -12,7 +12,7 @@ from .client import Client
 class Courier(Protocol):
     """Sends messages to clients: `server.requests.pushes.Pushes`."""
 
-    # Whose command is being run, with its reply still to be written; None while there is no such client, or its
+    # The client whose command is running and whose reply is not yet written; None without one, or if its
     # commands need no check.
     running: Client | None
 
@@ -21,7 +21,7 @@ class Courier(Protocol):
         ...
 
     def deliver_now(self, client: Client) -> None:
-        """Send the running client what is kept for it until it has its reply."""
+        """Send the running client the messages that are held back until its reply."""
         ...
 
     def kept_size(self, client: Client) -> int:

@@ -14,7 +14,7 @@ from ..permissions.users import Users
 
 
 class Counters(Protocol):
-    """What commands count, and INFO shows: `server.reports.stats.Stats`."""
+    """Counters of commands, for INFO: `server.reports.stats.Stats`."""
 
     started_ms: int
     commands_processed: int
@@ -26,7 +26,7 @@ class Counters(Protocol):
     acl_denied_certificate: int
 
     def count_error(self, wire_text: bytes) -> None:
-        """An error has been answered."""
+        """Count an error reply."""
         ...
 
 
@@ -34,12 +34,12 @@ class MemoryLimit(Protocol):
     """The limit `maxmemory`: `server.reports.memory.Memory`."""
 
     def require(self) -> None:
-        """Raises OutOfMemory while the limit is passed."""
+        """Raises OutOfMemory while the limit is exceeded."""
         ...
 
 
 class Work(Protocol):
-    """What DEBUG switches of the periodic work: `server.periodic.PeriodicWork`."""
+    """The parts of the periodic work that DEBUG turns off: `server.periodic.PeriodicWork`."""
 
     # Whether keys are removed that have expired and that no client reads.
     expires_keys: bool
@@ -47,7 +47,7 @@ class Work(Protocol):
 
 
 class Clients(Protocol):
-    """What commands may do to other clients: `server.requests.connected_clients.ConnectedClients`."""
+    """Commands on other clients: `server.requests.connected_clients.ConnectedClients`."""
 
     @property
     def by_id(self) -> dict[int, Client]:
@@ -72,10 +72,10 @@ class Clients(Protocol):
 
 
 class Accounts(Protocol):
-    """Who may log in, and what they may do: `server.requests.user_accounts.UserAccounts`."""
+    """The users and their rules: `server.requests.user_accounts.UserAccounts`."""
 
     users: Users
-    # What was refused lately.
+    # The latest refusals.
     acl_log: AclLog
 
     def apply(self) -> None:
@@ -96,7 +96,7 @@ class Accounts(Protocol):
 class Log(Protocol):
     """The append-only file: `persistence.aof.AppendOnlyLog`."""
 
-    # Up to which mark of `Client.write_mark` it is on stable storage.
+    # The largest `Client.write_mark` that is on stable storage.
     synced_mark: int
     # DEBUG AOF-FLUSH-SLEEP: a wait before each write to the file.
     flush_delay_us: int
@@ -107,7 +107,7 @@ class Storage(Protocol):
 
     @property
     def log(self) -> Log | None:
-        """None while no log is kept."""
+        """The log in force; None while effects are not logged."""
         ...
 
     @property
@@ -136,7 +136,7 @@ class Storage(Protocol):
         ...
 
     def reload_dataset(self) -> None:
-        """DEBUG RELOAD: turn the dataset into an RDB file, empty it and load it again. Raises GenericError."""
+        """DEBUG RELOAD: write the dataset to an RDB file in memory, empty it and load it again. Raises GenericError."""
         ...
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
@@ -145,7 +145,7 @@ class Storage(Protocol):
 
 
 class Reports(Protocol):
-    """What the server reports about itself: `server.reports.server_reports.ServerReports`."""
+    """Reports of the server about itself: `server.reports.server_reports.ServerReports`."""
 
     def info(self, sections: list[bytes]) -> bytes:
         """The text of INFO for these lower-case section names; none means the default ones."""

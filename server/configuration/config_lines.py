@@ -1,4 +1,4 @@
-"""One line of a configuration file: its words, what of it is secret, and what is wrong with it.
+"""One line of a configuration file: its words, its secrets, and its errors.
 
 The grammar is Redis': `#` starts a comment only at the start of a line, and words may be quoted with `"..."` (escapes
 `\\n \\r \\t \\a \\b \\xHH`) or `'...'`.
@@ -17,7 +17,6 @@ from .directives import BY_NAME
 
 # The first rule of a user with a password, and everything after it.
 _PASSWORD: Final = re.compile(rb"""(?<=[\s"'(])([<>#!]).*""", re.DOTALL)
-#!]).*""", re.DOTALL)
 _CLEAR_PASSWORD: Final = re.compile(rb"(?:^|(?<=[\s(]))([<>]).*", re.DOTALL)
 # The name at the start of a line, or an option.
 _NAME: Final = re.compile(rb"""[-\s"']*([^\s"']*)""")

@@ -1,4 +1,4 @@
-"""What commands may do to other clients: CLIENT KILL, UNBLOCK, PAUSE and UNPAUSE."""
+"""Commands on other clients: CLIENT KILL, UNBLOCK, PAUSE and UNPAUSE."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ from .units import Units
 
 
 class Runner:
-    """What the requests of a read and the blocked commands have in common. Whoever drives the dispatcher sends what is
-    in `outgoing` and resumes who is in `resumable`.
+    """Runs a command for the requests of a read and for blocked commands.
+
+    The dispatcher's driver sends what is in `outgoing` and resumes the sessions in `resumable`.
     """
 
     def __init__(self, context: Context, stats: Stats, pushes: Pushes, pause: Pause, units: Units) -> None:
@@ -31,9 +32,9 @@ class Runner:
         self.units = units
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
-        # Sessions that stopped waiting and have a backlog.
+        # Sessions that stopped waiting and have requests in their backlog.
         self.resumable: dict[Session, None] = {}
-        # The server has been asked to stop: no request is run any more.
+        # Whether the server was asked to stop: no more requests are run.
         self.is_over = False
 
     def run_unit(self, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
@@ -64,7 +65,7 @@ class Runner:
         self._pushes.end_run(session)
 
     def begin_run(self, client: Client) -> None:
-        """Keep the messages to this client until its reply is written."""
+        """Hold back the messages to this client until its reply is written."""
         self._pushes.running = client
 
     def rejected(self, client: Client, argv: list[bytes], error: ReplyError) -> ReplyError:

@@ -51,7 +51,7 @@ class Serving:
         self._context = context
         self._runner = runner
         self._monotonic = monotonic
-        # Sends the replies of some sessions while others are still served; set by whoever drives the dispatcher.
+        # Sends the replies of some sessions while others are still served; set by the dispatcher's driver.
         self.send_early: Callable[[list[Session]], None] = lambda sessions: None
         self.waiters = Waiters()
 

@@ -1,4 +1,4 @@
-"""What commands did, on its way to the log: each command, transaction or script is one unit."""
+"""The effects of commands on their way to the log: each command, transaction or script is one unit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Units:
         self._context = context
         self._stats = stats
         self.log: Log | None = None
-        # The log took records since it was last flushed; replies wait for that flush.
+        # Whether the log took records since it was last flushed; replies wait for that flush.
         self.has_unflushed_records = False
         # Effects so far (rdb_changes_since_last_save).
         self.changes_count = 0

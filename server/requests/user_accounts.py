@@ -1,4 +1,4 @@
-"""The users of a server, and what a change of them means for the connections."""
+"""The users of a server, and the effect of a change of them on connections."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .connected_clients import ConnectedClients
 
 
 class UserAccounts:
-    """Who may log in, and what was refused: `commands.execution.services.Accounts`. Raises ConfigError.
+    """Users, and the log of refusals: `commands.execution.services.Accounts`. Raises ConfigError.
 
-    It calls `refresh_clients` once changed users are in force.
+    Calls `refresh_clients` when changed users are in force.
     """
 
     def __init__(

@@ -362,7 +362,7 @@ class Connection(Session):
         if self.is_write_paused and self.shared.limits.closes(self):
             return
         if self.is_write_paused and not self._is_transport_full:
-            self._end_production()  # the rest of it was plain
+            self._end_production()  # the rest of it was already made
         self._end_if_done()
 
     def _produce(self) -> None:

@@ -34,7 +34,7 @@ class TcpListener:
         self._tls = tls
         self._new_connection = new_connection
         self._listeners: list[asyncio.Server] = []
-        # The sockets for plain TCP.
+        # The sockets without TLS.
         self.sockets: list[socket.socket] = []
         self.tls_sockets: list[socket.socket] = []
         # The last start after a move. This reference keeps it from being collected.

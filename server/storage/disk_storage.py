@@ -1,4 +1,4 @@
-"""What commands ask of the disk: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, SHUTDOWN, DEBUG RELOAD and LOADAOF."""
+"""Commands on the disk: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, SHUTDOWN, DEBUG RELOAD and LOADAOF."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Life(Protocol):
 class DiskStorage:
     """The dataset on disk: `commands.execution.services.Storage`.
 
-    `log_unit` hands over what the running command has done so far; `refusal_of_writes` answers MISCONF or None.
+    `log_unit` logs the effects of the running command so far. `refusal_of_writes` returns MISCONF or None.
     """
 
     def __init__(

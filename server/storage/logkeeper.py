@@ -45,7 +45,7 @@ class EffectSource(Protocol):
 class LogKeeper:
     """Owns the log of one server, its life, and the lock of the data folder.
 
-    `note_write_error` is told why the log cannot be written, None when it can: writes are refused meanwhile. `die` ends
+    `note_write_error` sets why the log cannot be written, so that writes are refused; None when it can. `die` ends
     a server that cannot keep what it promised. `has_died` returns whether it was called. `wake` calls a function on the
     loop's thread, while clients are served. `on_stable` is called when more of the log is on stable storage than
     before; it serves WAITAOF.
@@ -205,7 +205,7 @@ class LogKeeper:
         return self.log is None or (self.log.flush() and self.log.fsync())
 
     def settle(self) -> bool:
-        """Bring everything to stable storage, as the log is about to be closed; False if the disk refuses it.
+        """Sync everything to stable storage before the log is closed. Returns False if the disk refuses it.
 
         Raises LogFailure if replies promise stable storage.
         """
