@@ -21,7 +21,7 @@ from headrace.protocol.requests import SLICE_SIZE, Request, Split
 
 SEEDS = (20261, 20262, 20263, 20264)
 
-# Of the plain twin, and of the compiled one where there is one.
+# Of the twin, and of the compiled module if there is one.
 SPLITTERS: list[Callable[[], Split]] = list({frames_plain.splitter, packing.splitter})
 
 Outcome = tuple[list[Request], bytes | None, bool, int]
@@ -141,7 +141,7 @@ DECEPTIONS = [
     b"*2\r\n$1\r\naXX=7\r\nX\r\n:abc\r\n",
     b"*3\r\n+x\r\n=7\r\n\r\nX:abc\r\n$1\r\na\r\n",
     b"*2\r\n$1\r\naXX=5\r\ntxt:a\r\n#f\r\n",
-    # Containers that hiredis gives as plain lists, or as dictionaries.
+    # Containers that hiredis gives as lists, or as dictionaries.
     b"*1\r\n$1\r\na\r\n~1\r\n$1\r\na\r\n",
     b"*1\r\n$1\r\na\r\n|1\r\n$1\r\na\r\n$1\r\nb\r\n",
     b"*1\r\n$1\r\na\r\n>1\r\n$1\r\na\r\n",

@@ -33,7 +33,7 @@ STOP_TIMEOUT_S = 15
 def start(
     tmp_path: Path, *options: str, program: tuple[str, str] = ("-m", "headrace")
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A server process that has said it is ready."""
+    """A server process that is ready."""
     port = free_port()
     words = [
         sys.executable,

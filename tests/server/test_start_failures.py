@@ -1,4 +1,4 @@
-"""A start that cannot be says so in one line: no file that it reads, and no directive, makes a traceback of it."""
+"""A start that fails prints one line: no file that it reads, and no directive, causes a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = [
     "٣".encode(), b"1e999", b"nan", b"", b" ", b"x" * 70_000, b"..", b"/", b"a..b", b"a" * 70, b"0x10", b"+1",
 ]  # fmt: skip
 PATTERNS = [b"%b", b"%b 1", b"1 %b", b"normal %b 0 0", b"normal 0 0 %b", b"%b 1 1"]
-# Kinds of values that the start does something with, besides counting.
+# Kinds of values that the start uses, besides counting them.
 AT_START = (
     directive_kinds.Text, directive_kinds.Words, directive_kinds.Octal, directive_kinds.EventClasses,
 )  # fmt: skip
@@ -54,7 +54,7 @@ LIVE = [each for each in DIRECTIVES if isinstance(each.kind, AT_START) and each.
 def test_a_start_with_a_hostile_value_ends_clearly(directive: Directive, tmp_path: Path) -> None:
     for number, value in enumerate([b"a\0b", b"\xff\xfe", b"/", b"a..b", b"a" * 300]):
         if directive.name == b"logfile" and value in (b"\xff\xfe", b"a..b"):
-            continue  # it takes the lines that would be looked at
+            continue  # the option takes the lines that would be checked
         words = [b"--port", b"%d" % free_port()] if directive.name == b"bind" else []
         words += [b"--metrics-port", b"%d" % free_port()] if directive.name == b"metrics-bind" else []
         file = tmp_path / "file.conf"

@@ -273,7 +273,7 @@ class Simulation:
     # -- what clients do -------------------------------------------------------------------------
 
     def _call(self, peer: Peer, *lines: bytes) -> list[Any]:
-        """The replies as plain values; they must have come. The model already has the state that they show."""
+        """The replies as Python values; they must have arrived. The model already has the state that they show."""
         if peer not in self._promised:
             self._promise(peer)
         peer.ask(*(line.decode() for line in lines))

@@ -63,7 +63,7 @@ class _NotServing(Exception):
 
 
 def ask(wire: Wire, *arguments: Argument) -> Any:
-    """A reply as plain values. Raises OSError when the connection is lost."""
+    """A reply as Python values. Raises OSError when the connection is lost."""
     return _value(wire.call(*arguments), arguments)
 
 

@@ -147,7 +147,7 @@ def test_stars_match_whatever_some_division_of_the_text_allows(form: ModuleType)
     ids=lambda pattern: pattern[:6].decode(),
 )
 def test_a_pattern_of_800_kb_takes_linear_time(form: ModuleType, pattern: bytes) -> None:
-    """A second in the plain twin, milliseconds in C. One step for each pair of bytes would take minutes in C."""
+    """A second in the twin, milliseconds in C. One step for each pair of bytes would take minutes in C."""
     started = process_time()
     form.matches(pattern, b"a" * 1_000_000)
     form.matches(pattern, b"a")

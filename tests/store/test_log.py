@@ -1,4 +1,4 @@
-"""The entry log against a plain sorted dict, through sealing, deletions and trims."""
+"""The entry log compared with a sorted dict, through sealing, deletions and trims."""
 
 from __future__ import annotations
 

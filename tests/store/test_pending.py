@@ -20,7 +20,7 @@ forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rp
 
 
 class Model:
-    """(consumer name or None, delivery time, count) by ID, and the time order as a plain list."""
+    """(consumer name or None, delivery time, count) by ID, and the time order as a list."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, tuple[bytes | None, int, int]] = {}

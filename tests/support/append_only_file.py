@@ -1,4 +1,4 @@
-"""What a server appended to its append-only file since it was last looked at."""
+"""The records that a server appended to its append-only file since the last call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AppendOnlyFile:
 
 
 def parse_records(data: bytes) -> list[list[bytes]]:
-    """Plain RESP commands; `#` lines (timestamps) are skipped."""
+    """The RESP commands of a file; `#` lines (timestamps) are skipped."""
     records = []
     position = 0
     while position < len(data):

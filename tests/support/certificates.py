@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority made on the spot, in memory, and the PEM files that servers and clients read."""
+"""Certificates for tests: a new authority in memory, and the PEM files that servers and clients read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Authority:
         return certificate, key
 
     def client_context(self, *files: Path) -> ssl.SSLContext:
-        """What a client that trusts this authority uses; with a certificate of its own if its files are given."""
+        """The context of a client that trusts this authority; with its own certificate if its files are given."""
         context = ssl.create_default_context(cafile=str(self.file))
         if files:
             context.load_cert_chain(*map(str, files))

@@ -15,7 +15,7 @@ def are_clients_required() -> bool:
 
 
 def require_client(name: str) -> ModuleType:
-    """The module of a client library; its tests are skipped, as one, where it is not installed."""
+    """The module of a client library. All its tests are skipped if it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

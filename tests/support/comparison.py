@@ -1,8 +1,8 @@
-"""Showing where two replies part."""
+"""Showing the first difference of two replies."""
 
 from __future__ import annotations
 
-# One wrong reply often makes many: the first few tell.
+# One wrong reply often causes many others, so only the first few are shown.
 SHOWN_MAX = 12
 SHOWN_BEFORE = 60
 # Bytes of a reply shown around the first difference.
@@ -21,5 +21,5 @@ def first_difference(headrace: bytes, redis: bytes) -> str:
 
 
 def report(title: str, wrong: list[str]) -> str:
-    """A failure text: how many differ, and the first of them."""
+    """A failure text: the number of differences, and the first of them."""
     return f"{len(wrong)} differ in {title}:\n" + "\n".join(wrong[:SHOWN_MAX])

@@ -20,12 +20,12 @@ from support.crash_world import CRON_INTERVAL_MS, World, recovered
 from support.digest import Digest
 from support.simulated_disk import Call, PowerLoss, SimulatedDisk
 
-# Share of the disks whose recovery is crashed in its turn, at each of its boundaries.
+# Share of the disks whose recovery is also crashed, at each of its boundaries.
 RECOVERY_SHARE = 0.05
 
 
 class Violation(BaseException):
-    """A promise is broken. Raised in the middle of a system call, past everything that handles errors."""
+    """A promise is broken. Raised within a system call; no error handler catches it."""
 
 
 class Refusal(Violation):
@@ -34,7 +34,7 @@ class Refusal(Violation):
 
 @dataclass
 class Findings:
-    """What was looked at. A crash point is a boundary with one of the disks it may leave."""
+    """What was checked. A crash point is a boundary with one of the disks that it may leave."""
 
     # By kind of crash and of system call.
     points: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Findings:
         return sum(self.points.values())
 
     def add(self, other: Findings) -> None:
-        """Take another run's along."""
+        """Add those of another run."""
         self.points += other.points
         self.disks_count += other.disks_count
         self.window_ms_max = max(self.window_ms_max, other.window_ms_max)
@@ -166,7 +166,7 @@ class CrashChecker:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Thousands of starts would fill the log with what they repair."""
+    """Suppress the server log: thousands of starts would fill it with their repairs."""
     logging.disable(logging.CRITICAL)
     try:
         yield

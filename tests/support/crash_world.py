@@ -1,4 +1,4 @@
-"""A server on a simulated disk, its clients, and what is known of every state it was in.
+"""A server on a simulated disk, its clients, and every state that it was in.
 
     world = World(seed, b"always")
     world.run(turns_count=40)     each boundary of the disk is a crash point, checked by `CrashChecker`
@@ -60,7 +60,7 @@ class SimulatedServer(Server):
         keeper.lock.acquire = lambda: None  # type: ignore[method-assign]
 
     def move_with(self, loop: SteppingLoop, writer: SteppingExecutor) -> None:
-        """Nothing moves by itself, snapshots neither, and no slice of them takes any time."""
+        """Run everything by steps of the test, snapshots as well, and let no slice of them take any time."""
         self._loop = loop  # type: ignore[assignment]
         runner = self.snapshots.runner
         runner.executor, runner.call_later = writer, loop.call_later  # type: ignore[assignment]
@@ -242,7 +242,7 @@ class World:
                 self.turn()
 
     def turn(self) -> None:
-        """Some clients send, time passes, and the workers get on by some steps."""
+        """Some clients send, time passes, and the workers run some steps."""
         rnd = self.rnd
         for peer in rnd.sample(self.peers, rnd.randrange(1, 4)):
             lines = [random_line(rnd) for _ in range(rnd.choice((1, 1, 2, 3)))]
@@ -256,7 +256,7 @@ class World:
         self.check()
 
     def step(self, worker: SteppingExecutor) -> None:
-        """Let a worker get on; the snapshot's not before it has all its blocks."""
+        """Run a step of a worker; the snapshot's worker waits until it has all blocks."""
         job = self.server.snapshots.runner.job
         if worker is self.writer and job is not None and not job.file._is_made:
             return
@@ -287,17 +287,19 @@ class World:
             self._fsync_began_ms = self.clock()
 
     def check(self) -> None:
-        """What is served is what a replay of the log gives."""
+        """Check that the served dataset equals a replay of the log."""
         assert digest_of(self.server.store) == self.history[-1], f"served and replayed differ, seed {self.seed}"
 
     def end(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         for worker in (self.fsyncs, self.writer):
             worker.shutdown(cancel_futures=True)
 
 
 def recovered(disk: SimulatedDisk, clock: Clock) -> Digest:
-    """The state a start with default settings finds on this disk, which it may repair. Raises LogError, OSError."""
+    """The state that a start with default settings finds on this disk, which the start may repair. Raises LogError,
+    OSError.
+    """
     executor = SteppingExecutor()
     server = SimulatedServer(new_config(b"everysec"), clock, disk, executor)
     server.load_now()

@@ -1,4 +1,4 @@
-"""Everything a restart must bring back, as one value that can be compared.
+"""Everything that a restart must restore, as one comparable value.
 
 Left out is what `persistence.snapshot` does not carry: seen and active times of consumers, counters of duplicates.
 """
@@ -17,7 +17,7 @@ Digest = dict[tuple[int, bytes], object]
 
 
 def digest_of(store: Store) -> Digest:
-    """The whole store. Takes no image, so that one that is being written is not disturbed."""
+    """The digest of the whole store. Takes no image, so that one that is being written is not disturbed."""
     return {
         (db.index, key): (stream_digest(value) if isinstance(value, Stream) else value, db.expires.get(key))
         for db in store.databases

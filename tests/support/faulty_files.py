@@ -23,20 +23,20 @@ class FaultyFiles:
         self.writes_count = 0
 
     def make_folder(self, path: str) -> None:
-        """Folders are only names here."""
+        """Does nothing: folders are only names here."""
 
     def open_log(self, path: str) -> FaultyFile:
-        """Made if need be."""
+        """Open a file, and create it if it is missing."""
         self.content.setdefault(path, bytearray())
         self.synced.setdefault(path, b"")
         return FaultyFile(self, path)
 
     def read(self, path: str) -> bytes | None:
-        """A copy."""
+        """A copy of the content."""
         return bytes(self.content[path]) if path in self.content else None
 
     def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
-        """In blocks."""
+        """The content in blocks."""
         data = bytes(self.content[path])
         for start in range(0, len(data), block_size):
             yield data[start : start + block_size]
@@ -50,24 +50,24 @@ class FaultyFiles:
         return [os.path.basename(path) for path in self.content if os.path.dirname(path) == folder]
 
     def replace(self, path: str, blocks: Iterable[bytes]) -> int:
-        """Atomic and synced."""
+        """Replace a file, atomic and synced."""
         data = b"".join(blocks)
         self.content[path] = bytearray(data)
         self.synced[path] = data
         return len(data)
 
     def rename(self, path: str, new_path: str) -> None:
-        """At once, and durable."""
+        """Rename a file at once, and durably."""
         self.content[new_path] = self.content.pop(path)
         self.synced[new_path] = self.synced.pop(path)
 
     def remove(self, path: str) -> None:
-        """Gone."""
+        """Remove a file."""
         self.content.pop(path, None)
         self.synced.pop(path, None)
 
     def lose_power(self) -> None:
-        """What was not synced is gone."""
+        """Lose everything that was not synced."""
         self.content = {path: bytearray(data) for path, data in self.synced.items()}
 
 
@@ -79,7 +79,7 @@ class FaultyFile:
         self.path = path
 
     def append(self, data: bytes | memoryview) -> int:
-        """Takes what there is room for; nothing at all is an error."""
+        """Append as much as there is room for. Raises OSError if there is none."""
         disk = self.disk
         disk.writes_count += 1
         taken = len(data) if disk.write_size_max is None else min(len(data), disk.write_size_max)
@@ -92,14 +92,14 @@ class FaultyFile:
         return taken
 
     def fsync(self) -> None:
-        """Remember the content."""
+        """Record the content as synced."""
         self.disk.fsyncs_count += 1
         if self.disk.fails_fsync:
             raise OSError(EIO, os.strerror(EIO))
         self.disk.synced[self.path] = bytes(self.disk.content[self.path])
 
     def truncate(self, size: int) -> None:
-        """Cut."""
+        """Cut the file to this size."""
         del self.disk.content[self.path][size:]
 
     def size(self) -> int:
@@ -107,11 +107,11 @@ class FaultyFile:
         return len(self.disk.content[self.path])
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""
 
 
 class HandExecutor(Executor):
-    """Runs what was submitted when told to."""
+    """Runs submitted functions when `run` is called."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[Any], Any]] = []

@@ -1,4 +1,4 @@
-"""What a run of the tests counted, as a file: one for each run, read by `python tests/figures.py`.
+"""The numbers that a run of the tests reported, as a file: one for each run, read by `python tests/figures.py`.
 
 A test reports a number with pytest's fixture `record_property`. Numbers with the same name are added.
 """

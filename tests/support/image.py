@@ -1,6 +1,6 @@
 """The container image without a container engine: the Dockerfile's instructions, run one by one in a scratch root.
 
-What stands for the base image is this machine's own root, under an overlay in memory: a step sees its programs and its
+This machine's own root, under an overlay in memory, replaces the base image: a step sees its programs and its
 Python, and leaves the machine as it was. A container is the finished root in namespaces of its own: the entry point is
 process 1, under the image's user, with the image's environment and nothing else.
 
@@ -26,7 +26,7 @@ from support.servers import is_oracle_required
 
 # One of the steps compiles.
 STEP_TIMEOUT_S: Final = 900
-# What `docker stop` grants.
+# The time limit of `docker stop`.
 STOP_TIMEOUT_S: Final = 10
 
 TOOLS: Final = ("unshare", "nsenter", "mount", "chroot", "useradd")
@@ -38,7 +38,7 @@ BUILD_VARIABLES: Final = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_
 
 
 def why_not_here() -> str | None:
-    """What this machine lacks; None if images can be built."""
+    """What this machine does not have for building images; None if it can build them."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         return f"no {', '.join(missing)} found"
@@ -66,7 +66,7 @@ def read_instructions(text: str) -> list[tuple[str, str]]:
 
 
 class Stage:
-    """One FROM: its root, and what has been said of the containers made from it."""
+    """One FROM: its root, and the settings of its containers."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.root = root
@@ -81,7 +81,7 @@ class Stage:
 
 
 class Image:
-    """The image of a Dockerfile and its context. `close` takes away what was mounted."""
+    """The image of a Dockerfile and its context. `close` unmounts everything."""
 
     def __init__(self, folder: Path, dockerfile: str, context: Path, **arguments: str) -> None:
         """`arguments` are those of `docker build --build-arg`."""
@@ -160,7 +160,7 @@ class Image:
                 case "ENTRYPOINT":
                     stage.entry_point = json.loads(rest)
                 case "EXPOSE":
-                    assert rest.isdigit()  # says something to people only
+                    assert rest.isdigit()  # only for people
                 case _:
                     raise NotImplementedError(f"this builder knows no {name}")
         assert stage is not None
@@ -267,7 +267,7 @@ class Container:
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().strip() or 0)
 
     def is_healthy(self) -> bool:
-        """What the image's health check says."""
+        """The result of the image's health check."""
         return self.entry_pid != 0 and self.execute(*self.stage.health_check).returncode == 0
 
     def stop(self) -> int:

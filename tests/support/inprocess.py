@@ -1,4 +1,4 @@
-"""A server inside the test: driven by plain calls with a clock of the test's own, or over real sockets."""
+"""A server inside the test: driven by calls with the test's clock, or over real sockets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Clock:
 
 
 class RecordingLog:
-    """Remembers every unit the dispatcher hands over."""
+    """Records every unit that the dispatcher logs."""
 
     def __init__(self) -> None:
         self.units: list[list[bytes]] = []
@@ -121,7 +121,7 @@ class Rig:
         return Caller(self, session)
 
     def pass_time(self, ms: int) -> None:
-        """Let time pass, and do what has become due."""
+        """Let time pass, and run what is due."""
         self.clock.advance(ms)
         self.dispatcher.serving.run_timers(self.clock())
 
@@ -143,7 +143,7 @@ class Peer:
             assert await self.reader.readexactly(len(data)) == data
 
     async def expect_end(self) -> None:
-        """Nothing more comes: the server has closed."""
+        """Check that the server has closed the connection and sends no more."""
         async with asyncio.timeout(REPLY_TIMEOUT_S):
             try:
                 assert await self.reader.read() == b""
@@ -172,7 +172,7 @@ class Running:
 async def running_server(
     config: Config | None = None, clock: Any = None, monotonic: Any = None, **directives: Any
 ) -> AsyncIterator[Running]:
-    """Start a server on 127.0.0.1, and stop it at the end. Without `dir` it keeps nothing."""
+    """Start a server on 127.0.0.1, and stop it at the end. Without `dir` it saves nothing."""
     config = config or Config()
     if "dir" not in directives:
         config.save = b""  # or it would take the present folder, and keep out those of other processes

@@ -1,4 +1,4 @@
-"""Clients of a server that is killed under them, and what they must find again."""
+"""Clients of a server that is killed, and the data that they must find after its restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Load(threading.Thread):
         self._wire = Wire(port)
         self._on_answers = on_answers
         self.rnd = random.Random(seed)
-        # What went wrong, if it was not the end of the server.
+        # An error other than the end of the server.
         self.error: Exception | None = None
 
     def run(self) -> None:

@@ -53,7 +53,7 @@ class LoggingServer:
         return session
 
     def call(self, *lines: str) -> bytes:
-        """Run these lines as one pipeline; what they say is on its way to the disk afterwards."""
+        """Run these lines as one pipeline; their effects are then written to the log."""
         self.dispatcher.execute(self.session, [split(line) for line in lines], self.clock())
         finish_turns(self.dispatcher, self.clock())
         data = b"".join(self.session.out)

@@ -1,4 +1,4 @@
-"""The one list of reply parts that may differ between two servers doing the same thing: times, and what is internal.
+"""The list of parts of replies that may differ between two servers with the same requests: times and internals.
 
 Each rule names the commands it holds for and rewrites the reply tree. What a rule hides is replaced by a mark, so
 that "there is a number here" is still compared. A time becomes `<N ms>`: two of them agree if they are close.
@@ -16,7 +16,7 @@ from support.replies import LIST_KINDS, PAIR_KINDS, Node, pairs, parse, render
 
 MARK = b"<ms>"
 TIME = re.compile(rb"<(-?\d+) ms>")
-# Two servers reach the same step at most so long after each other.
+# The longest time between the same step on two servers.
 CLOSE_MS = 60_000
 # A number this close to the clock is a reading of the clock: no script uses such a number on purpose.
 NEAR_NOW_MS = 200_000_000
@@ -51,7 +51,7 @@ def normalise(raw: bytes, argv: list[bytes], more: Sequence[Rule] = ()) -> bytes
 
 
 def agree(ours: bytes, theirs: bytes) -> bool:
-    """Whether two normalised replies say the same, in times that are close."""
+    """Whether two normalised replies agree; times only have to be close."""
     if ours == theirs:
         return True
     our_times, their_times = ([int(time_ms) for time_ms in TIME.findall(each)] for each in (ours, theirs))

@@ -1,4 +1,6 @@
-"""What users get: the container's build context, the wheel made from it, and an environment with the wheel in it."""
+"""The parts that users get: the container's build context, the wheel made from it, and an environment with the
+wheel.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class Environment:
         self.python = folder / "bin" / "python"
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         self.site_packages = folder / "lib" / version / "site-packages"
-        # A plain path: .pth files in it are not followed, so this checkout's editable install stays out of sight.
+        # Only a path: .pth files in it are not followed, so this checkout's editable install stays out of sight.
         (self.site_packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
         words = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-deps"]
         subprocess.run([*words, "--no-index", "--ignore-installed", wheel], check=True, timeout=BUILD_TIMEOUT_S)

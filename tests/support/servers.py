@@ -43,7 +43,7 @@ def is_oracle_required() -> bool:
 
 
 def is_subject_oracle() -> bool:
-    """HEADRACE_SUBJECT=oracle puts a second Redis in Headrace's place: it proves the tests themselves."""
+    """Whether HEADRACE_SUBJECT=oracle replaces Headrace by a second Redis, which checks the tests themselves."""
     return os.environ.get("HEADRACE_SUBJECT") == "oracle"
 
 
@@ -101,7 +101,7 @@ class Server:
             return False
 
     def _has_ended(self) -> bool:
-        """Give the process a moment, and say whether it ended in it."""
+        """Whether the process ends within a short time."""
         assert self.process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(RETRY_S)
@@ -116,7 +116,7 @@ class Server:
         return Wire(self.port, protocol=protocol)
 
     def stop(self) -> int:
-        """Stop in good order (SIGTERM) and return the exit code; one that will not stop is killed."""
+        """Stop in order (SIGTERM) and return the exit code; kill a server that does not stop."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -126,7 +126,7 @@ class Server:
             return -signal.SIGKILL
 
     def kill(self) -> None:
-        """End it without a chance to tidy up (SIGKILL)."""
+        """Kill the server (SIGKILL)."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

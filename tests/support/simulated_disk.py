@@ -1,12 +1,12 @@
-"""A disk in memory that knows what would survive: `Files` with an operating system's cache above stable storage.
+"""A disk in memory that records what would survive: `Files` with an operating system's cache above stable storage.
 
     disk = SimulatedDisk()
     ... the code under test works on it, and `disk.on_boundary` is called before, inside and after each system call ...
     disk.after_kill()            the process dies: the cache survives
-    disk.after_power_loss(rnd)   the machine dies: only what was synced surely survives
+    disk.after_power_loss(rnd)   the machine dies: only what was synced is sure to survive
 
 What was not synced may survive in part. Of a file's changes since its last fsync a prefix survives, the last one
-perhaps torn: a file grows at its end, and its size is not written ahead of its data. Of the changes to names (create,
+perhaps torn: a file grows at its end, and its size is not written before its data. Of the changes to names (create,
 rename, unlink, mkdir) since the last fsync of their folder any subset survives, each one whole or not at all.
 
 `replace` and the others take the same steps as `persistence.files.DiskFiles`, each of which may fail and be followed by
@@ -29,7 +29,7 @@ PAGE_SIZE: Final = 512
 
 
 class PowerLoss(BaseException):
-    """Raised out of a system call that never returns. No code but the test's may catch it."""
+    """Raised by a system call that never returns. Only the test may catch it."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class Inode:
         self.changes: list[bytes | int] = []
 
     def append(self, data: bytes) -> None:
-        """Into the cache."""
+        """Append in the cache."""
         self.content += data
         self.changes.append(data)
 
     def truncate(self, size: int) -> None:
-        """In the cache."""
+        """Cut in the cache."""
         del self.content[size:]
         self.changes.append(size)
 
     def sync(self, changes_count: int) -> None:
-        """The first so many changes reach stable storage."""
+        """Move the first `changes_count` changes to stable storage."""
         self.durable = changed(self.durable, self.changes[:changes_count])
         del self.changes[:changes_count]
 
@@ -99,7 +99,7 @@ def changed(content: bytes, changes: list[bytes | int]) -> bytes:
 
 
 def with_hole(content: bytes, start: int, rnd: random.Random) -> bytes:
-    """One page at or after `start`, in front of the last checksum line, was never written and reads as zeros."""
+    """One page at or after `start`, before the last checksum line, was never written and reads as zeros."""
     end = content.rfind(b"\n" + CHECKSUM_PREFIX)
     if end <= start:
         return content
@@ -111,7 +111,7 @@ def with_hole(content: bytes, start: int, rnd: random.Random) -> bytes:
 # Inode by path; a folder is a path without one.
 Names = dict[str, Inode | None]
 
-# What becomes of some names at once; False takes a name away.
+# The new state of some names at once; False removes a name.
 NameChange = dict[str, Inode | bool | None]
 
 
@@ -125,10 +125,10 @@ class SimulatedDisk:
         self.calls_count = 0
         # Called at every moment at which a crash would leave a different disk.
         self.on_boundary: Callable[[Call], None] = lambda call: None
-        # Told that an fsync which had something to do has ended, with what `on_sync_begins` answered.
+        # Called when an fsync that had something to do has ended, with the result of `on_sync_begins`.
         self.on_synced: Callable[[Call, object], None] = lambda call, token: None
         self.on_sync_begins: Callable[[Call], object] = lambda call: None
-        # Asked before each call.
+        # Called before each system call.
         self.fault: Callable[[Call], Fault | None] = lambda call: None
         self._split = random.Random(0)
 
@@ -166,17 +166,19 @@ class SimulatedDisk:
     # -- what happens between two processes -------------------------------------------------------
 
     def lose(self, path: str) -> None:
-        """A file goes, for good."""
+        """Remove a file, durably."""
         del self.names[path], self._durable_names[path]
 
     def put(self, path: str, content: bytes) -> None:
-        """A file is there with this content, for good."""
+        """Create a file with this content, durably."""
         self.names[path] = self._durable_names[path] = Inode(content)
 
     # -- system calls ----------------------------------------------------------------------------
 
     def _begin(self, kind: str, path: str) -> tuple[Call, Fault | None]:
-        """A call starts: the moment before it is a boundary. Raises OSError if it is to fail without any effect."""
+        """Begin a call: the moment before it is a boundary. Raises OSError if the call is to fail without any
+        effect.
+        """
         call = Call(kind, path, self.calls_count)
         self.calls_count += 1
         self.on_boundary(call)
@@ -204,7 +206,7 @@ class SimulatedDisk:
         self.on_boundary(call)
 
     def append(self, path: str, inode: Inode, data: bytes) -> int:
-        """write(2): a crash may fall into it."""
+        """write(2): a crash may happen within it."""
         call, fault = self._begin("append", path)
         if fault is not None:
             data = data[: fault.size]
@@ -271,12 +273,12 @@ class SimulatedDisk:
         return bytes(self.inode(path).content) if path in self.names else None
 
     def read_durable(self, path: str) -> bytes | None:
-        """What surely survives a power loss of the content."""
+        """The part of the content that is sure to survive a power loss."""
         inode = self._durable_names.get(path)
         return None if inode is None else inode.durable
 
     def read_blocks(self, path: str, block_size: int) -> Iterator[bytes]:
-        """In blocks."""
+        """The content in blocks."""
         data = bytes(self.inode(path).content)
         for start in range(0, len(data), block_size):
             yield data[start : start + block_size]
@@ -324,7 +326,7 @@ class SimulatedDisk:
         self.sync_folder(os.path.dirname(new_path))
 
     def remove(self, path: str) -> None:
-        """Gone once the folder is synced."""
+        """Remove a file; that is durable once the folder is synced."""
         if path in self.names:
             self._rename("unlink", path, {path: False})
 

@@ -71,7 +71,7 @@ class Wire:
         self.is_closed = False
         # The peer sends no more.
         self.has_ended = False
-        # The peer is gone: what is sent to it is refused.
+        # The peer has closed the connection: output to it is refused.
         self.is_gone = False
         # Bytes that the server has not read yet; None is the end.
         self._inbound: list[bytes | None] = []
@@ -98,7 +98,7 @@ class Wire:
         self.end()
 
     def deliver(self) -> None:
-        """Hand over what has arrived, one read at a time."""
+        """Deliver what has arrived, one read at a time."""
         transport = self.transport
         while self._inbound and transport.is_reading() and not transport.is_closing():
             data = self._inbound.pop(0)
@@ -176,7 +176,7 @@ class SimulatedTransport(asyncio.Transport):
         return not self._is_reading_paused and not self._is_closing
 
     def pause_reading(self) -> None:
-        """Leave what arrives where it is."""
+        """Stop reading."""
         self._is_reading_paused = True
 
     def resume_reading(self) -> None:
@@ -196,7 +196,7 @@ class SimulatedTransport(asyncio.Transport):
                 self._lose(None)
 
     def abort(self) -> None:
-        """Close without what is unsent."""
+        """Close without sending the unsent output."""
         self._is_closing = True
         self._buffer.clear()
         self._lose(None)
@@ -238,7 +238,7 @@ class SimulatedNetwork:
         return bool(self.listeners)
 
     def connect(self) -> Wire:
-        """A client comes. Raises ConnectionRefusedError."""
+        """Connect a client. Raises ConnectionRefusedError."""
         if not self.listeners:
             raise ConnectionRefusedError
         self._connected_count += 1

@@ -1,4 +1,4 @@
-"""What the sources say of themselves: compiled functions carry no docstring."""
+"""Docstrings from the sources: compiled functions have none."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def _docstrings(module: str) -> dict[str, str]:
 
 
 def docstring(function: Callable[..., Any]) -> str:
-    """The docstring of a function, wherever it stands; empty if it has none."""
+    """The docstring of a function, compiled or not; empty if it has none."""
     return function.__doc__ or _docstrings(function.__module__).get(function.__name__, "")

@@ -22,13 +22,13 @@ _context.set_forkserver_preload(["headrace.server.app", "headrace.server.main", 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of a start. `code` is None if the server was ready; it was ended then."""
+    """The result of a start. `code` is None if the server was ready; it was ended then."""
 
     code: int | None
     output: str
 
     def require_clear_end(self) -> None:
-        """The server serves, or it says in one line why it does not."""
+        """Check that the server serves, or prints one line about why it does not."""
         assert "Traceback" not in self.output, self.output
         if self.code is not None:
             assert self.code == 1, (self.code, self.output)

@@ -15,7 +15,7 @@ from support.simulated_disk import PowerLoss
 
 
 class Handle:
-    """What the loop gives for a call to come."""
+    """The loop's handle of a scheduled call."""
 
     def __init__(self, due_ms: float, call: Callable[[], object]) -> None:
         self.due_ms = due_ms
@@ -45,19 +45,19 @@ class SteppingLoop:
         self.errors: list[dict[str, Any]] = []
 
     def call_soon(self, call: Callable[..., object], *arguments: object, context: object = None) -> None:
-        """In the next turn."""
+        """Call in the next turn."""
         self._ready.append(lambda: call(*arguments))
 
     call_soon_threadsafe = call_soon
 
     def call_later(self, delay_s: float, call: Callable[..., object], *arguments: object) -> Handle:
-        """Once the clock has come so far."""
+        """Call after this delay on the test's clock."""
         handle = Handle(self._clock() + delay_s * 1000, lambda: call(*arguments))
         self._timers.append(handle)
         return handle
 
     def is_closed(self) -> bool:
-        """Never."""
+        """Returns False."""
         return False
 
     # -- for coroutines --------------------------------------------------------------------------
@@ -71,11 +71,11 @@ class SteppingLoop:
         return asyncio.Task(coroutine, loop=self)  # type: ignore[arg-type]
 
     def get_debug(self) -> bool:
-        """No."""
+        """Returns False."""
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep it for the test."""
+        """Record the error for the test."""
         self.errors.append(context)
 
     def add_signal_handler(self, number: int, call: Callable[..., object], *arguments: object) -> None:
@@ -111,7 +111,7 @@ class SteppingLoop:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """`asyncio.get_running_loop()` answers this loop."""
+        """`asyncio.get_running_loop()` returns this loop."""
         before = events._get_running_loop()
         events._set_running_loop(self)  # type: ignore[arg-type]
         try:
@@ -161,7 +161,7 @@ class SteppingExecutor(Executor):
         return not self._is_busy and not self._tasks
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> DrivenFuture:
-        """Queue it."""
+        """Queue a task."""
         future = DrivenFuture(self)
         self._tasks.append((future, lambda: fn(*args, **kwargs)))
         return future
@@ -207,7 +207,7 @@ class SteppingExecutor(Executor):
             self._go.acquire()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Whatever is queued is done first, unless it is to be cancelled."""
+        """Run everything queued first, unless it is cancelled."""
         if not cancel_futures:
             while self.step():
                 continue

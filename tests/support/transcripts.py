@@ -59,7 +59,7 @@ def read_cases(name: str) -> list[Case]:
 
 
 def read_log_steps(name: str) -> list[Step]:
-    """The steps of a `command  =>  records` transcript. Records stand on the line or, indented, on those after it."""
+    """The steps of a `command  =>  records` transcript. Records are on the line or, indented, on those after it."""
     steps: list[Step] = []
     for number, text in enumerate((DATA / name).read_text("utf-8").splitlines(), 1):
         if text.startswith("~ "):
@@ -107,7 +107,7 @@ def _parse_value(text: str) -> tuple[Node, str]:
 
 
 def matches(expected: Node, actual: Node) -> bool:
-    """Whether a reply is what the notation says: the same tree, any number where `<ms>` stands."""
+    """Whether a reply is what the notation says: the same tree, any number in place of `<ms>`."""
     if expected.kind != actual.kind:
         return False
     if isinstance(expected.value, list) and isinstance(actual.value, list):
@@ -124,7 +124,7 @@ def text_matches(pattern: str, actual: bytes) -> bool:
 
 
 def as_resp3(expected: Node, argv: list[bytes]) -> Node:
-    """What a RESP2 expectation becomes on a RESP3 connection: one null, and maps for reads and XINFO."""
+    """A RESP2 expectation as it is on a RESP3 connection: one null, and maps for reads and XINFO."""
     words = [word.upper() for word in argv[:2]]
     node = _one_null(expected)
     if node.kind != b"*":

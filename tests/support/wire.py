@@ -8,7 +8,7 @@ from typing import Any
 from support.replies import Incomplete, frame_end, parse, plain
 
 Argument = bytes | str | int
-# Longer than any reply takes on a busy machine; a test that meets it has found a lost reply.
+# Longer than any reply takes on a busy machine: after this time, a reply is lost.
 REPLY_TIMEOUT_S = 15.0
 RECEIVE_SIZE = 1 << 20
 
@@ -23,7 +23,7 @@ def encode(arguments: tuple[Argument, ...] | list[Argument]) -> bytes:
 
 
 class Wire:
-    """A blocking connection. `protocol` 3 says HELLO 3 at once; its reply is kept in `hello`."""
+    """A blocking connection. With `protocol` 3 it sends HELLO 3 at once; `hello` is its reply."""
 
     def __init__(self, port: int, *, protocol: int = 2, timeout_s: float = REPLY_TIMEOUT_S) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)

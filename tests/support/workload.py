@@ -1,4 +1,4 @@
-"""Random command lines that touch a few keys in every way the log must know of."""
+"""Random command lines that change a few keys in every way that the log must record."""
 
 from __future__ import annotations
 

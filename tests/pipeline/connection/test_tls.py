@@ -1,4 +1,4 @@
-"""TLS to a real server: certificates on both sides, and a plain line for each way in which it goes wrong."""
+"""TLS to a real server: certificates on both sides, and a one-line error for each failure."""
 
 from __future__ import annotations
 

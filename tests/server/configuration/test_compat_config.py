@@ -1,4 +1,4 @@
-"""A configuration file of Redis: started from under `compat-config yes`, refused line by line without it."""
+"""A configuration file of Redis: accepted with `compat-config yes`, refused line by line without it."""
 
 from __future__ import annotations
 

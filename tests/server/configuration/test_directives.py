@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[3] / "redis.conf.example"
 # Directives that the fixture gives every server.
 SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"appendonly"}
 
-# Set otherwise than by Redis, as docs/compatibility.md says.
+# Defaults that differ from those of Redis, as docs/compatibility.md says.
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
 
 # Directives that Redis does not have: shown only if they are requested by name.

@@ -1,4 +1,4 @@
-"""The metrics endpoint: what its series say, both formats, the cap, and what it refuses; over real HTTP."""
+"""The metrics endpoint: values of its series, both formats, the limit, and what it refuses; over real HTTP."""
 
 from __future__ import annotations
 

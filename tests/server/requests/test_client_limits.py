@@ -1,4 +1,6 @@
-"""Clients that ask for much and read little, over real sockets: what waits, what is closed, and who has their turn."""
+"""Clients that request much and read little, over real sockets: what waits, what is closed, and which client has its
+turn.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ MESSAGE_SIZE = 64 * 1024
 
 
 async def until(condition: object) -> None:
-    """Give the loop turns until the server has come to this point."""
+    """Run turns of the loop until the condition holds."""
     async with asyncio.timeout(20):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0)
@@ -189,7 +191,7 @@ LARGE_REPLIES = {
 @pytest.mark.parametrize("takes_fast_path", [True, False])
 @pytest.mark.parametrize("value_size", [1_000, 16_000, 60_000])
 def test_a_turn_ends_when_it_has_made_enough(name: str, takes_fast_path: bool, value_size: int) -> None:
-    """Goal: what a client that does not read costs is bounded whatever the sizes of the replies."""
+    """Goal: the memory of a client that does not read is bounded, for replies of any size."""
     rig = Rig()
     caller = rig.connect()
     value = "x" * value_size
@@ -407,7 +409,7 @@ async def test_a_client_that_takes_nothing_of_its_reply_is_idle() -> None:
         connection = connection_of(running, await id_of(reader))
         reader.send("XRANGE", "s", "-", "+")
         await until(lambda: connection.is_write_paused)
-        for _ in range(2):  # what there was to take came in the time before the first look
+        for _ in range(2):  # the output was taken before the first check
             clock.advance(5_001)
             running.server.limits.close_idle(clock())
         assert connection.is_closed or connection.transport.is_closing()
@@ -443,7 +445,7 @@ def test_a_client_that_has_not_logged_in_may_get_some_errors(requests_count: int
 
 
 def send_without_end(wire: Wire) -> None:
-    """Send and never read. Raises OSError when the peer has had enough."""
+    """Send and never read. Raises OSError when the server closes the connection."""
     while True:
         wire.send_bytes(b"PING\r\n" * 10_000)
 

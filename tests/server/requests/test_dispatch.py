@@ -1,4 +1,4 @@
-"""Order of checks, what reaches the log, and who is woken: the dispatcher driven by plain calls."""
+"""Order of checks, what reaches the log, and which waiters are woken: the dispatcher driven by calls."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_internal_error_is_logged_with_its_place_and_the_server_continues(
 
 
 def test_an_internal_error_says_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Of the request the log tells the command and how many words it had; of the exception the type and the place."""
+    """The server log has the command and the number of its words, and the type and the place of the exception."""
 
     def broken(context: Any, argv: list[bytes]) -> Any:
         return int(argv[1])

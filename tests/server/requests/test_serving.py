@@ -1,4 +1,4 @@
-"""Blocked commands meet the commands of others: each client's requests run as that client, in units of their own."""
+"""Blocked commands and those of other clients: each client's requests run as that client, in units of their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END_REPLIES = {"WAIT": b":0\r\n", "WAITAOF": b"*2\r\n:0\r\n:0\r\n"}
 @pytest.fixture
 def rig() -> Rig:
     rig = Rig()
-    # WAITAOF asks it what is synced: nothing, as it is not open.
+    # Nothing of this log is synced, since it is not open.
     rig.server.log_keeper.log = AppendOnlyLog(LogSettings("nowhere", "appendonly.aof"), b"no")
     return rig
 

@@ -1,4 +1,4 @@
-"""Turns: what is run while the server ends."""
+"""Turns: which requests are run while the server stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real sockets on a server in the same loop: order of replies, back-pressure, ends, and waits of real time."""
+"""Real sockets on a server in the same loop: order of replies, back-pressure, closing, and waits in real time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RANGE_REPLY_SIZE_MIN = 100_000
 
 
 async def until(condition: object, running: Running) -> None:
-    """Give the loop turns until the server has come to this point."""
+    """Run turns of the loop until the condition holds."""
     async with asyncio.timeout(10):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0)
@@ -213,7 +213,7 @@ async def test_requests_after_a_blocked_one_are_run_in_order() -> None:
 @pytest.mark.parametrize("kind", WAITING)
 @pytest.mark.parametrize("end", ["close", "half close"])
 async def test_end_of_a_peer_is_noticed_after_many_requests(kind: str, end: str) -> None:
-    """Goal: the next entry is not given to a consumer that is gone."""
+    """Goal: the next entry is not delivered to a closed connection."""
     async with running_server() as running:
         peer = await WAITING[kind](running)
         peer.writer.write(encode(("ECHO", "x" * 100)) * 30_000)
@@ -228,7 +228,7 @@ async def test_end_of_a_peer_is_noticed_after_many_requests(kind: str, end: str)
 
 
 async def test_a_wait_that_begins_after_the_end_of_the_peer_ends_at_once() -> None:
-    """The end may be seen while a long pipeline is run, and the request that blocks come later."""
+    """The end may be read while a long pipeline is run, before the request that blocks."""
     async with running_server() as running:
         peer = await running.connect()
         wait = encode(("XREAD", "BLOCK", 0, "STREAMS", "s", "$"))
@@ -489,11 +489,11 @@ async def test_readers_of_one_key_have_their_replies_while_others_are_served(tmp
         if policy == b"always":
             assert events == ["write", "fsync", *replies]
             assert told[0] == 0
-        else:  # the first have theirs while others still wait
+        else:  # the first readers have their replies while others still wait
             assert told[0] == len(readers) - SERVED_AT_ONCE
 
 
-# What may happen to a connection that has output, besides the turn that made it.
+# Ways to send output of a connection, besides the turn that made it.
 WAYS_OUT: dict[str, Callable[[Any, Any], object]] = {
     "the peer has read": lambda connection, server: connection.resume_writing(),
     "more has been made": lambda connection, server: connection._continue_production(),
@@ -511,7 +511,7 @@ WAYS_OUT: dict[str, Callable[[Any, Any], object]] = {
 
 @pytest.mark.parametrize("way", WAYS_OUT)
 async def test_nothing_leaves_before_the_log_is_synced(tmp_path: object, way: str) -> None:
-    """Goal: with `always` a reader that was slow is not handed an entry that is not on stable storage."""
+    """Goal: with `always`, a slow reader gets no entry that is not on stable storage."""
     events: list[str] = []
     async with running_server(appendonly=True, appendfsync=b"always", dir=str(tmp_path).encode()) as running:
         log = running.server.log
@@ -577,7 +577,7 @@ async def test_readers_get_all_of_what_their_sockets_do_not_take_at_once() -> No
 
 
 class WatchedFile:
-    """A file of the log that tells when it is written and synced."""
+    """A file of the log that records when it is written and synced."""
 
     def __init__(self, file: LogFile, events: list[str]) -> None:
         self._file = file
@@ -596,7 +596,7 @@ class WatchedFile:
 
 
 class WatchedTransport:
-    """Notes what is written to a transport."""
+    """Records what is written to a transport."""
 
     def __init__(self, transport: Any, events: list[str], on_write: Callable[[], None] = lambda: None) -> None:
         self._transport, self._events, self._on_write = transport, events, on_write
@@ -635,7 +635,7 @@ async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_f
 
 
 async def test_requests_continue_when_the_rest_of_a_long_reply_is_already_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time for producing may be over just when only bytes are left."""
+    """The time for producing may end when only finished bytes are left."""
     async with running_server() as running:
         peer = await running.connect()
         peer.send("PING")

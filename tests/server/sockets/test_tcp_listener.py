@@ -1,4 +1,6 @@
-"""CONFIG SET port and bind: clients find the server at its new place; one that cannot be had changes nothing."""
+"""CONFIG SET port and bind: clients reach the server at its new address; an address that cannot be used changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def answers(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a new client is let in there."""
+    """Whether a new client is accepted at this address."""
     try:
         with socket.create_connection((host, port), 5) as peer:
             peer.sendall(b"PING\r\n")

@@ -1,4 +1,4 @@
-"""TLS: who gets in, who is refused and why, and what changes while the server runs."""
+"""TLS: which clients are accepted, which are refused and why, and changes while the server runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def directives(authority: Authority, **others: bytes) -> dict[str, bytes]:
-    """What a server with a certificate of this authority is configured by."""
+    """The directives of a server with a certificate of this authority."""
     certificate, key = authority.issue("server")
     return {
         "tls_cert_file": bytes(certificate),
@@ -54,7 +54,7 @@ class Secured:
         return Peer(*await asyncio.open_connection("127.0.0.1", self.port, ssl=context))
 
     async def answers(self, context: ssl.SSLContext) -> bool:
-        """Whether a client is let in: with TLS 1.3 it learns of a refusal only when it reads."""
+        """Whether a client is accepted: with TLS 1.3 it sees a refusal only when it reads."""
         try:
             peer = await self.connect(context)
             peer.send("PING")

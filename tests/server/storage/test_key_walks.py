@@ -1,4 +1,4 @@
-"""Active expiry: what it removes within a turn, and the account it keeps of that."""
+"""Active expiry: what it removes within a turn, and its statistics."""
 
 from __future__ import annotations
 

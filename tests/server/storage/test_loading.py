@@ -101,7 +101,9 @@ def test_damage_stops_the_start_before_the_log_is_opened(tmp_path: Path) -> None
 
 
 def load_both_ways(folder: Path, log: bytes, count: int) -> Server:
-    """Load a log of `count` records with runs and without, which must lead to the same; the server of the second."""
+    """Load a log of `count` records with runs and without, which must give the same dataset. Returns the server of
+    the second load.
+    """
     digests = []
     for has_target in (True, False):
         config = Config()

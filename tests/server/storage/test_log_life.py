@@ -1,4 +1,4 @@
-"""The life of the log: what may follow what, and that no command in any state costs an acknowledged write."""
+"""The life of the log: which state may follow which, and that no command in any state loses an acknowledged write."""
 
 from __future__ import annotations
 
@@ -438,7 +438,7 @@ async def test_waitaof_ends_with_the_log(tmp_path: Path) -> None:
 
 
 class FailingServer:
-    """A server with `appendfsync always` on a disk that takes nothing more from the moment that `fail` is called."""
+    """A server with `appendfsync always` on a disk that refuses writes after `fail` was called."""
 
     def __init__(self, policy: bytes) -> None:
         self.clock = Clock()
@@ -463,7 +463,7 @@ class FailingServer:
 
 
 class FailingSession(Session):
-    """Its peer receives what it sends."""
+    """A session whose peer receives what it sends."""
 
     def __init__(self, world: FailingServer) -> None:
         super().__init__(Client(1, db=world.server.store.databases[0]))

@@ -88,7 +88,7 @@ def test_streams_made_or_changed_while_a_snapshot_is_read_do_not_pile_up(tmp_pat
 
 
 class FullDisk:
-    """Takes the place of `replace` when base files are written."""
+    """Replaces `replace` when base files are written."""
 
     def __init__(self, server: LoggingServer) -> None:
         assert server.server.log is not None
