@@ -1,6 +1,6 @@
-"""No command takes more than linear time in what its request holds: one large argument, or very many.
+"""No command takes more than linear time in the size of its request: one large argument, or very many.
 
-Goal: a request costs what its bytes cost, whichever command it names. Method: every row of the command table, with
+Goal: the time of every command is linear in the bytes of its request. Method: every row of the command table, with
 requests drawn from its own grammar, gets a large text in each place, and many words wherever its grammar repeats one. A
 request ten times as large may take some thirty times the processor's time, of which constant costs, caches and the
 machine's other work need their part; one with a step for each pair of bytes or words takes a hundred times.
@@ -22,12 +22,12 @@ from headrace.commands.core.table import Argument, Row, all_rows
 from support.inprocess import Caller, Rig
 
 RATIO_MAX = 30
-# What takes no longer than this, at its largest, needs no comparison.
+# A command that takes less than this with its largest request is not compared.
 UNMEASURED_S = 0.1
 # A slow run may be the machine's; a slow command is slow each time.
 TRIES = 3
 
-# Commands that end or stop the server, or do as much as they are asked to.
+# Commands that end or stop the server, or take as long as their arguments say.
 LEFT_OUT = {"SHUTDOWN", "DEBUG|SLEEP", "DEBUG|SEGFAULT", "DEBUG|POPULATE"}
 ROWS = [row for row in all_rows() if row.handler is not None and row.name not in LEFT_OUT]
 
@@ -98,9 +98,9 @@ def measure(make: Callable[[int], list[bytes]], sizes: tuple[int, int]) -> tuple
 
 
 def cost(request: list[bytes]) -> float:
-    """Seconds that a new server works on a request and its reply."""
+    """Seconds that a new server needs for a request and its reply."""
     caller = prepared()
-    # The collector looks at what all tests of this process have left.
+    # The collector would examine the objects of all tests of this process.
     gc.disable()
     try:
         started_s = process_time()

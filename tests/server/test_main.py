@@ -145,7 +145,7 @@ def test_refused_start_says_why_and_leaves_nothing(
         (["h.conf", "-"], "standard input, at line 1\n>>> 'prot 2'"),
     ],
 )
-def test_bad_directive_is_named_by_where_it_stands(
+def test_error_of_a_bad_directive_has_its_place(
     words: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "h.conf").write_text("port 7000\n")
@@ -185,7 +185,7 @@ def test_taken_port_is_one_line_for_the_user_and_in_the_log(
     assert capsys.readouterr().err == (f"{line}\n" if logfile else "")
 
 
-def test_daemon_tells_its_log_that_the_port_is_taken(tmp_path: Path) -> None:
+def test_daemon_logs_that_the_port_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = [sys.executable, "-m", "headrace", "--daemonize", "yes", "--logfile", "h.log", "--bind", "127.0.0.1"]

@@ -102,7 +102,7 @@ def test_clients_of_deleted_users_are_disconnected_and_others_stay(rig: Rig, adm
     rig.server.context.server.clients.kill = lambda client: killed.append(client.id)  # type: ignore[method-assign]
     assert admin.call("ACL DELUSER al nobody") == b":1\r\n"
     assert killed == [al.client.id]
-    assert al.call("PING") == b"+PONG\r\n"  # as default, without a password; a real connection is gone by now
+    assert al.call("PING") == b"+PONG\r\n"  # as default, without a password; a real connection would be closed by now
 
 
 def test_a_user_that_deletes_itself_gets_the_reply_first(rig: Rig, admin: Caller) -> None:

@@ -1,4 +1,4 @@
-"""CONFIG and INFO: what they call, what they return, and their rows."""
+"""CONFIG and INFO: their calls of the server, their replies, and their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow log: which calls it takes, how it cuts them, and what it keeps to itself; on both servers."""
+"""The slow log: which calls it records, how it cuts them, and what it hides; on both servers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def logged(wire: Wire, count: int = 1) -> list[list[bytes]]:
     return [entry[3] for entry in reversed(wire.ask("SLOWLOG", "GET", str(count)))]
 
 
-def test_entry_tells_number_time_duration_arguments_client_and_their_number(wire: Wire) -> None:
+def test_entry_has_number_time_duration_arguments_client_and_their_number(wire: Wire) -> None:
     wire.call("CLIENT", "SETNAME", "me")
     began_s = time.monotonic()
     wire.call("SET", "k", "v")
@@ -170,7 +170,7 @@ def test_cutting_leaves_what_fits() -> None:
 @pytest.mark.parametrize(
     ("threshold_us", "takes_fast_path"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)]
 )
-def test_only_thresholds_below_the_usual_take_the_longer_way(threshold_us: int, takes_fast_path: bool) -> None:
+def test_only_thresholds_below_the_usual_disable_the_fast_path(threshold_us: int, takes_fast_path: bool) -> None:
     rig = Rig(slowlog_log_slower_than=threshold_us)
     assert rig.connect().client.takes_fast_path is takes_fast_path
 

@@ -1,4 +1,4 @@
-"""Client side caching: what the server remembers, for whom, and how much of it."""
+"""Client-side caching: which keys the server remembers, for which clients, and how many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def invalidate(*keys: bytes) -> bytes:
     return b">2\r\n$10\r\ninvalidate\r\n*%d\r\n%b" % (len(keys), named)
 
 
-# The message that nothing is good any more.
+# The message that invalidates all keys.
 VOID = b">2\r\n$10\r\ninvalidate\r\n_\r\n"
 
 
@@ -63,10 +63,10 @@ def test_a_flush_makes_everything_void(rig: Rig) -> None:
 
 @pytest.mark.parametrize("receiver", [2, 3])
 @pytest.mark.parametrize(("protocol", "null"), [(2, b"$-1\r\n"), (3, b"_\r\n")])
-def test_whom_a_flush_is_redirected_to_gets_the_null_of_the_tracked_client(
+def test_a_redirected_flush_has_the_null_of_the_tracked_client(
     receiver: int, protocol: int, null: bytes, rig: Rig
 ) -> None:
-    """Redis 8.10 does not look at the protocol of the one who hears it."""
+    """Redis 8.10 ignores the protocol of the receiver."""
     hearer, cache = rig.connect(), rig.connect()
     hearer.call("SUBSCRIBE __redis__:invalidate" if receiver == 2 else "HELLO 3")
     cache.call(f"HELLO {protocol}", f"CLIENT TRACKING ON REDIRECT {hearer.client.id}")
@@ -90,7 +90,7 @@ def test_whom_a_flush_is_redirected_to_gets_the_null_of_the_tracked_client(
 def test_a_client_that_flushes_and_waits_gets_the_invalidation_before_the_reply(
     lines: list[str], heard: bytes, server: Server
 ) -> None:
-    """Redis leaves the work to a thread and replies when that has ended, except where no client may wait."""
+    """Redis flushes in a thread and replies at its end, except where no client may wait."""
     with server.connect(3) as wire:
         assert wire.call("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
         wire.send_bytes(b"".join(encode(split(line)) for line in [*lines, "ECHO end"]))
@@ -112,7 +112,7 @@ def test_a_writer_gets_the_redirected_invalidation_of_a_reader_after_its_reply(r
     assert hearer.client.takes_fast_path
 
 
-def test_who_flushes_hears_before_the_reply_what_others_redirect_to_it(rig: Rig) -> None:
+def test_a_client_that_flushes_gets_redirected_messages_before_its_reply(rig: Rig) -> None:
     hearer, cache = tracked(rig), rig.connect()
     cache.call(f"CLIENT TRACKING ON REDIRECT {hearer.client.id}")
     redirected = VOID.replace(b"_", b"$-1")
@@ -252,7 +252,7 @@ def test_the_error_names_the_first_prefix_that_overlaps_and_the_first_it_overlap
 
 
 def test_a_change_is_sent_to_the_clients_of_each_prefix_of_its_key(rig: Rig) -> None:
-    """Prefixes come and go, and a change is looked up by their lengths."""
+    """Prefixes are added and removed, and a change is looked up by their lengths."""
     first, second, writer = (rig.connect() for _ in range(3))
     first.call("HELLO 3", "CLIENT TRACKING ON BCAST PREFIX a PREFIX bcd")
     second.call("HELLO 3", "CLIENT TRACKING ON BCAST PREFIX ab PREFIX ''")

@@ -1,4 +1,4 @@
-"""CLIENT and what it does to others."""
+"""CLIENT and its effects on other clients."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_line_has_every_field_in_order() -> None:
         assert expected in text
 
 
-def test_list_shows_who_is_blocked_and_which_transaction_is_dirty() -> None:
+def test_list_shows_blocked_clients_and_dirty_transactions() -> None:
     rig = Rig()
     caller, reader, watcher = rig.connect(), rig.connect(), rig.connect()
     reader.call("XREAD BLOCK 0 STREAMS s $")
@@ -121,13 +121,13 @@ def test_list_shows_who_is_blocked_and_which_transaction_is_dirty() -> None:
     ],
 )
 def test_watched_keys_are_shown_until_one_of_them_is_touched(lines: list[str], count: int) -> None:
-    """A flush or a swap makes the transaction fail, and Redis lets go of no key for it."""
+    """A flush or a swap makes the transaction fail, but Redis keeps its watched keys."""
     caller = Rig().connect()
     caller.call("SET s v", *lines)
     assert b" watch=%d " % count in caller.call("CLIENT INFO")
 
 
-def test_name_can_be_taken_away() -> None:
+def test_name_can_be_removed() -> None:
     caller = Rig().connect()
     assert caller.call("CLIENT SETNAME n", "CLIENT GETNAME", "CLIENT SETNAME ''", "CLIENT GETNAME") == (
         b"+OK\r\n$1\r\nn\r\n+OK\r\n$-1\r\n"
@@ -217,7 +217,7 @@ def test_nothing_expires_while_paused() -> None:
     assert caller.call("CLIENT UNPAUSE", "XLEN s") == b"+OK\r\n:0\r\n"
 
 
-def test_kill_of_oneself_comes_after_the_reply() -> None:
+def test_client_that_kills_itself_gets_its_reply() -> None:
     rig = Rig()
     caller = rig.connect()
     assert caller.call("CLIENT KILL ID 1 SKIPME no", "PING") == b":1\r\n"

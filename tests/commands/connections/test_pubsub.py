@@ -1,4 +1,4 @@
-"""What listeners hear, what they may send, and what INFO and CLIENT LIST say of them."""
+"""Messages to subscribers, commands that they may send, and their entries in INFO and CLIENT LIST."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_key_already_expired_when_watched_does_not_count() -> None:
     assert caller.call("WATCH s", "XLEN s", "MULTI", "EXEC") == b"+OK\r\n:0\r\n+OK\r\n*0\r\n"
 
 
-def test_select_and_hello_inside_take_effect_where_they_stand() -> None:
+def test_select_and_hello_inside_take_effect_at_once() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("MULTI", "SELECT 3", "XADD s 1-1 f v", "CLIENT GETNAME", "HELLO 3", "CLIENT GETNAME")

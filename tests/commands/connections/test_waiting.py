@@ -1,4 +1,4 @@
-"""WAIT and WAITAOF: who waits, for what, and what they answer."""
+"""WAIT and WAITAOF: when they wait, for what, and their replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.servers import Server
 
 @pytest.fixture
 def rig() -> Rig:
-    """With a log that is not open: it counts what it gets, and is synced when a test says so."""
+    """A server with a log that is not open: it counts its records, and is synced when a test says so."""
     rig = Rig()
     settings = LogSettings("nowhere", "appendonly.aof")
     rig.server.log_keeper.log = rig.dispatcher.units.log = AppendOnlyLog(settings, b"no")
@@ -34,7 +34,7 @@ def test_waitaof_answers_once_the_clients_own_writes_are_synced(rig: Rig) -> Non
     assert writer.output() == b"*2\r\n:1\r\n:0\r\n+PONG\r\n"
 
 
-def test_waitaof_without_local_tells_how_it_stands(rig: Rig) -> None:
+def test_waitaof_without_local_returns_the_present_state(rig: Rig) -> None:
     caller = rig.connect()
     assert caller.call("SET a 1", "WAITAOF 0 0 0") == b"+OK\r\n*2\r\n:0\r\n:0\r\n"
 

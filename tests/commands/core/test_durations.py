@@ -1,4 +1,4 @@
-"""The histogram of call durations: what is counted exactly, and how near the rest is."""
+"""The histogram of call durations: which values are exact, and the precision of the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_both_sides_of_the_border_are_counted_separately() -> None:
     assert durations.count == 2
 
 
-def test_what_is_taken_back_was_never_there() -> None:
+def test_a_removed_duration_leaves_no_trace() -> None:
     durations = of(5, 10**6)
     for duration_ns in (5, 10**6):
         durations.remove(duration_ns)

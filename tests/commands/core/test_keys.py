@@ -1,4 +1,4 @@
-"""Which words of a request are keys."""
+"""The keys among the words of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ assert registry.FAMILIES
 
 
 def row_with(*specs: KeySpec) -> Row:
-    """A row that has nothing but keys."""
+    """A row that has only keys."""
     return Row("TEST", -1, None, keys=specs)
 
 

@@ -1,4 +1,4 @@
-"""What waiting requests take is what is counted of them."""
+"""The counted size of waiting requests is the memory that they take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARE_MAX = 0.2
 
 
 def fed(line: tuple[str, ...]) -> list[list[bytes]]:
-    """Requests as they come from the wire."""
+    """Requests as the reader makes them."""
     reader = RequestReader(split=addition_splitter())
     return [words_of(request) for request in reader.feed(encode(line) * COUNT)]
 

@@ -1,4 +1,4 @@
-"""What no log and no monitor shows: passwords in every request that carries some, well formed or not."""
+"""Passwords are in no log and no MONITOR output, for every request that contains some, well formed or not."""
 
 from __future__ import annotations
 

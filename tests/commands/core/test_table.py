@@ -1,4 +1,4 @@
-"""Every row says what COMMAND, the ACL and the README need, and says the same as Redis."""
+"""Every row has what COMMAND, the ACL and the README need, and agrees with Redis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_row_has_its_metadata(row: Row) -> None:
 
 
 @by_name
-def test_handler_tells_its_grammar(row: Row) -> None:
+def test_docstring_of_a_handler_has_its_grammar(row: Row) -> None:
     if row.handler is not None and not row.subcommands:
         assert docstring(row.handler).startswith(row.name.replace("|", " "))
 
@@ -64,7 +64,7 @@ def test_commands_with_keys_read_or_write(row: Row) -> None:
     assert all(spec.access for spec in row.keys)
 
 
-def test_subcommands_stand_under_their_container() -> None:
+def test_subcommands_are_in_their_container() -> None:
     for name, row in TABLE.items():
         assert row.name.encode() == name
         for word, sub in row.subcommands.items():

@@ -317,7 +317,7 @@ def test_loaded_stream_is_idle_since_the_start() -> None:
 def test_client_waiting_for_its_flush_continues_after_those_it_woke(
     flush: str, appended: bytes, server: Server
 ) -> None:
-    """A thread of Redis does the work meanwhile; the next command of the woken client creates a stream."""
+    """A thread of Redis flushes meanwhile; the next command of the woken client creates a stream."""
     lines = [*flush.split("|"), "APPEND s 1", "ECHO end"]
     with server.connect() as flusher, server.connect() as blocked:
         flusher.call("XGROUP", "CREATE", "t", "g", "0", "MKSTREAM")

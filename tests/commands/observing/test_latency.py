@@ -1,4 +1,4 @@
-"""The latency monitor: which moments it keeps, its report and its drawing; histograms of calls."""
+"""The latency monitor: which samples it keeps, its report and its drawing; histograms of calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from support.wire import Wire
 
 MS = 1_000_000
 LETTER_PAIRS = 2_000
-# Which takes less time for each; with more, Redis would say that it needs too much memory.
+# Headrace needs less time for each. With more, Redis would refuse for lack of memory.
 LETTER_PAIRS_OF_HEADRACE = 5_700
 NOW_S = 1_700_000_000
 
 
 def monitor(**samples: list[tuple[int, int]]) -> LatencyMonitor:
-    """With these (seconds ago, ms) by event; `_` in a name stands for a dash."""
+    """A monitor with these samples (seconds ago, ms) by event; `_` in a name replaces a dash."""
     found = LatencyMonitor()
     found.threshold_ms = 1
     for event, pairs in samples.items():
@@ -106,7 +106,7 @@ def take_time(wire: Wire, pairs: int) -> None:
 
 
 def latest(wire: Wire) -> dict[bytes, list[int]]:
-    """LATENCY LATEST by event: on a machine that stalls there may be others than the one that is waited for."""
+    """LATENCY LATEST by event: a slow machine may have other events than the expected one."""
     return {event: numbers for event, *numbers in wire.ask("LATENCY", "LATEST")}
 
 
@@ -176,7 +176,7 @@ def _edge_us(duration_ns: int) -> int:
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On which everything takes 7 ms."""
+    """A machine on which everything takes 7 ms."""
     for module in ("commands.observing.latency", "server.storage.snapshots"):
         monkeypatch.setattr(f"headrace.{module}.perf_counter_ns", count(step=7 * MS).__next__)
 

@@ -16,7 +16,7 @@ def rig() -> Rig:
 
 
 def watching(rig: Rig) -> Caller:
-    """A client that monitors."""
+    """A monitoring client."""
     monitor = rig.connect()
     assert monitor.call("MONITOR") == b"+OK\r\n"
     return monitor

@@ -18,7 +18,7 @@ def rig() -> Rig:
 
 
 def set_up(rig: Rig, letters: str) -> tuple[Caller, Caller]:
-    """One who hears everything, and one who works."""
+    """A client that is subscribed to all events, and a client that makes them."""
     listener, worker = rig.connect(), rig.connect()
     worker.call(f'CONFIG SET notify-keyspace-events "{letters}"')
     listener.call("PSUBSCRIBE __key*")
@@ -88,7 +88,7 @@ def test_a_reader_that_is_served_by_an_add_publishes_its_consumer_when_it_blocks
     ]
 
 
-def test_the_start_of_a_server_takes_the_directive_over() -> None:
+def test_the_start_of_a_server_applies_the_directive() -> None:
     rig = Rig(notify_keyspace_events=b"AE")
     listener, worker = rig.connect(), rig.connect()
     listener.call("PSUBSCRIBE __key*")

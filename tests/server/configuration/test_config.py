@@ -219,7 +219,7 @@ def test_rewritten_file_loads_to_the_same_configuration(config: Config, tmp_path
     assert dict(again.get_matching([b"*"])) == dict(config.get_matching([b"*"]))
 
 
-def test_rewrite_tells_why_it_cannot_write(config: Config, tmp_path: Path) -> None:
+def test_failed_rewrite_has_the_reason(config: Config, tmp_path: Path) -> None:
     config.file_path = os.fsencode(tmp_path / "gone" / "r.conf")
     with pytest.raises(GenericError) as caught:
         config.rewrite()

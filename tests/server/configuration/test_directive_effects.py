@@ -441,8 +441,8 @@ SHOWN_BY = {
     "timeout": ("server/requests/test_client_limits.py", "test_idle_clients_are_closed_but_not_those_that_wait"),
     "maxclients": ("server/sockets/test_connection.py", "test_clients_beyond_the_limit_get_an_error_and_are_closed"),
     "tls-port": ("server/sockets/test_tls.py", "test_a_taken_tls_port_is_named_by_its_directive"),
-    "tls-cert-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_continue"),
-    "tls-key-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_new_connections_and_old_ones_continue"),
+    "tls-cert-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_only_new_connections"),
+    "tls-key-file": ("server/sockets/test_tls.py", "test_new_certificates_serve_only_new_connections"),
     "tls-key-file-pass": ("server/sockets/test_tls.py", "test_a_locked_key_opens_with_its_password"),
     "tls-ca-cert-file": (
         "server/sockets/test_tls.py", "test_demanding_certificates_needs_an_authority"
@@ -456,7 +456,7 @@ SHOWN_BY = {
     "tls-protocols": ("server/sockets/test_tls.py", "test_only_the_wanted_versions_are_spoken"),
     "tls-ciphers": ("server/sockets/test_tls.py", "test_the_wanted_cipher_is_used"),
     "tls-session-caching": ("server/sockets/test_tls.py", "test_tickets_are_given_out_unless_session_caching_is_off"),
-    "daemonize": ("server/test_main.py", "test_daemon_tells_its_log_that_the_port_is_taken"),
+    "daemonize": ("server/test_main.py", "test_daemon_logs_that_the_port_is_in_use"),
     "loglevel": ("server/reports/test_logs.py", "test_loglevel_lets_through_its_level_and_above"),
     "logfile": ("server/test_main.py", "test_taken_port_is_one_line_for_the_user_and_in_the_log"),
     "dir": ("server/test_main.py", "test_directory_is_entered"),
@@ -472,7 +472,7 @@ SHOWN_BY = {
     ),
     "maxmemory-policy": ("server/reports/test_memory.py", "test_policies_that_evict_are_refused_with_an_error"),
     "maxmemory-clients": (
-        "server/requests/test_client_limits.py", "test_the_largest_clients_go_when_all_take_too_much"
+        "server/requests/test_client_limits.py", "test_the_largest_clients_are_closed_if_all_take_too_much"
     ),
     "stream-chunk-compression": (
         "commands/admin/test_memory.py", "test_changed_compression_applies_to_chunks_filled_later",
@@ -485,7 +485,7 @@ SHOWN_BY = {
     "metrics-bind": ("server/reports/test_metrics.py", "test_metrics_are_where_metrics_bind_says"),
     "metrics-streams-max": ("server/reports/test_metrics.py", "test_streams_beyond_the_cap_are_only_counted"),
     "notify-keyspace-events": (
-        "commands/observing/test_notifications.py", "test_the_start_of_a_server_takes_the_directive_over"
+        "commands/observing/test_notifications.py", "test_the_start_of_a_server_applies_the_directive"
     ),
 }  # fmt: skip
 

@@ -108,7 +108,7 @@ def test_unknown_section_is_empty(server: FakeServer) -> None:
     assert render(server, [b"nosuch"]) == b""
 
 
-def test_server_section_tells_version_uptime_and_listeners(server: FakeServer) -> None:
+def test_server_section_has_version_uptime_and_listeners(server: FakeServer) -> None:
     server.config.unixsocket = b"/run/h.sock"
     found = fields(server, b"server")
     assert found["redis_version"] == "8.10.2"
@@ -119,7 +119,7 @@ def test_server_section_tells_version_uptime_and_listeners(server: FakeServer) -
     assert len(found["run_id"]) == 40
 
 
-def test_clients_section_counts_who_waits(server: FakeServer) -> None:
+def test_clients_section_counts_waiting_clients(server: FakeServer) -> None:
     database = server.store.databases[0]
     waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], block_ms=5)
     server.clients = {1: Client(1, db=database), 2: Client(2, db=database, blocked=waiting)}

@@ -95,7 +95,7 @@ def test_traceback_follows_its_line(tmp_path: Path, logger: logging.Logger) -> N
     assert lines[-1] == "ValueError: boom"
 
 
-def test_banner_tells_address_version_persistence_and_file() -> None:
+def test_banner_has_address_version_persistence_and_file() -> None:
     config = Config()
     assert "persistence: snapshots (save 3600 1 300 100 60 10000) in" in logs.banner(config, [])
     config.save = b""

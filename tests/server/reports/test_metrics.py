@@ -58,7 +58,7 @@ def rig() -> Rig:
     return rig
 
 
-def test_group_series_tell_what_became_of_its_entries(rig: Rig) -> None:
+def test_group_series_count_the_ends_of_its_entries(rig: Rig) -> None:
     found = values(ask(rig)[0])
     group = {name[0].removeprefix("headrace_group_"): value for name, value in found.items() if "group_" in name[0]}
     assert {name for name in found if name[0].startswith("headrace_group_")} == {

@@ -304,7 +304,7 @@ def test_a_reply_above_the_hard_limit_of_normal_clients_closes(server: Server) -
 # -- memory of clients ---------------------------------------------------------------------------
 
 
-def test_the_largest_clients_go_when_all_take_too_much(headrace: Server) -> None:
+def test_the_largest_clients_are_closed_if_all_take_too_much(headrace: Server) -> None:
     """In Redis, the sum may include the exempt client after its next round over all clients: then all are closed."""
     server = headrace
     with server.connect() as wire, server.connect() as large, server.connect() as kept, server.connect() as small:
@@ -385,7 +385,7 @@ async def test_a_client_that_sends_a_request_bit_by_bit_is_not_idle() -> None:
         await sender.expect_end()
 
 
-async def test_a_client_that_takes_a_long_reply_bit_by_bit_is_not_idle() -> None:
+async def test_a_client_that_reads_a_long_reply_slowly_is_not_idle() -> None:
     clock = Clock()
     async with running_server(clock=clock, timeout=5) as running:
         expected = fill(running, b"s")
@@ -401,7 +401,7 @@ async def test_a_client_that_takes_a_long_reply_bit_by_bit_is_not_idle() -> None
         assert not connection.is_closed
 
 
-async def test_a_client_that_takes_nothing_of_its_reply_is_idle() -> None:
+async def test_a_client_that_reads_nothing_of_its_reply_is_idle() -> None:
     clock = Clock()
     async with running_server(clock=clock, timeout=5) as running:
         fill(running, b"s")
@@ -450,7 +450,7 @@ def send_without_end(wire: Wire) -> None:
         wire.send_bytes(b"PING\r\n" * 10_000)
 
 
-def test_a_stranger_who_does_not_read_is_closed(start_server: StartServer) -> None:
+def test_a_client_that_has_not_logged_in_and_does_not_read_is_closed(start_server: StartServer) -> None:
     server = start_server("headrace")
     with server.connect() as admin, server.connect() as stranger:
         admin.call("CONFIG", "SET", "requirepass", "pw")

@@ -60,7 +60,7 @@ def test_internal_error_is_logged_with_its_place_and_the_server_continues(
     assert 'raise ZeroDivisionError("boom")' in caplog.text
 
 
-def test_an_internal_error_says_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_shows_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The server log has the command and the number of its words, and the type and the place of the exception."""
 
     def broken(context: Any, argv: list[bytes]) -> Any:
@@ -250,7 +250,7 @@ def test_deadline_answers_null_and_is_not_moved_by_runs_without_success() -> Non
     assert reader.output() == b"_\r\n+PONG\r\n"
 
 
-def test_group_that_goes_away_ends_the_wait_with_its_error() -> None:
+def test_deleted_group_ends_the_wait_with_its_error() -> None:
     rig = Rig()
     reader, writer = rig.connect(), rig.connect()
     writer.call("XGROUP CREATE s g $ MKSTREAM")

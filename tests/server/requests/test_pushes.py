@@ -13,7 +13,7 @@ def test_pushes_of_a_transaction_are_sent_after_all_of_its_replies() -> None:
     assert caller.call("EXEC", "PING") == b"*3\r\n:1\r\n+PONG\r\n:1\r\n" + message % 1 + message % 2 + b"+PONG\r\n"
 
 
-def test_what_comes_before_a_command_stays_before_its_reply() -> None:
+def test_pushes_before_a_command_stay_before_its_reply() -> None:
     rig = Rig()
     listener, speaker = rig.connect(), rig.connect()
     listener.call("HELLO 3", "SUBSCRIBE c")
@@ -21,7 +21,7 @@ def test_what_comes_before_a_command_stays_before_its_reply() -> None:
     assert listener.call("PING").endswith(b"$1\r\n1\r\n+PONG\r\n")
 
 
-def test_a_client_that_waits_hears_at_once_what_its_command_brought_about() -> None:
+def test_a_client_that_waits_gets_at_once_the_pushes_of_its_command() -> None:
     rig = Rig(notify_keyspace_events=b"tE")
     reader = rig.connect()
     reader.call("XGROUP CREATE s g $ MKSTREAM", "HELLO 3", "SUBSCRIBE __keyevent@0__:xgroup-createconsumer")
@@ -30,7 +30,7 @@ def test_a_client_that_waits_hears_at_once_what_its_command_brought_about() -> N
     assert reader.client.blocked is not None
 
 
-def test_who_is_about_to_be_closed_hears_nothing_more() -> None:
+def test_a_client_that_is_about_to_be_closed_gets_no_more_pushes() -> None:
     rig = Rig()
     listener = rig.connect()
     listener.call("SUBSCRIBE c")

@@ -13,7 +13,7 @@ def blocked(*keys: bytes) -> Blocked:
     return Blocked(list(keys), ARGV, None)
 
 
-def test_longest_wait_comes_first_on_each_key() -> None:
+def test_longest_wait_is_served_first_on_each_key() -> None:
     waiters = Waiters()
     first = waiters.add(Client(1), 0, blocked(b"a", b"b"))
     second = waiters.add(Client(2), 0, blocked(b"b"))

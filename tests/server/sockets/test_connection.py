@@ -556,7 +556,7 @@ async def test_a_writer_that_wakes_readers_and_gets_events_is_served_to_the_end(
             assert (await reader.line()) == b"*1\r\n"
 
 
-async def test_readers_get_all_of_what_their_sockets_do_not_take_at_once() -> None:
+async def test_slow_readers_get_their_whole_output() -> None:
     value = bytes(range(256)) * 20_000
     async with running_server() as running:
         producer = await running.connect()
@@ -615,7 +615,7 @@ def _connection_of(running: Running, peer: Peer) -> Any:
     return next(each for each in running.server.connections if each.client.address.endswith(b":%d" % port))
 
 
-async def test_a_closed_connection_goes_at_once_and_not_when_cycles_are_looked_for() -> None:
+async def test_a_closed_connection_is_freed_without_the_garbage_collector() -> None:
     async with running_server() as running:
         peer = await running.connect()
         peer.send("CLIENT", "ID")

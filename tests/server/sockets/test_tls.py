@@ -86,7 +86,7 @@ async def secured_server(**values: bytes) -> AsyncIterator[Secured]:
 # -- getting in ----------------------------------------------------------------------------------
 
 
-async def test_clients_speak_both_protocols_over_tls(authority: Authority) -> None:
+async def test_clients_use_both_protocols_over_tls(authority: Authority) -> None:
     async with secured_server(**directives(authority, tls_auth_clients=b"no")) as server:
         peer = await server.connect(authority.client_context())
         for request, reply in (("SET", b"+OK\r\n"), ("GET", b"$300000\r\n" + b"x" * 300_000 + b"\r\n")):
@@ -197,9 +197,7 @@ def test_common_name_is_found_among_the_names() -> None:
 # -- changes -------------------------------------------------------------------------------------
 
 
-async def test_new_certificates_serve_new_connections_and_old_ones_continue(
-    authority: Authority, tmp_path: Path
-) -> None:
+async def test_new_certificates_serve_only_new_connections(authority: Authority, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
     certificate, key = other.issue("renewed")
     async with secured_server(**directives(authority, tls_auth_clients=b"no")) as server:

@@ -46,7 +46,7 @@ def test_transaction_with_a_refused_command_is_aborted(loading: LoadingServer) -
     assert replies == b"+OK\r\n" + LOADING + b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
-def test_info_tells_how_far_the_load_is(loading: LoadingServer) -> None:
+def test_info_shows_the_progress_of_the_load(loading: LoadingServer) -> None:
     text = loading.call("INFO persistence").decode()
     fields = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
     assert fields["loading"] == "1"

@@ -26,7 +26,7 @@ from support.stepping import SteppingExecutor, SteppingLoop
 LOG_FOLDER = "appendonlydir"
 
 
-def test_every_state_can_be_reached_and_left_only_as_the_table_says() -> None:
+def test_every_state_is_reached_and_left_only_by_steps_of_the_table() -> None:
     assert set(NEXT_STATES) == set(LogState)
     reached = {LogState.OFF}
     while grown := {after for state in reached for after in NEXT_STATES[state]} - reached:
@@ -306,7 +306,7 @@ def test_refused_change_of_the_folder_never_unlocks_it(folders: list[Path]) -> N
             assert list(map(is_locked, folders)) == [True, False, False]
 
 
-def test_start_of_a_log_whose_manifest_is_gone_is_refused(tmp_path: Path) -> None:
+def test_start_of_a_log_without_its_manifest_is_refused(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     stray = tmp_path / LOG_FOLDER / "appendonly.aof.3.incr.aof"
     stray.parent.mkdir()
