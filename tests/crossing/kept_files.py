@@ -121,6 +121,8 @@ class KeptFiles:
         if texts != self._texts:
             self._texts = texts
             self._compare((self._before, self._in_force()), is_needed=(True, True))
+            if texts["kill -9"] == texts["a power loss"]:  # what was being saved is saved
+                self._before = started(*texts["kill -9"], self._config.aclfile)
 
     def require(self, *, directives: bool, users: bool) -> None:
         """CONFIG REWRITE and ACL SAVE, or one of them, were answered with OK: the files say what is in force."""
