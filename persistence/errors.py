@@ -21,11 +21,11 @@ REMEDIES: Final = {
     errno.EACCES: "give the user that runs the server the right to read and write it",
     errno.EPERM: "give the user that runs the server the right to read and write it",
     errno.EROFS: "choose a folder that can be written to (dir)",
-    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
-    errno.EISDIR: "a folder stands where a file is needed: move it away",
-    errno.ENOSPC: "make room on that disk",
+    errno.ENOTDIR: "a file is in the place of a folder: move it away",
+    errno.EISDIR: "a folder is in the place of a file: move it away",
+    errno.ENOSPC: "free space on that disk",
     errno.ELOOP: "a symbolic link is in the place of a file that the server writes: remove it",
-    errno.EDQUOT: "make room on that disk",
+    errno.EDQUOT: "free space on that disk",
 }
 
 

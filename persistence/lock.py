@@ -35,8 +35,8 @@ class FolderLock:
             if error.errno in (EACCES, EAGAIN):
                 os.close(descriptor)
                 raise LogError(
-                    f"Another server keeps its data in {self.path}: give this one a folder of its own (--dir), "
-                    "or let it keep nothing (--appendonly no --save '')"
+                    f"Another server uses the data folder {self.path}: choose another folder (--dir), or save nothing "
+                    "(--appendonly no --save '')"
                 ) from error
             if error.errno != ENOTSUP:
                 os.close(descriptor)

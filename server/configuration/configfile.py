@@ -26,7 +26,7 @@ from .environment import environment_lines
 # A file that includes itself ends with an error at this depth, and not in a stack overflow.
 INCLUDE_DEPTH_MAX: Final = 16
 
-REMEDY: Final = "take the line out, or set 'compat-config yes', and it is passed over"
+REMEDY: Final = "remove the line, or set 'compat-config yes' to ignore it"
 
 _CLEAR_PASSWORD: Final = re.compile(rb"(?:^|(?<=[\s(]))([<>]).*", re.DOTALL)
 

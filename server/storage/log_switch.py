@@ -70,8 +70,8 @@ class LogSwitch:
             if not keeper.settle():
                 reason = log.last_error.decode()
                 raise ChangeRefused(
-                    f"the disk refuses writes that were answered ({reason}), and they would be lost: make room on it, "
-                    "or repair it, and turn the append-only file off once writes are accepted again"
+                    f"the disk refuses answered writes ({reason}), which would be lost: free space on the disk or "
+                    "repair it, and turn the append-only file off when writes are accepted again"
                 )
         except LogFailure as failure:
             keeper.die(failure)
@@ -115,7 +115,7 @@ class LogSwitch:
         """CONFIG SET dir: later snapshots and logs use the new folder. Raises ChangeRefused, OSError."""
         keeper = self._keeper
         if keeper.state is LogState.LOADING:
-            raise ChangeRefused("the dataset is being loaded: wait until that has ended")
+            raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
         if keeper.state is not LogState.OFF and self._config.appendonly:
             raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
         before, lock_before = os.getcwdb(), keeper.lock

@@ -223,9 +223,9 @@ def test_log_is_not_turned_off_while_the_disk_refuses_what_was_answered(call: st
     assert scene.ask("SET a 1") == b"+OK\r\n"
     scene.disk.fault = Failing(call, Fault(ENOSPC))
     refused = (
-        b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - the disk refuses writes that were "
-        b"answered (No space left on device), and they would be lost: make room on it, or repair it, and turn the "
-        b"append-only file off once writes are accepted again\r\n"
+        b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - the disk refuses answered "
+        b"writes (No space left on device), which would be lost: free space on the disk or repair it, and turn the "
+        b"append-only file off when writes are accepted again\r\n"
     )
     misconf = MISCONF % REASONS[ENOSPC]
     assert scene.ask("SET a 2", "CONFIG SET appendonly no", "SET a 3") == b"+OK\r\n" + refused + misconf

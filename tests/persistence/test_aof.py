@@ -283,7 +283,7 @@ def test_failed_write_says_where_and_until_when_writes_are_refused(
     folder = os.path.abspath(os.path.dirname(INCREMENT))
     assert caplog.messages == [
         "Error writing to the AOF file: No space left on device. Writes are refused with MISCONF until "
-        f"{folder} can be written again: make room on that disk"
+        f"{folder} can be written again: free space on that disk"
     ]
 
 
@@ -297,7 +297,7 @@ def test_failed_write_under_always_says_what_to_do(monkeypatch: pytest.MonkeyPat
     folder = os.path.abspath(os.path.dirname(INCREMENT))
     assert str(failure.value) == (
         "Error writing to the AOF file when the AOF fsync policy is 'always': No space left on device. Exiting... "
-        f"({folder}: make room on that disk, then start the server again)"
+        f"({folder}: free space on that disk, then start the server again)"
     )
 
 

@@ -19,9 +19,9 @@ from headrace.persistence.errors import LogError, explain
         ),
         (
             NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), b"/d/f"),
-            "/d/f: Not a directory; a file stands where a folder is needed: move it away",
+            "/d/f: Not a directory; a file is in the place of a folder: move it away",
         ),
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device; make room on that disk"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device; free space on that disk"),
         (OSError(errno.EIO, os.strerror(errno.EIO), "/d/f"), "/d/f: Input/output error"),
         (OSError("in our own words"), "in our own words"),
         (LogError("one line"), "one line"),

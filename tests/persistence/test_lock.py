@@ -19,7 +19,7 @@ def test_folder_is_held_until_released(tmp_path: Path) -> None:
     first, second = FolderLock(str(tmp_path)), FolderLock(str(tmp_path))
     first.acquire()
     first.acquire()
-    with pytest.raises(LogError, match="Another server keeps its data in"):
+    with pytest.raises(LogError, match="Another server uses the data folder"):
         second.acquire()
     first.release()
     second.acquire()
@@ -37,7 +37,7 @@ def test_second_server_on_a_folder_refuses_with_one_line(tmp_path: Path, options
         second = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
         lines = (second.stdout + second.stderr).strip().split("\n")
         assert (second.returncode, len(lines)) == (1, 1), lines
-        assert f"Another server keeps its data in {tmp_path}" in lines[0]
+        assert f"Another server uses the data folder {tmp_path}" in lines[0]
     finally:
         first.stop()
 
@@ -56,8 +56,8 @@ def test_log_turned_on_later_needs_the_folder_too(tmp_path: Path) -> None:
     second = Server("headrace", tmp_path, "--appendonly", "no").start()
     try:
         with second.connect() as wire:
-            assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "appendonly", "yes")
-            assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "save", "60 1")
+            assert b"Another server uses the data folder" in wire.call("CONFIG", "SET", "appendonly", "yes")
+            assert b"Another server uses the data folder" in wire.call("CONFIG", "SET", "save", "60 1")
     finally:
         second.stop()
         first.stop()

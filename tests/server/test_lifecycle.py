@@ -236,7 +236,7 @@ def test_data_folder_of_another_server_is_refused(tmp_path: Path) -> None:
     first, first_port = start(tmp_path, "--dir", str(other), "--appendonly", "yes")
     second, second_port = start(tmp_path, "--dir", str(mine), "--enable-protected-configs", "yes", "--save", "3600 1")
     with Wire(second_port) as wire:
-        assert b"Another server keeps its data in" in wire.call("CONFIG", "SET", "dir", str(other))
+        assert b"Another server uses the data folder" in wire.call("CONFIG", "SET", "dir", str(other))
         assert wire.ask("CONFIG", "GET", "dir") == [b"dir", os.fsencode(mine)]
     for process in (first, second):
         process.terminate()
@@ -445,7 +445,7 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.endswith(
-        f"# {tmp_path}/appendonlydir: Not a directory; a file stands where a folder is needed: move it away"
+        f"# {tmp_path}/appendonlydir: Not a directory; a file is in the place of a folder: move it away"
     )
 
 

@@ -45,7 +45,7 @@ class SimulatedLock(FolderLock):
     def acquire(self) -> None:
         """See `FolderLock`."""
         if self._system.locks.setdefault(self.path, self) is not self:
-            raise LogError(f"Another server keeps its data in {self.path}")
+            raise LogError(f"Another server uses the data folder {self.path}")
 
     def release(self) -> None:
         """See `FolderLock`."""

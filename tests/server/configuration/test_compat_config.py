@@ -57,7 +57,7 @@ def check_start_from(text: bytes, folder: Path) -> None:
     named = set(line.partition("yes): ")[2].split(", "))
     assert {"loadmodule", "replicaof", "hash-max-listpack-entries", "repl-timeout"} <= named
     assert not named & {each.name.decode() for each in DIRECTIVES if each.has_effect}
-    with pytest.raises(ConfigLineError, match="Redis has this directive, Headrace does not: take the line out, or set"):
+    with pytest.raises(ConfigLineError, match="Redis has this directive, Headrace does not: remove the line, or set"):
         load_text(Config(), text)
 
 

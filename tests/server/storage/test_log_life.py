@@ -141,7 +141,7 @@ def test_data_folder_stays_while_the_dataset_is_loaded(loading: LoadingServer, t
     (tmp_path / "other").mkdir()
     before = os.getcwd()
     reply = loading.call(f"CONFIG SET dir {tmp_path / 'other'}")
-    assert reply.endswith(b"- the dataset is being loaded: wait until that has ended\r\n")
+    assert reply.endswith(b"- the dataset is being loaded: wait until it is loaded\r\n")
     assert os.getcwd() == before
     loading.finish()
     assert loading.server.log is not None
