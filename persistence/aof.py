@@ -227,6 +227,10 @@ class AppendOnlyLog:
         self._block.clear()
         self._hashed_size = 0
 
+    def check_start(self) -> None:
+        """Check whether `begin_start` will accept the files that are there. Raises LoadError, OSError."""
+        self._folder.read()
+
     def begin_start(self) -> str:
         """Start the log at CONFIG SET appendonly yes: keep records in a temporary file until their base is complete.
         Returns the path for the base. Raises OSError.

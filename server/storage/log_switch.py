@@ -46,15 +46,16 @@ class LogSwitch:
         """
         self._lock_folder()
         life = self._keeper.life
-        if life.state is LogState.LOADING:
-            return None
-        if self._snapshots.runner.job is not None or not self._context.may_block:
-            life.become(LogState.WANTED)
-        else:
-            try:
+        try:
+            self._keeper.new_log().check_start()
+            if life.state is LogState.LOADING:
+                return None
+            if self._snapshots.runner.job is not None or not self._context.may_block:
+                life.become(LogState.WANTED)
+            else:
                 self._snapshots.start_log()
-            except (LogError, OSError) as error:
-                raise ChangeRefused(explain(error)) from error
+        except (LogError, OSError) as error:
+            raise ChangeRefused(explain(error)) from error
         return self.turn_off
 
     def _prepare_off(self) -> None:

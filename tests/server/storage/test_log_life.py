@@ -311,9 +311,11 @@ def test_start_of_a_log_without_its_manifest_is_refused(tmp_path: Path) -> None:
     stray = tmp_path / LOG_FOLDER / "appendonly.aof.3.incr.aof"
     stray.parent.mkdir()
     stray.write_bytes(b"data")
-    reply = server.call("CONFIG SET appendonly yes")
-    assert reply.startswith(b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - ")
-    assert b"has appendonly.aof.3.incr.aof, but the list of the log's files is missing" in reply
+    for lines in (["BGSAVE"], ["MULTI"], []):  # while a job runs and inside EXEC the log would start later
+        reply = server.call(*lines, "CONFIG SET appendonly yes", *(["EXEC"] if lines == ["MULTI"] else []))
+        assert b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - " in reply
+        assert b"has appendonly.aof.3.incr.aof, but the list of the log's files is missing" in reply
+        server.run_slices()
     assert server.call("BGREWRITEAOF").startswith(b"-ERR Can't execute an AOF background rewriting")
     assert (stray.read_bytes(), server.config.appendonly) == (b"data", False)
     server.stop()
