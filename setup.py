@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: which modules are compiled. See compiling/headrace_build.py."""
+"""The compiled modules, which pyproject.toml cannot list. See compiling/headrace_build.py."""
 
 from headrace_build import extensions
 from setuptools import setup

@@ -1,4 +1,4 @@
-"""Rows about connections and XADD: what a producer waits for."""
+"""Rows about connections and XADD: the waits of a producer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE_VALUE = "x" * 1024
 
 
 def ping(server: PeerServer) -> Sample:
-    """PING: what connection handling costs before any store is touched; the ceiling of every other row."""
+    """PING: the cost of connections without the store; the upper limit of every other row."""
     return benchmark(server, server.scaled(150_000), "PING")
 
 

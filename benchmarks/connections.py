@@ -96,7 +96,7 @@ def _connect(port: int) -> list[socket.socket]:
 
 
 def _pace(sockets: list[socket.socket], poll: select.epoll, requests: int, delays_s: list[float]) -> None:
-    """Send `requests` in turn over the sockets, each when it is due, and note what time their replies took."""
+    """Send `requests` in turn over the sockets, each when it is due, and record the delays of their replies."""
     request = encode(("XADD", "produced", "*", "sensor", "sensor-000000000042", "value", "000000000017"))
     by_number = {connection.fileno(): connection for connection in sockets}
     due_s: dict[int, deque[float]] = {number: deque() for number in by_number}

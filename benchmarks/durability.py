@@ -1,4 +1,4 @@
-"""Rows about what is kept: loading a log, and what clients feel of a rewrite."""
+"""Rows about persistence: loading a log, and the delays of clients during a rewrite."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def worst_ping_of_an_idle_server(server: PeerServer) -> Sample:
 
 
 def worst_ping(wire: Wire, count: int) -> float:
-    """Seconds of the longest of so many."""
+    """The longest of `count` PINGs, in seconds."""
     worst_s = 0.0
     for _ in range(count):
         started_s = perf_counter()

@@ -1,4 +1,4 @@
-"""What MEMORY USAGE says against what the process has resident: `python -m benchmarks.footprint [--redis]`.
+"""MEMORY USAGE compared with the resident memory of the process: `python -m benchmarks.footprint [--redis]`.
 
 Each shape is made on a server of its own. `grown` is the growth of the process while it is made, `returned` what it
 gives back when the keys are deleted, both after MEMORY PURGE; the last two columns are MEMORY USAGE divided by them.
@@ -23,7 +23,7 @@ from support.wire import Argument, encode
 
 OPTIONS = ("--appendonly", "no")
 FREEING_DEADLINE_S = 60.0
-# The process is looked at until it has stayed the same for so long.
+# Memory is read until it has not changed for this long.
 SETTLED_S = 1.0
 BATCH_COUNT = 100
 
@@ -37,7 +37,7 @@ class Shape:
 
 
 def send(server: PeerServer, commands: list[tuple[Argument, ...]], reply: bytes) -> None:
-    """Send commands that are all answered alike."""
+    """Send commands that all get the same reply."""
     prepared(server, len(commands), lanes([(encode(words), reply) for words in commands], pipeline=16, clients=1))
 
 
@@ -206,7 +206,7 @@ def settled_size(server: PeerServer) -> int:
 
 
 def measure(server: PeerServer, shape: Shape) -> tuple[int, int, int]:
-    """(MEMORY USAGE of all keys, growth, what deleting gave back), in bytes."""
+    """(MEMORY USAGE of all keys, growth, memory returned by deletion), in bytes."""
     fill_numbered(server, "warm", 1_000)
     with server.connect() as wire:
         wire.call("DEL", "warm")

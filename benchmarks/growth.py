@@ -1,4 +1,4 @@
-"""Rows about growth: what a command costs the server when there is much, and when there is little."""
+"""Rows about growth: the cost of a command with much data, and with little."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COST = "CPU us"
 def add_entries(server: PeerServer, size: int) -> None:
     """A stream of that length; where it ends grows a little with each run."""
     fill(server, "grown", size)
-    os.sync()  # what is left to be written of it is no cost of what comes after
+    os.sync()  # writing the rest later would count as a cost of the next run
 
 
 def xadd(server: PeerServer) -> Sample:
@@ -58,12 +58,12 @@ def _cost(sample: Sample) -> Sample:
 
 
 def add_numbered(server: PeerServer, size: int) -> None:
-    """A stream of as many entries as shall be pending."""
+    """A stream with as many entries as will be pending."""
     fill_numbered(server, "grown", size)
 
 
 def xack_of(size: int) -> Measure:
-    """The measure for so many pending entries."""
+    """The measure for `size` pending entries."""
 
     def xack(server: PeerServer) -> Sample:
         """XACK of single entries, pipeline 16, in the order of their delivery, until none or twenty thousand are left.

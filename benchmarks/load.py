@@ -1,4 +1,4 @@
-"""Load on a server: redis-benchmark, prepared requests, and what the kernel says of the process."""
+"""Load on a server: redis-benchmark, prepared requests, and the kernel's figures of the process."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Lane:
         return True
 
     def receive(self) -> bool:
-        """Take what has arrived; True when the batch is answered. Raises Refused."""
+        """Read the replies that have arrived. Returns whether the batch is answered. Raises Refused."""
         self._received += self.socket.recv(RECEIVE_SIZE)
         if not self._expected.startswith(self._received) or not self._received:
             raise Refused(self._received[:200].decode("utf-8", "replace").strip())

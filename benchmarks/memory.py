@@ -1,4 +1,4 @@
-"""Rows about memory: what the process has resident for an entry, and for a pending one."""
+"""Rows about memory: resident memory of the process for an entry, and for a pending one."""
 
 from __future__ import annotations
 

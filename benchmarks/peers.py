@@ -22,7 +22,7 @@ FAKE_SCALE = 0.02
 
 
 class MissingPeer(Exception):
-    """A server that was asked for is not installed; the text says what to do."""
+    """A requested server is not installed; the text has the remedy."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Peer:
     """One server program."""
 
     name: str
-    # With its version, and what else decides about its figures.
+    # The name with the version, and other facts that affect the figures.
     title: str
     words: tuple[str, ...]
     # The part of a row's requests that it is sent.
     scale: float = 1.0
-    # Takes light rows only.
+    # Whether it runs light rows only.
     is_light: bool = False
 
 
@@ -51,7 +51,7 @@ class PeerServer(Server):
         return list(self.peer.words)
 
     def scaled(self, requests: int) -> int:
-        """The requests it is sent where others are sent so many."""
+        """The number of its requests when others get `requests`."""
         return max(1, int(requests * self.peer.scale))
 
 
@@ -74,7 +74,7 @@ def _redis() -> Peer:
     build = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     if "malloc=libc" not in build:
         return Peer("redis", title, (program,))
-    # Redis is built with jemalloc as a rule; this one was not, and is given it where the system has it.
+    # Redis is built with jemalloc as a rule; this one was not, and gets it if the system has it.
     library = next(_jemalloc_paths(), None)
     if library is None:
         return Peer("redis", f"{title} with the C library's allocator", (program,))

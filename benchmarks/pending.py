@@ -40,7 +40,7 @@ def prepare_pending(server: PeerServer) -> None:
 
 
 def make_pending(server: PeerServer) -> None:
-    """All entries become pending, as if never read before."""
+    """Make all entries pending, as if they were never read before."""
     new_group(server, "s")
     deliver(server, "s", PENDING)
 
@@ -143,7 +143,7 @@ class Worker:
         self.socket.sendall(self._read)
 
     def receive(self) -> bool:
-        """Take what has arrived, and acknowledge what was read; True when the acknowledgement is answered."""
+        """Read what has arrived, and acknowledge entries. Returns whether the acknowledgement is answered."""
         self._received += self.socket.recv(RECEIVE_SIZE)
         if not self._is_reading:
             if self._received == b":%d\r\n" % CYCLE_COUNT:

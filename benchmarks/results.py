@@ -1,4 +1,4 @@
-"""What came out: numbers by row and server, their ratios, and all of it as JSON."""
+"""Results: numbers by row and server, their ratios, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Result:
     numbers: dict[str, list[float]] = field(default_factory=dict)
     # Processor time of the server for each request; empty where none was measured.
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
-    # How long the client needs at least for each request, likewise.
+    # The shortest time of the client for each request; empty where none was measured.
     client_us: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
@@ -57,7 +57,7 @@ class Result:
         return statistics.median(self.cpu_us[name]) if self.cpu_us.get(name) else None
 
     def ceiling(self, peer: str) -> float | None:
-        """How many times better than `peer` a server would be that answers in no time, for the client takes some with
+        """How many times better than `peer` a server without any processor time would be, as the client takes time with
         it; None where that was not measured."""
         if not self.is_rate or not self.client_us.get(SUBJECT) or peer not in self.numbers:
             return None
@@ -107,7 +107,7 @@ class Run:
 
 
 def describe_machine() -> dict[str, str]:
-    """What a reader must know to repeat the run; nothing that tells this machine from others of its kind."""
+    """The facts that a reader needs to repeat the run; nothing that identifies this machine."""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "processor": f"{len(os.sched_getaffinity(0))} x {_processor()}",
@@ -123,5 +123,5 @@ def _processor() -> str:
 
 
 def run_of(peers: Sequence[Peer], results: list[Result]) -> Run:
-    """What is known when all rows have run."""
+    """The run with its results."""
     return Run(describe_machine(), {peer.name: peer.title for peer in peers}, results)

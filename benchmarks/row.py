@@ -1,4 +1,4 @@
-"""A row of the benchmark: what is loaded, what is measured, and what a run of it yields."""
+"""A row of the benchmark: its preparation, its measurement, and the result of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sample:
     number: float
     # Processor time of the server for each request, all its threads together; None where there are no requests.
     cpu_us: float | None = None
-    # How long the client needs at least for each request: its processor time by the threads it has. None where that was
+    # The shortest time of the client for each request: its processor time by the threads it has. None where that was
     # not measured.
     client_us: float | None = None
 
@@ -34,14 +34,14 @@ class Row:
     measure: Measure
     # Done once per server, before the first run.
     prepare: Callable[[PeerServer], None] = lambda server: None
-    # How many times better than Redis it shall be.
+    # The wanted ratio to Redis.
     target: float | None = None
     runs: int = 5
-    # More is better; else less is.
+    # Whether more is better; otherwise less is.
     is_rate: bool = True
-    # Run when no rows are named; those that take minutes are not.
+    # Whether it runs if no rows are named; rows that take minutes do not.
     is_usual: bool = True
-    # Few enough entries for a server that is a hundred times slower.
+    # Whether it has few enough entries for a server that is a hundred times slower.
     is_light: bool = False
     # Rows of one series differ by `size` alone: a line of a plot.
     series: str = ""

@@ -1,4 +1,4 @@
-"""What is measured. Each row is one function that loads one server and returns one number."""
+"""All rows. Each is one function that loads one server and returns one number."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from benchmarks.peers import PeerServer
 from support.servers import Server
 from support.wire import Argument, Wire, encode
 
-# Three short fields whose values vary: equal ones would flatter a store that compresses.
+# Three short fields whose values vary: equal values would favour a store that compresses.
 FIELDS = ("sensor", "sensor-__rand_int__", "kind", "temperature", "value", "__rand_int__")
 RANDOM_BELOW = 1_000_000
 FILL_PIPELINE = 100
@@ -65,7 +65,7 @@ def new_group(server: Server, key: str, start: str = "0") -> None:
 
 
 def deliver(server: Server, key: str, entries: int, *, consumers: int = CONSUMERS) -> None:
-    """Consumers drawn at random read so many new entries, a hundred at a time."""
+    """Random consumers read `entries` new entries, a hundred at a time."""
     command = ("XREADGROUP", "GROUP", "g", "c__rand_int__", "COUNT", str(DELIVERY_COUNT), "STREAMS", key, ">")
     benchmark(server, entries // DELIVERY_COUNT, *command, clients=1, random_below=consumers)
 

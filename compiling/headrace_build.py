@@ -47,10 +47,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 CYTHON: Final = "cython>=3.1"
 
-# mypyc comes with mypy. Pinned, as another version may find fault with what this one compiles.
+# mypyc is part of mypy. The version is fixed, as another one may refuse what this one compiles.
 MYPYC: Final = "mypy==2.4.1"
 
-# By folder: what a stream command runs through from its bytes to its reply. The rest would gain nothing.
+# By folder: the modules that run a stream command, from its bytes to its reply. Others would gain nothing.
 HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
@@ -72,39 +72,39 @@ HOT_MODULES: Final = {
     "server/storage": ("logkeeper",),
 }  # fmt: skip
 
-# Of mypy: what is compiled depends on these sources alone, and not on other installed packages.
+# Options of mypy: the compiled code depends on these sources alone, and not on other installed packages.
 OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
 
-# What each form is compiled with.
+# The compilers of each form.
 COMPILERS: Final = {"compiled": (CYTHON, MYPYC), "codecs": (CYTHON,), "pure": ()}
 
 Settings = Mapping[str, Any] | None
 
-# The extension modules of what is being built; empty for all that needs none.
+# The extension modules of the present build; empty if it needs none.
 extensions: Final[list[Any]] = []
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """What building a wheel needs besides setuptools: the compilers, if they will be used."""
+    """The requirements of building a wheel besides setuptools: the compilers, if they will be used."""
     return [*build_meta.get_requires_for_build_wheel(config_settings), *COMPILERS[chosen_form("compiled")]]
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """What building a checkout needs besides setuptools: the compiler, if it will be used."""
+    """The requirements of building a checkout besides setuptools: the compiler, if it will be used."""
     return [*build_meta.get_requires_for_build_editable(config_settings), *COMPILERS[chosen_form("codecs")]]
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    """Build the wheel into `wheel_directory`; its name."""
+    """Build the wheel into `wheel_directory`. Returns its name."""
     for folder in ROOT.glob("build/lib*"):
-        shutil.rmtree(folder)  # what is there of another time would go into the wheel
+        shutil.rmtree(folder)  # files of an earlier build would get into the wheel
     return build("compiled", build_meta.build_wheel, wheel_directory, config_settings)
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Build what makes this checkout importable; its name. Raises SystemExit if the compiled form is wanted."""
+    """Build the editable wheel of this checkout. Returns its name. Raises SystemExit if the compiled form is wanted."""
     if wanted_form() == "compiled":
         raise SystemExit("headrace: a checkout runs its sources: it has the form codecs or pure, not compiled")
     return build("codecs", build_meta.build_editable, wheel_directory, config_settings)
@@ -117,7 +117,7 @@ def build(best: str, hook: Callable[..., str], *arguments: Any) -> str:
         try:
             extensions[:] = [*codecs(), *(hot_modules() if form == "compiled" else [])]
             return hook(*arguments)
-        except (Exception, SystemExit) as error:  # whatever a compiler may come up with
+        except (Exception, SystemExit) as error:  # any error of a compiler
             if wanted_form():
                 raise
             reason = f"compiling failed ({error})"
@@ -141,7 +141,7 @@ def chosen_form(best: str) -> str:
 
 
 def why_pure() -> str | None:
-    """Why to compile nothing; None if there is no reason."""
+    """The reason to compile nothing; None if there is none."""
     form = wanted_form()
     if form:
         return "HEADRACE_COMPILE=pure" if form == "pure" else None
@@ -156,7 +156,7 @@ def why_pure() -> str | None:
 
 
 def codecs() -> list[Any]:
-    """What has a form of its own in C, and a `_plain` twin next to it for where nothing is compiled."""
+    """The modules written for C, each with a `_plain` twin for a build without a compiler."""
     from Cython.Build import cythonize
 
     sources = [
@@ -172,7 +172,7 @@ def hot_modules() -> list[Any]:
     from mypyc.build import mypycify
 
     with tempfile.TemporaryDirectory() as folder:
-        # The checkout under the package's name: that is how mypy knows what its modules are called.
+        # The checkout under the package's name, from which mypy gets the names of the modules.
         package = Path(folder, "headrace")
         package.symlink_to(ROOT)
         os.environ["MYPYPATH"] = folder

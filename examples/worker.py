@@ -31,10 +31,10 @@ CONSUMER = f"{socket.gethostname()}-{os.getpid()}"
 COUNT = 10
 # How long a read waits; also how late a SIGTERM may be noticed. Docker gives ten seconds.
 BLOCK_MS = 2_000
-# After this time a delivered order is taken for abandoned: longer than packing ever takes.
+# After this time, a delivered order counts as abandoned: longer than packing takes.
 CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))
 DELIVERIES_MAX = 5
-# With a server that is away: it may be started again meanwhile, for a minute or so.
+# Retry for about a minute while the server restarts.
 PATIENCE = Retry(ExponentialBackoff(cap=5, base=0.1), retries=20)
 
 stopping = False

@@ -1,1 +1,1 @@
-"""Headrace in other people's tests: a server process with a Python handle, and the pytest fixtures made of it."""
+"""Headrace in the tests of other projects: a server process with a Python handle, and pytest fixtures."""

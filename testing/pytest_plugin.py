@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`headrace_args` in the configuration, and --headrace-args, which come after these and so win."""
+    """`headrace_args` in the configuration, and --headrace-args, which come later and so win."""
     about = "words of the command line of the server behind headrace_server, e.g. '--maxmemory 1mb'"
     parser.addini("headrace_args", about, type="args", default=[])
     parser.getgroup("headrace").addoption(
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def headrace_shared_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
-    """The session's Headrace with whatever is in it: for fixtures that outlive a test. See headrace_server."""
+    """The session's Headrace with its present data: for fixtures that last longer than a test. See headrace_server."""
     import shlex
 
     from .server_process import ServerError, ServerProcess
@@ -63,7 +63,7 @@ def headrace_server(headrace_shared_server: ServerProcess) -> ServerProcess:
 
 @pytest.fixture
 def headrace_client(headrace_server: ServerProcess) -> Iterator[redis.Redis]:
-    """A redis-py client of the emptied server; it answers bytes, as redis-py does unless told otherwise."""
+    """A redis-py client of the emptied server; it returns bytes, as redis-py does by default."""
     try:
         import redis
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""A server for the length of a test run: a process of its own, on a free port of this machine.
+"""A server for a test run: a process of its own, on a free port of this machine.
 
     with ServerProcess(folder) as server:
         client = redis.Redis.from_url(server.url)
@@ -34,20 +34,20 @@ RETRY_S: Final = 0.01
 
 REPLY_TIMEOUT_S: Final = 10.0
 
-# How many ports are tried: between finding one free and listening on it, another process may take it.
+# Number of ports that are tried: between finding one free and listening on it, another process may take it.
 ATTEMPTS_COUNT: Final = 5
 
-# Nothing is kept: what a test wants written, it asks for.
+# Nothing is saved unless a test requests it.
 DEFAULTS: Final = ("--save", "", "--appendonly", "no")
 
-# What the log says of that: see `headrace.server.sockets.listener`.
+# The text in the server log: see `headrace.server.sockets.listener`.
 PORT_IS_TAKEN: Final = "another process has the port"
 
 LOG_TAIL_LENGTH: Final = 2000
 
 
 class ServerError(Exception):
-    """The server did not start, or is gone; the text says so, and ends with the last lines of its log."""
+    """The server did not start, or has ended. The text ends with the last lines of its server log."""
 
 
 class ServerProcess:
@@ -82,7 +82,7 @@ class ServerProcess:
 
     @property
     def password(self) -> str:
-        """What `--requirepass` among the arguments says; empty if nothing."""
+        """The value of `--requirepass` among the arguments; empty without it."""
         pairs = zip(self.arguments, self.arguments[1:], strict=False)
         return next((value for name, value in reversed(list(pairs)) if name == "--requirepass"), "")
 
@@ -118,7 +118,7 @@ class ServerProcess:
         file = arguments[:1] if arguments and not arguments[0].startswith("-") else []
         options = [*DEFAULTS, *arguments[len(file) :]]
         place = ["--bind", HOST, "--port", str(self.port), "--dir", str(self.folder)]
-        # Variables that configure another Headrace, say that of a container, are not meant for this one.
+        # Variables that configure another Headrace, such as that of a container, are not for this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
         words = [sys.executable, "-m", __package__.partition(".")[0], *file, *options, *place]
         with self._log_path.open("wb") as log:
@@ -127,7 +127,7 @@ class ServerProcess:
             )
 
     def _wait_until_ready(self) -> bool:
-        """Whether the server answers in time; one that does not is ended."""
+        """Whether the server replies in time; a server that does not is ended."""
         assert self._process is not None
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while self._process.poll() is None and time.monotonic() < deadline_s:
@@ -169,7 +169,7 @@ class ServerProcess:
         return reply.decode().rstrip(" \r\n")
 
     def stop(self) -> None:
-        """End the server in good order, or by force if that takes too long. One that has ended stays so."""
+        """Stop the server in order, or kill it if that takes too long. Does nothing if it has ended."""
         if self._process is None:
             return
         self._process.terminate()

@@ -16,7 +16,7 @@ StartServer = Callable[..., Server]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what the run does, if HEADRACE_TEST_FIGURES names a folder for it."""
+    """Count the results of the run, if HEADRACE_TEST_FIGURES names a folder for them."""
     folder = os.environ.get("HEADRACE_TEST_FIGURES")
     if folder:
         from support.figures import Counting
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was measured: a process of xdist's is ended before it gets to that, where there is much of it."""
+    """Write the measured coverage: otherwise a process of xdist is ended before a long write is complete."""
     coverage = sys.modules.get("coverage")
     current = coverage.Coverage.current() if coverage is not None else None
     if current is not None:
@@ -35,7 +35,9 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def turns_without_end() -> Iterator[None]:
-    """In this process a client's turn ends by what it asks for; that a machine is slow must not be seen in a test."""
+    """In this process a client's turn ends by its requests, not by time, so that a slow machine does not affect
+    tests.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch, "TURN_NS", 1 << 62)
         yield
@@ -108,7 +110,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartServer]:
-    """Start a server of one's own: `start_server("headrace", "--appendonly", "yes")`. Ended after the test."""
+    """Start a server for one test: `start_server("headrace", "--appendonly", "yes")`. It is stopped after the test."""
     started: list[Server] = []
 
     def start(name: str, *options: str) -> Server:

@@ -1,4 +1,4 @@
-"""docs/compatibility.md is made from the command table, and what it says of Redis and of clients is so."""
+"""docs/compatibility.md is made from the command table, and its facts about Redis and clients are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three build forms: which one runs, and that a build gives the one that was asked for.
+"""The three build forms: which one runs, and that a build makes the requested one.
 
 All other tests do not depend on the form (`make test`, `make test-compiled`, `make test-pure`).
 """
@@ -51,7 +51,7 @@ TAKES_ALL = ("accumulate", "all", "any", "frozenset", "next", "sorted", "sum")
 
 @pytest.mark.parametrize("name", HOT_MODULES)
 def test_generator_expressions_are_given_to_what_takes_all_of_them(name: str) -> None:
-    """mypyc makes lists of them: what must be lazy, as a range that is made while it is sent, is a function."""
+    """mypyc makes lists of them. Lazy code, such as a range that is made while it is sent, must be a function."""
     tree = ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text("utf-8"))
     for node in ast.walk(tree):
         for part in ast.iter_child_nodes(node):
@@ -167,7 +167,7 @@ def builder(tmp_path: Path) -> Builder:
 
 
 def files_of(wheel: Path) -> set[str]:
-    """Names of what it holds, without its metadata."""
+    """Names of the files in the wheel, without its metadata."""
     return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
@@ -236,5 +236,5 @@ def test_a_source_distribution_builds_the_same_wheel(builder: Builder, tmp_path:
 
 
 def test_the_compiler_is_that_of_the_development_tools() -> None:
-    """So that what lint accepts, the build does."""
+    """Goal: the build accepts what lint accepts."""
     assert f'"{headrace_build.MYPYC}"' in (ROOT / "pyproject.toml").read_text("utf-8")

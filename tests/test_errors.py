@@ -1,4 +1,4 @@
-"""docs/errors.md is the one place of all errors: nothing is missing there, and nothing is there that is never said."""
+"""docs/errors.md lists exactly the errors in the source: none is missing, and none is left over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINE = re.compile(r"- (?:`` (?P<ticked>.*?) ``|`(?P<plain>.*?)`): (?P<when>\S.*)
 
 
 def described() -> dict[str, str]:
-    """When each error is given, by its text."""
+    """The cause of each error, by its text."""
     lines = (ROOT / "docs" / "errors.md").read_text("utf-8").splitlines()
     matches = [LINE.fullmatch(line) for line in lines if line.startswith("- ")]
     assert all(matches), [line for line, match in zip(lines, matches, strict=False) if match is None]
@@ -33,7 +33,7 @@ def test_every_error_described_is_in_the_source(said: set[str]) -> None:
 
 
 def test_texts_are_found_however_they_reach_an_error(said: set[str]) -> None:
-    """Goal: the search itself is not blind. Method: one text for each way by which texts reach errors."""
+    """Goal: the search itself works. Method: one text for each way in which texts reach errors."""
     assert "EXEC without MULTI" in said, "a literal"
     assert "source and destination objects are the same" in said, "a constant"
     assert "Increment is not an integer or out of range" in said, "an argument that is passed on"

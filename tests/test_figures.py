@@ -1,4 +1,4 @@
-"""The page of testing figures is made from what runs wrote, and from nothing else."""
+"""The page of testing figures is made only from the files of runs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# What each folder imports of the others.
+# The folders from which each folder imports.
 FOLDERS = {
     "store": set(),
     "protocol": set(),
@@ -145,7 +145,7 @@ def room_of(name: str) -> str | None:
 
 
 def backward_imports(folder: str) -> list[str]:
-    """The imports of a folder that run against its order."""
+    """The imports of a folder against its order."""
     ranks = {room: rank for rank, room in enumerate(ORDER[folder])}
     found = []
     for module, path in modules_of(folder).items():
