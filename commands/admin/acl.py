@@ -10,6 +10,7 @@ from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arg
 from ..core.categories import CATEGORIES, acl_categories
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
 from ..core.numbers import integer
+from ..core.secrets import words_from
 from ..core.table import Argument, Flag, all_rows, command, container
 from ..execution.context import Context
 from ..permissions.rules import BadRule, OpenParenthesis, merge_selectors, modifier_error
@@ -104,6 +105,7 @@ def acl_cat(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1) amortized time considering the typical user.",
     arguments=(Argument("username", multiple=True),),
     tips=ALL_NODES,
+    secrets=words_from(2),
 )
 def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     """ACL DELUSER user [user ...]
@@ -128,6 +130,7 @@ def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     summary="Checks whether a user may run a command, without running it.",
     complexity="O(1).",
     arguments=(USERNAME, Argument("command"), Argument("arg", optional=True, multiple=True)),
+    enclosed_at=3,
 )
 def acl_dryrun(context: Context, argv: list[bytes]) -> Reply:
     """ACL DRYRUN user command [argument ...]
@@ -199,6 +202,7 @@ def _describe(selector: Selector) -> dict[bytes, Any]:
         ("6.2.0", "Shows channel patterns."),
         ("7.0.0", "Shows selectors, and key and channel patterns as rules instead of lists."),
     ),
+    secrets=words_from(2),
 )
 def acl_getuser(context: Context, argv: list[bytes]) -> Reply:
     """ACL GETUSER user
@@ -314,6 +318,7 @@ def acl_save(context: Context, argv: list[bytes]) -> Reply:
     arguments=(USERNAME, Argument("rule", optional=True, multiple=True)),
     history=(("6.2.0", "Takes channel patterns."), ("7.0.0", "Takes selectors and rules for one kind of access.")),
     tips=ALL_NODES,
+    secrets=words_from(2),
 )
 def acl_setuser(context: Context, argv: list[bytes]) -> Reply:
     """ACL SETUSER user [rule ...]

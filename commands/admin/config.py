@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import syntax_error
+from ..core.secrets import SECRET_DIRECTIVES
 from ..core.table import Argument, Flag, command, container
 from ..execution.context import Context
 
@@ -52,6 +54,14 @@ def config_get(context: Context, argv: list[bytes]) -> Reply:
     return dict(context.server.config.get_matching(argv[2:]))
 
 
+def _secrets_of_set(argv: list[bytes]) -> Iterable[int]:
+    """The values of secret directives. If names and values are not in pairs, everything after a secret name."""
+    names = [index for index in range(2, len(argv)) if argv[index].lower() in SECRET_DIRECTIVES]
+    if len(argv) % 2 and names:
+        return range(names[0] + 1, len(argv))
+    return [index + 1 for index in names if index % 2 == 0]
+
+
 @command(
     "CONFIG|SET",
     arity=-4,
@@ -63,6 +73,7 @@ def config_get(context: Context, argv: list[bytes]) -> Reply:
     arguments=(Argument("data", "block", multiple=True, arguments=(Argument("parameter"), Argument("value"))),),
     history=(("7.0.0", "Added the ability to set multiple parameters in one call."),),
     tips=ALL_NODES,
+    secrets=_secrets_of_set,
 )
 def config_set(context: Context, argv: list[bytes]) -> Reply:
     """CONFIG SET directive value [directive value ...]

@@ -71,10 +71,11 @@ HELP_LINES: Final = (
 )
 
 
-def is_allowed(context: Context) -> bool:
-    """Whether `enable-debug-command` allows DEBUG for this client."""
+def require_enabled(context: Context) -> None:
+    """Check that `enable-debug-command` allows DEBUG for this client. Raises GenericError."""
     setting = context.server.config.enable_debug_command
-    return setting == b"yes" or (setting == b"local" and context.client.is_local)
+    if setting != b"yes" and not (setting == b"local" and context.client.is_local):
+        raise GenericError(NOT_ALLOWED)
 
 
 @command(
@@ -92,14 +93,14 @@ def is_allowed(context: Context) -> bool:
         "OBJECT shows no access times. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and REPLYBUFFER "
         "are accepted without effect."
     ),
+    require_enabled=require_enabled,
 )
 def debug(context: Context, argv: list[bytes]) -> Reply:
     """DEBUG subcommand [arg ...]
 
     Runs a subcommand and returns its reply. Raises GenericError. Source: DEBUG HELP of Redis 8.10.2.
     """
-    if not is_allowed(context):
-        raise GenericError(NOT_ALLOWED)
+    require_enabled(context)
     name = argv[1].upper()
     found = _SUBCOMMANDS.get(name)
     if found is None or not found[1] <= len(argv) - 2 <= found[2]:

@@ -335,6 +335,7 @@ REQUEST_ARGUMENTS: Final = (
     summary="Lists the keys of a request.",
     complexity="O(N) in the number of arguments.",
     arguments=REQUEST_ARGUMENTS,
+    enclosed_at=2,
 )
 def command_getkeys(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND GETKEYS command [arg ...]. Returns the keys. Raises GenericError. Source: Redis 2.8.13."""
@@ -351,6 +352,7 @@ def command_getkeys(context: Context, argv: list[bytes]) -> Reply:
     summary="Lists the keys of a request and how it uses them.",
     complexity="O(N) in the number of arguments.",
     arguments=REQUEST_ARGUMENTS,
+    enclosed_at=2,
 )
 def command_getkeysandflags(context: Context, argv: list[bytes]) -> Reply:
     """COMMAND GETKEYSANDFLAGS command [arg ...]. Returns pairs of key and flags. Raises GenericError.

@@ -17,9 +17,12 @@ from ...protocol.replies import Push
 from ...store.events import EXPIRED, Event
 from ..core.directives import Directives
 from ..core.lookup import named_row
+from ..core.table import Trait
 from .client import Client
 from .courier import Courier
 from .tracking_mode import TrackingMode
+
+KEEPS_CACHING_CHOICE: Final = Trait.KEEPS_CACHING_CHOICE.value
 
 # Bytes of a key in the table, without the key itself, as measured over a hundred thousand keys of one reader each.
 TRACKED_KEY_SIZE: Final = 340
@@ -149,8 +152,8 @@ class Tracking:
         if mode is None or not mode.has_caching_choice or client.blocked is not None:
             return
         row = named_row(argv)
-        is_about_clients = row is not None and row.name.startswith("CLIENT")
-        mode.has_caching_choice = client.transaction.queue is not None or is_about_clients
+        keeps_choice = row is not None and bool(row.trait_bits & KEEPS_CACHING_CHOICE)
+        mode.has_caching_choice = client.transaction.queue is not None or keeps_choice
 
     @property
     def is_on(self) -> bool:

@@ -9,7 +9,7 @@ from ...store.errors import GenericError, shown, syntax_error
 from ..clients.client import ReplyMode
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer, integer_or
-from ..core.table import Argument, Flag, command, container
+from ..core.table import DECLARED, Argument, Flag, Trait, command, container
 from .connection import bad_client_name, is_plain_name
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("CLIENT", group="connection", since="2.4.0", summary="Container of the commands about connections.")
+container(
+    "CLIENT",
+    group="connection",
+    since="2.4.0",
+    summary="Container of the commands about connections.",
+    traits=Trait.KEEPS_CACHING_CHOICE,
+)
 
 
 def choices(
@@ -215,7 +221,12 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
     target = context.server.clients.by_id.get(integer(argv[2]))
     if target is None:
         return 0
-    return int(context.server.clients.unblock(target, with_error=reason == b"ERROR"))
+    with_error = reason == b"ERROR"
+    has_ended = context.server.clients.unblock(target, with_error=with_error)
+    if has_ended and with_error:
+        # Redis counts a failed call of the command that was running when the error was made, too.
+        DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
+    return int(has_ended)
 
 
 @command(

@@ -9,14 +9,17 @@ from ...protocol.replies import OK, PONG, Reply
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from ..clients.client import ReplyMode
 from ..core.numbers import integer_or
-from ..core.table import Argument, Flag, command
-from ..execution.enforcement import authenticate, log_out, must_authenticate
+from ..core.secrets import words_from
+from ..core.table import Argument, Flag, Trait, command
+from ..execution.databases import database_at
+from ..execution.enforcement import NoAuthentication, authenticate, log_out, must_authenticate
+from ..execution.transactions import discard
 from ..permissions.users import DEFAULT_NAME
-from .transaction import discard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..execution.context import Context
-from ..execution.databases import database_at
 
 RESET_REPLY: Final = (b"+RESET\r\n",)
 
@@ -32,15 +35,6 @@ class NoProtocol(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"unsupported protocol version")
-
-
-class NoAuthentication(ReplyError):
-    """The server has a password and this connection has not given it."""
-
-    prefix = b"NOAUTH"
-
-    def __init__(self, text: bytes = b"Authentication required.") -> None:
-        super().__init__(text)
 
 
 HELLO_NEEDS_AUTH: Final = (
@@ -70,6 +64,7 @@ def bad_client_name() -> GenericError:
     complexity="O(1)",
     arguments=(Argument("message", optional=True),),
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    traits=Trait.ORDINARY | Trait.WHILE_SUBSCRIBED | Trait.REFUSED_WITH_WRITES,
 )
 def ping(context: Context, argv: list[bytes]) -> Reply:
     """PING [message]
@@ -95,6 +90,7 @@ def ping(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns the message it was given.",
     complexity="O(1)",
     arguments=(Argument("message"),),
+    traits=Trait.ORDINARY,
 )
 def echo(context: Context, argv: list[bytes]) -> Reply:
     """ECHO message"""
@@ -111,6 +107,7 @@ def echo(context: Context, argv: list[bytes]) -> Reply:
     summary="Closes the connection after the replies before it.",
     complexity="O(1)",
     deprecated=("7.2.0", "just closing the connection"),
+    traits=Trait.NOT_QUEUED | Trait.WHILE_SUBSCRIBED,
 )
 def quit_connection(context: Context, argv: list[bytes]) -> Reply:
     """QUIT
@@ -130,6 +127,7 @@ def quit_connection(context: Context, argv: list[bytes]) -> Reply:
     since="6.2.0",
     summary="Puts the connection back into the state of a new one.",
     complexity="O(1)",
+    traits=Trait.NOT_QUEUED | Trait.WHILE_SUBSCRIBED,
 )
 def reset(context: Context, argv: list[bytes]) -> Reply:
     """RESET
@@ -149,6 +147,21 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     client.reply_mode = ReplyMode.ON
     client.no_touch = client.no_evict = False
     return RESET_REPLY
+
+
+def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
+    """The words after each AUTH among the options, and all from the first word that is no option."""
+    index = 2
+    while index < len(argv):
+        option = argv[index].upper()
+        if option == b"AUTH":
+            yield from (index + 1, index + 2)
+            index += 3
+        elif option == b"SETNAME":
+            index += 2
+        else:
+            yield from range(index, len(argv))
+            return
 
 
 @command(
@@ -179,6 +192,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
         ),
     ),
     history=(("6.2.0", "`protover` became optional; without it the connection is only described."),),
+    secrets=_secrets_of_hello,
 )
 def hello(context: Context, argv: list[bytes]) -> Reply:
     """HELLO [protover [AUTH user password] [SETNAME name]]
@@ -245,6 +259,7 @@ def _parse_hello(argv: list[bytes]) -> tuple[int | None, tuple[bytes, bytes] | N
     complexity="O(N) where N is the number of passwords defined for the user",
     arguments=(Argument("username", optional=True, since="6.0.0"), Argument("password")),
     history=(("6.0.0", "Takes a user name."),),
+    secrets=words_from(1),
 )
 def auth(context: Context, argv: list[bytes]) -> Reply:
     """AUTH [user] password

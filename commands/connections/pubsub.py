@@ -8,7 +8,7 @@ from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Push, Pushed, Reply, SimpleString
 from ...store.errors import GenericError
 from ..core.lookup import subcommand_syntax_error
-from ..core.table import Argument, Flag, KeySpec, command, container
+from ..core.table import Argument, Channels, Flag, KeySpec, Trait, command, container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +20,9 @@ LISTEN: Final = Flag.PUBSUB | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
 PUBLISH: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE | Flag.FAST
 ASK: Final = Flag.PUBSUB | Flag.LOADING | Flag.STALE
 
+# What rules about channels concern. Unsubscribing is always allowed.
+ALL_WORDS: Final = Channels(slice(1, None))
+ONE_WORD: Final = Channels(slice(1, 2))
 SHARD_CHANNELS: Final = (KeySpec(1, -1, 1, ("not_key",)),)
 # The position of the shard channels, which a cluster client takes for keys.
 SHARD_CHANNEL: Final = (KeySpec(1, 1, 1, ("not_key",)),)
@@ -63,6 +66,8 @@ def _unsubscribe(context: Context, listeners: Listeners, word: bytes, names: lis
     summary="Subscribes to channels.",
     complexity="O(N) where N is the number of channels to subscribe to.",
     arguments=(Argument("channel", multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
+    channels=ALL_WORDS,
 )
 def subscribe(context: Context, argv: list[bytes]) -> Reply:
     """SUBSCRIBE channel [channel ...]
@@ -81,6 +86,7 @@ def subscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from channels, or from all of them.",
     complexity="O(N) where N is the number of channels to unsubscribe.",
     arguments=(Argument("channel", optional=True, multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """UNSUBSCRIBE [channel ...]"""
@@ -96,6 +102,8 @@ def unsubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Subscribes to all channels that match patterns.",
     complexity="O(N) where N is the number of patterns to subscribe to.",
     arguments=(Argument("pattern", "pattern", multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
+    channels=Channels(slice(1, None), are_patterns=True),
 )
 def psubscribe(context: Context, argv: list[bytes]) -> Reply:
     """PSUBSCRIBE pattern [pattern ...]
@@ -114,6 +122,7 @@ def psubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from patterns, or from all of them.",
     complexity="O(N) where N is the number of patterns to unsubscribe.",
     arguments=(Argument("pattern", "pattern", optional=True, multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """PUNSUBSCRIBE [pattern ...]"""
@@ -130,6 +139,8 @@ def punsubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Subscribes to shard channels.",
     complexity="O(N) where N is the number of shard channels to subscribe to.",
     arguments=(Argument("shardchannel", multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
+    channels=ALL_WORDS,
 )
 def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     """SSUBSCRIBE shardchannel [shardchannel ...]
@@ -152,6 +163,7 @@ def ssubscribe(context: Context, argv: list[bytes]) -> Reply:
     summary="Unsubscribes from shard channels, or from all of them.",
     complexity="O(N) where N is the number of shard channels to unsubscribe.",
     arguments=(Argument("shardchannel", optional=True, multiple=True),),
+    traits=Trait.WHILE_SUBSCRIBED,
 )
 def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
     """SUNSUBSCRIBE [shardchannel ...]"""
@@ -168,6 +180,8 @@ def sunsubscribe(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number "
     "of subscribed patterns (by any client).",
     arguments=(Argument("channel"), Argument("message")),
+    traits=Trait.ORDINARY | Trait.MAY_REPLICATE,
+    channels=ONE_WORD,
 )
 def publish(context: Context, argv: list[bytes]) -> Reply:
     """PUBLISH channel message
@@ -187,6 +201,8 @@ def publish(context: Context, argv: list[bytes]) -> Reply:
     summary="Sends a message to the subscribers of a shard channel.",
     complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",
     arguments=(Argument("shardchannel"), Argument("message")),
+    traits=Trait.ORDINARY | Trait.MAY_REPLICATE,
+    channels=ONE_WORD,
 )
 def spublish(context: Context, argv: list[bytes]) -> Reply:
     """SPUBLISH shardchannel message. Returns the number of receivers."""

@@ -6,46 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
-from ...store.errors import GenericError, ReplyError
+from ...store.errors import GenericError
 from ..clients.client import WATCHED_KEY_SIZE, ReplyMode, Transaction
 from ..core.lookup import find_row
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.calls import call
 from ..execution.enforcement import refusal_at_exec
+from ..execution.transactions import ExecAborted, discard, unwatch_all
 
 if TYPE_CHECKING:
-    from ...store.database import Store
-    from ..clients.client import Client
     from ..execution.context import Context
 
 TRANSACTION: Final = ("transaction",)
 QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Flag.ALLOW_BUSY
-
-
-class ExecAborted(ReplyError):
-    """EXEC of a transaction that cannot run."""
-
-    prefix = b"EXECABORT"
-
-    def __init__(self, reason: bytes | None = None) -> None:
-        because = b"because of previous errors." if reason is None else b"because of: " + reason
-        super().__init__(b"Transaction discarded " + because)
-
-
-def unwatch_all(store: Store, client: Client) -> None:
-    """Forget every watched key, and whether one has changed."""
-    transaction = client.transaction
-    for db_index, key in transaction.watched:
-        store.databases[db_index].unwatch(key, transaction)
-    transaction.watched = {}
-    transaction.watched_size = 0
-    transaction.dirty = transaction.shows_no_keys = False
-
-
-def discard(store: Store, client: Client) -> None:
-    """End MULTI and WATCH, if the client is in them."""
-    unwatch_all(store, client)
-    client.transaction = Transaction()
 
 
 @command(
@@ -57,6 +30,7 @@ def discard(store: Store, client: Client) -> None:
     since="1.2.0",
     summary="Starts a transaction.",
     complexity="O(1)",
+    traits=Trait.NOT_QUEUED,
 )
 def multi(context: Context, argv: list[bytes]) -> Reply:
     """MULTI
@@ -79,6 +53,7 @@ def multi(context: Context, argv: list[bytes]) -> Reply:
     since="1.2.0",
     summary="Runs the queued commands of a transaction.",
     complexity="Depends on commands in the transaction",
+    traits=Trait.NOT_QUEUED | Trait.RUNS_QUEUE,
 )
 def execute(context: Context, argv: list[bytes]) -> Reply:
     """EXEC
@@ -155,6 +130,7 @@ def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool
     since="2.0.0",
     summary="Drops a transaction.",
     complexity="O(N), when N is the number of queued commands",
+    traits=Trait.NOT_QUEUED,
 )
 def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     """DISCARD
@@ -178,6 +154,7 @@ def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     summary="Makes the next EXEC fail if one of the keys changes.",
     complexity="O(1) for every key.",
     arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
+    traits=Trait.NOT_QUEUED,
 )
 def watch(context: Context, argv: list[bytes]) -> Reply:
     """WATCH key [key ...]

@@ -6,7 +6,7 @@ the first wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from .lookup import named_row
@@ -21,53 +21,17 @@ SECRET_DIRECTIVES: Final = frozenset(
     (b"masterauth", b"masteruser", b"requirepass", b"tls-client-key-file-pass", b"tls-key-file-pass")
 )
 
-# Commands that name users and their passwords.
-ABOUT_USERS: Final = {"ACL|SETUSER", "ACL|DELUSER", "ACL|GETUSER"}
 
-# Commands whose arguments from this index on are a request.
-ENCLOSING: Final = {"ACL|DRYRUN": 3, "COMMAND|GETKEYS": 2, "COMMAND|GETKEYSANDFLAGS": 2}
+def words_from(start: int) -> Callable[[list[bytes]], Iterable[int]]:
+    """Returns `secrets` of a row: all words of a request from `start` on."""
+    return lambda argv: range(start, len(argv))
 
 
 def redact(row: Row, argv: list[bytes]) -> list[bytes]:
     """The words of a request without secrets. `row` decides, also if clients use another name (`rename-command`)."""
-    if row.name in ENCLOSING:
-        start = ENCLOSING[row.name]
+    start = row.enclosed_at
+    if start:
         enclosed = named_row(argv[start:])
         return argv if enclosed is None else [*argv[:start], *redact(enclosed, argv[start:])]
-    secret = set(_secret_indexes(row.name, argv))
+    secret = set() if row.secrets is None else set(row.secrets(argv))
     return [REDACTED if index in secret else word for index, word in enumerate(argv)] if secret else argv
-
-
-def _secret_indexes(name: str, argv: list[bytes]) -> Iterable[int]:
-    if name == "AUTH":
-        return range(1, len(argv))
-    if name in ABOUT_USERS:
-        return range(2, len(argv))
-    if name == "HELLO":
-        return _secrets_of_hello(argv)
-    if name == "CONFIG|SET":
-        return _secrets_of_config_set(argv)
-    return ()
-
-
-def _secrets_of_hello(argv: list[bytes]) -> Iterable[int]:
-    """The words after each AUTH among the options, and all from the first word that is no option."""
-    index = 2
-    while index < len(argv):
-        option = argv[index].upper()
-        if option == b"AUTH":
-            yield from (index + 1, index + 2)
-            index += 3
-        elif option == b"SETNAME":
-            index += 2
-        else:
-            yield from range(index, len(argv))
-            return
-
-
-def _secrets_of_config_set(argv: list[bytes]) -> Iterable[int]:
-    """The values of secret directives. If names and values are not in pairs, everything after a secret name."""
-    names = [index for index in range(2, len(argv)) if argv[index].lower() in SECRET_DIRECTIVES]
-    if len(argv) % 2 and names:
-        return range(names[0] + 1, len(argv))
-    return [index + 1 for index in names if index % 2 == 0]

@@ -13,11 +13,11 @@ arguments start at `argv[2]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...protocol.replies import Reply
 from .durations import Durations
@@ -25,6 +25,8 @@ from .slow_tally import SlowTally
 
 # Takes an `execution.context.Context`, which imports this table, so that it cannot be named here.
 Handler = Callable[[Any, list[bytes]], Reply]
+# Applies a run of records while a log is loaded. Returns False, and changes nothing, if they must be run one by one.
+RunHandler = Callable[[Any, list[bytes]], bool]
 
 
 class Flag(FlagEnum):
@@ -52,6 +54,37 @@ class Flag(FlagEnum):
 
 
 NO_FLAGS = Flag(0)
+
+
+class Trait(FlagEnum):
+    """What the server must know of a command besides Redis' flags. COMMAND does not print traits.
+
+    Subcommands have the traits of their container.
+    """
+
+    # The dispatcher runs it without most checks, like commands that read or write keys.
+    ORDINARY = auto()
+    # Uses a database other than the client's.
+    ACROSS_DATABASES = auto()
+    # Runs at once inside MULTI.
+    NOT_QUEUED = auto()
+    # Runs the queue of the transaction, so it writes and needs memory if a command of the queue does.
+    RUNS_QUEUE = auto()
+    # A RESP2 client may send it while it is subscribed. It could not distinguish other replies from messages.
+    WHILE_SUBSCRIBED = auto()
+    # Other clients may receive its messages, or it may run a script that writes. Redis replicates it.
+    MAY_REPLICATE = auto()
+    # Is refused while writes are refused with MISCONF.
+    REFUSED_WITH_WRITES = auto()
+    # Sets the time of the last use of its keys, even for a client with CLIENT NO-TOUCH.
+    ALWAYS_TOUCHES = auto()
+    # Blocked, it continues when its key is deleted, because its group is deleted with it.
+    WAITS_FOR_GROUP = auto()
+    # CLIENT CACHING still applies to the command after it.
+    KEEPS_CACHING_CHOICE = auto()
+
+
+NO_TRAITS = Trait(0)
 
 
 # A spec for shard channels, which cluster clients look for like keys.
@@ -84,6 +117,30 @@ class KeySpec:
 
 
 NO_KEYS: tuple[KeySpec, ...] = ()
+
+_READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The words of a request that name channels, which the user's rules must allow."""
+
+    words: slice
+    are_patterns: bool = False
+
+
+class KeptForm(NamedTuple):
+    """A form of a request that is kept as bytes, with its handler: see `persistence/grammar/kept`."""
+
+    mark: bytes
+    handler: Handler
+
+
+class RunForm(NamedTuple):
+    """A form of consecutive records of a log that are kept as bytes, with its handler."""
+
+    mark: bytes
+    handler: RunHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +185,19 @@ class Row:
     deprecated: tuple[str, str] | None = None
     # Rows by upper-case subcommand word; only containers have any.
     subcommands: dict[bytes, Row] = field(default_factory=dict)
+    traits: Trait = NO_TRAITS
+    # The words that name channels; None if there are none, or if any channel is allowed.
+    channels: Channels | None = None
+    # Returns the indexes of the words of a request that are passwords, or names or rules of users.
+    secrets: Callable[[list[bytes]], Iterable[int]] | None = None
+    # Index of the first word of the request that the arguments contain; 0 if they contain none.
+    enclosed_at: int = 0
+    # Raises a ReplyError if the command is disabled for the client. It is the first check, before authentication.
+    require_enabled: Callable[[Any], None] | None = None
+    # The form in which the reader passes frequent requests; None if there is none, or the command was renamed.
+    sent_form: KeptForm | None = None
+    # The form in which a log passes consecutive records.
+    run_form: RunForm | None = None
     # The name in error texts and COMMAND: `xgroup|create`.
     name_lower: bytes = b""
     is_write: bool = False
@@ -135,6 +205,10 @@ class Row:
     has_one_key: bool = False
     # `flags` as a number, for checks before every command: a check of an enumeration takes half a microsecond.
     flag_bits: int = 0
+    # `traits` as a number.
+    trait_bits: int = 0
+    # Whether only the user's rules and the state of the client can refuse it, so that it may take the fast path.
+    is_ordinary: bool = False
     # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
     durations: Durations = field(default_factory=Durations)
     rejected_calls: int = 0
@@ -146,6 +220,16 @@ class Row:
         self.is_write = bool(self.flags & Flag.WRITE)
         self.has_one_key = len(self.keys) == 1 and self.keys[0].is_first_argument
         self.flag_bits = self.flags.value
+        self._set_traits(self.traits)
+
+    def _set_traits(self, traits: Trait) -> None:
+        self.traits, self.trait_bits = traits, traits.value
+        uses_keys = bool(self.keys and self.flags & _READS_OR_WRITES) and Flag.SCRIPT_RUNNER not in self.flags
+        self.is_ordinary = Trait.ORDINARY in traits or (uses_keys and Trait.ACROSS_DATABASES not in traits)
+
+    def inherit(self, container: Row) -> None:
+        """Take the traits of the command's container."""
+        self._set_traits(self.traits | container.traits)
 
     @property
     def calls(self) -> int:
@@ -187,6 +271,11 @@ def command(
     tips: Sequence[str] = (),
     differs: str | None = None,
     deprecated: tuple[str, str] | None = None,
+    traits: Trait = NO_TRAITS,
+    channels: Channels | None = None,
+    secrets: Callable[[list[bytes]], Iterable[int]] | None = None,
+    enclosed_at: int = 0,
+    require_enabled: Callable[[Any], None] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function becomes its handler and is returned unchanged."""
 
@@ -194,8 +283,29 @@ def command(
         row = Row(
             name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
             complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
+            traits=traits, channels=channels, secrets=secrets, enclosed_at=enclosed_at, require_enabled=require_enabled,
         )  # fmt: skip
         register(row)
+        return handler
+
+    return declare
+
+
+def sent_form(name: str, mark: bytes) -> Callable[[Handler], Handler]:
+    """Declare the handler of requests that the reader keeps as bytes under `mark`. The command is declared before."""
+
+    def declare(handler: Handler) -> Handler:
+        DECLARED[name.encode()].sent_form = KeptForm(mark, handler)
+        return handler
+
+    return declare
+
+
+def run_form(name: str, mark: bytes) -> Callable[[RunHandler], RunHandler]:
+    """Declare the handler of records that a log keeps as bytes under `mark`. The command is declared before."""
+
+    def declare(handler: RunHandler) -> RunHandler:
+        DECLARED[name.encode()].run_form = RunForm(mark, handler)
         return handler
 
     return declare
@@ -213,9 +323,20 @@ def container(
     flags: Flag = NO_FLAGS,
     handler: Handler | None = None,
     tips: Sequence[str] = (),
+    traits: Trait = NO_TRAITS,
 ) -> None:
     """Declare a command that has subcommands. It can be called without a subcommand only if it has a handler."""
-    row = Row(name, arity, handler, flags, categories=tuple(categories), group=group, since=since, summary=summary)
+    row = Row(
+        name,
+        arity,
+        handler,
+        flags,
+        categories=tuple(categories),
+        group=group,
+        since=since,
+        summary=summary,
+        traits=traits,
+    )
     row.tips, row.complexity = tuple(tips), complexity
     register(row)
 
@@ -224,7 +345,9 @@ def register(row: Row) -> None:
     """Add a row to the table, under its container if its name has one."""
     parent, _, sub = row.name.partition("|")
     if sub:
-        DECLARED[parent.encode()].subcommands[sub.encode()] = row
+        container_row = DECLARED[parent.encode()]
+        row.inherit(container_row)
+        container_row.subcommands[sub.encode()] = row
     else:
         TABLE[parent.encode()] = DECLARED[parent.encode()] = row
 
@@ -242,6 +365,7 @@ def rename(name: bytes, new_name: bytes) -> None:
     if new_name:
         TABLE[new_name.upper()] = row
         for each in (row, *row.subcommands.values()):
+            each.sent_form = None  # the reader keeps only requests with the command's own name
             if each.handler is not None:
                 each.handler = _under_its_own_name(row.name.encode(), each.handler)
 

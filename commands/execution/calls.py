@@ -18,12 +18,13 @@ from ...store.stream import Stream
 from ..clients.blocking import Blocked
 from ..clients.client import Client
 from ..core.keys import find_keys
-from ..core.table import Flag, Row
+from ..core.table import Flag, Row, Trait
 from .context import NEVER_NS, Context
 
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
+ALWAYS_TOUCHES: Final = Trait.ALWAYS_TOUCHES.value
 # A command that has only the first of these flags has read its keys. A script reads keys by calling other commands.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
 
@@ -61,7 +62,7 @@ def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stre
     """The streams that a command is about to read, with the times of their last use: for CLIENT NO-TOUCH, except by
     TOUCH.
     """
-    if row.name == "TOUCH":
+    if row.trait_bits & ALWAYS_TOUCHES:
         return []
     streams = [context.db.streams.get(key) for key, _ in find_keys(row, argv)]
     return [(stream, stream.used_ms) for stream in streams if stream is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...store.errors import GenericError
+from ...store.errors import GenericError, ReplyError
 from ..clients.client_line import describe
 from ..core.table import Row
 from ..permissions.denial import Denial, NoPermission
@@ -24,6 +24,15 @@ COUNTERS: Final = {
     "channel": "acl_denied_channel",
     "tls-cert": "acl_denied_certificate",
 }
+
+
+class NoAuthentication(ReplyError):
+    """The server has a password and this connection has not given it."""
+
+    prefix = b"NOAUTH"
+
+    def __init__(self, text: bytes = b"Authentication required.") -> None:
+        super().__init__(text)
 
 
 def must_authenticate(context: Context, client: Client) -> bool:

@@ -8,7 +8,7 @@ from ...protocol.replies import Reply, SimpleString
 from ...store.database import Value
 from ...store.events import DEL
 from ...store.stream import Stream
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 
 KEY_ARGUMENT: Final = Argument("key", "key", key_spec_index=0)
@@ -72,7 +72,7 @@ def exists(context: Context, argv: list[bytes]) -> Reply:
 @command(
     "TOUCH", arity=-2, flags=Flag.READONLY | Flag.FAST, keys=_SEEN_KEYS, categories=("keyspace",), since="3.2.1",
     summary="Counts the keys that exist.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,),
-    tips=_SHARD_SUM,
+    tips=_SHARD_SUM, traits=Trait.ALWAYS_TOUCHES,
 )  # fmt: skip
 def touch(context: Context, argv: list[bytes]) -> Reply:
     """TOUCH key [key ...]. Returns how many exist; a repeated key counts each time. Source: Redis 3.2.1."""

@@ -9,7 +9,7 @@ from ...store.database import Database, Value
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
 from ...store.stream import Stream
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.databases import database_at
 from ..strings.encoding import keep_encoding
@@ -94,6 +94,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
     summary="Moves a key to another database.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("db", "integer")),
+    traits=Trait.ACROSS_DATABASES,
 )
 def move(context: Context, argv: list[bytes]) -> Reply:
     """MOVE key db. Returns 1, or 0 if the key is missing or exists in `db`. Raises GenericError.
@@ -127,6 +128,7 @@ def move(context: Context, argv: list[bytes]) -> Reply:
         Argument("destination-db", "integer", token="DB", optional=True),
         Argument("replace", "pure-token", token="REPLACE", optional=True),
     ),
+    traits=Trait.ACROSS_DATABASES,
 )
 def copy(context: Context, argv: list[bytes]) -> Reply:
     """COPY source destination [DB n] [REPLACE]

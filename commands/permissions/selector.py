@@ -17,16 +17,6 @@ READ: Final = 1
 WRITE: Final = 2
 ACCESS_LETTERS: Final = {ord("R"): READ, ord("W"): WRITE}
 
-# Words of a request that are channels, and whether they are patterns. Unsubscribing is always allowed.
-CHANNEL_COMMANDS: Final = {
-    "PUBLISH": (slice(1, 2), False),
-    "SPUBLISH": (slice(1, 2), False),
-    "SUBSCRIBE": (slice(1, None), False),
-    "SSUBSCRIBE": (slice(1, None), False),
-    "PSUBSCRIBE": (slice(1, None), True),
-}
-
-
 # Bytes of a selector without rules, as measured over ten thousand of them.
 SELECTOR_SIZE: Final = 150
 
@@ -130,10 +120,10 @@ class Selector:
             for position, (key, spec) in enumerate(find_keys(row, argv)):
                 if not self._allows_key(key, needed_access(spec, argv)):
                     return Denial("key", key, position)
-        if row.name in CHANNEL_COMMANDS and not self.all_channels:
-            words, are_patterns = CHANNEL_COMMANDS[row.name]
-            for position, channel in enumerate(argv[words]):
-                if not self.allows_channel(channel, is_pattern=are_patterns):
+        named = row.channels
+        if named is not None and not self.all_channels:
+            for position, channel in enumerate(argv[named.words]):
+                if not self.allows_channel(channel, is_pattern=named.are_patterns):
                     return Denial("channel", channel, position)
         return None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError
 from ..core.numbers import integer
-from ..core.table import DECLARED, Argument, Flag, KeySpec, command, container
+from ..core.table import DECLARED, Argument, Flag, KeySpec, Trait, command, container
 from .cache import DIGEST_SIZE
 from .errors import NoScript, NotBusy
 
@@ -73,6 +73,7 @@ HELP
     complexity="Depends on the script.",
     arguments=(SCRIPT_ARGUMENT, *INPUT_ARGUMENTS),
     differs=DIFFERS,
+    traits=Trait.MAY_REPLICATE,
 )
 def evaluate(context: Context, argv: list[bytes]) -> Reply:
     """EVAL script numkeys [key ...] [arg ...]
@@ -111,6 +112,7 @@ def evaluate_read_only(context: Context, argv: list[bytes]) -> Reply:
     summary="Runs a Lua script known by its SHA-1.",
     complexity="Depends on the script.",
     arguments=(SHA_ARGUMENT, *INPUT_ARGUMENTS),
+    traits=Trait.MAY_REPLICATE,
 )
 def evaluate_known(context: Context, argv: list[bytes]) -> Reply:
     """EVALSHA sha1 numkeys [key ...] [arg ...]. Runs a cached script. Raises NoScript if it is not cached."""

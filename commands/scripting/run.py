@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...store.errors import GenericError, ReplyError
 from ..clients.client import Client
 from ..core.lookup import find_row, named_row
-from ..core.table import Flag, Row
+from ..core.table import Flag, Row, Trait
 from ..execution.calls import call
 from ..execution.enforcement import refusal_in_script
 from .errors import ScriptError
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 REPL_AOF: Final = 1
 REPL_ALL: Final = 3
 
-# Commands refused in read-only scripts although they change no key: other clients receive their messages.
-ALSO_WRITES: Final = {"PUBLISH", "SPUBLISH"}
+MAY_REPLICATE: Final = Trait.MAY_REPLICATE.value
 
 NO_ARGUMENT: Final = b"Please specify at least one argument for this redis lib call"
 
@@ -101,7 +100,7 @@ class Run:
             refusal = refusal_in_script(context, self._caller, row, words)
             if refusal is not None:
                 raise refusal
-        if row.is_write or row.name in ALSO_WRITES:
+        if row.is_write or row.trait_bits & MAY_REPLICATE:
             self._admit_write(row)
         if row.flags & Flag.DENYOOM and not self._may_need_memory and not self._deadline.has_written:
             context.server.memory.require()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ...persistence.grammar.kept import ADDITION, ADDITIONS
 from ...persistence.grammar.streams import (
     pack_added,
     pack_sent,
@@ -21,7 +22,7 @@ from ...store.idempotence import automatic_iid
 from ...store.ids import SEQ_BITS, SEQ_MASK, StreamID, format_id
 from ...store.stream import References, Stream
 from ...store.trimming import Trim, default_limit, trim
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, command, run_form, sent_form
 from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 from .trim import (
@@ -105,6 +106,7 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
     return (id_bulk,)
 
 
+@sent_form("XADD", ADDITION)
 def xadd_sent(context: Context, request: list[bytes]) -> Reply:
     """Runs `XADD key [MAXLEN ~ cap] * field value ...`, which the reader passes as `[ADDITION, key, sent, cap]`.
 
@@ -131,6 +133,7 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
     return (id_bulk,)
 
 
+@run_form("XADD", ADDITIONS)
 def add_run(context: Context, run: list[bytes]) -> bool:
     """Adds the entries of `[ADDITIONS, key, sent, count]`, consecutive XADD records of one key, while a log is loaded.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...persistence.grammar.kept import CLAIMS
 from ...persistence.grammar.streams import pack_acknowledged, read_claimed
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, shown, syntax_error
@@ -14,7 +15,7 @@ from ...store.log import Piece
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
 from ...store.stream import Stream
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
 from .entries import KEY_ARGUMENT
@@ -262,6 +263,7 @@ def _claim_as_logged(
     return None
 
 
+@run_form("XCLAIM", CLAIMS)
 def claim_run(context: Context, run: list[bytes]) -> bool:
     """Applies the claims of `[CLAIMS, key, sent, count]`, consecutive XCLAIM records, while a log is loaded.
 

@@ -14,7 +14,7 @@ from ...store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer
 from ...store.stream import Stream
 from ..clients.blocking import Blocked
-from ..core.table import Argument, Flag, KeySpec, command
+from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
 from .entries import COUNT_ARGUMENT
@@ -64,6 +64,7 @@ class GroupSource:
     ),
     history=(("8.4.0", "Added the `CLAIM` option."), LIMITS_ADDED),
     differs="Delivery counts and times that a history read changes are logged, so they survive a restart.",
+    traits=Trait.WAITS_FOR_GROUP,
 )
 def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
     """XREADGROUP GROUP group consumer [COUNT n] [BLOCK ms] [CLAIM min-idle-ms] [NOACK] [MAXCOUNT n] [MAXSIZE bytes]

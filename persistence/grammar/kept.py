@@ -41,6 +41,10 @@ ADDITIONS: Final = _Mark(b"XADD")
 CLAIMS: Final = _Mark(b"XCLAIM")
 
 
+# Number of items of a request or a run that is kept.
+KEPT_COUNT: Final = 4
+
+
 def is_run(record: Request) -> bool:
     """Whether this is a run of records that are kept as they are in the log: `ADDITIONS` or `CLAIMS`."""
     return record[0] is ADDITIONS or record[0] is CLAIMS

@@ -15,7 +15,8 @@ from itertools import islice
 from typing import Final
 
 from ... import REDIS_VERSION, __version__
-from ...commands.core.table import all_rows
+from ...commands.core.lookup import find_row
+from ...commands.core.table import DECLARED, Trait, all_rows
 from ...store.database import Database
 from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
@@ -97,7 +98,11 @@ def client_fields(server: Source) -> Fields:
     blocked = [(client.db.index, client.blocked) for client in clients if client.blocked is not None]
     keys = {(database_index, key) for database_index, waiting in blocked for key in waiting.keys}
     # Readers of a group also wake when the key, and so the group, is deleted.
-    reading_groups = [(index, waiting) for index, waiting in blocked if waiting.argv[0].upper() == b"XREADGROUP"]
+    reading_groups = [
+        (index, waiting)
+        for index, waiting in blocked
+        if Trait.WAITS_FOR_GROUP in find_row(waiting.argv, DECLARED).traits
+    ]
     keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
     return [
         ("connected_clients", len(clients)),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...commands.admin.debug import NOT_ALLOWED, is_allowed
 from ...commands.clients.client import Client, ReplyMode
-from ...commands.connections.connection import NoAuthentication
 from ...commands.core.durations import SHORT_COUNT, SHORT_SHIFT
-from ...commands.core.table import Flag, Row
+from ...commands.core.table import Flag, Row, Trait
 from ...commands.execution.context import Context
-from ...commands.execution.enforcement import must_authenticate, refusal_of
+from ...commands.execution.enforcement import NoAuthentication, must_authenticate, refusal_of
 from ...store.errors import GenericError, ReplyError, StillLoading
 
 SAVE_FAILING: Final = (
@@ -32,15 +30,10 @@ NO_MULTI: Final = Flag.NO_MULTI.value
 DENYOOM: Final = Flag.DENYOOM.value
 LOADING: Final = Flag.LOADING.value
 READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
-# Commands that may concern others besides reading and writing. A monitor may not run them: Redis treats it as a
-# replica.
-ALSO_REPLICATED: Final = {"PUBLISH", "SPUBLISH", "EVAL", "EVALSHA"}
-
-# The only commands that a RESP2 client may send while it is subscribed: it could not distinguish other replies from
-# messages.
-SUBSCRIBER_COMMANDS: Final = {
-    "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET",
-}  # fmt: skip
+REFUSED_WITH_WRITES: Final = Trait.REFUSED_WITH_WRITES.value
+RUNS_QUEUE: Final = Trait.RUNS_QUEUE.value
+WHILE_SUBSCRIBED: Final = Trait.WHILE_SUBSCRIBED.value
+MAY_REPLICATE: Final = Trait.MAY_REPLICATE.value
 
 
 class Admission:
@@ -67,8 +60,8 @@ class Admission:
     def admit(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Check that this command may run or be queued now. Raises the error of the first check that fails."""
         context = self.context
-        if row.name == "DEBUG" and not is_allowed(context):
-            raise GenericError(NOT_ALLOWED)
+        if row.require_enabled is not None:
+            row.require_enabled(context)
         if not client.needs_only_acl_check:
             if must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
                 raise NoAuthentication
@@ -85,16 +78,17 @@ class Admission:
         if context.is_counting and _may_need_memory(client, row):
             context.server.memory.require()
         refusal = self.refusal_of_writes()
-        if refusal is not None and (row.name == "PING" or may_write(client, row)):
+        if refusal is not None and (row.trait_bits & REFUSED_WITH_WRITES or may_write(client, row)):
             raise refusal
-        if client.protocol == 2 and client.is_subscriber and row.name not in SUBSCRIBER_COMMANDS:
+        if client.protocol == 2 and client.is_subscriber and not row.trait_bits & WHILE_SUBSCRIBED:
             raise GenericError(
                 b"Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
                 b"context" % row.name_lower
             )
         if context.loading and not row.flag_bits & LOADING:
             raise StillLoading
-        if client.is_monitor and (row.flag_bits & READS_OR_WRITES or row.name in ALSO_REPLICATED):
+        # Redis treats a monitor as a replica.
+        if client.is_monitor and (row.flag_bits & READS_OR_WRITES or row.trait_bits & MAY_REPLICATE):
             raise GenericError(b"Replica can't interact with the keyspace")
 
     def needs_only_acl_check(self, client: Client) -> bool:
@@ -125,10 +119,10 @@ class Admission:
 
 
 def _may_need_memory(client: Client, row: Row) -> bool:
-    """Whether the command may make the dataset grow; EXEC does if one of its queue does."""
-    return bool(row.flag_bits & DENYOOM) or (row.name == "EXEC" and client.transaction.has_denyoom)
+    """Whether the command, or one of the queue that it runs, may make the dataset grow."""
+    return bool(row.flag_bits & DENYOOM) or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_denyoom)
 
 
 def may_write(client: Client, row: Row) -> bool:
-    """Whether the command writes; EXEC does if one of its queue does."""
-    return row.is_write or (row.name == "EXEC" and client.transaction.has_write)
+    """Whether the command, or one of the queue that it runs, writes."""
+    return row.is_write or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_write)

@@ -17,16 +17,15 @@ from typing import Any, Final
 
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client, ReplyMode
-from ...commands.connections.transaction import discard
 from ...commands.core.durations import SHORT_SHIFT
 from ...commands.core.lookup import find_row
 from ...commands.core.request_size import request_size
-from ...commands.core.table import TABLE, Handler, Row
+from ...commands.core.table import TABLE, Handler, Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
-from ...commands.streams.add import xadd, xadd_sent
-from ...persistence.grammar.kept import ADDITION
+from ...commands.execution.transactions import discard
+from ...persistence.grammar.kept import KEPT_COUNT
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import QUEUED
@@ -42,13 +41,7 @@ from .units import Units
 
 logger = logging.getLogger(__name__)
 
-ORDINARY_GROUPS: Final = {"stream", "string", "generic"}
-ALSO_ORDINARY: Final = {"PING", "ECHO", "PUBLISH", "SPUBLISH"}
-# Commands that use a database other than the client's. The fast path checks only the client's.
-ACROSS_DATABASES: Final = {"MOVE", "COPY"}
-
-# Commands that run at once inside MULTI.
-NOT_QUEUED: Final = {"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
+NOT_QUEUED: Final = Trait.NOT_QUEUED.value
 
 # Largest number of words where the arity has no upper end; the reader allows fewer.
 ARGUMENTS_COUNT_MAX: Final = 2**31
@@ -111,15 +104,14 @@ class Dispatcher:
     def refresh_table(self) -> None:
         """Rebuild the dictionary of ordinary rows, under their usual spellings."""
         for name, row in TABLE.items():
-            ordinary = row.keys and row.group in ORDINARY_GROUPS and row.name not in ACROSS_DATABASES
-            if row.handler is not None and not row.subcommands and (ordinary or row.name in ALSO_ORDINARY):
+            if row.handler is not None and row.is_ordinary:
                 words_min, words_max = abs(row.arity), row.arity if row.arity > 0 else ARGUMENTS_COUNT_MAX
                 self._fast[name] = self._fast[name.lower()] = (
                     row.handler, words_min, words_max, row, row.durations.short,
                 )  # fmt: skip
-        added = TABLE.get(b"XADD")
-        if added is not None and added.handler is xadd:  # unless it was renamed
-            self._fast[ADDITION] = (xadd_sent, 4, 4, added, added.durations.short)
+            if row.sent_form is not None:
+                mark, handler = row.sent_form
+                self._fast[mark] = (handler, KEPT_COUNT, KEPT_COUNT, row, row.durations.short)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -275,7 +267,7 @@ class Dispatcher:
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
             return Next.HOLD
-        if client.transaction.queue is not None and row.name not in NOT_QUEUED:
+        if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
             self._queue(client, row, argv)
             runner.answer(session, QUEUED, mode_before)
             return Next.GO_ON

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...commands.clients.client import Client
 from ...commands.core.table import Row
 from ...store.database import Store
-from .admission import ALSO_REPLICATED, may_write
+from .admission import MAY_REPLICATE, may_write
 from .session import Session
 
 
@@ -52,4 +52,4 @@ class Pause:
         """Whether this command has to wait."""
         if self.end_ms is None or client.is_monitor or self.is_over:
             return False
-        return not self.writes_only or may_write(client, row) or row.name in ALSO_REPLICATED
+        return not self.writes_only or may_write(client, row) or bool(row.trait_bits & MAY_REPLICATE)

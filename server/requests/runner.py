@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...commands.clients.client import Client, ReplyMode
-from ...commands.connections.transaction import ExecAborted, discard
 from ...commands.core.lookup import named_row
-from ...commands.core.table import Row
+from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import call
 from ...commands.execution.context import Context
+from ...commands.execution.transactions import ExecAborted, discard
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import Pushed, Reply
 from ...store.errors import ReplyError
@@ -16,6 +18,8 @@ from .pause import Pause
 from .pushes import Pushes
 from .session import Session
 from .units import Units
+
+RUNS_QUEUE: Final = Trait.RUNS_QUEUE.value
 
 
 class Runner:
@@ -73,7 +77,7 @@ class Runner:
         row = named_row(argv)
         if row is not None:
             row.rejected_calls += 1
-        if row is not None and row.name == "EXEC":
+        if row is not None and row.trait_bits & RUNS_QUEUE:
             discard(self.context.store, client)
             self.context.monitors.show(client, row, argv, self.context.now_ms)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)

@@ -235,8 +235,6 @@ class Serving:
             return False
         if with_error:
             self._end_without_run(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))
-            # Redis counts a failed call of the command that was running when the error was made, too.
-            DECLARED[b"CLIENT"].subcommands[b"UNBLOCK"].failed_calls += 1
         else:
             self._end_at_deadline(waiter)
         return True

@@ -8,14 +8,11 @@ from contextlib import contextmanager
 
 from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED
+from ...commands.core.table import DECLARED, RunHandler
 from ...commands.execution.calls import broken
 from ...commands.execution.context import Context
 from ...commands.permissions.users import open_user
-from ...commands.streams.add import add_run
-from ...commands.streams.claim import claim_run
 from ...persistence.errors import LoadError, RdbError, UnknownRecord
-from ...persistence.grammar.kept import ADDITIONS
 from ...persistence.rdb.file import FileKey, FileReader
 from ...store.errors import ReplyError
 from ...store.stream import Stream
@@ -30,6 +27,7 @@ class Replay:
         self._context = context
         self._client = Client(0, db=context.store.databases[0])
         self._client.user = open_user(b"")
+        self._run_handlers: dict[bytes, RunHandler] = dict(row.run_form for row in DECLARED.values() if row.run_form)
 
     def resume(self) -> None:
         """Take the context, since records of the load run next. They never block."""
@@ -68,8 +66,8 @@ class Replay:
             )
 
     def take_run(self, run: list[bytes]) -> bool:
-        """See `commands.streams.add.add_run` and `commands.streams.claim.claim_run`."""
-        return (add_run if run[0] is ADDITIONS else claim_run)(self._context, run)
+        """Apply a run of records. Returns False, and changes nothing, if they must be run one by one."""
+        return self._run_handlers[run[0]](self._context, run)
 
     def open_rdb(self, blocks: Iterable[bytes], *, drops_expired: bool = False) -> FileReader:
         """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""
