@@ -66,6 +66,7 @@ HOT_MODULES: Final = {
         "release", "trim",
     ),
     "persistence": ("aof", "checksum", "syncing"),
+    "persistence/grammar": ("streams",),
     "server/reports": ("stats",),
     "server/requests": ("dispatch", "pushes", "runner", "serving", "session", "turns", "units", "waiters"),
     "server/sockets": ("connection",),
