@@ -153,7 +153,9 @@ def pack_acked_trim(key: bytes, id_min: bytes) -> bytes:
 
 def exact_trim(words: list[bytes], threshold_at: int, threshold: bytes) -> list[bytes]:
     """Returns the words of an XADD or XTRIM with `= threshold` in place of `~` and the word at `threshold_at`."""
-    return [*words[: threshold_at - 1], b"=", threshold, *words[threshold_at + 1 :]]
+    record = list(words)  # by copy and change, as it is the quickest way: XADD with MAXLEN or MINID comes here
+    record[threshold_at - 1], record[threshold_at] = b"=", threshold
+    return record
 
 
 def without_options(words: list[bytes], id_at: int, producer_id: bytes | None, iid: bytes) -> list[bytes]:
