@@ -48,8 +48,6 @@ CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 SUFFIXES = {".py", ".pyi", ".pyx", ".pxi", ".md"}
-# Not rewritten yet.
-EXEMPT = "tests/crossing/"
 
 
 class Text(NamedTuple):
@@ -106,7 +104,7 @@ def findings(texts: Iterable[Text]) -> Iterator[Finding]:
 def sources() -> list[str]:
     """Paths of the files with prose."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [path for path in listed.splitlines() if Path(path).suffix in SUFFIXES and not path.startswith(EXEMPT)]
+    return [path for path in listed.splitlines() if Path(path).suffix in SUFFIXES]
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ NEVER_TAKEN: Final = {
 SILENT: Final = {
     "CLIENT|REPLY", "MONITOR", "MULTI", "PSUBSCRIBE", "QUIT", "RESET", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE",
 }  # fmt: skip
-"""Rows behind which requests are answered otherwise, or not at all."""
+"""Rows after which requests get other replies, or none."""
 
 SEVERAL_REPLIES: Final = {"PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE"}
 
@@ -334,7 +334,7 @@ def _of_directive(directive: Directive) -> Iterator[Act]:
 
 @cache
 def directive_acts() -> tuple[Act, ...]:
-    """CONFIG SET of every directive: to another value, to the present one, and beside others."""
+    """CONFIG SET of every directive: to another value, to the present one, and together with others."""
     together = [Act(f"CONFIG|SET {line}", (b"CONFIG", b"SET", *_words(line))) for line in TOGETHER]
     return (*(act for directive in DIRECTIVES for act in _of_directive(directive)), *together)
 

@@ -4,7 +4,7 @@
 
 Rules, by the letters that failures name:
 
-    told       what a reply told of is on the disk as `appendfsync` promises, when it leaves and after a restart
+    told       what a reply reports is on the disk as `appendfsync` promises, when it leaves and after a restart
     refused    a request that was answered with an error has changed nothing
     error      no internal error is answered or logged, and nothing is raised out of a callback
     replies    every client has its own replies in order
@@ -42,7 +42,7 @@ RETRY_MS: Final = 61_000
 # Share of the cells of other states than `serving` after which changed settings are saved and read.
 SAVED_SHARE: Final = 0.2
 MANY_COUNT: Final = 1100
-"""Requests behind a blocked one: more than a connection keeps."""
+"""Requests after a blocked one: more than a connection keeps."""
 BUSY: Final = {
     "starting", "rewrite beginning", "rewrite about to swap the manifest", "snapshot about to end", "replayed",
     "shutting down", "shutting down by another client",
@@ -216,7 +216,7 @@ class Play:
         )
 
     def _answered(self) -> Iterator[tuple[Act, Node]]:
-        """Acts with their replies, as far as replies can be told from each other."""
+        """Acts with their replies, as far as replies can be assigned to acts."""
         for sent in self._sent:
             replies = self._replies_to(sent) or []
             if len(replies) == len(sent.step.acts):
@@ -322,7 +322,7 @@ class Play:
     # -- what came back ----------------------------------------------------------------------------
 
     def _replies_to(self, sent: Sent) -> list[Node] | None:
-        """The replies to the acts of a step; None if they have not come, or cannot be told from others."""
+        """The replies to the acts of a step; None if they have not come, or cannot be assigned to acts."""
         peer = sent.peer
         if sent.is_exec:
             start, end = peer.reply_after(sent.fences[0]), peer.reply_after(sent.fences[3])
@@ -636,7 +636,7 @@ class Play:
 
 
 def _written_and_read(token: bytes) -> tuple[Request, Request]:
-    """A write, and a read that tells of it."""
+    """A write, and a read whose reply shows it."""
     key = b"~a:" + token.strip(b"~")
     return (b"SET", key, token), (b"GET", key)
 

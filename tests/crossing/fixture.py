@@ -74,7 +74,7 @@ def _made(kind: str) -> tuple[SimulatedDisk, int]:
         maker.ask(*lines_of(DATASET))
         for number in range(FILLERS_COUNT):
             maker.ask((b"SET", b"filler:%d" % number, b"x"))
-        maker.ask((b"PERSIST", b"lifted"))  # far behind the record that it lifts: between them a load can be held
+        maker.ask((b"PERSIST", b"lifted"))  # long after the record that it undoes: between them a load can be held
         if kind == "rdb base":
             maker.ask((b"BGREWRITEAOF",))
             scene.pass_time(300)

@@ -85,7 +85,7 @@ def started(config_text: bytes | None, acl_text: bytes | None, aclfile: bytes) -
 
 
 class KeptFiles:
-    """Follows both files of a server on a disk. `fail` is told what is wrong."""
+    """Follows both files of a server on a disk. `fail` gets a text that says what is wrong."""
 
     def __init__(
         self, disk: SimulatedDisk, config: Config, users: Callable[[], Users], fail: Callable[[str], None]

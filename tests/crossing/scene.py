@@ -8,8 +8,8 @@ sockets of the test's own.
         actor.ask(b"PING")
         scene.settle()
 
-What clients are told is noted in the moment in which it leaves the server: `told` has every token that was in a reply,
-and each must be on the disk by then as the policy promises.
+A reply is recorded in the moment in which it leaves the server: `told` has every token that was in a reply, and each
+must be on the disk by then as the policy promises.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Peer:
             self._scene.fail(f"{self.name} was answered with an internal error")
 
     def reply_after(self, fence: bytes) -> int:
-        """The index behind the reply that is the word `fence`; -1 if that has not come."""
+        """The index after the reply that is the word `fence`; -1 if that has not come."""
         for index, node in enumerate(self.replies):
             if node.kind == b"$" and node.value == fence:
                 return index + 1
@@ -168,7 +168,7 @@ class Scene:
         self.task: Any = None
         self.peers: list[Peer] = []
         self.told: dict[bytes, str] = {}
-        """Token -> who was told of it, while the log promised something."""
+        """Token -> the client that received it, while the log promised something."""
         self._written_under_always: set[bytes] = set()
         """Tokens whose write ran under `always`, whatever the policy is when the reply leaves."""
         self._policy_in_force = policy
@@ -297,7 +297,7 @@ class Scene:
         return worker.step()
 
     def pass_time(self, ms: int, *, works: bool = True) -> None:
-        """Move the clock from one timer to the next; `works` lets the threads go on meanwhile."""
+        """Move the clock from one timer to the next; `works` lets the threads continue meanwhile."""
         end_ms = self.clock() + ms
         while True:
             if works:
@@ -349,7 +349,7 @@ class Scene:
         self._policy_in_force = self.config.appendfsync
 
     def note_told(self, token: bytes, peer: Peer) -> None:
-        """A reply that tells of this write has left."""
+        """A reply that shows this write has left."""
         if not self.promises or not self.server.config.appendonly:
             return
         if self.server.log_keeper.state in (LogState.WANTED, LogState.STARTING):
@@ -438,7 +438,7 @@ def no_fault(call: Call) -> Fault | None:
 
 
 def copied(config: Config) -> Config:
-    """The same directives for another server."""
+    """Equal directives for another server."""
     other = new_config(config.appendfsync)
     for name in (each.attribute for each in DIRECTIVES):
         setattr(other, name, getattr(config, name))

@@ -22,7 +22,7 @@ from support.digest import digest_of
 from support.simulated_disk import Call, Fault, SimulatedDisk
 
 PLAIN, MULTI, SCRIPT, BEHIND = "plain", "multi", "script", "behind"
-"""How requests are sent: as they are, within MULTI, from a script, or behind a request that blocks."""
+"""How requests are sent: as they are, within MULTI, from a script, or after a request that blocks."""
 
 ALL_POLICIES: Final = (b"always", b"everysec", b"no")
 BULK_SIZE: Final = 20_000
@@ -63,14 +63,14 @@ class Stage:
         return self.scene.server
 
     def serve(self, *, actors_count: int = 2) -> None:
-        """Start, and have everybody come."""
+        """Start, and connect all clients."""
         self.scene.start()
         self.scene.settle()
         assert self.scene.is_serving, "the server does not serve"
         self.come(actors_count)
 
     def come(self, actors_count: int = 2) -> None:
-        """Everybody connects; those that wait do so."""
+        """Connect all clients; those that wait do so."""
         self.company = Company(self.scene)
         self.company.sit_down()
         self._director = self.scene.connect("director")
@@ -136,7 +136,7 @@ def state(name: str, **options: Any) -> Callable[[Callable[[Stage], Steps]], Cal
 
 @state("serving")
 def serving(stage: Stage) -> Steps:
-    """Nothing is going on."""
+    """Nothing happens."""
     stage.serve()
     yield
 
@@ -172,7 +172,7 @@ def in_script(stage: Stage) -> Steps:
 
 
 @state("behind a blocked request", mode=BEHIND)
-def behind_blocked(stage: Stage) -> Steps:
+def after_a_blocked_request(stage: Stage) -> Steps:
     """The act follows, in one pipeline, a request that waits for an entry; then the entry comes."""
     stage.serve()
     yield
@@ -348,7 +348,7 @@ def _broken_log_states() -> None:
             logged = "\n".join(stage.scene.logged)
             assert all(word in logged for word in words), f"the server log lacks some of {words}: {logged}"
 
-        def beside(stage: Stage, break_it: Callable[[SimulatedDisk], None] = break_it) -> Steps:
+        def next_to_files(stage: Stage, break_it: Callable[[SimulatedDisk], None] = break_it) -> Steps:
             """A log that cannot be read is not replaced by a new one."""
             break_it(stage.scene.disk)
             stage.untouched = stage.scene.disk.contents(LOG_FOLDER)
@@ -358,7 +358,7 @@ def _broken_log_states() -> None:
         if "missing" not in title:  # the others can be read, and CONFIG SET appendonly yes replaces them
             name = f"serving beside {title}"
             options: dict[str, Any] = {"directives": WITHOUT_LOG, "policies": (b"always",), "share": 0.15}
-            STATES[name] = State(name, beside, disk="dump beside a log", **options)
+            STATES[name] = State(name, next_to_files, disk="dump beside a log", **options)
 
 
 @state("starting")
@@ -514,7 +514,7 @@ def rewrite_failing(stage: Stage) -> Steps:
 
 @state("snapshot running")
 def snapshot_running(stage: Stage) -> Steps:
-    """BGSAVE is at work."""
+    """BGSAVE is running."""
     stage.serve()
     path = dump_path(stage.server.config)
     stage.ask("BGSAVE")
@@ -528,7 +528,7 @@ def snapshot_running(stage: Stage) -> Steps:
 
 @state("snapshot running without a log", disk="dump", directives=WITHOUT_LOG, share=0.3)
 def snapshot_running_alone(stage: Stage) -> Steps:
-    """BGSAVE is at work, and the folder may change meanwhile."""
+    """BGSAVE is running, and the folder may change meanwhile."""
     stage.is_log_promised = False
     snapshot = snapshot_running(stage)
     next(snapshot)
@@ -699,7 +699,7 @@ def shutting_down_by_client(stage: Stage) -> Steps:
 
 @state("a stop has failed", directives={"save": b"3600 1000000"})
 def stop_failed(stage: Stage) -> Steps:
-    """The disk did not take the dataset: the server goes on."""
+    """The disk did not accept the dataset: the server continues."""
     stage.serve()
     stage.scene.disk.fault = lambda call: Fault(EIO) if "dump" in call.path else None
     stage.scene.raise_signal(signal.SIGTERM)
@@ -736,7 +736,7 @@ def output_stalled(stage: Stage) -> Steps:
 
 @state("a stalled reader that waits")
 def reader_stalled(stage: Stage) -> Steps:
-    """Behind much that it does not read, another client waits for an entry: it reads in the moment of the write."""
+    """A client that does not read much output waits for an entry. It starts to read in the moment of the write."""
     _fill(stage)
     stage.ask("XGROUP CREATE ~jobs g 0 MKSTREAM")
     reader = stage.scene.connect("stalled")

@@ -61,12 +61,12 @@ def start_a_log_while_loading(patch: pytest.MonkeyPatch) -> None:
     def prepare_on(self: LogSwitch) -> None:
         self._snapshots.start_log()
 
-    def end_load_beside_a_log(self: LogKeeper, loaded: AppendOnlyLog | None) -> None:
+    def end_load_with_a_log(self: LogKeeper, loaded: AppendOnlyLog | None) -> None:
         if self.log is None:
             end_load(self, loaded)
 
     patch.setattr(LogSwitch, "prepare_on", prepare_on)
-    patch.setattr(LogKeeper, "end_load", end_load_beside_a_log)
+    patch.setattr(LogKeeper, "end_load", end_load_with_a_log)
     patch.setattr(LogLife, "become", lambda self, state: setattr(self, "state", state))
 
 
@@ -106,7 +106,7 @@ def run_on_as_the_unblocked_client(patch: pytest.MonkeyPatch) -> None:
 
 
 def thaw_for_all(patch: pytest.MonkeyPatch) -> None:
-    """The end of a pause lets keys expire, whoever else had stopped that."""
+    """The end of a pause lets keys expire, although something else had stopped that."""
 
     def thaw(self: Store, owner: str) -> None:
         self._frozen_by.clear()
@@ -146,12 +146,12 @@ def forget_what_the_transaction_did(patch: pytest.MonkeyPatch) -> None:
 
 
 def run_on_after_shutdown(patch: pytest.MonkeyPatch) -> None:
-    """SHUTDOWN ends the process some turns later, and requests behind it are still run."""
+    """SHUTDOWN ends the process some turns later, and requests after it are still run."""
 
     patch.setattr(Server, "end", lambda self: self.stopped.set())
 
 
-def leave_the_mark_behind(patch: pytest.MonkeyPatch) -> None:
+def keep_the_old_mark(patch: pytest.MonkeyPatch) -> None:
     """An fsync in the foreground does not tell WAITAOF how far the log is synced."""
     fsync = AppendOnlyLog.fsync
 
@@ -180,7 +180,7 @@ def wake_readers_during_a_pause(patch: pytest.MonkeyPatch) -> None:
 
 
 def leave_a_blocked_client_unread(patch: pytest.MonkeyPatch) -> None:
-    """Behind many requests of a client that waits, the end of its peer is not noticed."""
+    """After many requests of a client that waits, the end of its peer is not noticed."""
 
     def regulate(self: Connection) -> None:
         if self.client.query_buffer_size > 4096:
@@ -238,7 +238,7 @@ def write_in_place(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(config, "replace_file", replace_file)
 
 
-def leave_the_log_behind(patch: pytest.MonkeyPatch) -> None:
+def leave_the_log_in_the_old_folder(patch: pytest.MonkeyPatch) -> None:
     """CONFIG SET dir is taken while there is a log, which stays where it is."""
     patch.setattr(LogSwitch, "_change_folder", lambda self, folder: None)
 
@@ -260,7 +260,7 @@ def unlock_what_is_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def stay_locked_when_refused(patch: pytest.MonkeyPatch) -> None:
-    """CONFIG SET dir beside a refusal leaves the other folder locked until the job ends."""
+    """CONFIG SET dir that is refused leaves the other folder locked until the job ends."""
 
     def change_folder(self: LogSwitch, folder: bytes) -> Undo:
         go_back, lock = change(self, folder), self._keeper.lock
@@ -286,7 +286,7 @@ PLANTED = [
     (end_the_snapshot_with_the_log, "snapshot running", "CONFIG|SET appendonly no", b"everysec", "BGSAVE ended well"),
     (forget_what_the_transaction_did, "in MULTI", "DEBUG RELOAD", b"no", "told"),
     (run_on_after_shutdown, "serving without a log", "SHUTDOWN", b"everysec", "restart"),
-    (leave_the_mark_behind, "rewrite beginning", "PING", b"always", "WAITAOF"),
+    (keep_the_old_mark, "rewrite beginning", "PING", b"always", "WAITAOF"),
     (wake_readers_during_a_pause, "paused for writes", "PING", b"everysec", "changes during a pause"),
     (leave_always_without_a_sync, "serving", "CONFIG|SET appendfsync no", b"always", "told"),
     (leave_a_blocked_client_unread, "serving", "connection many behind", b"no", "clients that wait"),
@@ -307,7 +307,7 @@ PLANTED = [
         b"no",
         "refused",
     ),
-    (leave_the_log_behind, "serving", "CONFIG|SET dir /other", b"always", "told"),
+    (leave_the_log_in_the_old_folder, "serving", "CONFIG|SET dir /other", b"always", "told"),
 ]
 
 

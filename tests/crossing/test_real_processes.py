@@ -39,7 +39,7 @@ ELSEWHERE = (
 
 
 def sampled(rnd: Random) -> list[Act]:
-    """Requests that may be sent to a server that goes on."""
+    """Requests that may be sent to a server that continues."""
     acts = [
         act
         for act in all_acts()
@@ -49,7 +49,7 @@ def sampled(rnd: Random) -> list[Act]:
 
 
 def large_log(folder: Path, *, tail: bytes = b"") -> None:
-    """A log that was left by a server which ended in good order; `tail` stands behind its last record."""
+    """A log that was left by a server which ended in good order; `tail` follows its last record."""
     log = folder / "appendonlydir"
     log.mkdir(parents=True)
     records = [encode([b"SELECT", b"0"]), encode([b"SET", b"lifted", b"x", b"PXAT", b"1000"])]
@@ -149,7 +149,7 @@ def test_no_client_is_served_by_a_server_whose_load_has_failed(server: Server) -
 
 
 @pytest.mark.parametrize("state", ["serving", "rewriting", "snapshot running", "paused"])
-def test_acts_beside_writers_lose_nothing_to_kill_9(state: str, server: Server) -> None:
+def test_acts_next_to_writers_lose_nothing_to_kill_9(state: str, server: Server) -> None:
     rnd = Random(f"{SEED} {state}")
     server.start()
     writers = [Writer(server.port, rnd.randrange(1000), lambda count: None, f"~s{index}", 0) for index in range(2)]
