@@ -21,7 +21,7 @@ from ..execution.context import Context
     tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
 )
 def info(context: Context, argv: list[bytes]) -> Reply:
-    """INFO [section [section ...]]
+    """INFO [section ...]
 
     Returns the named sections, or the default ones; `all` and `everything` add the statistics of each command. Names
     are case-insensitive, and unknown ones are ignored.

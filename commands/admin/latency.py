@@ -130,7 +130,7 @@ def latency_doctor(context: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:all_nodes", "response_policy:agg_sum"),
 )
 def latency_reset(context: Context, argv: list[bytes]) -> Reply:
-    """LATENCY RESET [event [event ...]]
+    """LATENCY RESET [event ...]
 
     Returns how many events were forgotten.
     """
@@ -151,7 +151,7 @@ def latency_reset(context: Context, argv: list[bytes]) -> Reply:
     differs="Calls made while `latency-tracking` is off are counted, too.",
 )
 def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
-    """LATENCY HISTOGRAM [command [command ...]]
+    """LATENCY HISTOGRAM [command ...]
 
     A map from the name of each command that was called to a map of `calls` and `histogram_usec`, itself a map from a
     duration in microseconds to the calls that took no longer. A container stands for its subcommands; what is no

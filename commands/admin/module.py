@@ -91,7 +91,7 @@ def module_load(context: Context, argv: list[bytes]) -> Reply:
     differs=NO_MODULES,
 )
 def module_loadex(context: Context, argv: list[bytes]) -> Reply:
-    """MODULE LOADEX path [CONFIG name value] [ARGS arg ...]. Raises GenericError."""
+    """MODULE LOADEX path [CONFIG name value [CONFIG name value ...]] [ARGS arg [arg ...]]. Raises GenericError."""
     raise GenericError(NOT_ALLOWED)
 
 

@@ -59,7 +59,7 @@ def role(context: Context, argv: list[bytes]) -> Reply:
     differs=NO_REPLICATION,
 )
 def replicaof(context: Context, argv: list[bytes]) -> Reply:
-    """REPLICAOF NO ONE. Returns OK. Raises GenericError for any other arguments.
+    """REPLICAOF <host port | NO ONE>. Returns OK for NO ONE. Raises GenericError for any other arguments.
 
     Source: redis.io/commands/replicaof, Redis 5.0.
     """
@@ -82,5 +82,5 @@ def replicaof(context: Context, argv: list[bytes]) -> Reply:
     differs=NO_REPLICATION,
 )
 def slaveof(context: Context, argv: list[bytes]) -> Reply:
-    """SLAVEOF NO ONE. Returns OK. Raises GenericError for any other arguments."""
+    """SLAVEOF <host port | NO ONE>. Returns OK for NO ONE. Raises GenericError for any other arguments."""
     return replicaof(context, argv)

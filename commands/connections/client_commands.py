@@ -184,7 +184,7 @@ def client_setname(context: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
 )
 def client_setinfo(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT SETINFO <LIB-NAME | LIB-VER> value"""
+    """CLIENT SETINFO <LIB-NAME name | LIB-VER version>"""
     attribute = argv[2].upper()
     if attribute not in (b"LIB-NAME", b"LIB-VER"):
         raise GenericError(b"Unrecognized option '%b'" % shown(argv[2]))

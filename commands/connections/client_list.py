@@ -68,9 +68,9 @@ def client_info(context: Context, argv: list[bytes]) -> Reply:
     tips=("nondeterministic_output",),
 )
 def client_list(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB> | ID id [id ...]]
+    """CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID id [id ...]]
 
-    One line for each client, oldest first. Unknown IDs are left out.
+    One line for each client, oldest first. TYPE and ID exclude each other. Unknown IDs are left out.
     """
     clients: Collection[Client] = context.server.clients.by_id.values()
     option = argv[2].upper() if len(argv) > 2 else b""

@@ -48,7 +48,8 @@ def _flag(word: str) -> Argument:
     ),
 )
 def client_tracking(context: Context, argv: list[bytes]) -> Reply:
-    """CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]
+    """CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT]
+    [NOLOOP]
 
     ON sends `invalidate` once for each key that was read and has changed since. With BCAST, it is sent for every change
     of a key with one of the prefixes (without prefixes: of every key). With OPTIN and OPTOUT, CLIENT CACHING chooses

@@ -275,7 +275,7 @@ def script_kill(context: Context, argv: list[bytes]) -> Reply:
     differs=DEBUG_OFF,
 )
 def script_debug(context: Context, argv: list[bytes]) -> Reply:
-    """SCRIPT DEBUG YES | SYNC | NO. Returns OK for NO. Raises GenericError for any other word."""
+    """SCRIPT DEBUG <YES | SYNC | NO>. Returns OK for NO. Raises GenericError for any other word."""
     mode = argv[2].upper()
     if mode == b"NO":
         return OK

@@ -84,7 +84,9 @@ PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("f
 )
 def xadd(context: Context, argv: list[bytes]) -> Reply:
     """XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
-    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | ms-* | id> field value [field value ...]
+    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
+
+    The server completes an ID of the form `ms-*`.
 
     Returns the entry's ID; null with NOMKSTREAM when the key is missing. Raises WrongType, GenericError.
     Source: redis.io/commands/xadd, Redis 8.6.

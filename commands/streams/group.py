@@ -142,10 +142,10 @@ def _capped(entries_read: int, stream: Stream) -> int:
     history=(("7.0.0", "Added the `ENTRIESREAD` argument."),),
 )
 def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
-    """XGROUP SETID key group <id | $ | - | +> [ENTRIESREAD n]
+    """XGROUP SETID key group <id | $> [ENTRIESREAD n]
 
-    Sets the last-delivered ID, forwards or backwards; pending entries stay pending. Without ENTRIESREAD the number of
-    entries read becomes unknown. Returns OK.
+    Sets the last-delivered ID, forwards or backwards; pending entries stay pending. An ID may be `-` or `+`. Without
+    ENTRIESREAD the number of entries read becomes unknown. Returns OK.
     Raises WrongType, NoGroup, GenericError. Source: redis.io/commands/xgroup-setid, Redis 7.0.
     """
     _, entries_read = _parse_options(argv, is_create=False)

@@ -67,7 +67,7 @@ class GroupSource:
     traits=Trait.WAITS_FOR_GROUP,
 )
 def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
-    """XREADGROUP GROUP group consumer [COUNT n] [BLOCK ms] [CLAIM min-idle-ms] [NOACK] [MAXCOUNT n] [MAXSIZE bytes]
+    """XREADGROUP GROUP group consumer [COUNT n] [MAXCOUNT n] [MAXSIZE bytes] [BLOCK ms] [CLAIM min-idle-ms] [NOACK]
     STREAMS key [key ...] id [id ...]
 
     `>` delivers new entries and makes them pending; any other ID lists the consumer's own pending entries after it.

@@ -39,7 +39,7 @@ from .read_request import (
     history=(LIMITS_ADDED,),
 )
 def xread(context: Context, argv: list[bytes]) -> Reply:
-    """XREAD [COUNT n] [BLOCK ms] [MAXCOUNT n] [MAXSIZE bytes] STREAMS key [key ...] id [id ...]
+    """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE bytes] [BLOCK ms] STREAMS key [key ...] id [id ...]
 
     Returns the entries with IDs greater than the given ones, by stream. Returns null if there are none; with BLOCK,
     when that time has passed (0 waits forever). Raises WrongType, GenericError.

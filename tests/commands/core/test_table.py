@@ -14,7 +14,6 @@ from headrace.commands.admin.introspection import acl_categories, all_rows, desc
 from headrace.commands.core.keys import NOT_KEY
 from headrace.commands.core.table import TABLE, Argument, Flag, Row
 from support.servers import Server
-from support.sources import docstring
 
 assert registry.FAMILIES
 
@@ -39,12 +38,6 @@ def test_row_has_its_metadata(row: Row) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+|headrace \d+\.\d+", row.since)
     assert row.group
     assert row.subcommands or row.complexity
-
-
-@by_name
-def test_docstring_of_a_handler_has_its_grammar(row: Row) -> None:
-    if row.handler is not None and not row.subcommands:
-        assert docstring(row.handler).startswith(row.name.replace("|", " "))
 
 
 @by_name
