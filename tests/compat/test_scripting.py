@@ -49,6 +49,8 @@ redis.call('set','n',1e15) return redis.call('get','n')|redis.call('set','n',1e1
 redis.call('set','n',1e100) return redis.call('get','n')|redis.call('set','n',0.1) return redis.call('get','n')
 redis.call('set','n',-0.0) return redis.call('get','n')|redis.call('set','n',1/0) return redis.call('get','n')
 redis.call('set','n',0/0) return redis.call('get','n')|redis.call('set','n',2^63) return redis.call('get','n')
+return redis.call('echo',2^62)|return redis.call('echo',2^62+1024)|return redis.call('echo',-2^62)|return {double=5e18}
+return redis.call('echo',5e18)|return redis.call('echo',-5e18)|return redis.call('echo',-2^63)
 redis.call('select',3) redis.call('set','in3','1') return 1|return redis.call('exists','in3')
 redis.call('set','x','late') error('late')|return redis.call('get','x')
 return coroutine.wrap(function() return redis.call('ping') end)()
