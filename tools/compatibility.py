@@ -179,7 +179,8 @@ BEYOND_ROWS: Final = """\
 - `POST` and `Host:` close the connection after the replies to earlier requests; Redis drops unsent replies.
 - Beyond `tracking-table-max-keys` the keys read longest ago are dropped; Redis drops any.
 - `aof-use-rdb-preamble` is `no` by default, and the default save points apply only without an append-only file.
-- `CONFIG SET appendonly no` is refused while the disk refuses answered writes; Redis loses them.
+- `CONFIG SET appendonly no` and `appendfsync always` are refused while the disk refuses answered writes; Redis loses
+  them.
 - Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
   those of Redis, and need no second copy of the memory. `latest_fork_usec`, `total_forks` and the latency event `fork`
   are about taking the image of the dataset.

@@ -85,6 +85,7 @@ class JobRunner:
         except OSError as error:
             self._end()
             job.fail(explain(error))
+            self.on_end()
             return
         except Exception:
             # After a defect of ours, the image must not slow down all commands for ever.
@@ -92,9 +93,11 @@ class JobRunner:
             job.file.abandon()
             self._end()
             job.fail("internal error")
+            self.on_end()
             return
         if is_complete:
             self._end()
+            self.on_end()
             return
         self._schedule(max(REST_S_MIN, REST_RATIO * (self.read_clock_s() - started_s)))
 
@@ -103,7 +106,6 @@ class JobRunner:
         self.job.image.close()
         self.job = None
         self._context.image = None
-        self.on_end()
 
     def complete(self) -> None:
         """Run the present job to its end, while all clients wait."""
@@ -120,6 +122,7 @@ class JobRunner:
         self._cancel()
         job.file.abandon()
         self._end()
+        self.on_end()
 
     def _cancel(self) -> None:
         if self._handle is not None:

@@ -38,45 +38,37 @@ class LogSwitch:
         self._locks = {keeper.lock.path: keeper.lock}
         snapshots.runner.on_end = self._release_former_folders
 
-    def prepare_on(self) -> Undo | None:
+    def prepare_on(self) -> Undo:
         """CONFIG SET appendonly yes: start the log, whose base is a snapshot of the dataset. Raises ChangeRefused.
 
         Nothing starts while the dataset is loaded; `LogKeeper.end_load` decides then. The cron starts the log later if
         another job is running, or inside EXEC, where the snapshot would have what the transaction is about to log.
         """
-        self._lock_folder()
+        unlock = self._lock_folder()
         life = self._keeper.life
         try:
             self._keeper.new_log().check_start()
             if life.state is LogState.LOADING:
-                return None
+                return unlock
             if self._snapshots.runner.job is not None or not self._context.may_block:
                 life.become(LogState.WANTED)
             else:
                 self._snapshots.start_log()
         except (LogError, OSError) as error:
+            unlock()
             raise ChangeRefused(explain(error)) from error
-        return self.turn_off
+
+        def go_back() -> None:
+            self.turn_off()
+            unlock()
+
+        return go_back
 
     def _prepare_off(self) -> None:
-        """CONFIG SET appendonly no: sync everything to stable storage. Raises ChangeRefused if that fails.
-
-        A server that promised stable storage and cannot sync ends.
-        """
-        keeper = self._keeper
-        log = keeper.log
-        if log is None or log.is_starting:
-            return
-        try:
-            if not keeper.settle():
-                reason = log.last_error.decode()
-                raise ChangeRefused(
-                    f"the disk refuses answered writes ({reason}), which would be lost: free space on the disk or "
-                    "repair it, and turn the append-only file off when writes are accepted again"
-                )
-        except LogFailure as failure:
-            keeper.die(failure)
-            raise ChangeRefused(str(failure)) from failure
+        """CONFIG SET appendonly no: sync everything to stable storage. Raises ChangeRefused if that fails."""
+        log = self._keeper.log
+        if log is not None and not log.is_starting:
+            self._keeper.settle()
 
     def turn_off(self) -> None:
         """CONFIG SET appendonly no: log no more effects, and keep the files as they are.
@@ -101,16 +93,18 @@ class LogSwitch:
             keeper.life.become(LogState.OFF)
             self._release_former_folders()
 
-    def _lock_folder(self) -> None:
-        """Lock the data folder against other servers. Raises ChangeRefused."""
+    def _lock_folder(self) -> Undo:
+        """Lock the data folder against other servers. Raises ChangeRefused, OSError."""
+        lock = self._keeper.lock
+        was_held = lock.is_held
         try:
-            self._keeper.lock.acquire()
+            lock.acquire()
         except LogError as error:
             raise ChangeRefused(str(error)) from error
+        return lambda: None if was_held else lock.release()
 
-    def _prepare_save_points(self, value: bytes) -> None:
-        if value and self._is_serving():
-            self._lock_folder()
+    def _prepare_save_points(self, value: bytes) -> Undo | None:
+        return self._lock_folder() if value and self._is_serving() else None
 
     def _change_folder(self, folder: bytes) -> Undo:
         """CONFIG SET dir: later snapshots and logs use the new folder. Raises ChangeRefused, OSError."""

@@ -21,7 +21,7 @@ from ...persistence.errors import LogFailure
 from ...persistence.files import DiskFiles, Files
 from ...persistence.folder import LogSettings
 from ...persistence.lock import FolderLock
-from ..configuration.config import Config
+from ..configuration.config import ChangeRefused, Config
 from .log_life import LogLife, LogState
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ class LogKeeper:
         self.files: Files = DiskFiles()
         # The executor of background fsyncs; None for a thread per log.
         self.executor: Executor | None = None
+        config.before_change("appendfsync", self._prepare_policy)
         config.on_change("appendfsync", self._change_policy)
 
     @property
@@ -157,6 +158,13 @@ class LogKeeper:
         self._on_stable()  # without a log no client can wait for it
         self._note_error()
 
+    def _prepare_policy(self, policy: bytes) -> None:
+        """CONFIG SET appendfsync always: sync everything to stable storage, since the first failure under `always` ends
+        the server. Raises ChangeRefused if the disk refuses it.
+        """
+        if policy == ALWAYS:
+            self.settle()
+
     def _change_policy(self, policy: bytes) -> None:
         """CONFIG SET appendfsync. Records written under `always` are synced first, since their replies promise that."""
         log = self.log
@@ -204,14 +212,24 @@ class LogKeeper:
         """
         return self.log is None or (self.log.flush() and self.log.fsync())
 
-    def settle(self) -> bool:
-        """Sync everything to stable storage before the log is closed. Returns False if the disk refuses it.
-
-        Raises LogFailure if replies promise stable storage.
+    def settle(self) -> None:
+        """Sync everything to stable storage before CONFIG SET changes the log. Raises ChangeRefused if the disk refuses
+        it; then a server that promised stable storage ends.
         """
-        is_settled = self.log is None or self.log.settle()
+        log = self.log
+        if log is None:
+            return
+        try:
+            is_settled = log.settle()
+        except LogFailure as failure:
+            self.die(failure)
+            raise ChangeRefused(str(failure)) from failure
         self._note_error()
-        return is_settled
+        if not is_settled:
+            raise ChangeRefused(
+                f"the disk refuses answered writes ({log.last_error.decode()}), which would be lost: free space on the "
+                "disk or repair it, and change the directive when writes are accepted again"
+            )
 
     def close(self) -> bool:
         """Sync everything to stable storage and close the log for good. Returns False if that fails."""

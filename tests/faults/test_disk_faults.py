@@ -224,8 +224,8 @@ def test_log_is_not_turned_off_while_the_disk_refuses_what_was_answered(call: st
     scene.disk.fault = Failing(call, Fault(ENOSPC))
     refused = (
         b"-ERR CONFIG SET failed (possibly related to argument 'appendonly') - the disk refuses answered "
-        b"writes (No space left on device), which would be lost: free space on the disk or repair it, and turn the "
-        b"append-only file off when writes are accepted again\r\n"
+        b"writes (No space left on device), which would be lost: free space on the disk or repair it, and change the "
+        b"directive when writes are accepted again\r\n"
     )
     misconf = MISCONF % REASONS[ENOSPC]
     assert scene.ask("SET a 2", "CONFIG SET appendonly no", "SET a 3") == b"+OK\r\n" + refused + misconf
@@ -236,6 +236,23 @@ def test_log_is_not_turned_off_while_the_disk_refuses_what_was_answered(call: st
     assert scene.ask("SET a 4") == b"+OK\r\n"
     assert recovered(scene.disk.after_kill(), scene.world.clock) == digest_of(scene.server.store)
     scene.server.config.set_many([(b"appendonly", b"no")])
+    assert recovered(scene.disk.after_power_loss(None), scene.world.clock) == digest_of(scene.server.store)
+    scene.world.end()
+
+
+@pytest.mark.parametrize("policy", [b"everysec", b"no"])
+@pytest.mark.parametrize("call", ["append", "fsync"])
+def test_policy_does_not_become_always_while_the_disk_refuses_what_was_answered(call: str, policy: bytes) -> None:
+    scene = Scene(policy)
+    scene.disk.fault = Failing(call, Fault(ENOSPC))
+    replies = scene.ask("SET a 1", "CONFIG SET appendfsync always", "GET a")
+    assert replies.startswith(b"+OK\r\n-ERR CONFIG SET failed (possibly related to argument 'appendfsync') - the disk ")
+    assert scene.server.config.appendfsync == policy
+    scene.pass_time(500)
+    assert not scene.server.stopped.is_set()
+    scene.disk.fault = lambda call: None
+    scene.pass_time(2500)
+    assert scene.ask("CONFIG SET appendfsync always", "SET a 2") == b"+OK\r\n+OK\r\n"
     assert recovered(scene.disk.after_power_loss(None), scene.world.clock) == digest_of(scene.server.store)
     scene.world.end()
 

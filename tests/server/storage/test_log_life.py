@@ -306,6 +306,30 @@ def test_refused_change_of_the_folder_never_unlocks_it(folders: list[Path]) -> N
             assert list(map(is_locked, folders)) == [True, False, False]
 
 
+@pytest.mark.parametrize("words", [["save", "1 1", "bind", "1.2.3.4"], ["appendonly", "yes"]], ids=lambda each: each[0])
+async def test_refused_change_leaves_an_unlocked_folder_unlocked(words: list[str], tmp_path: Path) -> None:
+    stray = tmp_path / LOG_FOLDER / "appendonly.aof.3.incr.aof"
+    stray.parent.mkdir()
+    stray.write_bytes(b"data")  # without a manifest no log starts
+    async with running_server(dir=os.fsencode(tmp_path), save=b"") as running:
+        running.server.config.before_change("bind", refuse)
+        peer = await running.connect()
+        peer.send("CONFIG", "SET", *words)
+        assert (await peer.line()).startswith(b"-ERR CONFIG SET failed (possibly related to argument")
+        assert not is_locked(tmp_path)
+
+
+def test_start_of_a_log_that_fails_unlocks_the_former_folder(folders: list[Path]) -> None:
+    config = Config()
+    config.enable_protected_configs = b"yes"
+    with closing(LoggingServer(folders[0], appendonly=False, config=config)) as server:
+        assert server.call("SET a 1", f"CONFIG SET dir {folders[1]} appendonly yes") == b"+OK\r\n" * 2
+        (folders[1] / LOG_FOLDER / "appendonly.aof.1.base.rdb").mkdir()
+        server.run_slices()
+        assert server.server.log_keeper.state is LogState.WANTED
+        assert list(map(is_locked, folders)) == [False, True, False]
+
+
 def test_start_of_a_log_without_its_manifest_is_refused(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     stray = tmp_path / LOG_FOLDER / "appendonly.aof.3.incr.aof"
