@@ -289,8 +289,11 @@ local function compile(text, name)
 end
 
 function seen.loadstring(text, name)
-    if type(text) ~= "string" then
-        bad_argument("loadstring", 1, "string expected, got " .. type(text))
+    local kind = type(text)
+    if kind == "number" then
+        text = tostring(text)
+    elseif kind ~= "string" then
+        bad_argument("loadstring", 1, "string expected, got " .. kind)
     end
     return compile(text, name or text)
 end

@@ -84,6 +84,7 @@ return {redis.LOG_DEBUG,redis.LOG_VERBOSE,redis.LOG_NOTICE,redis.LOG_WARNING}|re
 local t={} for k in pairs(redis) do t[#t+1]=k end table.sort(t) return t
 local t={} for k in pairs(os) do t[#t+1]=k end return t|return type(getmetatable(''))|return getmetatable(_G)~=nil
 return getmetatable(redis)==nil|return loadstring('return 5')()|return load(function() return nil end)~=nil
+return loadstring(5)|return {loadstring(1.5)}|return {loadstring(5, 6)}|return loadstring({})
 return loadstring(string.char(27)..'Lua')|return loadstring('return (')|return _VERSION|return _G._G==_G|return next({})
 return {bit.band(0xff,0x0f),bit.bor(1,2,4),bit.bxor(1,3),bit.bnot(0),bit.tobit(2^32+5)}|return bit.tohex(255,-4)
 return {bit.lshift(1,31),bit.rshift(-1,28),bit.arshift(-8,1),bit.rol(2^31,1),bit.ror(1,1),bit.bswap(1)}
