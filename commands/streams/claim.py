@@ -106,13 +106,21 @@ class ClaimRequest:
 
     __slots__ = ("force", "ids", "just_ids", "last_id", "retry_count", "time_ms")
 
-    def __init__(self, ids: list[StreamID], time_ms: int) -> None:
-        self.ids = ids
-        self.time_ms = time_ms
-        self.retry_count: int | None = None
-        self.force = False
-        self.just_ids = False
-        self.last_id: StreamID | None = None
+    def __init__(
+        self,
+        ids: list[StreamID],
+        time_ms: int,
+        retry_count: int | None,
+        last_id: StreamID | None,
+        force: bool,
+        just_ids: bool,
+    ) -> None:
+        self.ids: Final = ids
+        self.time_ms: Final = time_ms
+        self.retry_count: Final = retry_count
+        self.last_id: Final = last_id
+        self.force: Final = force
+        self.just_ids: Final = just_ids
 
     @property
     def is_settled(self) -> bool:
@@ -137,35 +145,38 @@ def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
         except GenericError:
             break
         index += 1
-    request = ClaimRequest(ids, now_ms)
+    time_ms, retry_count, last_id = now_ms, None, None
+    force = just_ids = False
     while index < len(argv):
-        word = argv[index].upper()
+        word, has_value = argv[index].upper(), index + 1 < len(argv)
         if word == b"FORCE":
-            request.force = True
+            force = True
         elif word == b"JUSTID":
-            request.just_ids = True
-        elif word in (b"IDLE", b"TIME", b"RETRYCOUNT", b"LASTID") and index + 1 < len(argv):
+            just_ids = True
+        elif word == b"LASTID" and has_value:
             index += 1
-            _read_claim_value(word, argv[index], request, now_ms)
+            last_id = parse_id(argv[index])
+        elif word == b"RETRYCOUNT" and has_value:
+            index += 1
+            number = _option_number(word, argv[index])
+            retry_count = number if number >= 0 else None
+        elif word in (b"IDLE", b"TIME") and has_value:
+            index += 1
+            number = _option_number(word, argv[index])
+            time_ms = now_ms - number if word == b"IDLE" else number
+            if not 0 <= time_ms <= now_ms:
+                time_ms = now_ms
         else:
             raise GenericError(b"Unrecognized XCLAIM option '%b'" % shown(argv[index]))
         index += 1
-    return request
+    return ClaimRequest(ids, time_ms, retry_count, last_id, force, just_ids)
 
 
-def _read_claim_value(word: bytes, token: bytes, request: ClaimRequest, now_ms: int) -> None:
-    if word == b"LASTID":
-        request.last_id = parse_id(token)
-        return
+def _option_number(word: bytes, token: bytes) -> int:
     try:
-        number = integer(token)
+        return integer(token)
     except GenericError:
         raise GenericError(b"Invalid %b option argument for XCLAIM" % word) from None
-    if word == b"RETRYCOUNT":
-        request.retry_count = number if number >= 0 else None
-        return
-    time_ms = now_ms - number if word == b"IDLE" else number
-    request.time_ms = time_ms if 0 <= time_ms <= now_ms else now_ms
 
 
 def _seen_consumer(context: Context, key: bytes, group: Group, name: bytes) -> tuple[Consumer, bool]:

@@ -23,9 +23,9 @@ class NackRequest:
     __slots__ = ("force", "ids", "retry_count")
 
     def __init__(self, ids: list[StreamID], retry_count: int | None, force: bool) -> None:
-        self.ids = ids
-        self.retry_count = retry_count
-        self.force = force
+        self.ids: Final = ids
+        self.retry_count: Final = retry_count
+        self.force: Final = force
 
 
 def _parse_nack(argv: list[bytes]) -> NackRequest:

@@ -50,7 +50,11 @@ TRIM_STRATEGY_ARGUMENTS = (
 
 @dataclass(slots=True)
 class StreamOptions:
-    """The options of XADD and XTRIM. Indexes are positions in `argv`."""
+    """The options of XADD and XTRIM. Indexes are positions in `argv`.
+
+    It is not frozen: the parser sets one option after the other, and a frozen copy would cost 1 us, a quarter of XADD
+    with MAXLEN. Only the parser changes it.
+    """
 
     trim: Trim | None = None
     threshold_index: int = 0

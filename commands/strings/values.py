@@ -75,40 +75,42 @@ def store_string(context: Context, key: bytes, value: bytes, due_ms: int | None)
 
 @dataclass(slots=True)
 class SetRequest:
-    """The options of SET."""
+    """The options of SET. Fields are `Final`, since a frozen class would cost a tenth of SET with EX."""
 
     # NX, XX or one of COMPARISONS.
-    condition: bytes | None = None
+    condition: Final[bytes | None]
     # The value or digest to compare with.
-    compared: bytes = b""
+    compared: Final[bytes]
     # (EX | PX | EXAT | PXAT, number).
-    expiry: tuple[bytes, bytes] | None = None
-    keep_expiry: bool = False
-    get: bool = False
+    expiry: Final[tuple[bytes, bytes] | None]
+    keep_expiry: Final[bool]
+    get: Final[bool]
 
 
 def _parse_set(argv: list[bytes]) -> SetRequest:
-    request = SetRequest()
+    condition: bytes | None = None
+    expiry: tuple[bytes, bytes] | None = None
+    compared, keep_expiry, get = b"", False, False
     index = 3
     while index < len(argv):
         word = argv[index].upper()
         more = index + 1 < len(argv)
-        if word in (b"NX", b"XX") and request.condition in (None, word):
-            request.condition = word
-        elif word in COMPARISONS and request.condition in (None, word) and more:
+        if word in (b"NX", b"XX") and condition in (None, word):
+            condition = word
+        elif word in COMPARISONS and condition in (None, word) and more:
             index += 1
-            request.condition, request.compared = word, argv[index]
+            condition, compared = word, argv[index]
         elif word == b"GET":
-            request.get = True
-        elif word == b"KEEPTTL" and request.expiry is None:
-            request.keep_expiry = True
-        elif word in UNITS_MS and not request.keep_expiry and more and (request.expiry or (word,))[0] == word:
+            get = True
+        elif word == b"KEEPTTL" and expiry is None:
+            keep_expiry = True
+        elif word in UNITS_MS and not keep_expiry and more and (expiry or (word,))[0] == word:
             index += 1
-            request.expiry = (word, argv[index])
+            expiry = (word, argv[index])
         else:
             raise syntax_error()
         index += 1
-    return request
+    return SetRequest(condition, compared, expiry, keep_expiry, get)
 
 
 @command(
