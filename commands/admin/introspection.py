@@ -18,23 +18,6 @@ from ..execution.context import Context
 
 Element = TypeVar("Element")
 
-# Notes of COMMAND INFO on key specs that are not exact, in the words of Redis.
-KEY_SPEC_NOTES: Final = {
-    "EVAL": b"We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
-    "EVAL_RO": b"We cannot tell how the keys will be used so we assume the worst, RO and ACCESS",
-    "GETEX": b"RW and UPDATE because it changes the TTL",
-    "SET": b"RW and ACCESS due to the optional `GET` argument",
-    "XADD": b"UPDATE instead of INSERT because of the optional trimming feature",
-    "XREAD": (
-        b"Incomplete because a stream key named STREAMS (or options before it) can shift the STREAMS keyword; "
-        b"fall back to xreadGetKeys"
-    ),
-    "XREADGROUP": (
-        b"Incomplete because a consumer/group named STREAMS (or options before GROUP) can shift the STREAMS keyword; "
-        b"fall back to xreadGetKeys"
-    ),
-}
-
 # Protocol: its encoded null.
 NULLS: Final = {2: b"$-1\r\n", 3: b"_\r\n"}
 # A reply about more commands is encoded while it is sent: a short name can expand to ten kilobytes.
@@ -53,7 +36,7 @@ def _simple_set(names: list[str]) -> SetReply:
     return SetReply(SimpleString(name.encode()) for name in names)
 
 
-def _describe_key_spec(name: str, spec: KeySpec) -> dict[bytes, Any]:
+def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
     names = access_names(spec)
     search: dict[bytes, Any]
     kind = b"range"
@@ -68,8 +51,8 @@ def _describe_key_spec(name: str, spec: KeySpec) -> dict[bytes, Any]:
         search = {b"type": b"keyword", b"spec": {b"keyword": spec.keyword, b"startfrom": spec.start}}
         found = {b"lastkey": -1, b"keystep": 1, b"limit": 2}
     fields: dict[bytes, Any] = {}
-    if name in KEY_SPEC_NOTES:
-        fields[b"notes"] = KEY_SPEC_NOTES[name]
+    if spec.note is not None:
+        fields[b"notes"] = spec.note.encode()
     fields[b"flags"] = _simple_set(names)
     fields[b"begin_search"] = search
     fields[b"find_keys"] = {b"type": kind, b"spec": found}
@@ -85,7 +68,7 @@ def describe(row: Row) -> list[Any]:
         *key_range(row.keys),
         _simple_set(["@" + category for category in acl_categories(row)]),
         SetReply(tip.encode() for tip in row.tips),
-        SetReply(_describe_key_spec(row.name, each) for each in row.keys),
+        SetReply(_describe_key_spec(each) for each in row.keys),
         # As in Redis: an array if there are subcommands, else an empty set.
         [describe(each) for each in row.subcommands.values()] if row.subcommands else SetReply(),
     ]

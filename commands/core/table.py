@@ -109,6 +109,8 @@ class KeySpec:
     start: int = 0
     count_at: int | None = None
     is_loose: bool = False
+    # The note of COMMAND INFO on a spec that is not exact, in the words of Redis.
+    note: str | None = None
 
     @property
     def is_first_argument(self) -> bool:

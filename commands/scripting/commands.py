@@ -5,6 +5,7 @@ The commands that a script calls are one unit, like those of a transaction. The 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, SimpleString
@@ -21,8 +22,9 @@ SCRIPTING: Final = ("scripting",)
 RUNS: Final = (
     Flag.NOSCRIPT | Flag.STALE | Flag.SKIP_MONITOR | Flag.NO_MANDATORY_KEYS | Flag.MOVABLEKEYS | Flag.SCRIPT_RUNNER
 )
-ANY_ACCESS: Final = (KeySpec(3, 0, 1, ("RW", "access", "update"), count_at=2, is_loose=True),)
-READ_ACCESS: Final = (KeySpec(3, 0, 1, ("RO", "ACCESS"), count_at=2, is_loose=True),)
+ANY_ACCESS: Final = KeySpec(3, 0, 1, ("RW", "access", "update"), count_at=2, is_loose=True)
+READ_ACCESS: Final = KeySpec(3, 0, 1, ("RO", "ACCESS"), count_at=2, is_loose=True)
+NOTE: Final = "We cannot tell how the keys will be used so we assume the worst, "
 ALL_SHARDS: Final = "request_policy:all_shards"
 ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
 
@@ -65,7 +67,7 @@ HELP
     "EVAL",
     arity=-3,
     flags=RUNS,
-    keys=ANY_ACCESS,
+    keys=(replace(ANY_ACCESS, note=NOTE + "RW and UPDATE"),),
     categories=SCRIPTING,
     group="scripting",
     since="2.6.0",
@@ -88,7 +90,7 @@ def evaluate(context: Context, argv: list[bytes]) -> Reply:
     "EVAL_RO",
     arity=-3,
     flags=RUNS | Flag.READONLY,
-    keys=READ_ACCESS,
+    keys=(replace(READ_ACCESS, note=NOTE + "RO and ACCESS"),),
     categories=SCRIPTING,
     group="scripting",
     since="7.0.0",
@@ -105,7 +107,7 @@ def evaluate_read_only(context: Context, argv: list[bytes]) -> Reply:
     "EVALSHA",
     arity=-3,
     flags=RUNS,
-    keys=ANY_ACCESS,
+    keys=(ANY_ACCESS,),
     categories=SCRIPTING,
     group="scripting",
     since="2.6.0",
@@ -123,7 +125,7 @@ def evaluate_known(context: Context, argv: list[bytes]) -> Reply:
     "EVALSHA_RO",
     arity=-3,
     flags=RUNS | Flag.READONLY,
-    keys=READ_ACCESS,
+    keys=(READ_ACCESS,),
     categories=SCRIPTING,
     group="scripting",
     since="7.0.0",

@@ -45,7 +45,9 @@ PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("f
     "XADD",
     arity=-5,
     flags=Flag.WRITE | Flag.DENYOOM | Flag.FAST,
-    keys=(KeySpec(1, 1, 1, ("RW", "update")),),
+    keys=(
+        KeySpec(1, 1, 1, ("RW", "update"), note="UPDATE instead of INSERT because of the optional trimming feature"),
+    ),
     categories=("stream",),
     group="stream",
     since="5.0.0",

@@ -47,7 +47,18 @@ class GroupSource:
     "XREADGROUP",
     arity=-7,
     flags=Flag.WRITE | Flag.BLOCKING | Flag.MOVABLEKEYS,
-    keys=(KeySpec(0, 0, 0, ("RO", "access"), keyword=b"STREAMS", start=4),),
+    keys=(
+        KeySpec(
+            0,
+            0,
+            0,
+            ("RO", "access"),
+            keyword=b"STREAMS",
+            start=4,
+            note="Incomplete because a consumer/group named STREAMS (or options before GROUP) can shift the STREAMS "
+            "keyword; fall back to xreadGetKeys",
+        ),
+    ),
     categories=("stream",),
     group="stream",
     since="5.0.0",

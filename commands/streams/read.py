@@ -29,7 +29,18 @@ from .read_request import (
     "XREAD",
     arity=-4,
     flags=Flag.READONLY | Flag.BLOCKING | Flag.MOVABLEKEYS,
-    keys=(KeySpec(0, 0, 0, ("RO", "access"), keyword=b"STREAMS", start=1),),
+    keys=(
+        KeySpec(
+            0,
+            0,
+            0,
+            ("RO", "access"),
+            keyword=b"STREAMS",
+            start=1,
+            note="Incomplete because a stream key named STREAMS (or options before it) can shift the STREAMS keyword; "
+            "fall back to xreadGetKeys",
+        ),
+    ),
     categories=("stream",),
     group="stream",
     since="5.0.0",

@@ -148,7 +148,7 @@ def value(row: Row, argument: Argument) -> bytes:
 
 
 def variants(row: Row, argument: Argument) -> list[Words]:
-    """The ways to write an argument: its alternatives, the options in it, and once more if it may be repeated."""
+    """The ways to write an argument: its alternatives, the options in it, and twice if it may be repeated."""
     token = [argument.token.encode()] if argument.token is not None else []
     if argument.type == "pure-token":
         return [token]
