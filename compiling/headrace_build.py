@@ -54,7 +54,8 @@ MYPYC: Final = "mypy==2.4.1"
 HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
-        "chunk", "clock", "database", "group", "idempotence", "ids", "log", "nodes", "pending", "stream", "trimming",
+        "chunk", "clock", "database", "group", "idempotence", "ids", "key_slots", "log", "nodes", "observed", "pending",
+        "stream", "trimming", "value",
     ),
     "commands/clients": ("blocking", "client"),
     "commands/connections": ("connection",),

@@ -6,81 +6,36 @@ A `Database` is one numbered keyspace; the `Store` holds them all. Values are `S
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from itertools import islice
 from sys import getsizeof
-from typing import Final, Protocol
 
 from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
-from .memory import NUMBER_SIZE, stream_size, table_share, text_size, value_size
+from .key_slots import KeySlots
+from .memory import NUMBER_SIZE, table_share, text_size
+from .observed import Observed
 from .stream import Stream
 from .text import spliced
+from .value import Value, plain_text, value_size
 
 try:
     from .splicing import splice_in_place
 except ImportError:  # there was no C compiler at installation
     from .splicing_plain import splice_in_place
 
-# A stream, or a string. A string whose encoding in Redis does not follow from its bytes is of a class of `store.text`.
-Value = Stream | bytes
 
-SLOT_BITS: Final = 12
-# Slots of the key index. With a million keys a slot has about 250, few enough to sort at every step of a SCAN.
-SLOT_COUNT: Final = 1 << SLOT_BITS
-
-# Bits that order the keys of a slot. A SCAN cursor is slot and place, 48 bits: exact even for clients with doubles.
-PLACE_BITS: Final = 36
-
-# With at most this many slots in use, sorting their numbers is cheaper than trying all slots.
-SPARSE_SLOT_COUNT: Final = 64
-
-
-def place_of(key: bytes) -> int:
-    """Return the position of a key in the order of SCAN: its slot, then its place in the slot. Only the key's hash
-    decides it."""
-    code = hash(key)
-    return (code & (SLOT_COUNT - 1)) << PLACE_BITS | code >> SLOT_BITS & ((1 << PLACE_BITS) - 1)
-
-
-def plain_text(value: Value | None) -> bytes | None:
-    """A string as bytes; None if there is none. Raises WrongType."""
-    if type(value) is bytes or value is None:
-        return value
-    if type(value) is Stream:
-        raise WrongType
-    return bytes(value)  # type: ignore[arg-type]
-
-
-class Watcher(Protocol):
-    """A transaction that must fail if a watched key changes (WATCH)."""
-
-    dirty: bool
-    # Whether a watched key was touched. The client is then reported as watching no key, as in Redis; a flush or a swap
-    # only sets `dirty`.
-    shows_no_keys: bool
-
-
-class Database:
-    """One keyspace.
-
-    Changes are reported in these ways. `touch` reports a changed key to transactions that WATCH it and to clients that
-    cache it. `announce` reports an event to clients that subscribed to keyspace events. Both only read `is_observed` if
-    there is no observer. `signal_ready` collects keys that may have data for blocked readers. `expired_keys` collects,
-    for the log, keys that expiry removed.
-    """
+class Database(Observed):
+    """One keyspace. Its changes are reported to observers. `expired_keys` collects, for the log, keys that expiry
+    removed."""
 
     __slots__ = (
-        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "index", "is_observed", "keys", "misses",
-        "on_change", "on_event", "ready", "size", "streams", "watchers",
+        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "keys", "misses", "size", "streams",
     )  # fmt: skip
 
     def __init__(
         self, index: int, garbage: Garbage | None = None, expired_keys: list[tuple[int, bytes]] | None = None
     ) -> None:
-        self.index = index
+        super().__init__(index)
         # Removed values whose memory is still to be freed.
         self.garbage = Garbage() if garbage is None else garbage
         self.keys: dict[bytes, Value] = {}
@@ -90,25 +45,15 @@ class Database:
         self.size = 0
         # Absolute expiry times in Unix ms, for the keys that have one.
         self.expires: dict[bytes, int] = {}
-        self.watchers: dict[bytes, set[Watcher]] = {}
-        # Keys touched since the waiters were last served, in touch order.
-        self.ready: dict[bytes, None] = {}
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
-        # The keys by slot; slots without keys are left out.
-        self._slots: defaultdict[int, set[bytes]] = defaultdict(set)
+        self._slots = KeySlots()
         # Whether expiry is suspended. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
         # Reads of keys that exist (INFO keyspace_hits); `misses` counts reads of keys that do not.
         self.hits = 0
         self.misses = 0
-        # Called with each touched key and the event that touched it.
-        self.on_change: Callable[[bytes, Event | None], None] | None = None
-        # Called with database index, event and key.
-        self.on_event: Callable[[int, Event, bytes], None] | None = None
-        # Whether there is a watcher or a listener. Set by `watch`, `unwatch` and `listen`.
-        self.is_observed = False
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -177,38 +122,13 @@ class Database:
         return plain_text(self.read(key, now_ms))
 
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
-        """Return about `count` keys from `cursor` on, and the next cursor. Cursor 0 starts the walk, and ends it.
-
-        The order is that of `place_of`. A key never moves, so a cursor stays valid when keys are added and removed:
-        each key that exists during the whole walk is returned once. A call costs its keys and one slot. Keys may have
-        expired.
-        """
-        found: list[bytes] = []
-        previous = -1
-        for slot in self._slots_from(cursor >> PLACE_BITS):
-            for place, key in sorted((place_of(key), key) for key in self._slots.get(slot, ())):
-                if place < cursor:
-                    continue
-                # Keys of one place are returned together; otherwise the next call would skip some of them.
-                if len(found) >= count and place != previous:
-                    return found, place
-                found.append(key)
-                previous = place
-        return found, 0
-
-    def _slots_from(self, first: int) -> Iterable[int]:
-        """Slot numbers from `first` on, ascending: at least all those of slots with keys."""
-        if len(self._slots) <= SPARSE_SLOT_COUNT:
-            return sorted(slot for slot in self._slots if slot >= first)
-        return range(first, SLOT_COUNT)
+        """Return about `count` keys from `cursor` on, and the next cursor: see `KeySlots.scan`. Keys may have
+        expired."""
+        return self._slots.scan(cursor, count)
 
     def neighbours(self, index: int) -> list[bytes]:
-        """Return the key at `index` in an arbitrary order of all keys, and the keys that follow it in its slot."""
-        for slot in self._slots.values():
-            if index < len(slot):
-                return [*islice(slot, index, None), *islice(slot, index)]
-            index -= len(slot)
-        raise IndexError(index)
+        """Return a key and others near it: see `KeySlots.neighbours`."""
+        return self._slots.neighbours(index)
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -245,7 +165,7 @@ class Database:
         """Put a value into the tables, and return the previous value. Nothing is announced."""
         old = self.keys.get(key)
         if old is None:
-            self._slots[hash(key) & (SLOT_COUNT - 1)].add(key)
+            self._slots.add(key)
             self.size += text_size(key)
         else:
             self._uncount(key, old)
@@ -289,10 +209,7 @@ class Database:
         """Remove `key` and its expiry time. If the key exists, touch it, announce the event, return its value."""
         value = self.keys.pop(key, None)
         if value is not None:
-            slot = hash(key) & (SLOT_COUNT - 1)
-            self._slots[slot].discard(key)
-            if not self._slots[slot]:
-                del self._slots[slot]
+            self._slots.remove(key)
             self.expires.pop(key, None)
             self.size -= text_size(key)
             self._uncount(key, value)
@@ -317,15 +234,13 @@ class Database:
 
     def recount(self, stream: Stream) -> None:
         """Update `size` with the present size of a stream. Streams do not report when they grow."""
-        size = stream_size(stream)
+        size = stream.memory_size
         self.size += size - stream.counted_size
         stream.counted_size = size
 
     def key_size(self, key: bytes) -> int:
         """Bytes of one existing key: name, value, expiry time, and its share of the tables."""
-        slot = self._slots[hash(key) & (SLOT_COUNT - 1)]
-        size = text_size(key) + value_size(self.keys[key]) + table_share(self.keys) + getsizeof(slot) // len(slot)
-        size += table_share(self._slots) // len(slot)
+        size = text_size(key) + value_size(self.keys[key]) + table_share(self.keys) + self._slots.share(key)
         if key in self.streams:
             size += table_share(self.streams)
         if key in self.expires:
@@ -340,22 +255,23 @@ class Database:
     @property
     def table_size(self) -> int:
         """Bytes of the tables that find keys, without that of expiry times."""
-        tables = getsizeof(self.keys) + getsizeof(self.streams) + getsizeof(self._slots)
-        return tables + sum(map(getsizeof, self._slots.values()))
+        return getsizeof(self.keys) + getsizeof(self.streams) + self._slots.memory_size
 
     def clear(self) -> int:
         """Remove every key. Returns how many there were."""
         count = len(self.keys)
-        self._fail_watchers([key for key in self.watchers if key in self.keys])
+        self.fail_watchers([key for key in self.watchers if key in self.keys])
         # Only blocked readers of a group are woken when a key is removed.
         self.ready.update(dict.fromkeys(self.streams))
-        for table in (self.expires, self._slots, self.streams, self.keys):
-            self.garbage.add(table)
+        self.garbage.add(self.expires)
+        self._slots.hand_over(self.garbage)
+        self.garbage.add(self.streams)
+        self.garbage.add(self.keys)
         self.keys = {}
         self.streams = {}
         self.size = 0
         self.expires = {}
-        self._slots = defaultdict(set)
+        self._slots = KeySlots()
         return count
 
     def swap_with(self, other: Database) -> None:
@@ -365,7 +281,7 @@ class Database:
             return
         streams = dict.fromkeys((*self.streams, *other.streams))
         for db in (self, other):
-            db._fail_watchers([key for key in db.watchers if key in self.keys or key in other.keys])
+            db.fail_watchers([key for key in db.watchers if key in self.keys or key in other.keys])
             # Clients block only on streams.
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
@@ -376,8 +292,7 @@ class Database:
 
     def check(self) -> None:
         """Assert that the index and the expiry times fit the keys. Raises AssertionError."""
-        assert all(self._slots.values())
-        assert {key for slot in self._slots.values() for key in slot} == self.keys.keys()
+        self._slots.check(self.keys)
         assert self.expires.keys() <= self.keys.keys()
         assert self.streams == {key: value for key, value in self.keys.items() if type(value) is Stream}
         for stream in self.streams.values():
@@ -394,63 +309,6 @@ class Database:
         self.delete(key, EXPIRED)
         self.expired_keys.append((self.index, key))
         return True
-
-    # -- notifying -------------------------------------------------------------------------------
-
-    def watch(self, key: bytes, watcher: Watcher) -> None:
-        """Set the watcher's `dirty` when `key` changes from now on."""
-        self.watchers.setdefault(key, set()).add(watcher)
-        self.is_observed = True
-
-    def unwatch(self, key: bytes, watcher: Watcher) -> None:
-        """Stop watching `key`. A key that is not watched is no error."""
-        of_key = self.watchers.get(key)
-        if of_key is not None:
-            of_key.discard(watcher)
-            if not of_key:
-                del self.watchers[key]
-        self._observe()
-
-    def listen(
-        self,
-        *,
-        on_change: Callable[[bytes, Event | None], None] | None,
-        on_event: Callable[[int, Event, bytes], None] | None,
-    ) -> None:
-        """Set the callbacks for changed keys and for events; None removes a callback."""
-        self.on_change, self.on_event = on_change, on_event
-        self._observe()
-
-    def _observe(self) -> None:
-        self.is_observed = bool(self.watchers) or self.on_change is not None or self.on_event is not None
-
-    def touch(self, key: bytes, event: Event | None = None) -> None:
-        """Report that `key` has changed: mark transactions that WATCH it as failed, notify clients that cache it, and
-        announce the event, in the order of Redis."""
-        if not self.is_observed:
-            return
-        if event is not None and event.is_announced_first:
-            self.announce(event, key)
-        for watcher in self.watchers.get(key, ()):
-            watcher.dirty = watcher.shows_no_keys = True
-        if self.on_change is not None:
-            self.on_change(key, event)
-        if event is not None and not event.is_announced_first:
-            self.announce(event, key)
-
-    def _fail_watchers(self, keys: list[bytes]) -> None:
-        for key in keys:
-            for watcher in self.watchers[key]:
-                watcher.dirty = True
-
-    def announce(self, event: Event, key: bytes) -> None:
-        """Report the event of `key` to the listener, if there is one."""
-        if self.on_event is not None:
-            self.on_event(self.index, event, key)
-
-    def signal_ready(self, key: bytes) -> None:
-        """Have clients that are blocked on `key` checked after this command."""
-        self.ready[key] = None
 
 
 class Store:

@@ -1,8 +1,8 @@
-"""The memory that keys and values take, in bytes.
+"""The memory that the parts of keys and values take, in bytes: the objects, their tables, and what the allocator rounds
+up.
 
-`value_size` is the memory that dropping a value frees, within a tenth: the objects, their tables, and what the
-allocator rounds up. Its run time is bounded: streams keep the size of their sealed chunks, tables and lists are
-measured as a whole, and of many groups or producers only some are measured.
+The run time is bounded: streams keep the size of their sealed chunks, tables and lists are measured as a whole, and of
+many groups or producers only some are measured.
 
 The cache of unpacked chunks belongs to no key: see `chunk.unpacked_size`.
 """
@@ -19,12 +19,10 @@ from .ids import ID_MAX
 from .pending import CONSUMER_SIZE
 
 if TYPE_CHECKING:
-    from .database import Value
     from .group import Group
     from .idempotence import Idempotence
     from .nodes import NodeLedger
     from .pending import PendingEntries
-    from .stream import Stream
 
 # The allocator rounds sizes up to a multiple of this.
 BLOCK_SIZE: Final = 16
@@ -81,37 +79,9 @@ def table_share(table: Sized) -> int:
     return min(TABLE_SHARE_MAX, getsizeof(table) // len(table))
 
 
-def value_size(value: Value) -> int:
-    """Bytes of a key's value."""
-    return text_size(value) if isinstance(value, bytes) else stream_size(value)
-
-
-def stream_size(stream: Stream) -> int:
-    """Bytes of a stream: entries, the ledger of nodes, groups with their pending entries, and idempotent producers."""
-    return (
-        STREAM_SIZE
-        + stream.log.memory_size
-        + ledger_size(stream.nodes)
-        + groups_size(stream)
-        + getsizeof(stream.groups)
-        + producers_size(stream.idempotence)
-    )
-
-
 def ledger_size(ledger: NodeLedger) -> int:
     """Bytes of the ledger of Redis' nodes, which is empty until it is needed."""
     return len(ledger.nodes) * NODE_SIZE
-
-
-def groups_size(stream: Stream) -> int:
-    """Bytes of the groups of a stream. If there are many, their sizes are kept, and only some are measured again."""
-    groups = stream.groups
-    if len(groups) <= GROUP_COUNT_AT_ONCE_MAX:
-        stream.group_sizes = None
-        return sum(map(group_size, groups.values()))
-    if stream.group_sizes is None:
-        stream.group_sizes = GroupSizes(groups)
-    return stream.group_sizes.measure(groups)
 
 
 class GroupSizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .database import Value
+    from .value import Value
 
 
 def splice_in_place(values: dict[bytes, Value], key: bytes, offset: int, piece: bytes) -> bool:

@@ -83,7 +83,7 @@ ORDER = {
     ],
 }
 # Folders in which no modules import each other in a circle, within a room or across rooms.
-ACYCLIC = ("commands", "persistence", "pipeline", "protocol", "server")
+ACYCLIC = ("commands", "persistence", "pipeline", "protocol", "server", "store")
 
 
 class Import(NamedTuple):

@@ -11,9 +11,10 @@ from typing import Final
 
 from hiredis import Reader
 
-from ...store.database import Database, Store, Value
+from ...store.database import Database, Store
 from ...store.ids import ID_MAX, SEQ_BITS, SEQ_MASK
 from ...store.stream import Stream
+from ...store.value import Value
 
 EMPTY: Final = bytes(20)
 TYPE_STRING: Final = (0).to_bytes(4, "big")

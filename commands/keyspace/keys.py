@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import Reply, SimpleString
-from ...store.database import Value
 from ...store.events import DEL
 from ...store.stream import Stream
+from ...store.value import Value
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 

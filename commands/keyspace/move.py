@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.replies import OK, Reply
-from ...store.database import Database, Value
+from ...store.database import Database
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.events import COPY_TO, MOVE_FROM, MOVE_TO, NEW, RENAME_FROM, RENAME_TO, Event
 from ...store.stream import Stream
+from ...store.value import Value
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.databases import database_at

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store import events
-from ...store.database import Value
 from ...store.errors import NoGroup, WrongType, syntax_error
 from ...store.group import Group
 from ...store.ids import StreamID, format_id, parse_ids, parse_range_end, parse_range_start
 from ...store.pending import Consumer
 from ...store.stream import References, Stream
+from ...store.value import Value
 from ..core.long_replies import array_of
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...store.database import Value
 from ...store.text import EMBEDDED_SIZE_MAX, EditedText, SumText, edited
+from ...store.value import Value
 from ..core.numbers import is_canonical_integer
 
 

@@ -8,9 +8,9 @@ from typing import Final
 import xxhash
 
 from ...protocol.replies import OK, Reply
-from ...store.database import Value
 from ...store.errors import GenericError, syntax_error
 from ...store.events import DEL, EXPIRE, PERSIST, SET
+from ...store.value import Value
 from ..core.expire_times import TIME_MS_MAX, invalid_expire_time
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command

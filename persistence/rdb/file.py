@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ...store.database import Value
 from ...store.image import KeyImage
 from ...store.nodes import StreamLimits
+from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
 from .foreign import FOREIGN_TYPES, skip_module_fields, skip_value
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sys import maxsize
 from typing import Final
 
-from ...store.database import Value
 from ...store.image import StreamImage, stream_image
 from ...store.nodes import StreamLimits
+from ...store.value import Value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .values import VERSION, encode_value, read_value, type_of

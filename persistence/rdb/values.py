@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...store.database import Value
 from ...store.image import StreamImage
 from ...store.nodes import NodeLedger, StreamLimits
+from ...store.value import Value
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
 from .lengths import read_string, string_parts

@@ -31,9 +31,9 @@ from headrace.protocol.requests import Request
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigError
 from headrace.server.configuration.configfile import load_text
-from headrace.store.database import Value
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
+from headrace.store.value import Value
 from support.crash_world import FOLDER, SimulatedServer, new_config
 from support.digest import Digest, digest_of, stream_digest
 from support.inprocess import START_MS, Clock, Rig

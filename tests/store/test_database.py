@@ -1,4 +1,4 @@
-"""Keys, expiry, SCAN's order, and notifications of changes."""
+"""Keys, expiry, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from headrace.store.database import Database, Store
 from headrace.store.errors import WrongType
-from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, XADD, XTRIM, Event
+from headrace.store.events import DEL, EXPIRED, KEY_MISS, NEW, OVERWRITTEN, SET, TYPE_CHANGED, Event
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 from headrace.store.text import EditedText
@@ -152,82 +152,6 @@ def test_new_value_drops_the_expiry_unless_it_is_kept() -> None:
     assert db.expires == {}
 
 
-# -- walking ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [1, 2, 10, 1000])
-@pytest.mark.parametrize("keys_count", [0, 1, 3, 500, 20_000])
-def test_scan_meets_every_key_once(keys_count: int, count: int) -> None:
-    db = filled(keys_count)
-    met = walk(db, count)
-    assert sorted(met) == sorted(db.keys)
-
-
-def test_scan_step_stays_near_count() -> None:
-    db = filled(20_000)
-    cursor, steps = 0, 0
-    while cursor or not steps:
-        previous = cursor
-        found, cursor = db.scan(cursor, 10)
-        steps += 1
-        assert previous < cursor < 2**48 or cursor == 0
-        assert len(found) == 10 or cursor == 0
-    assert steps == 2_000
-
-
-def test_key_that_stays_is_met_whatever_comes_and_goes() -> None:
-    """Goal: SCAN's guarantee. Method: two walks of different step over a keyspace that changes between steps."""
-    source = random.Random(7)
-    db = filled(3000)
-    staying = set(source.sample(sorted(db.keys), 1000))
-    met: list[set[bytes]] = [set(), set()]
-    cursors: list[int | None] = [None, None]
-    fresh = 0
-    while cursors != [0, 0]:
-        for number, count in enumerate((3, 17)):
-            if cursors[number] != 0:
-                found, cursors[number] = db.scan(cursors[number] or 0, count)
-                met[number] |= set(found)
-        for key in source.sample(sorted(db.keys.keys() - staying), 2):
-            db.remove(key)
-        for _ in range(2):
-            fresh += 1
-            db.put(b"fresh:%d" % fresh, b"v")
-    assert staying <= met[0]
-    assert staying <= met[1]
-    db.check()
-
-
-def test_keys_of_one_place_are_met_together() -> None:
-    class Key(bytes):
-        def __hash__(self) -> int:
-            return 5
-
-    db = Database(0)
-    for number in range(20):
-        db.put(Key(b"key:%d" % number), b"v")
-    found, cursor = db.scan(0, 3)
-    while cursor:
-        more, cursor = db.scan(cursor, 3)
-        found += more
-    assert set(found) == set(db.keys)
-
-
-def test_cursor_beyond_the_last_key_ends_the_walk() -> None:
-    db = filled(10)
-    assert db.scan(2**64 - 1, 10) == ([], 0)
-
-
-def test_neighbours_start_with_each_key_in_turn() -> None:
-    db = filled(5000)
-    assert sorted(db.neighbours(index)[0] for index in range(5000)) == sorted(db.keys)
-    for index in (0, 1, 4999):
-        neighbours = db.neighbours(index)
-        assert len(set(neighbours)) == len(neighbours)
-    with pytest.raises(IndexError):
-        db.neighbours(5000)
-
-
 def test_index_follows_every_change() -> None:
     source = random.Random(11)
     dbs = [Database(0), Database(1)]
@@ -326,45 +250,6 @@ def test_add_announces_new_and_its_caller_touches_the_key() -> None:
     db.add(b"key", b"1")
     assert (db.keys, watcher.dirty, events, list(db.ready)) == ({b"key": b"1"}, False, [(NEW, b"key")], [b"key"])
     db.check()
-
-
-@pytest.mark.parametrize("event", [XADD, XTRIM, EXPIRED, DEL, SET])
-def test_caching_clients_are_notified_after_events_announced_first(event: Event) -> None:
-    db = Database(0)
-    heard: list[Event | bytes] = []
-    db.listen(on_change=lambda key, event: heard.append(key), on_event=lambda index, event, key: heard.append(event))
-    db.touch(b"key", event)
-    assert heard == ([event, b"key"] if event in (XADD, XTRIM, EXPIRED) else [b"key", event])
-
-
-def test_nothing_is_reported_without_a_listener() -> None:
-    db = filled(1)
-    assert not db.is_observed
-    events, changes, watcher = told(db), [], Watcher()
-    db.listen(on_change=lambda key, event: changes.append((key, event)), on_event=None)
-    db.touch(b"key:0", XADD)
-    assert (events, changes, db.is_observed) == ([], [(b"key:0", XADD)], True)
-    db.listen(on_change=None, on_event=None)
-    assert not db.is_observed
-    db.watch(b"key:0", watcher)
-    db.watch(b"key:1", watcher)
-    db.unwatch(b"key:0", watcher)
-    db.unwatch(b"key:0", watcher)
-    assert db.is_observed
-    db.unwatch(b"key:1", watcher)
-    assert (db.is_observed, db.watchers) == (False, {})
-    db.touch(b"key:0", XADD)
-    assert (events, len(changes), watcher.dirty) == ([], 1, False)
-
-
-def test_unwatch_keeps_other_watchers() -> None:
-    db = filled(1)
-    one, other = Watcher(), Watcher()
-    db.watch(b"key:0", one)
-    db.watch(b"key:0", other)
-    db.unwatch(b"key:0", one)
-    db.touch(b"key:0")
-    assert (one.dirty, other.dirty) == (False, True)
 
 
 def test_removing_a_missing_key_notifies_no_watcher() -> None:

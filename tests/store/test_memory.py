@@ -19,7 +19,7 @@ from headrace.store.database import Database
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
-from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size, groups_size
+from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
@@ -351,9 +351,9 @@ def stream_of_groups(count: int) -> Stream:
 
 def test_groups_that_are_not_too_many_are_measured_each_time() -> None:
     stream = stream_of_groups(GROUP_COUNT_AT_ONCE_MAX)
-    assert groups_size(stream) == all_groups_size(stream)
+    assert stream.measure_groups() == all_groups_size(stream)
     stream.groups[b"group-7"].add_consumer(b"consumer", FIRST_MS)
-    assert groups_size(stream) == all_groups_size(stream)
+    assert stream.measure_groups() == all_groups_size(stream)
     assert stream.group_sizes is None
 
 
@@ -361,52 +361,52 @@ def test_only_some_of_very_many_groups_are_measured_at_once(monkeypatch: pytest.
     measured: list[Group] = []
     monkeypatch.setattr(memory, "group_size", lambda group: measured.append(group) or group_size(group))
     stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
-    assert groups_size(stream) == pytest.approx(all_groups_size(stream), rel=0.2)
+    assert stream.measure_groups() == pytest.approx(all_groups_size(stream), rel=0.2)
     measured.clear()
-    groups_size(stream)
+    stream.measure_groups()
     assert len(measured) == GROUP_COUNT_AT_ONCE_MAX
     for _ in range(10):
-        groups_size(stream)
+        stream.measure_groups()
     assert set(measured) == set(stream.groups.values())
 
 
 def test_the_group_that_a_command_looked_up_is_measured_next() -> None:
     stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
-    before = groups_size(stream)
+    before = stream.measure_groups()
     group = stream.find_group(b"group-77")
     assert group is not None
     consumer = group.add_consumer(b"consumer", FIRST_MS)
     group.pending.deliver([id_of(number) for number in range(100_000)], consumer, time_ms=FIRST_MS, count=1)
-    assert groups_size(stream) - before == pytest.approx(group_size(group), rel=0.01)
+    assert stream.measure_groups() - before == pytest.approx(group_size(group), rel=0.01)
 
 
 def test_a_removed_group_takes_no_memory() -> None:
     stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
     pend(stream, 100_000, 100)
     stream.find_group(b"group")
-    groups_size(stream)
+    stream.measure_groups()
     stream.find_group(b"group")
     assert stream.drop_group(b"group")
     assert not stream.drop_group(b"group")
     for _ in range(11):
-        size = groups_size(stream)
+        size = stream.measure_groups()
         assert size - all_groups_size(stream) < 100 * len(stream.groups)
 
 
 def test_a_new_group_counts_at_once_and_is_measured_next() -> None:
     stream = stream_of_groups(10 * GROUP_COUNT_AT_ONCE_MAX)
-    before = groups_size(stream)
+    before = stream.measure_groups()
     group = Group(b"new", 0)
     stream.add_group(group)
     for number in range(1000):
         group.add_consumer(b"consumer-%d" % number, FIRST_MS)
-    assert groups_size(stream) - before == pytest.approx(group_size(group), rel=0.1)
+    assert stream.measure_groups() - before == pytest.approx(group_size(group), rel=0.1)
 
 
 def test_the_sizes_of_many_groups_go_with_most_of_them() -> None:
     stream = stream_of_groups(GROUP_COUNT_AT_ONCE_MAX + 1)
-    groups_size(stream)
+    stream.measure_groups()
     assert stream.group_sizes is not None
     stream.drop_group(b"group-1")
-    assert groups_size(stream) == all_groups_size(stream)
+    assert stream.measure_groups() == all_groups_size(stream)
     assert stream.group_sizes is None

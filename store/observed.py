@@ -1,0 +1,98 @@
+"""What is notified when keys change: transactions that WATCH them, clients that cache them, subscribers, and blocked
+readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .events import Event
+
+
+class Watcher(Protocol):
+    """A transaction that must fail if a watched key changes (WATCH)."""
+
+    dirty: bool
+    # Whether a watched key was touched. The client is then reported as watching no key, as in Redis; a flush or a swap
+    # only sets `dirty`.
+    shows_no_keys: bool
+
+
+class Observed:
+    """Keys whose changes are reported.
+
+    `touch` reports a changed key to transactions that WATCH it and to clients that cache it. `announce` reports an
+    event to clients that subscribed to keyspace events. Both only read `is_observed` if there is no observer.
+    `signal_ready` collects keys that may have data for blocked readers.
+    """
+
+    __slots__ = ("index", "is_observed", "on_change", "on_event", "ready", "watchers")
+
+    def __init__(self, index: int) -> None:
+        # Number of the database.
+        self.index = index
+        self.watchers: dict[bytes, set[Watcher]] = {}
+        # Keys touched since the waiters were last served, in touch order.
+        self.ready: dict[bytes, None] = {}
+        # Called with each touched key and the event that touched it.
+        self.on_change: Callable[[bytes, Event | None], None] | None = None
+        # Called with database index, event and key.
+        self.on_event: Callable[[int, Event, bytes], None] | None = None
+        # Whether there is a watcher or a listener. Set by `watch`, `unwatch` and `listen`.
+        self.is_observed = False
+
+    def watch(self, key: bytes, watcher: Watcher) -> None:
+        """Set the watcher's `dirty` when `key` changes from now on."""
+        self.watchers.setdefault(key, set()).add(watcher)
+        self.is_observed = True
+
+    def unwatch(self, key: bytes, watcher: Watcher) -> None:
+        """Stop watching `key`. A key that is not watched is no error."""
+        of_key = self.watchers.get(key)
+        if of_key is not None:
+            of_key.discard(watcher)
+            if not of_key:
+                del self.watchers[key]
+        self._observe()
+
+    def listen(
+        self,
+        *,
+        on_change: Callable[[bytes, Event | None], None] | None,
+        on_event: Callable[[int, Event, bytes], None] | None,
+    ) -> None:
+        """Set the callbacks for changed keys and for events; None removes a callback."""
+        self.on_change, self.on_event = on_change, on_event
+        self._observe()
+
+    def _observe(self) -> None:
+        self.is_observed = bool(self.watchers) or self.on_change is not None or self.on_event is not None
+
+    def touch(self, key: bytes, event: Event | None = None) -> None:
+        """Report that `key` has changed: mark transactions that WATCH it as failed, notify clients that cache it, and
+        announce the event, in the order of Redis."""
+        if not self.is_observed:
+            return
+        if event is not None and event.is_announced_first:
+            self.announce(event, key)
+        for watcher in self.watchers.get(key, ()):
+            watcher.dirty = watcher.shows_no_keys = True
+        if self.on_change is not None:
+            self.on_change(key, event)
+        if event is not None and not event.is_announced_first:
+            self.announce(event, key)
+
+    def fail_watchers(self, keys: list[bytes]) -> None:
+        """Mark the transactions that WATCH these watched keys as failed, as a flush or a swap does."""
+        for key in keys:
+            for watcher in self.watchers[key]:
+                watcher.dirty = True
+
+    def announce(self, event: Event, key: bytes) -> None:
+        """Report the event of `key` to the listener, if there is one."""
+        if self.on_event is not None:
+            self.on_event(self.index, event, key)
+
+    def signal_ready(self, key: bytes) -> None:
+        """Have clients that are blocked on `key` checked after this command."""
+        self.ready[key] = None
