@@ -55,7 +55,7 @@ HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
         "chunk", "clock", "database", "group", "idempotence", "ids", "key_slots", "log", "nodes", "observed", "pending",
-        "stream", "trimming", "value",
+        "spans", "stream", "trimming", "value",
     ),
     "commands/clients": ("blocking", "client"),
     "commands/connections": ("connection",),
@@ -63,8 +63,8 @@ HOT_MODULES: Final = {
     "commands/execution": ("calls", "context"),
     "commands/observing": ("latency",),
     "commands/streams": (
-        "add", "claim", "claim_log", "entries", "group_read", "group_read_new", "pending", "read", "read_request",
-        "release", "trim",
+        "add", "claim", "claim_log", "claim_request", "entries", "group_read", "group_read_new", "pending", "read",
+        "read_request", "release", "trim",
     ),
     "persistence": ("aof", "checksum", "syncing"),
     "persistence/grammar": ("streams",),

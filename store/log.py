@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from operator import lt
 
 from .chunk import CHUNK_SIZE, Body, Chunk
-from .ids import ID_MAX, ID_MIN, StreamID, id_after
-
-# Bytes of entries, or what yields them.
-Piece = bytes | Iterator[bytes]
-
-# A run of live entries: chunk, first position, position after the last.
-Span = tuple[Chunk, int, int]
-
-# Chunks that are read at once, about a megabyte. Later ones are read when their bytes are needed.
-PIECES_AT_ONCE_MAX = 16
+from .ids import ID_MAX, ID_MIN, StreamID
+from .spans import Piece, Span, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
 
 
 class EntryLog:
@@ -180,26 +171,13 @@ class EntryLog:
         """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in as
         few pieces as possible. The last piece of a long range is an iterator, which yields the entries as they are now,
         even if the entry log changes later."""
-        taken = 0
-        pieces: list[Piece] = []
         if not count:
-            return taken, pieces
+            return 0, []
         run = self._run_of(start, end, count)
         if run is not None:
             chunk, low, high = run
             return count, [chunk.body().slice(low, high)]
-        spans = self._spans(start, end)
-        for chunk, low, high in spans:
-            if 0 < count <= taken + high - low:
-                pieces.append(chunk.body().slice(low, low + count - taken))
-                return count, pieces
-            pieces.append(chunk.body().slice(low, high))
-            taken += high - low
-            if len(pieces) == PIECES_AT_ONCE_MAX:
-                rest_count, rest = _cut(spans, count - taken)
-                pieces.append(_slices(rest))
-                return taken + rest_count, pieces
-        return taken, pieces
+        return read_pieces(self._spans(start, end), count)
 
     def read_with_ids(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[list[StreamID], list[bytes]]:
         """Like `read`, with the IDs instead of their number."""
@@ -222,13 +200,7 @@ class EntryLog:
 
     def read_back(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[Piece]]:
         """Like `read`, from `end` down to `start`."""
-        taken, spans = _cut(self._spans_back(start, end), count, from_end=True)
-        pieces: list[Piece] = [
-            chunk.body().slice_back(low, high) for chunk, low, high in islice(spans, PIECES_AT_ONCE_MAX)
-        ]
-        if len(spans) > PIECES_AT_ONCE_MAX:
-            pieces.append(_slices_back(spans[PIECES_AT_ONCE_MAX:]))
-        return taken, pieces
+        return read_pieces_back(spans_back_from(self._chunks, self._chunk_index(end), start, end), count)
 
     def entries(self, start: StreamID, end: StreamID) -> Iterator[tuple[StreamID, bytes]]:
         """The live entries from `start` to `end`, both included, one by one. The log must not change meanwhile."""
@@ -367,12 +339,6 @@ class EntryLog:
         """Index of the chunk that would hold the ID; 0 for IDs below all."""
         return max(bisect_right(self._first_ids, entry_id) - 1, 0)
 
-    @staticmethod
-    def _positions(chunk: Chunk, start: StreamID, end: StreamID) -> tuple[int, int]:
-        low = chunk.head if start <= chunk.first_id else chunk.body().position(start)
-        high = chunk.count if end == ID_MAX or end >= chunk.last_id else chunk.body().position(id_after(end))
-        return low, high
-
     def _run_of(self, start: StreamID, end: StreamID, count: int) -> Span | None:
         """The first `count` entries of a range if they are consecutive in one chunk, the usual case of a short read.
         Otherwise, or if there are fewer, None (benchmark rows XRANGE COUNT 10, XREADGROUP COUNT 1)."""
@@ -381,36 +347,13 @@ class EntryLog:
         chunk = self._chunks[self._chunk_index(start)]
         if chunk.dead is not None or chunk.first_id > end:
             return None
-        low, high = self._positions(chunk, start, end)
+        low, high = positions(chunk, start, end)
         low = max(low, chunk.head)
         return (chunk, low, low + count) if count <= high - low else None
 
-    def _spans_back(self, start: StreamID, end: StreamID) -> Iterator[Span]:
-        """The runs of live entries in a range, descending; within a run positions still ascend."""
-        if start > end or not self.length:
-            return
-        for index in range(self._chunk_index(end), -1, -1):
-            chunk = self._chunks[index]
-            if chunk.last_id < start:
-                return
-            low, high = self._positions(chunk, start, end)
-            for span_low, span_high in reversed(list(chunk.spans(low, high))):
-                yield chunk, span_low, span_high
-
     def _spans(self, start: StreamID, end: StreamID) -> Iterator[Span]:
         """The runs of live entries in a range, ascending."""
-        if start > end:
-            return
-        for index in range(self._chunk_index(start), len(self._chunks)):
-            chunk = self._chunks[index]
-            if chunk.first_id > end:
-                return
-            low, high = self._positions(chunk, start, end)
-            if chunk.dead is not None:
-                for span_low, span_high in chunk.spans(low, high):
-                    yield chunk, span_low, span_high
-            elif (low := max(low, chunk.head)) < high:
-                yield chunk, low, high
+        return spans_from(self._chunks, self._chunk_index(start), start, end)
 
     def _own(self, index: int) -> Chunk:
         """The chunk at `index`, for deleting entries from it. A shared chunk is replaced by a copy first."""
@@ -433,28 +376,3 @@ class EntryLog:
             self.first_id = self._chunks[0].first_live_id()
         if deleted_id == self.last_id:
             self.last_id = self._chunks[-1].last_live_id()
-
-
-def _cut(spans: Iterable[Span], count: int, *, from_end: bool = False) -> tuple[int, list[Span]]:
-    """The first runs, up to `count` entries in total (all if negative), and the number of their entries."""
-    taken = 0
-    kept: list[Span] = []
-    for chunk, low, high in spans:
-        if 0 <= count <= taken + high - low:
-            left = count - taken
-            if left:
-                kept.append((chunk, high - left, high) if from_end else (chunk, low, low + left))
-            return count, kept
-        kept.append((chunk, low, high))
-        taken += high - low
-    return taken, kept
-
-
-def _slices(spans: list[Span]) -> Iterator[bytes]:
-    for chunk, low, high in spans:
-        yield chunk.read_once().slice(low, high)
-
-
-def _slices_back(spans: list[Span]) -> Iterator[bytes]:
-    for chunk, low, high in spans:
-        yield chunk.read_once().slice_back(low, high)

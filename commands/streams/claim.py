@@ -7,25 +7,23 @@ from typing import Final
 from ...persistence.grammar.kept import CLAIMS
 from ...persistence.grammar.streams import pack_acknowledged, read_claimed
 from ...protocol.replies import Reply
-from ...store.errors import GenericError, shown, syntax_error
+from ...store.errors import GenericError
 from ...store.events import XGROUP_CREATECONSUMER
 from ...store.group import Group
-from ...store.ids import StreamID, bulk_ids, format_id, parse_id, parse_ids, parse_range_start
-from ...store.log import Piece
+from ...store.ids import StreamID, bulk_ids, format_id, parse_ids, parse_range_start
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
+from ...store.spans import Piece
 from ...store.stream import Stream
-from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
+from .claim_request import ClaimRequest, parse_autoclaim_options, parse_claim, parse_min_idle
 from .entries import KEY_ARGUMENT
 from .pending import GROUP_ARGUMENT, WRITE_KEY, group_of, is_nothing_idle, require_group
 
 CONSUMER_ARGUMENT = Argument("consumer")
 JUSTID_ARGUMENT = Argument("justid", "pure-token", token="JUSTID", optional=True)
 
-AUTOCLAIM_COUNT_DEFAULT: Final = 100
-AUTOCLAIM_COUNT_MAX: Final = 576460752303423487
 # XAUTOCLAIM checks at most this many pending entries for each one that it may return.
 AUTOCLAIM_LOOKS_PER_COUNT: Final = 10
 
@@ -101,84 +99,6 @@ class Claiming:
         return (b"*%d\r\n" % len(taken), *self.stream.log.get_many(taken))
 
 
-class ClaimRequest:
-    """The options of XCLAIM. `time_ms` is never in the future."""
-
-    __slots__ = ("force", "ids", "just_ids", "last_id", "retry_count", "time_ms")
-
-    def __init__(
-        self,
-        ids: list[StreamID],
-        time_ms: int,
-        retry_count: int | None,
-        last_id: StreamID | None,
-        force: bool,
-        just_ids: bool,
-    ) -> None:
-        self.ids: Final = ids
-        self.time_ms: Final = time_ms
-        self.retry_count: Final = retry_count
-        self.last_id: Final = last_id
-        self.force: Final = force
-        self.just_ids: Final = just_ids
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether owner and delivery count are set regardless of an entry's state, as records of the log do."""
-        return self.force and self.just_ids and self.retry_count is not None
-
-
-def _parse_min_idle(token: bytes, name: bytes) -> int:
-    try:
-        return max(integer(token), 0)
-    except GenericError:
-        raise GenericError(b"Invalid min-idle-time argument for %b" % name) from None
-
-
-def _parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
-    ids: list[StreamID] = []
-    index = 5
-    # No ID begins with a letter; the check avoids the cost of an exception.
-    while index < len(argv) and not argv[index][:1].isalpha():
-        try:
-            ids.append(parse_id(argv[index]))
-        except GenericError:
-            break
-        index += 1
-    time_ms, retry_count, last_id = now_ms, None, None
-    force = just_ids = False
-    while index < len(argv):
-        word, has_value = argv[index].upper(), index + 1 < len(argv)
-        if word == b"FORCE":
-            force = True
-        elif word == b"JUSTID":
-            just_ids = True
-        elif word == b"LASTID" and has_value:
-            index += 1
-            last_id = parse_id(argv[index])
-        elif word == b"RETRYCOUNT" and has_value:
-            index += 1
-            number = _option_number(word, argv[index])
-            retry_count = number if number >= 0 else None
-        elif word in (b"IDLE", b"TIME") and has_value:
-            index += 1
-            number = _option_number(word, argv[index])
-            time_ms = now_ms - number if word == b"IDLE" else number
-            if not 0 <= time_ms <= now_ms:
-                time_ms = now_ms
-        else:
-            raise GenericError(b"Unrecognized XCLAIM option '%b'" % shown(argv[index]))
-        index += 1
-    return ClaimRequest(ids, time_ms, retry_count, last_id, force, just_ids)
-
-
-def _option_number(word: bytes, token: bytes) -> int:
-    try:
-        return integer(token)
-    except GenericError:
-        raise GenericError(b"Invalid %b option argument for XCLAIM" % word) from None
-
-
 def _seen_consumer(context: Context, key: bytes, group: Group, name: bytes) -> tuple[Consumer, bool]:
     """Returns the consumer, with its seen time set to now, and whether it was created for this request."""
     consumer = group.consumers.get(name)
@@ -232,8 +152,8 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     """
     key, now_ms = argv[1], context.now_ms
     stream, group = require_group(context, key, argv[2])
-    min_idle_ms = _parse_min_idle(argv[4], b"XCLAIM")
-    request = _parse_claim(argv, now_ms)
+    min_idle_ms = parse_min_idle(argv[4], b"XCLAIM")
+    request = parse_claim(argv, now_ms)
     moved = request.last_id is not None and request.last_id > group.last_id
     if moved and request.last_id is not None:
         group.last_id = request.last_id
@@ -361,9 +281,9 @@ def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
     key, now_ms = argv[1], context.now_ms
     # Redis looks the key up before it parses the arguments, so a miss counts even if these are invalid.
     value = context.db.read(key, now_ms)
-    min_idle_ms = _parse_min_idle(argv[4], b"XAUTOCLAIM")
+    min_idle_ms = parse_min_idle(argv[4], b"XAUTOCLAIM")
     start = parse_range_start(argv[5])
-    count, just_ids = _parse_autoclaim_options(argv)
+    count, just_ids = parse_autoclaim_options(argv)
     stream, group = group_of(value, key, argv[2])
     consumer, is_created = _seen_consumer(context, key, group, argv[3])
     claiming = Claiming(context, key, stream, group, consumer, just_ids=just_ids)
@@ -429,24 +349,3 @@ def _autoclaim(
         if not cursor:
             break
     return cursor
-
-
-def _parse_autoclaim_options(argv: list[bytes]) -> tuple[int, bool]:
-    count, just_ids = AUTOCLAIM_COUNT_DEFAULT, False
-    index = 6
-    while index < len(argv):
-        word = argv[index].upper()
-        if word == b"COUNT" and index + 1 < len(argv):
-            index += 1
-            try:
-                count = integer(argv[index])
-            except GenericError:
-                count = 0
-            if not 1 <= count <= AUTOCLAIM_COUNT_MAX:
-                raise GenericError(b"COUNT must be > 0")
-        elif word == b"JUSTID":
-            just_ids = True
-        else:
-            raise syntax_error()
-        index += 1
-    return count, just_ids

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import PairList
 from ...store.errors import GenericError, syntax_error
 from ...store.ids import StreamID
-from ...store.log import Piece
+from ...store.spans import Piece
 from ..core.numbers import INT64_MAX, integer, integer_or
 from ..core.table import Argument
 

@@ -11,9 +11,10 @@ import pytest
 from hiredis import pack_command
 
 from headrace.store import chunk as chunk_module
-from headrace.store import log as log_module
+from headrace.store import spans as spans_module
 from headrace.store.ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, id_after, make_id
-from headrace.store.log import EntryLog, Piece
+from headrace.store.log import EntryLog
+from headrace.store.spans import Piece
 
 
 def entry_of(entry_id: int, size: int = 1) -> bytes:
@@ -86,7 +87,7 @@ def test_log_agrees_with_a_sorted_dict_under_random_changes(seed: int, monkeypat
     rng = random.Random(seed)
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", rng.choice([2, 5, 1024]))
     monkeypatch.setattr(chunk_module, "UNPACKED_CHUNKS_MAX", 1)
-    monkeypatch.setattr(log_module, "PIECES_AT_ONCE_MAX", rng.choice([1, 2, 16]))
+    monkeypatch.setattr(spans_module, "PIECES_AT_ONCE_MAX", rng.choice([1, 2, 16]))
     monkeypatch.setattr(chunk_module, "_packs_sealed", True)
     packs = random.Random(seed)
     log, model, last = EntryLog(), Model(), 0
