@@ -66,7 +66,7 @@ HOT_MODULES: Final = {
         "add", "claim", "claim_log", "claim_request", "entries", "group_read", "group_read_new", "pending", "read",
         "read_request", "release", "trim",
     ),
-    "persistence": ("aof", "checksum", "syncing"),
+    "persistence": ("aof", "checksum", "syncing", "writer"),
     "persistence/grammar": ("streams",),
     "server/reports": ("stats",),
     "server/requests": ("dispatch", "pushes", "runner", "serving", "session", "turns", "units", "waiters"),

@@ -17,6 +17,10 @@ from xxhash import xxh3_64, xxh3_64_hexdigest
 # The beginning of a checksum line. A line that begins so and is not exactly the line of its block is damage.
 CHECKSUM_PREFIX: Final = b"#XXH3:"
 
+# A block that is not full gets its checksum line after this time without writes, so that a quiet server does not write
+# a line per record.
+IDLE_BLOCK_MS: Final = 1000
+
 
 def checksum_line(block: bytes | bytearray) -> bytes:
     """The line of a block."""
@@ -37,11 +41,21 @@ class OpenBlock:
     def __init__(self) -> None:
         self._hash = xxh3_64()
         self.size = 0
+        # Size at the last call of `is_idle` that found another one than before, and the Unix ms of that call.
+        self._seen_size = 0
+        self._seen_ms = 0
 
     def add(self, data: bytes | bytearray) -> None:
         """Add bytes to the block."""
         self._hash.update(data)
         self.size += len(data)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether the block has bytes, and the same number of them as in all calls of the last second."""
+        if self.size != self._seen_size:
+            self._seen_size, self._seen_ms = self.size, now_ms
+            return False
+        return self.size > 0 and abs(now_ms - self._seen_ms) >= IDLE_BLOCK_MS
 
     def line(self) -> bytes:
         """Return the line that closes the block here."""

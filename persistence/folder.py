@@ -22,7 +22,7 @@ RDB_ENDING: Final = b"base.rdb"
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The location of the log, and how much damage is accepted at its end."""
+    """The location of the log, how much damage is accepted at its end, and the form of its files."""
 
     # `<dir>/<appenddirname>`.
     folder: str
@@ -32,6 +32,14 @@ class LogSettings:
     load_truncated: bool = True
     # `aof-load-corrupt-tail-max-size`, in bytes.
     corrupt_tail_size_max: int = 0
+    # `aof-timestamp-enabled`: whether a `#TS:` line precedes the first record of each second.
+    has_timestamps: bool = False
+    # `aof-block-checksums`: whether checksum lines cover the bytes of the files.
+    has_block_checksums: bool = False
+    # `aof-use-rdb-preamble`: whether the base that a rewrite writes is an RDB file.
+    has_rdb_base: bool = False
+    # `aof-disable-auto-gc`: whether superseded files are kept.
+    keeps_history: bool = False
 
     @property
     def manifest_path(self) -> str:

@@ -14,7 +14,7 @@ class Sync:
     future: Future[None]
     # Bytes that were written since the previous fsync.
     size: int
-    # The mark that is on stable storage once the fsync has succeeded: see `AppendOnlyLog.mark`.
+    # The mark that is on stable storage once the fsync has succeeded: see `LogWriter.mark`.
     mark: int
 
 

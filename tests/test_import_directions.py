@@ -52,6 +52,7 @@ ORDER = {
         "check_file",
         "aof",
         "snapshot",
+        "writer",
         "folder",
         "loading",
         "records",

@@ -105,9 +105,13 @@ class LogKeeper:
             file_name=os.fsdecode(config.appendfilename),
             load_truncated=config.aof_load_truncated,
             corrupt_tail_size_max=config.aof_load_corrupt_tail_max_size,
+            has_timestamps=config.aof_timestamp_enabled,
+            has_block_checksums=config.aof_block_checksums,
+            has_rdb_base=config.aof_use_rdb_preamble,
+            keeps_history=config.aof_disable_auto_gc,
         )
         mark, synced_mark = self._marks
-        log = AppendOnlyLog(
+        return AppendOnlyLog(
             settings,
             config.appendfsync,
             self.files,
@@ -116,11 +120,6 @@ class LogKeeper:
             mark=mark,
             synced_mark=synced_mark,
         )
-        log.has_timestamps = config.aof_timestamp_enabled
-        log.has_block_checksums = config.aof_block_checksums
-        log.has_rdb_base = config.aof_use_rdb_preamble
-        log.keeps_history = config.aof_disable_auto_gc
-        return log
 
     def begin_load(self) -> AppendOnlyLog | None:
         """Prepare to load the dataset. Returns the log to load it from; None for dump.rdb."""

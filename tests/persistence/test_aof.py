@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from errno import EACCES
 
 import pytest
@@ -122,8 +123,9 @@ def test_flush_is_one_write() -> None:
 
 def test_timestamps_mark_the_seconds() -> None:
     bench = Bench()
+    bench.settings = replace(bench.settings, has_timestamps=True)
+    bench.new_log()
     log = bench.opened()
-    log.has_timestamps = True
     log.append([(0, SET_A)], False)
     log.append([(0, SET_B)], False)
     bench.clock.now_ms += 1000

@@ -6,16 +6,25 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.persistence import records as records_module
-from headrace.persistence.aof import CHECKSUM_BLOCK_SIZE, IDLE_BLOCK_MS, AppendOnlyLog
-from headrace.persistence.checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line, with_checksums
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence.checksum import (
+    CHECKSUM_PREFIX,
+    EMPTY_BLOCK_LINE,
+    IDLE_BLOCK_MS,
+    OpenBlock,
+    checksum_line,
+    with_checksums,
+)
 from headrace.persistence.errors import LoadError, LogFailure
 from headrace.persistence.folder import LogSettings
+from headrace.persistence.writer import CHECKSUM_BLOCK_SIZE
 from headrace.protocol.packing import pack_command
 from support.faulty_files import FaultyFiles, HandExecutor
 
@@ -23,7 +32,7 @@ FOLDER = "/data/appendonlydir"
 INCREMENT = f"{FOLDER}/appendonly.aof.1.incr.aof"
 MANIFEST = f"{FOLDER}/appendonly.aof.manifest"
 MANIFEST_TEXT = b"file appendonly.aof.1.incr.aof seq 1 type i\n"
-SETTINGS = LogSettings(FOLDER, "appendonly.aof")
+SETTINGS = LogSettings(FOLDER, "appendonly.aof", has_block_checksums=True)
 SELECT_0 = pack_command((b"SELECT", b"0"))
 SET_A, SET_B = pack_command((b"SET", b"a", b"1")), pack_command((b"SET", b"b", b"2"))
 MULTI, EXEC = pack_command((b"MULTI",)), pack_command((b"EXEC",))
@@ -38,9 +47,7 @@ def new_log(
     executor: HandExecutor | None = None,
 ) -> AppendOnlyLog:
     """A log with checksums at one moment in time, not yet open."""
-    log = AppendOnlyLog(settings, policy, disk, clock=lambda: 1_000_000, executor=executor or HandExecutor())
-    log.has_block_checksums = True
-    return log
+    return AppendOnlyLog(settings, policy, disk, clock=lambda: 1_000_000, executor=executor or HandExecutor())
 
 
 def written(disk: FaultyFiles) -> bytes:
@@ -54,7 +61,7 @@ def load(data: bytes, *, tail_size_max: int = 0) -> tuple[list[Record], bytes]:
     disk.content[INCREMENT] = bytearray(data)
     disk.content[MANIFEST] = bytearray(MANIFEST_TEXT)
     applied: list[Record] = []
-    new_log(disk, settings=LogSettings(FOLDER, "appendonly.aof", True, tail_size_max)).load(applied.append)
+    new_log(disk, settings=replace(SETTINGS, corrupt_tail_size_max=tail_size_max)).load(applied.append)
     return applied, written(disk)
 
 

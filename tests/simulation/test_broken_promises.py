@@ -14,7 +14,8 @@ from headrace.commands.execution.context import Context
 from headrace.commands.streams import claim, group_read, release
 from headrace.commands.streams.release import NackRequest
 from headrace.persistence import snapshot
-from headrace.persistence.aof import AppendOnlyLog, Effect
+from headrace.persistence.aof import AppendOnlyLog
+from headrace.persistence.writer import Effect
 from headrace.server.requests import serving
 from headrace.server.requests.turns import Turns
 from headrace.server.storage.logkeeper import LogKeeper

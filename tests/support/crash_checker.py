@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headrace.persistence.aof import FSYNC_INTERVAL_MS
 from headrace.persistence.errors import LogError
+from headrace.persistence.writer import FSYNC_INTERVAL_MS
 from support.crash_world import CRON_INTERVAL_MS, World, recovered
 from support.digest import Digest
 from support.simulated_disk import Call, PowerLoss, SimulatedDisk

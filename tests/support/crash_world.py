@@ -17,8 +17,8 @@ from typing import Any
 import hiredis
 
 from headrace.commands.clients.client import Client
-from headrace.persistence.aof import Effect
 from headrace.persistence.records import select_record
+from headrace.persistence.writer import Effect
 from headrace.protocol.reader import RequestReader
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
