@@ -96,7 +96,7 @@ class DiskStorage:
         self._loading.reload_log(keeper.log or keeper.new_log())
 
     def reload_dataset(self) -> None:
-        """DEBUG RELOAD: write the dataset to an RDB file, empty it and load it from that file. Raises GenericError."""
+        """DEBUG RELOAD: write the dataset to an RDB file in memory, empty it and load it again. Raises GenericError."""
         self._loading.reload_dataset()
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
