@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Final, Protocol
 
@@ -25,6 +24,7 @@ from ..configuration.config import Config
 from ..configuration.directive_kinds import SavePoints
 from ..configuration.directives import BY_NAME
 from .image_job import CallLater, Job, JobRunner
+from .job_results import JobResults
 from .log_life import LogState
 from .logkeeper import LogKeeper
 from .paths import dump_path
@@ -50,37 +50,6 @@ SAVE_BLOCKED: Final = (
     b"Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a "
     b"BGSAVE whenever possible."
 )
-
-
-@dataclass
-class Record:
-    """Results of the jobs of one kind, as in INFO. Times are Unix ms or seconds, -1 for none."""
-
-    is_running: bool = False
-    is_scheduled: bool = False
-    started_ms: int = -1
-    last_duration_s: int = -1
-    last_ok: bool = True
-    count: int = 0
-    # Failures in a row.
-    failures_count: int = 0
-    # Earliest time of an automatic job.
-    retry_ms: int = 0
-
-    def running_s(self, now_ms: int) -> int:
-        """Seconds since the running job began, -1 without one."""
-        return (now_ms - self.started_ms) // 1000 if self.is_running else -1
-
-    def begin(self, now_ms: int) -> None:
-        """Record that a job starts."""
-        self.is_running, self.is_scheduled, self.started_ms = True, False, now_ms
-        self.count += 1
-
-    def end(self, now_ms: int, *, ok: bool) -> None:
-        """Record that the job has ended."""
-        self.last_duration_s = (now_ms - self.started_ms) // 1000
-        self.is_running, self.last_ok = False, ok
-        self.failures_count = 0 if ok else self.failures_count + 1
 
 
 class ForkFigures(Protocol):
@@ -119,8 +88,8 @@ class Snapshots:
         # Refuses writes, or accepts them again (stop-writes-on-bgsave-error).
         self._refuse_writes = refuse_writes
         self.runner = JobRunner(context, call_later)
-        self.rewrite = Record()
-        self.save = Record()
+        self.rewrite = JobResults()
+        self.save = JobResults()
         # When dump.rdb was last complete, or the server started.
         self.last_save_ms = clock()
         # Changes that dump.rdb has.
@@ -415,13 +384,13 @@ class Snapshots:
 
     def stop(self) -> None:
         """Before the server ends, abort a running job without reporting a failure."""
-        for record in (self.rewrite, self.save):
-            if record.is_running:
-                self._abort(record)
+        for results in (self.rewrite, self.save):
+            if results.is_running:
+                self._abort(results)
         self.runner.stop()
 
-    def _abort(self, record: Record) -> None:
+    def _abort(self, results: JobResults) -> None:
         if self.runner.job is not None:
             self.runner.abort()
-        record.end(self._clock(), ok=record.last_ok)
+        results.end(self._clock(), ok=results.last_ok)
         self._end_rewriting()

@@ -23,8 +23,8 @@ from headrace.server.configuration.config import Config
 from headrace.server.reports.info import render
 from headrace.server.reports.info_storage import human_size
 from headrace.server.reports.stats import Stats
+from headrace.server.storage.job_results import JobResults
 from headrace.server.storage.key_walks import ActiveExpiry
-from headrace.server.storage.snapshots import Record
 from headrace.store.database import Store
 
 NOW_MS = 1_700_000_100_000
@@ -54,7 +54,7 @@ class FakeServer:
     )
     snapshots: Any = field(
         default_factory=lambda: SimpleNamespace(
-            rewrite=Record(), save=Record(), keys_done=0, keys_total=0, changes_count=3, last_save_ms=NOW_MS
+            rewrite=JobResults(), save=JobResults(), keys_done=0, keys_total=0, changes_count=3, last_save_ms=NOW_MS
         )
     )
 
