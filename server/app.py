@@ -53,7 +53,7 @@ from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-# Time that one periodic turn may spend on freeing memory: a tenth of the time between turns.
+# Time that one periodic turn may spend on freeing memory: a tenth of the time between turns at `hz 10`.
 FREEING_NS: Final = 10_000_000
 
 

@@ -39,12 +39,12 @@ class Blocked:
         "_memory_size",
         "argv",
         "block_ms",
+        "blocks_again",
         "keys",
         "progress",
         "sent",
         "spent_ns",
         "wake_in_ms",
-        "would_change_nothing",
     )
 
     def __init__(
@@ -55,7 +55,7 @@ class Blocked:
         wake_in_ms: int | None = None,
         *,
         sent: list[bytes] | None = None,
-        would_change_nothing: Callable[[Database, int], bool] | None = None,
+        blocks_again: Callable[[Database, int], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.keys = keys
@@ -71,7 +71,7 @@ class Blocked:
         self.sent = sent
         # Returns, given the database and the time, whether running it again would change nothing for the client: a
         # cheap check before a run. None if only a run can find out.
-        self.would_change_nothing = would_change_nothing
+        self.blocks_again = blocks_again
         # Set for WAIT and WAITAOF, which are never run again: it is checked after each fsync of the log.
         self.progress = progress
         self._memory_size = 0

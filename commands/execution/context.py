@@ -26,10 +26,12 @@ NEVER_NS: Final = 1 << 63
 
 
 class Context:
-    """The context of a server's commands. The dispatcher sets `client`, `db` and `now_ms` before each command.
+    """The context of a server's commands. `client`, `db` and `now_ms` are set before each batch of requests, and before
+    a blocked command is run again.
 
-    Effects are the changes of a command, in absolute values. A handler that changed something calls `log(...)` with the
-    arguments of each command that a replay must run. Several effects of one command become one MULTI/EXEC group.
+    Effects are the changes of a command, in a form that needs no clock to be replayed. A handler that changed something
+    calls `log(...)` with the arguments of each command that a replay must run. Several effects of one command become
+    one MULTI/EXEC group.
     """
 
     __slots__ = (
@@ -61,7 +63,7 @@ class Context:
     # What the server offers; set where it is put together, as is `scripts`.
     server: Services
     scripts: ScriptEngine
-    # Set by the dispatcher before each command.
+    # Who sent the running command.
     client: Client
 
     def __init__(
@@ -80,7 +82,7 @@ class Context:
         self.db: Database = store.databases[0]
         # Unix time in ms, one reading per command batch.
         self.now_ms = 0
-        # (database index, RESP record) in order, drained by the dispatcher after each command.
+        # (database index, RESP record) in order; `server.requests.units` appends them to the log.
         self.effects: list[tuple[int, bytes]] = []
         # False while effects are not logged (`appendonly no`, loading): `log` then only counts.
         self.logging = True
@@ -118,7 +120,7 @@ class Context:
     def log(self, *arguments: bytes) -> None:
         """Add an effect of the running command, to be replayed in the current database."""
         if self.logging:
-            self.effects.append((self.db.index, pack_command(arguments)))
+            self.log_record(pack_command(arguments))
         else:
             self.unlogged_count += 1
 

@@ -108,7 +108,7 @@ def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
         list(argv),
         request.block_ms or None,
         _wake_in_ms(request, sources, context.now_ms),
-        would_change_nothing=_Wait(request).would_change_nothing if request.claim_idle_ms is None else None,
+        blocks_again=_Wait(request).blocks_again if request.claim_idle_ms is None else None,
     )
 
 
@@ -125,7 +125,7 @@ class _Wait:
         assert request.group is not None
         self.keys, self.group, self.consumer = request.keys, request.group, request.consumer
 
-    def would_change_nothing(self, db: Database, now_ms: int) -> bool:
+    def blocks_again(self, db: Database, now_ms: int) -> bool:
         """Whether a run would block again. If so, it updates seen times and hit counts as a run does."""
         idle: list[tuple[Stream, Consumer]] = []
         for key in self.keys:

@@ -8,7 +8,7 @@ This is `used_memory`, and `maxmemory` limits it. It does not include the interp
 `used_memory_rss` is everything. Sizes are bytes.
 
 Strings are counted as they are added and removed. Streams do not report their growth. While memory is plenty, the
-periodic work measures streams in turn, ten times a second, and commands pay nothing. Within `margin` of the limit,
+periodic work measures streams in turn, `hz` times a second, and commands pay nothing. Within `margin` of the limit,
 clients lose the fast path, every write measures the streams that it names, and commands that may need memory are
 refused exactly when there is none.
 """

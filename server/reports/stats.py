@@ -134,7 +134,7 @@ class Stats:
         self.output_rate = Rate()
 
     def sample(self, now_ms: int) -> None:
-        """Add a sample to each rate; called ten times a second."""
+        """Add a sample to each rate; called `hz` times a second."""
         self.commands_rate.sample(self.commands_processed, now_ms)
         self.input_rate.sample(self.input_size, now_ms)
         self.output_rate.sample(self.output_size, now_ms)

@@ -81,7 +81,7 @@ class Next(Enum):
 
 
 class Dispatcher:
-    """Runs requests. Its driver sends what is in `outgoing` and resumes the sessions in `resumable`."""
+    """Runs requests. `Turns` sends what is in `outgoing` and resumes the sessions in `resumable`."""
 
     def __init__(self, context: Context, stats: Stats, monotonic: Callable[[], int], pushes: Pushes) -> None:
         self.context = context
@@ -116,8 +116,8 @@ class Dispatcher:
     # -- requests --------------------------------------------------------------------------------
 
     def execute(self, session: Session, requests: list[list[bytes]], now_ms: int) -> None:
-        """Run the requests of one read, until one of them makes the rest wait or their time is over; the rest goes to
-        the backlog. Nearly all commands are short; they are bounded by the number of requests given.
+        """Run the requests of one read, until one of them makes the rest wait, or the time or output of the turn is
+        used up; the rest goes to the backlog. Short commands are not timed: the caller bounds their number.
 
         Hot (benchmark: redis-benchmark -P 16 XADD): the loop body is the whole cost of dispatch, so it works with
         locals. One reading of the clock per command is the end of one command and the start of the next. The only trace
@@ -242,7 +242,10 @@ class Dispatcher:
             self.runner.hold(session, argv)
 
     def _leave_for_later(self, session: Session, rest: Iterable[list[bytes]]) -> None:
-        """End the client's turn; the rest of its requests is run after other clients have had theirs."""
+        """End the client's turn; the rest of its requests is run after other clients have had theirs.
+
+        It is taken out of `rest`, the iterator of `execute`, which ends with that.
+        """
         session.put_back(rest)
         if session.has_more:
             self.resumable[session] = None
@@ -250,7 +253,9 @@ class Dispatcher:
     # -- the checks ------------------------------------------------------------------------------
 
     def _execute_checked(self, session: Session, argv: list[bytes]) -> Next:
-        """Run one request through every check, in Redis' order. The first check that fails is the reply."""
+        """Run one request through every check, in Redis' order. The first failed check gives the reply; otherwise the
+        command is run, queued in MULTI, or held by a pause.
+        """
         client, runner = session.client, self.runner
         mode_before = client.reply_mode
         if mode_before is ReplyMode.SKIP_NEXT:

@@ -25,7 +25,7 @@ RUNS_QUEUE: Final = Trait.RUNS_QUEUE.value
 class Runner:
     """Runs a command for the requests of a read and for blocked commands.
 
-    The dispatcher's driver sends what is in `outgoing` and resumes the sessions in `resumable`.
+    `Turns` sends what is in `outgoing` and resumes the sessions in `resumable`.
     """
 
     def __init__(self, context: Context, stats: Stats, pushes: Pushes, pause: Pause, units: Units) -> None:
@@ -36,7 +36,7 @@ class Runner:
         self.units = units
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
-        # Sessions that stopped waiting and have requests in their backlog.
+        # Sessions whose backlog can be run: a wait or a pause has ended, or their turn was used up.
         self.resumable: dict[Session, None] = {}
         # Whether the server was asked to stop: no more requests are run.
         self.is_over = False
@@ -45,14 +45,14 @@ class Runner:
         """Run a handler as a unit of its own. An exception becomes the reply."""
         context = self.context
         context.preserve(row, argv)
-        self._pushes.running = context.client
+        self.begin_run(context.client)
         reply = call(context, row, argv, sent)
         if context.effects or context.store.expired_keys:
             self.units.log_unit()
         return reply
 
     def answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
-        """Encode a reply unless CLIENT REPLY says otherwise, before or after this command."""
+        """Encode a reply if CLIENT REPLY was on before the command or is on after it; a `Pushed` always."""
         client = session.client
         if mode_before is ReplyMode.ON or client.reply_mode is ReplyMode.ON or type(reply) is Pushed:
             ENCODERS[client.protocol](reply, session.out)

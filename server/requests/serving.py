@@ -25,8 +25,8 @@ from .waiters import LineKey, Waiter, Waiters
 
 logger = logging.getLogger(__name__)
 
-# Rounds of serving blocked readers after one command. Only keys that expire while readers are served start another
-# round, so more rounds mean that a run signals its own key without end.
+# Rounds of serving blocked readers after one command. A key that expires while readers are served starts another round;
+# more rounds than this mean that serving a key signals it again, without end.
 SERVING_ROUNDS_MAX: Final = 1000
 
 
@@ -51,7 +51,7 @@ class Serving:
         self._context = context
         self._runner = runner
         self._monotonic = monotonic
-        # Sends the replies of some sessions while others are still served; set by the dispatcher's driver.
+        # Sends the replies of some sessions while others are still served; set by `Turns`.
         self.send_early: Callable[[list[Session]], None] = lambda sessions: None
         self.waiters = Waiters()
 
@@ -75,8 +75,8 @@ class Serving:
     def serve_ready(self) -> None:
         """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first.
 
-        Each run is a unit of its own, so this is called between two units of the running client, which stays the
-        running one.
+        Each run is a unit of its own: the effects of the running client have been logged before. The running client and
+        its database are restored.
         """
         lines = self._take_ready_lines()
         if not lines or self._runner.is_over:
@@ -162,13 +162,13 @@ class Serving:
 
     def _would_wait_on(self, waiter: Waiter) -> bool:
         """Whether a check without a run shows that a blocked command continues to wait; False if it must be run."""
-        would_change_nothing, client, context = waiter.blocked.would_change_nothing, waiter.client, self._context
+        blocks_again, client, context = waiter.blocked.blocks_again, waiter.client, self._context
         return (
-            would_change_nothing is not None
+            blocks_again is not None
             and client.user.is_unrestricted
             and not client.no_touch
             and context.image is None
-            and would_change_nothing(context.store.databases[waiter.db_index], context.now_ms)
+            and blocks_again(context.store.databases[waiter.db_index], context.now_ms)
         )
 
     def _end_wait(self, waiter: Waiter, reply: Reply) -> None:

@@ -1,10 +1,10 @@
 """One turn of the loop: requests are run, and their replies are sent once the log has what they promise.
 
-run(session, requests)      runs the requests of one read, through the dispatcher
-  -> send_early(sessions)       sends some replies while the dispatcher still serves others
-  -> finish()               sends the replies, after the log has what they promise
-release(session)            sends the rest, when the peer has read or more output has been made
-  -> arm_timer()            one loop timer for the earliest of all waits
+run(), send_rest(), run_timers()    end with finish()
+  finish() -> send_outgoing()       at once, if the log has nothing new
+           -> flush()               else at the end of the turn: writes the log, then sends
+           -> arm_timer()           one loop timer for the earliest of all waits
+send_early()                        sends some replies while the dispatcher still serves others, without an fsync
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Turns:
             self._is_flush_scheduled = True
             asyncio.get_running_loop().call_soon(self.flush)
         if dispatcher.resumable:
-            self._resume_waiting()
+            self._resume_sessions()
         if dispatcher.pause.end_ms is not None:
             self.arm_timer()
         elif dispatcher.waiters.by_client or self._timer_due_ms is not None:
@@ -89,7 +89,7 @@ class Turns:
         if self.dispatcher.waiters.next_due_ms() != self._timer_due_ms:
             self.arm_timer()
 
-    def release(self, session: Session) -> None:
+    def send_rest(self, session: Session) -> None:
         """Send a session's output outside of its turn: output that the peer had no room for, or that was made since."""
         self.dispatcher.outgoing[session] = None
         self.finish()
@@ -120,7 +120,7 @@ class Turns:
             self.dispatcher.outgoing.pop(session, None)
             session.send()
 
-    def _resume_waiting(self) -> None:
+    def _resume_sessions(self) -> None:
         """Resume sessions that were served: their later requests are run after those of the running client."""
         for session in self.dispatcher.resumable:
             session.resume_soon()

@@ -28,7 +28,7 @@ class Units:
         self.log: Log | None = None
         # Whether the log took records since it was last flushed; replies wait for that flush.
         self.has_unflushed_records = False
-        # Effects so far (rdb_changes_since_last_save).
+        # Effects since the start that were taken from the context; see also `Context.unlogged_count`.
         self.changes_count = 0
 
     def log_singles(self) -> None:

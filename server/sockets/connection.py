@@ -280,7 +280,7 @@ class Connection(Session):
         """The peer has read: continue."""
         self._is_transport_full = self.is_write_paused = False
         if self.out:
-            self.shared.turns.release(self)
+            self.shared.turns.send_rest(self)
         self.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -416,7 +416,7 @@ class Connection(Session):
     def _continue_production(self) -> None:
         self._is_production_scheduled = False
         if self.out and not self.is_closed and not self._is_transport_full:
-            self.shared.turns.release(self)
+            self.shared.turns.send_rest(self)
 
     def abort(self) -> None:
         """Close at once, without sending the unsent output."""
@@ -449,7 +449,7 @@ class Connection(Session):
             self.shared.stats.count_error(self.reader.error.wire_text)
             if self.client.reply_mode is ReplyMode.ON:
                 self.out.append(b"-%b\r\n" % self.reader.error.wire_text)
-            self.shared.turns.release(self)
+            self.shared.turns.send_rest(self)
         elif self._is_ending:
             self.close()
 

@@ -4,7 +4,7 @@ begin_load(), end_load()  at the start: the log to load the dataset from, and th
 use()                     replaces the log that takes effects, or turns logging off
 write()                   before replies are sent: one write per turn, besides `write_early`, and with
                           `appendfsync always` one fsync
-cron()                    ten times a second: retries what failed, syncs what an idle server has written
+cron()                    `hz` times a second: retries what failed, syncs what an idle server has written
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class Snapshots:
             self._life.become(LogState.ON)
 
     def cron(self, now_ms: int) -> None:
-        """Ten times a second: start what was scheduled, or what the size of the log requires."""
+        """`hz` times a second: start what was scheduled, or what the size of the log requires."""
         state = self._life.state
         if self.runner.job is not None or state in (LogState.LOADING, LogState.ENDED):
             return

@@ -198,7 +198,7 @@ def test_a_look_at_a_waiting_worker_leaves_what_a_run_leaves(stream_ids: str) ->
             worker.call(f"XREADGROUP GROUP g c{index} BLOCK {500 + index} STREAMS {stream_ids}")
         if by_runs:
             for waiter in rig.dispatcher.waiters.by_client.values():
-                waiter.blocked.would_change_nothing = None
+                waiter.blocked.blocks_again = None
         for index in range(2):
             rig.clock.advance(100)
             writer.call(f"XADD s 1-{index + 1} f v")
