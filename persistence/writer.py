@@ -314,7 +314,7 @@ class LogWriter:
             self.on_mark()
 
     def cron(self, now_ms: int) -> None:
-        """Retry a failed write, and sync what an idle server has written. Called ten times a second."""
+        """Retry a failed write, and sync what an idle server has written. Called `hz` times a second."""
         if self._buffer and self._file is not None and not self._write():
             return
         if self._block.is_idle(now_ms) and self._file is not None:

@@ -630,7 +630,9 @@ class Play:
             return False
         if config.appendonly:
             return not self._is_unlogged
-        # A stop in good order has saved everything just now.
+        # A stop in good order has saved everything just now, unless it was told not to.
+        if any(b"NOSAVE" in act.request for sent in self._sent for act in sent.step.acts):
+            return False
         snapshots = server.snapshots
         return snapshots.save.count > 0 and snapshots.last_save_ms == self.scene.ended_ms and self.scene.has_served
 
