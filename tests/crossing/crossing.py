@@ -630,7 +630,7 @@ class Play:
             return False
         if config.appendonly:
             return not self._is_unlogged
-        # A stop in good order has saved everything just now, unless it was told not to.
+        # A stop in good order has saved everything just now, unless SHUTDOWN NOSAVE asked for less.
         if any(b"NOSAVE" in act.request for sent in self._sent for act in sent.step.acts):
             return False
         snapshots = server.snapshots

@@ -118,13 +118,13 @@ def thaw_for_all(patch: pytest.MonkeyPatch) -> None:
 def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
     """What waits for a slow reader leaves as soon as it reads, whatever the log still has to write."""
 
-    def release(self: Turns, session: Session) -> None:
+    def send_rest(self: Turns, session: Session) -> None:
         dispatcher = self.dispatcher
         had_news, dispatcher.units.has_unflushed_records = dispatcher.units.has_unflushed_records, False
         session.send()
         dispatcher.units.has_unflushed_records = had_news
 
-    patch.setattr(Turns, "release", release)
+    patch.setattr(Turns, "send_rest", send_rest)
 
 
 def end_the_snapshot_with_the_log(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from headrace.commands import registry
 from headrace.commands.admin import info as info_command
 from headrace.commands.clients.blocking import Blocked
 from headrace.commands.clients.client import Client
@@ -28,6 +29,8 @@ from headrace.server.storage.key_walks import ActiveExpiry
 from headrace.store.database import Store
 
 NOW_MS = 1_700_000_100_000
+
+assert registry.FAMILIES, "importing the registry fills the command table"
 
 
 @dataclass
@@ -121,7 +124,7 @@ def test_server_section_has_version_uptime_and_listeners(server: FakeServer) -> 
 
 def test_clients_section_counts_waiting_clients(server: FakeServer) -> None:
     database = server.store.databases[0]
-    waiting = Blocked(keys=[b"a", b"b"], argv=[b"xread"], block_ms=5)
+    waiting = Blocked(keys=[b"a", b"b"], argv=[b"XREAD", b"STREAMS", b"a", b"b", b"0", b"0"], block_ms=5)
     server.clients = {1: Client(1, db=database), 2: Client(2, db=database, blocked=waiting)}
     server.clients[1].transaction.watched[0, b"k"] = None
     found = fields(server, b"clients")
