@@ -62,7 +62,7 @@ class Trait(FlagEnum):
     Subcommands have the traits of their container.
     """
 
-    # The dispatcher runs it without most checks, like commands that read or write keys.
+    # Takes the fast path although it has no keys (PING, ECHO, PUBLISH).
     ORDINARY = auto()
     # Uses a database other than the client's.
     ACROSS_DATABASES = auto()
@@ -87,7 +87,7 @@ class Trait(FlagEnum):
 NO_TRAITS = Trait(0)
 
 
-# A spec for shard channels, which cluster clients look for like keys.
+# The access flag of a spec whose words are shard channels, which cluster clients look for like keys.
 NOT_KEY: Final = "not_key"
 
 
@@ -97,8 +97,8 @@ class KeySpec:
 
     With `keyword` (XREAD, XREADGROUP), the keys are the first half of the words after it; it is searched from argument
     `start` on; first, last and step are then 0. With `count_at` (MSETEX), that argument is the number of keys, from
-    `first` on; with `is_loose` (EVAL) only its leading digits count. `access` has the key-spec flags that COMMAND INFO
-    prints.
+    `first` on; with `is_loose` (EVAL), other characters may follow that number. `access` has the key-spec flags that
+    COMMAND INFO prints.
     """
 
     first: int
@@ -192,7 +192,7 @@ class Row:
     channels: Channels | None = None
     # Returns the indexes of the words of a request that are passwords, or names or rules of users.
     secrets: Callable[[list[bytes]], Iterable[int]] | None = None
-    # Index of the first word of the request that the arguments contain; 0 if they contain none.
+    # Index of the argument where another request begins (COMMAND GETKEYS); 0 if none does.
     enclosed_at: int = 0
     # Raises a ReplyError if the command is disabled for the client. It is the first check, before authentication.
     require_enabled: Callable[[Any], None] | None = None

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
 ALWAYS_TOUCHES: Final = Trait.ALWAYS_TOUCHES.value
-# A command that has only the first of these flags has read its keys. A script reads keys by calling other commands.
+# Where these bits of a row equal READONLY, the command itself has read its keys. A script reads by other commands.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
 
 

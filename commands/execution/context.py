@@ -148,7 +148,7 @@ class Context:
                 self.db.recount(stream)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
-        """Records that delete the keys that have expired since the last call."""
+        """Count the keys that have expired since the last call, and return the records that delete them."""
         expired_keys = self.store.expired_keys
         self.server.stats.expired_keys += len(expired_keys)
         records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]

@@ -22,7 +22,7 @@ LineKey = tuple[int, bytes]
 
 
 class Waiter:
-    """One blocked read."""
+    """One blocked command."""
 
     __slots__ = ("blocked", "client", "db_index", "deadline_ms", "lines", "ticket", "wake_ms")
 
