@@ -53,8 +53,8 @@ from .storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-# Time that one periodic turn may spend on freeing memory: a tenth of the time between turns at `hz 10`.
-FREEING_NS: Final = 10_000_000
+# Share of the time between two periodic turns that one of them may spend on freeing memory.
+FREEING_SHARE: Final = 0.1
 
 
 def call_later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -105,9 +105,9 @@ class Server:
         # Set while clients are served.
         self._loop: asyncio.AbstractEventLoop | None = None
         self.periodic = PeriodicWork(config, clock, self._work)
-        self.expiry = ActiveExpiry(self.store)
+        self.expiry = ActiveExpiry(self.store, self.turn_ns)
         self.idempotence_expiry = IdempotenceExpiry(self.store)
-        self._settling = NodeSettling(self.store)
+        self._settling = NodeSettling(self.store, self.turn_ns)
         self.log_keeper = keeper = LogKeeper(
             config, context, self.dispatcher.units, clock,
             note_write_error=self.dispatcher.note_write_error, die=self.die, has_died=lambda: self.has_died,
@@ -278,6 +278,11 @@ class Server:
         await asyncio.sleep(0)
         return self.exit_code
 
+    def turn_ns(self) -> float:
+        """The time between two turns of the periodic work."""
+        turns_count: int = self.config.hz
+        return 1e9 / turns_count
+
     def _work(self, now_ms: int, is_new_second: bool) -> None:
         """The periodic work of one turn, `hz` times a second."""
         if self.periodic.expires_keys:
@@ -288,7 +293,7 @@ class Server:
         if is_new_second:
             self.idempotence_expiry.run(now_ms)
             self.limits.close_idle(now_ms)
-        self.store.garbage.free(time_limit(FREEING_NS))
+        self.store.garbage.free(time_limit(FREEING_SHARE * self.turn_ns()))
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)
         self.stats.sample(now_ms)

@@ -17,8 +17,8 @@ EXPIRED_SHARE_MIN: Final = 0.1
 # Weight of the newest sample in the mean share of expired keys, as in Redis.
 STALE_WEIGHT: Final = 0.05
 
-# Time that one turn may spend on expiry, while clients wait: a quarter of the time between turns.
-EXPIRY_BUDGET_NS: Final = 25_000_000
+# Share of the time between turns that one turn may spend on expiry, while clients wait. As in Redis.
+EXPIRY_SHARE: Final = 0.25
 
 # Keys checked in one turn for old idempotency pairs. Until its check a pair counts, however old, as in Redis.
 STREAM_COUNT_PER_TURN: Final = 1000
@@ -26,24 +26,28 @@ STREAM_COUNT_PER_TURN: Final = 1000
 # With this many commands between two turns, work that can wait is left out.
 BUSY_COMMANDS_COUNT: Final = 1000
 
-# Time that one turn may spend on counting entries into nodes: some 4,000 of them.
-SETTLING_BUDGET_NS: Final = 10_000_000
+# Share of that time for counting entries into nodes: some 4,000 of them at `hz 10`.
+SETTLING_SHARE: Final = 0.1
 
 # Shorter streams are counted when a command needs it.
 SETTLING_LENGTH_MIN: Final = 1000
 
 
-def time_limit(budget_ns: int) -> Callable[[], bool]:
+def time_limit(budget_ns: float) -> Callable[[], bool]:
     """Returns a function that returns whether that much time has passed since this call."""
     end_ns = perf_counter_ns() + budget_ns
     return lambda: perf_counter_ns() >= end_ns
 
 
 class ActiveExpiry:
-    """Removes expired keys that no client reads, walking over all keys with an expiry time in rounds."""
+    """Removes expired keys that no client reads, walking over all keys with an expiry time in rounds.
 
-    def __init__(self, store: Store) -> None:
+    `turn_ns` returns the time between two turns.
+    """
+
+    def __init__(self, store: Store, turn_ns: Callable[[], float]) -> None:
         self._store = store
+        self._turn_ns = turn_ns
         # Keys still to be checked in this round, by database index.
         self._rounds: dict[int, list[bytes]] = {}
         self.reset_statistics()
@@ -61,10 +65,10 @@ class ActiveExpiry:
         started_ns = perf_counter_ns()
         for db in self._store.databases:
             if db.expires and not db.frozen:
-                self._run_in(db, now_ms, started_ns + EXPIRY_BUDGET_NS)
+                self._run_in(db, now_ms, started_ns + EXPIRY_SHARE * self._turn_ns())
         self.spent_ns += perf_counter_ns() - started_ns
 
-    def _run_in(self, db: Database, now_ms: int, end_ns: int) -> None:
+    def _run_in(self, db: Database, now_ms: int, end_ns: float) -> None:
         keys = self._rounds.get(db.index)
         if not keys:
             keys = self._rounds[db.index] = list(db.expires)
@@ -101,10 +105,13 @@ class IdempotenceExpiry:
 class NodeSettling:
     """Counts the entries of long streams into Redis' nodes while the server has little to do. Without it, the first
     XTRIM, XDEL or XINFO STREAM after many plain XADDs would count them all, while all clients wait.
+
+    `turn_ns` returns the time between two turns.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, turn_ns: Callable[[], float]) -> None:
         self._store = store
+        self._turn_ns = turn_ns
         self._keys: list[tuple[Database, bytes]] = []
         self._commands_count = 0
 
@@ -118,7 +125,7 @@ class NodeSettling:
             return
         if not self._keys:
             self._keys = [(db, key) for db in self._store.databases for key in db.streams]
-        is_over = time_limit(SETTLING_BUDGET_NS)
+        is_over = time_limit(SETTLING_SHARE * self._turn_ns())
         for _ in range(min(STREAM_COUNT_PER_TURN, len(self._keys))):
             db, key = self._keys[-1]
             stream = db.streams.get(key)

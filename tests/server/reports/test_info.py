@@ -67,7 +67,7 @@ class FakeServer:
         )
     )
 
-    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store()))
+    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store(), lambda: 100_000_000))
 
     def clock(self) -> int:
         return NOW_MS

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.server.storage import key_walks
 from headrace.server.storage.key_walks import (
-    EXPIRY_BUDGET_NS,
+    EXPIRY_SHARE,
     SAMPLE_COUNT,
     SETTLING_LENGTH_MIN,
     STALE_WEIGHT,
@@ -21,6 +21,7 @@ from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
 NOW_MS = 1_700_000_000_000
+TURN_NS = 100_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -41,26 +42,28 @@ def filled(due_count: int, later_count: int) -> Store:
 
 def test_turn_continues_while_it_finds_much() -> None:
     store = filled(3 * SAMPLE_COUNT, 5 * SAMPLE_COUNT)
-    expiry = ActiveExpiry(store)
+    expiry = ActiveExpiry(store, lambda: TURN_NS)
     expiry.run(NOW_MS)
     assert len(store.databases[0].keys) == 5 * SAMPLE_COUNT
     assert expiry.cap_reached_count == 0
 
 
 def test_share_of_due_keys_is_a_slow_mean() -> None:
-    expiry = ActiveExpiry(filled(SAMPLE_COUNT, SAMPLE_COUNT))
+    expiry = ActiveExpiry(filled(SAMPLE_COUNT, SAMPLE_COUNT), lambda: TURN_NS)
     expiry.run(NOW_MS)
     after_full = STALE_WEIGHT
     assert expiry.stale_share == pytest.approx(after_full - after_full * STALE_WEIGHT)
 
 
-def test_turn_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_walks, "perf_counter_ns", count(step=EXPIRY_BUDGET_NS + 1).__next__)
+@pytest.mark.parametrize("turn_ns", [TURN_NS, TURN_NS // 50])
+def test_turn_ends_with_its_share_of_the_time_between_turns(turn_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    step_ns = int(EXPIRY_SHARE * turn_ns) + 1
+    monkeypatch.setattr(key_walks, "perf_counter_ns", count(step=step_ns).__next__)
     store = filled(3 * SAMPLE_COUNT, 0)
-    expiry = ActiveExpiry(store)
+    expiry = ActiveExpiry(store, lambda: turn_ns)
     expiry.run(NOW_MS)
     assert len(store.databases[0].keys) == 2 * SAMPLE_COUNT
-    assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 2 * (EXPIRY_BUDGET_NS + 1))
+    assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 2 * step_ns)
     expiry.reset_statistics()
     assert (expiry.cap_reached_count, expiry.spent_ns, expiry.stale_share) == (0, 0, 0)
 
@@ -75,7 +78,7 @@ def test_long_streams_are_settled_while_there_is_little_to_do() -> None:
         long.append(make_id(number, 0), entry)
         if number < SETTLING_LENGTH_MIN:
             short.append(make_id(number, 0), entry)
-    settling = NodeSettling(store)
+    settling = NodeSettling(store, lambda: TURN_NS)
     settling.run(key_walks.BUSY_COMMANDS_COUNT + 1)
     assert long.has_unsettled
     for _ in range(100):
