@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED
+from ...commands.core.table import DECLARED, Trait
 from ...commands.execution.calls import count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import refusal_of
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 # more rounds than this mean that serving a key signals it again, without end.
 SERVING_ROUNDS_MAX: Final = 1000
 
+WAITS_FOR_GROUP: Final = Trait.WAITS_FOR_GROUP.value
 
 # Waiters that are served before their replies are sent. These clients then work while the others are served. Each time
 # costs a write to the log if serving makes records (benchmark row wake-up).
@@ -136,7 +137,7 @@ class Serving:
             return False
         client, context = waiter.client, self._context
         row = find_row(waiter.blocked.argv, DECLARED)
-        if not is_stream and not row.is_write:
+        if not is_stream and not row.trait_bits & WAITS_FOR_GROUP:
             return False
         if pause.concerns(client, row):
             self._hold(waiter)
