@@ -29,6 +29,7 @@ from crossing.kept_files import ACL_PATH, CONFIG_PATH, SETTINGS_FOLDER, directiv
 from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
 from crossing.states import BEHIND, MULTI, SCRIPT, STATES, Stage
 from headrace.commands.clients.client import Client
+from headrace.server.storage.log_life import LogState
 from support.digest import Digest, digest_of
 from support.replies import Node
 from support.simulated_disk import Call, SimulatedDisk
@@ -184,6 +185,7 @@ class Play:
         scene, stage = self.scene, self.stage
         scene.promises = scene.promises and stage.is_log_promised
         before = self._observed()
+        was_awaiting_sync = scene.server.log_keeper.state is LogState.AWAITING_SYNC
         scene.on_boundary = self._count_down
         sent = [each for step in self.cell.steps for each in self._send(step)]
         if not scene.server.context.loading and self.cell.state != "starting":
@@ -199,6 +201,8 @@ class Play:
         if len(sent) == len(self.cell.steps) and all(map(self._is_refused, sent)) and self._only_acts_change():
             if scene.has_ended:
                 del before["the folder"]  # a server that ends unlocks its folder
+            if was_awaiting_sync and scene.server.log_keeper.state is not LogState.AWAITING_SYNC:
+                del before["the manifest"]  # the rewrite was waiting for the sync that came before the refusal
             for what, value in before.items():
                 if after[what] != value:
                     raise Violation(
