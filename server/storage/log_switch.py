@@ -113,14 +113,15 @@ class LogSwitch:
             raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
         if keeper.state is not LogState.OFF and self._config.appendonly:
             raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
-        before, lock_before = os.getcwdb(), keeper.lock
+        before, lock_before = _present_folder(), keeper.lock
         os.chdir(folder)
         path = os.getcwd()
         keeper.lock = lock = self._locks.setdefault(path, FolderLock(path))
         was_held = lock.is_held
 
         def go_back() -> None:
-            os.chdir(before)
+            if before is not None:
+                os.chdir(before)
             keeper.lock = lock_before
             if not was_held:
                 lock.release()
@@ -142,3 +143,11 @@ class LogSwitch:
             for lock in self._locks.values():
                 if lock is not keeper.lock:
                     lock.release()
+
+
+def _present_folder() -> bytes | None:
+    """The working directory; None if it was deleted."""
+    try:
+        return os.getcwdb()
+    except FileNotFoundError:
+        return None

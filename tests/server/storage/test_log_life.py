@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -283,6 +284,15 @@ def test_folder_stays_locked_until_the_job_that_writes_to_it_has_ended(
             server.run_slices()
         assert list(map(is_locked, folders)) == [False, True, False]
         assert bool(list(folders[0].rglob("*.rdb"))) is not is_given_up
+
+
+def test_server_whose_folder_was_deleted_can_be_given_another(folders: list[Path]) -> None:
+    config = Config()
+    config.enable_protected_configs = b"yes"
+    with closing(LoggingServer(folders[0], appendonly=False, config=config)) as server:
+        shutil.rmtree(folders[0])
+        assert server.call(f"CONFIG SET dir {folders[1]}", "SET a 1", "SAVE") == b"+OK\r\n" * 3
+        assert list(folders[1].rglob("*.rdb"))
 
 
 def test_refused_change_of_the_folder_never_unlocks_it(folders: list[Path]) -> None:
