@@ -637,8 +637,7 @@ class Play:
         # A stop in good order has saved everything just now, unless SHUTDOWN NOSAVE asked for less.
         if any(b"NOSAVE" in act.request for sent in self._sent for act in sent.step.acts):
             return False
-        snapshots = server.snapshots
-        return snapshots.save.count > 0 and snapshots.last_save_ms == self.scene.ended_ms and self.scene.has_served
+        return self.scene.saved_ms is not None and self.scene.saved_ms == self.scene.ended_ms and self.scene.has_served
 
 
 def _written_and_read(token: bytes) -> tuple[Request, Request]:

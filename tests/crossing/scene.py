@@ -179,6 +179,8 @@ class Scene:
         self.has_served = False
         """Whether the load has ended well."""
         self.ended_ms: int | None = None
+        # When dump.rdb was last complete, None if it never was.
+        self.saved_ms: int | None = None
         """When the process ended by itself."""
         # Warnings and errors of the server log.
         self.logged: list[str] = []
@@ -242,6 +244,13 @@ class Scene:
         self.system.lock(TAKEN_FOLDER).acquire()
         runner = server.snapshots.runner
         runner.thread, runner.read_clock_s = self._writing_thread, lambda: 0.0  # type: ignore[method-assign]
+        note_saved = server.snapshots._note_saved
+
+        def note_and_record(changes_count: int) -> None:
+            note_saved(changes_count)
+            self.saved_ms = server.snapshots.last_save_ms
+
+        server.snapshots._note_saved = note_and_record  # type: ignore[method-assign]
         server.is_load_held = holds_load
         self.task = self.loop.create_task(lifecycle.run(server))
 
