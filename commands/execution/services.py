@@ -43,6 +43,7 @@ class Work(Protocol):
 
     # Whether keys are removed that have expired and that no client reads.
     expires_keys: bool
+    # Whether no periodic work is done at all.
     is_paused: bool
 
 

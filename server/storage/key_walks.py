@@ -26,7 +26,7 @@ STREAM_COUNT_PER_TURN: Final = 1000
 # With this many commands between two turns, work that can wait is left out.
 BUSY_COMMANDS_COUNT: Final = 1000
 
-# Share of that time for counting entries into nodes: some 4,000 of them at `hz 10`.
+# Share of the time between turns that one turn may spend on counting entries into nodes: some 4,000 at `hz 10`.
 SETTLING_SHARE: Final = 0.1
 
 # Shorter streams are counted when a command needs it.
