@@ -14,6 +14,11 @@ def wall_clock_ms() -> int:
     return time_ns() // 1_000_000
 
 
+def wall_clock_us() -> int:
+    """Unix time in us, for what shows the time to users."""
+    return time_ns() // 1000
+
+
 def monotonic_clock_ms() -> int:
     """Time in ms since an arbitrary moment. It never goes back."""
     return monotonic_ns() // 1_000_000

@@ -12,7 +12,7 @@ from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
 from .key_slots import KeySlots
-from .memory import NUMBER_SIZE, table_share, text_size
+from .memory import NUMBER_SIZE, text_size
 from .observed import Observed
 from .stream import Stream
 from .text import spliced
@@ -29,7 +29,8 @@ class Database(Observed):
     removed."""
 
     __slots__ = (
-        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "keys", "misses", "size", "streams",
+        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "keeps_expired", "keys", "misses", "size",
+        "streams",
     )  # fmt: skip
 
     def __init__(
@@ -49,8 +50,10 @@ class Database(Observed):
         # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
         self._slots = KeySlots()
-        # Whether expiry is suspended. Set by `Store.freeze` and `Store.thaw`.
+        # Whether expiry times have no effect. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
+        # Whether expired keys stay, although commands do not see them. Set by `Store.keep_expired`.
+        self.keeps_expired = False
         # Reads of keys that exist (INFO keyspace_hits); `misses` counts reads of keys that do not.
         self.hits = 0
         self.misses = 0
@@ -58,9 +61,9 @@ class Database(Observed):
     # -- reading ---------------------------------------------------------------------------------
 
     def get(self, key: bytes, now_ms: int) -> Value | None:
-        """The live value of `key`; an expired one is removed first."""
-        if self.expires and key in self.expires:
-            self.expire_if_due(key, now_ms)
+        """The live value of `key`; an expired one is removed first, unless expired keys are kept."""
+        if self.expires and key in self.expires and self.expire_if_due(key, now_ms):
+            return None
         return self.keys.get(key)
 
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
@@ -239,13 +242,9 @@ class Database(Observed):
         stream.counted_size = size
 
     def key_size(self, key: bytes) -> int:
-        """Bytes of one existing key: name, value, expiry time, and its share of the tables."""
-        size = text_size(key) + value_size(self.keys[key]) + table_share(self.keys) + self._slots.share(key)
-        if key in self.streams:
-            size += table_share(self.streams)
-        if key in self.expires:
-            size += table_share(self.expires) + NUMBER_SIZE
-        return size
+        """Bytes of one existing key: name, value and expiry time. `table_size` has those of the tables that find it."""
+        size = text_size(key) + value_size(self.keys[key])
+        return size + NUMBER_SIZE if key in self.expires else size
 
     @property
     def memory_size(self) -> int:
@@ -260,7 +259,9 @@ class Database(Observed):
     def clear(self) -> int:
         """Remove every key. Returns how many there were."""
         count = len(self.keys)
-        self.fail_watchers([key for key in self.watchers if key in self.keys])
+        for key in self.watchers:
+            if key in self.keys:
+                self.fail_watchers(key, is_there_after=False, is_stale_after=False)
         # Only blocked readers of a group are woken when a key is removed.
         self.ready.update(dict.fromkeys(self.streams))
         self.garbage.add(self.expires)
@@ -274,14 +275,20 @@ class Database(Observed):
         self._slots = KeySlots()
         return count
 
-    def swap_with(self, other: Database) -> None:
+    def swap_with(self, other: Database, now_ms: int) -> None:
         """Exchange keys with another database. Watchers of, and clients blocked on, keys of either database are
         notified."""
         if other is self:
             return
         streams = dict.fromkeys((*self.streams, *other.streams))
-        for db in (self, other):
-            db.fail_watchers([key for key in db.watchers if key in self.keys or key in other.keys])
+        for db, successor in ((self, other), (other, self)):
+            for key in db.watchers:
+                if key in db.keys or key in successor.keys:
+                    db.fail_watchers(
+                        key,
+                        is_there_after=key in successor.keys,
+                        is_stale_after=successor.is_stale(key, now_ms),
+                    )
             # Clients block only on streams.
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
@@ -300,38 +307,45 @@ class Database(Observed):
         sizes = [value.counted_size if type(value) is Stream else value_size(value) for value in self.keys.values()]
         assert self.size == sum(sizes) + sum(map(text_size, self.keys))
 
-    def expire_if_due(self, key: bytes, now_ms: int) -> bool:
-        """Remove `key` if its expiry time is over. Returns whether it was removed. In the millisecond of its expiry
-        time it still exists."""
+    def is_stale(self, key: bytes, now_ms: int) -> bool:
+        """Whether `key` has expired and is still there. In the millisecond of its expiry time it has not expired."""
         due_ms = self.expires.get(key)
-        if due_ms is None or due_ms >= now_ms or self.frozen:
+        return due_ms is not None and due_ms < now_ms and not self.frozen
+
+    def expire_if_due(self, key: bytes, now_ms: int) -> bool:
+        """Remove `key` if it has expired, unless expired keys are kept. Returns whether it has expired."""
+        if not self.is_stale(key, now_ms):
             return False
-        self.delete(key, EXPIRED)
-        self.expired_keys.append((self.index, key))
+        if not self.keeps_expired:
+            self.delete(key, EXPIRED)
+            self.expired_keys.append((self.index, key))
         return True
+
+    def _has(self, key: bytes) -> bool:
+        return key in self.keys
 
 
 class Store:
     """All databases of a server."""
 
-    __slots__ = ("_frozen_by", "databases", "expired_keys", "garbage")
+    __slots__ = ("databases", "expired_keys", "garbage")
 
     def __init__(self, count: int = 16) -> None:
-        self._frozen_by: set[str] = set()
         self.garbage = Garbage()
         self.expired_keys: list[tuple[int, bytes]] = []
         self.databases = [Database(index, self.garbage, self.expired_keys) for index in range(count)]
 
-    def freeze(self, owner: str) -> None:
-        """Suspend expiry until `owner`, and every other owner that froze the store, has thawed it."""
-        self._frozen_by.add(owner)
-        self._note_frozen()
-
-    def thaw(self, owner: str) -> None:
-        """Resume expiry, unless another owner has frozen the store too."""
-        self._frozen_by.discard(owner)
-        self._note_frozen()
-
-    def _note_frozen(self) -> None:
+    def freeze(self) -> None:
+        """Let expiry times have no effect, until `thaw`. A log that is loaded says itself when a key was removed."""
         for db in self.databases:
-            db.frozen = bool(self._frozen_by)
+            db.frozen = True
+
+    def thaw(self) -> None:
+        """Let expiry times have their effect again."""
+        for db in self.databases:
+            db.frozen = False
+
+    def keep_expired(self, is_on: bool) -> None:
+        """Keep expired keys, which commands do not see, or remove them when they are found."""
+        for db in self.databases:
+            db.keeps_expired = is_on

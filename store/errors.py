@@ -2,6 +2,7 @@
 
     ReplyError                 an error reply to a client
     ├── GenericError           ERR ...
+    │   └── UnknownCommand         there is no command with the name that a client sent
     ├── WrongType              WRONGTYPE
     ├── NoGroup                NOGROUP
     ├── BusyGroup              BUSYGROUP
@@ -39,6 +40,10 @@ class ReplyError(Exception):
 
 class GenericError(ReplyError):
     """`ERR <text>`."""
+
+
+class UnknownCommand(GenericError):
+    """There is no command with the name that a client sent."""
 
 
 class WrongType(ReplyError):

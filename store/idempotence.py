@@ -51,12 +51,16 @@ class Idempotence:
         producer = self.producers.get(producer_id)
         return None if producer is None else producer.ids.get(iid)
 
-    def record(self, producer_id: bytes, iid: bytes, entry_id: StreamID) -> None:
-        """Remember a new pair."""
+    def register(self, producer_id: bytes) -> Producer:
+        """The producer of that ID; a new one has no pairs."""
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer()
-        producer.add(iid, entry_id, self.entries_max)
+        return producer
+
+    def record(self, producer_id: bytes, iid: bytes, entry_id: StreamID) -> None:
+        """Remember a new pair."""
+        self.register(producer_id).add(iid, entry_id, self.entries_max)
         self.added += 1
 
     def forget(self, producer_id: bytes, iid: bytes) -> None:
@@ -75,12 +79,13 @@ class Idempotence:
         return True
 
     def expire(self, now_ms: int) -> None:
-        """Forget pairs older than the duration, and producers that have none left."""
+        """Forget pairs older than the duration, and producers that lose their last one."""
         before_ms = now_ms - self.duration_s * 1000
         for producer_id, producer in list(self.producers.items()):
-            producer.expire(before_ms)
-            if not producer.order:
-                del self.producers[producer_id]
+            if producer.order:
+                producer.expire(before_ms)
+                if not producer.order:
+                    del self.producers[producer_id]
 
     @property
     def pairs_count(self) -> int:

@@ -9,7 +9,7 @@ The cache of unpacked chunks belongs to no key: see `chunk.unpacked_size`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
@@ -60,9 +60,6 @@ PRODUCER_SIZE: Final = 48 + 624
 # A pair of an idempotent producer, without its idempotent ID and its share of the table.
 PAIR_SIZE: Final = ID_SIZE + REFERENCE_SIZE
 
-# The most that one member adds to a table: one that has just grown.
-TABLE_SHARE_MAX: Final = 110
-
 
 def text_size(text: bytes) -> int:
     """Bytes of a byte string."""
@@ -74,14 +71,9 @@ def texts_size(table: dict[bytes, Any] | set[bytes]) -> int:
     return getsizeof(table) + sum(map(text_size, table))
 
 
-def table_share(table: Sized) -> int:
-    """Bytes per member of a table that is not empty. A table with few members is larger than they need."""
-    return min(TABLE_SHARE_MAX, getsizeof(table) // len(table))
-
-
 def ledger_size(ledger: NodeLedger) -> int:
     """Bytes of the ledger of Redis' nodes, which is empty until it is needed."""
-    return len(ledger.nodes) * NODE_SIZE
+    return len(ledger.nodes) * NODE_SIZE + ledger.tree_size
 
 
 class GroupSizes:
@@ -135,7 +127,7 @@ def group_size(group: Group) -> int:
         + text_size(group.name)
         + getsizeof(consumers)
         + len(consumers) * CONSUMER_SIZE
-        + _total(map(text_size, consumers), len(consumers))
+        + estimated_total(map(text_size, consumers), len(consumers))
         + pending_size(group.pending)
     )
 
@@ -155,14 +147,14 @@ def producers_size(idempotence: Idempotence) -> int:
         + PRODUCER_SIZE
         + getsizeof(producer.ids)
         + len(producer.ids) * PAIR_SIZE
-        + _total(map(text_size, producer.ids), len(producer.ids))
+        + estimated_total(map(text_size, producer.ids), len(producer.ids))
         for producer_id, producer in producers.items()
     )
-    return getsizeof(producers) + _total(sizes, len(producers))
+    return getsizeof(producers) + estimated_total(sizes, len(producers))
 
 
-def _total(sizes: Iterable[int], count: int) -> int:
-    """The sum of sizes, estimated from the mean of the first ones if there are many."""
-    if count <= SAMPLE_COUNT:
+def estimated_total(sizes: Iterable[int], count: int, sample_count: int = SAMPLE_COUNT) -> int:
+    """The sum of `count` sizes, estimated from the mean of the first ones if there are many."""
+    if count <= sample_count:
         return sum(sizes)
-    return sum(islice(sizes, SAMPLE_COUNT)) * count // SAMPLE_COUNT
+    return sum(islice(sizes, sample_count)) * count // sample_count

@@ -12,12 +12,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from .ids import ID_MAX, SEQ_BITS, SEQ_MASK, StreamID, id_after, make_id
 from .log import EntryLog
 from .node_sizes import OpenNode, integer_size
+from .radix_tree import RadixTree
 
 try:
     from .node_counts import IS_COMPILED, count_run
@@ -26,8 +26,8 @@ except ImportError:  # there was no C compiler at installation
 
 __all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "Node", "NodeLedger", "StreamLimits"]
 
-# Bytes of an ID as a key of the radix tree.
-ID_SIZE: Final = 16
+# When a larger part of the nodes than one in this number is removed at once, the tree is counted anew.
+RECOUNT_SHARE: Final = 8
 
 # The limit for `stream-node-max-bytes 0`, and for any number above this.
 NODE_SIZE_UNLIMITED: Final = 2**30
@@ -59,12 +59,14 @@ class Node:
 class NodeLedger:
     """The nodes of one stream, settled up to `settled_id`; entries above it have not been counted yet."""
 
-    __slots__ = ("first_ids", "nodes", "settled_id")
+    __slots__ = ("_tree", "first_ids", "nodes", "settled_id")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.first_ids: list[StreamID] = []
         self.settled_id: StreamID = 0
+        # Kept from the first time on that its size is asked for.
+        self._tree: RadixTree | None = None
 
     def settle(self, log: EntryLog, limits: StreamLimits, is_over: Callable[[], bool] = lambda: False) -> None:
         """Count the entries added since the last time. Must run before anything is deleted and before limits change.
@@ -121,6 +123,13 @@ class NodeLedger:
 
     def drop(self, index: int, count: int) -> None:
         """Remove whole nodes."""
+        tree = self._tree
+        if tree is not None:
+            counted = min(index + count, tree.length) - index
+            if counted * RECOUNT_SHARE > tree.length:
+                self._tree = None
+            elif counted > 0:
+                tree.remove(self.first_ids, index, counted)
         del self.nodes[index : index + count], self.first_ids[index : index + count]
 
     @staticmethod
@@ -138,25 +147,16 @@ class NodeLedger:
         return twin
 
     @property
-    def radix_nodes_count(self) -> int:
-        """Nodes of the radix tree in which Redis would keep these nodes by first ID (XINFO STREAM).
+    def tree_size(self) -> int:
+        """Bytes of the radix tree; 0 as long as its size was not asked for."""
+        return 0 if self._tree is None else self._tree.memory_size
 
-        Keys are IDs of 16 bytes. The tree has a branch wherever two neighbours part, and one node for each run of bytes
-        above, between or below branches, however long the run is. O(n) in the number of stream nodes.
+    @property
+    def radix_nodes_count(self) -> int:
+        """Nodes of the radix tree in which Redis would keep these nodes by first ID (XINFO STREAM). The first call
+        counts all of them, later ones those that were opened since.
         """
-        if not self.first_ids:
-            return 1
-        keys = [(first_id >> SEQ_BITS) << 64 | first_id & SEQ_MASK for first_id in self.first_ids]
-        # Bytes that each key shares with the next one.
-        shared = [ID_SIZE - ((low ^ high).bit_length() + 7) // 8 for low, high in pairwise(keys)]
-        count = sum(max(pair) < ID_SIZE - 1 for pair in pairwise((-1, *shared, -1)))
-        path: list[int] = []  # depths of the branches above the current key, top first
-        for depth in (*shared, -1):
-            while path and path[-1] > depth:
-                bottom = path.pop()
-                above = max(path[-1] if path else -1, depth)
-                count += bottom > above + 1
-            if depth >= 0 and (not path or path[-1] < depth):
-                path.append(depth)
-                count += 1
-        return count
+        if self._tree is None:
+            self._tree = RadixTree()
+        self._tree.extend(self.first_ids)
+        return self._tree.count

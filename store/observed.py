@@ -31,7 +31,8 @@ class Observed:
     def __init__(self, index: int) -> None:
         # Number of the database.
         self.index = index
-        self.watchers: dict[bytes, set[Watcher]] = {}
+        # The watchers of each key, and whether the key was stale, expired and not yet removed, when it was watched.
+        self.watchers: dict[bytes, dict[Watcher, bool]] = {}
         # Keys touched since the waiters were last served, in touch order.
         self.ready: dict[bytes, None] = {}
         # Called with each touched key and the event that touched it.
@@ -41,16 +42,20 @@ class Observed:
         # Whether there is a watcher or a listener. Set by `watch`, `unwatch` and `listen`.
         self.is_observed = False
 
-    def watch(self, key: bytes, watcher: Watcher) -> None:
-        """Set the watcher's `dirty` when `key` changes from now on."""
-        self.watchers.setdefault(key, set()).add(watcher)
+    def watch(self, key: bytes, watcher: Watcher, *, is_stale: bool = False) -> None:
+        """Set the watcher's `dirty` when `key` changes from now on. The removal of a stale key is no change."""
+        self.watchers.setdefault(key, {})[watcher] = is_stale
         self.is_observed = True
+
+    def was_stale(self, key: bytes, watcher: Watcher) -> bool:
+        """Whether `key` has been stale since this watcher watches it."""
+        return self.watchers.get(key, {}).get(watcher, False)
 
     def unwatch(self, key: bytes, watcher: Watcher) -> None:
         """Stop watching `key`. A key that is not watched is no error."""
         of_key = self.watchers.get(key)
         if of_key is not None:
-            of_key.discard(watcher)
+            of_key.pop(watcher, None)
             if not of_key:
                 del self.watchers[key]
         self._observe()
@@ -75,17 +80,38 @@ class Observed:
             return
         if event is not None and event.is_announced_first:
             self.announce(event, key)
-        for watcher in self.watchers.get(key, ()):
-            watcher.dirty = watcher.shows_no_keys = True
+        if key in self.watchers:
+            self._touch_watched(key)
         if self.on_change is not None:
             self.on_change(key, event)
         if event is not None and not event.is_announced_first:
             self.announce(event, key)
 
-    def fail_watchers(self, keys: list[bytes]) -> None:
-        """Mark the transactions that WATCH these watched keys as failed, as a flush or a swap does."""
-        for key in keys:
-            for watcher in self.watchers[key]:
+    def _touch_watched(self, key: bytes) -> None:
+        watchers = self.watchers[key]
+        for watcher, was_stale in watchers.items():
+            if was_stale and not self._has(key):
+                watchers[watcher] = False
+            else:
+                watcher.dirty = watcher.shows_no_keys = True
+
+    def _has(self, key: bytes) -> bool:
+        """Whether the key is there, stale or not."""
+        raise NotImplementedError
+
+    def fail_watchers(self, key: bytes, *, is_there_after: bool, is_stale_after: bool) -> None:
+        """Mark the transactions that WATCH a watched key as failed, because a flush or a swap replaces it.
+
+        No transaction fails if the key is missing or stale before as well as after.
+        """
+        watchers = self.watchers[key]
+        is_there_before = self._has(key)
+        for watcher, was_stale in watchers.items():
+            if was_stale and not is_there_after:
+                watchers[watcher] = False
+            elif is_stale_after and (was_stale or not is_there_before):
+                watchers[watcher] = True
+            else:
                 watcher.dirty = True
 
     def announce(self, event: Event, key: bytes) -> None:

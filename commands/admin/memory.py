@@ -17,15 +17,16 @@ TIPS: Final = ("nondeterministic_output", "request_policy:all_shards", "response
 HELP_LINES: Final = (
     b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"DOCTOR",
-    b"    Describe problems of memory use, and what to do about them.",
+    b"    Return memory problems reports.",
     b"MALLOC-STATS",
-    b"    Show statistics of the allocator; Python's has none.",
+    b"    Return internal statistics report from the memory allocator.",
     b"PURGE",
-    b"    Drop unpacked copies of data, and return free memory to the system.",
+    b"    Attempt to purge dirty pages for reclamation by the allocator.",
     b"STATS",
-    b"    How much memory is taken, and by what.",
+    b"    Return information about the memory usage of the server.",
     b"USAGE <key> [SAMPLES <count>]",
-    b"    Return the bytes that deleting the key would free. SAMPLES is accepted without effect.",
+    b"    Return memory in bytes used by <key> and its value. Nested values are",
+    b"    sampled up to <count> times (default: 5, 0 means sample all).",
     b"HELP",
     b"    Print this help.",
 )
@@ -47,13 +48,15 @@ container("MEMORY", group="server", since="4.0.0", summary="Commands about memor
         Argument("key", "key", key_spec_index=0),
         Argument("count", "integer", token="SAMPLES", optional=True),
     ),
-    differs="Sizes are those of Headrace, always of the whole value; names in groups and producers are sampled.",
+    differs="Sizes are those of Headrace, always of the whole value; names in groups and producers are sampled. "
+    "A string of 5 bytes with a name of 5 bytes has 96 bytes, where Redis has 40.",
 )
 def memory_usage(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY USAGE key [SAMPLES count]
 
-    Returns the bytes that deleting the key frees, within a tenth; null if the key is missing.
-    Raises GenericError. Source: redis.io/commands/memory-usage, Redis 4.0.
+    Returns the bytes of the key, its value and its expiry time, within a tenth; null if the key is missing. As in
+    Redis, the tables that find keys are not included: MEMORY STATS has them. An expired key has a size until it is
+    removed. Raises GenericError. Source: redis.io/commands/memory-usage, Redis 4.0.
     """
     for index in range(3, len(argv), 2):
         if argv[index].upper() != b"SAMPLES" or index + 1 == len(argv):
@@ -61,7 +64,7 @@ def memory_usage(context: Context, argv: list[bytes]) -> Reply:
         if integer(argv[index + 1]) < 0:
             raise syntax_error()
     key = argv[2]
-    return None if context.db.get(key, context.now_ms) is None else context.db.key_size(key)
+    return context.db.key_size(key) if key in context.db.keys else None
 
 
 @command(

@@ -24,6 +24,7 @@ from ...store.chunk import unpacked_size
 from ...store.database import Database
 from ...store.errors import ReplyError
 from ..configuration.config import Config
+from .process import resident_size
 
 # Streams measured in one turn of the periodic work: about a millisecond.
 STREAM_COUNT_PER_TURN: Final = 500
@@ -89,6 +90,8 @@ class Memory:
         self.is_tight = False
         self.peak_size = 0
         self.peak_ms = clock()
+        # Resident memory of the interpreter and the code, before there are data.
+        self._startup_resident_size = resident_size()
 
     @property
     def dataset_size(self) -> int:
@@ -101,6 +104,11 @@ class Memory:
         tracked_size = self._context.tracking.memory_size
         sessions = self._sessions.values()
         return tracked_size + sum(session.client.memory_size for session in sessions)
+
+    def fragmentation(self, used_size: int, resident: int) -> tuple[float, int]:
+        """How much more memory is resident than data and interpreter need: the ratio, and the difference."""
+        needed_size = used_size + self._startup_resident_size
+        return resident / max(needed_size, 1), resident - needed_size
 
     @property
     def used_size(self) -> int:

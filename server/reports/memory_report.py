@@ -28,6 +28,7 @@ def memory_stats(server: Source) -> dict[bytes, object]:
     """MEMORY STATS, in Redis' order."""
     memory = server.memory
     used, resident = memory.measure(), resident_size()
+    fragmentation, fragmented_size = memory.fragmentation(used, resident)
     peak, dataset, clients = memory.peak_size, memory.dataset_size, memory.clients_size
     log_buffer = 0 if server.log is None else server.log.buffer_size
     databases = [db for db in server.store.databases if db.keys]
@@ -75,8 +76,8 @@ def memory_stats(server: Source) -> dict[bytes, object]:
         b"allocator-rss.bytes": 0,
         b"rss-overhead.ratio": 1.0,
         b"rss-overhead.bytes": 0,
-        b"fragmentation": resident / max(used, 1),
-        b"fragmentation.bytes": resident - used,
+        b"fragmentation": fragmentation,
+        b"fragmentation.bytes": fragmented_size,
     }
 
 

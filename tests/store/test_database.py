@@ -119,13 +119,23 @@ def test_nothing_expires_while_the_store_is_frozen() -> None:
     for db in store.databases:
         db.put(b"k", b"v")
         db.expires[b"k"] = NOW_MS
-    store.freeze("one")
-    store.freeze("other")
-    store.freeze("one")
-    store.thaw("one")
+    store.freeze()
     assert all(db.get(b"k", NOW_MS + 1) == b"v" for db in store.databases)
-    store.thaw("other")
+    store.thaw()
     assert all(db.get(b"k", NOW_MS + 1) is None for db in store.databases)
+
+
+def test_expired_keys_that_are_kept_are_not_shown_and_go_afterwards() -> None:
+    store = Store(2)
+    for db in store.databases:
+        db.put(b"k", b"v")
+        db.expires[b"k"] = NOW_MS
+    store.keep_expired(True)
+    assert all(db.get(b"k", NOW_MS + 1) is None and b"k" in db.keys for db in store.databases)
+    assert not store.expired_keys
+    store.keep_expired(False)
+    assert all(db.get(b"k", NOW_MS + 1) is None and b"k" not in db.keys for db in store.databases)
+    assert store.expired_keys == [(0, b"k"), (1, b"k")]
 
 
 def test_nothing_expires_while_frozen() -> None:
@@ -166,7 +176,7 @@ def test_index_follows_every_change() -> None:
             db.remove(key)
         elif step < 99:
             db.get(key, NOW_MS)
-            dbs[0].swap_with(dbs[1])
+            dbs[0].swap_with(dbs[1], NOW_MS)
         else:
             db.clear()
         db.check()
@@ -287,7 +297,7 @@ def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
         (first, second)[index].watch(key, watcher)
     first.ready.clear()
     second.ready.clear()
-    first.swap_with(second)
+    first.swap_with(second, NOW_MS)
     assert (first.streams, second.streams) == streams[::-1]
     assert (first.keys, second.keys) == ({b"b": b"2", **streams[1]}, {b"a": b"1", **streams[0]})
     assert (first.expires, second.expires) == ({}, {b"a": NOW_MS})
@@ -303,6 +313,6 @@ def test_swap_with_itself_changes_nothing() -> None:
     watcher = Watcher()
     db.watch(b"key:0", watcher)
     db.ready.clear()
-    db.swap_with(db)
+    db.swap_with(db, NOW_MS)
     assert not watcher.dirty
     assert not db.ready

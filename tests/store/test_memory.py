@@ -9,6 +9,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 from random import Random
+from sys import getsizeof
 
 import pytest
 
@@ -19,7 +20,7 @@ from headrace.store.database import Database
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
-from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size
+from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, NUMBER_SIZE, group_size
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 
@@ -94,6 +95,13 @@ def fill_settled_nodes(db: Database) -> None:
     stream = make_stream(50_000, 8)
     stream.settle_nodes()
     db.put(b"key", stream)
+
+
+def fill_counted_trees(db: Database) -> None:
+    """Streams of which XINFO STREAM was called."""
+    fill_settled_nodes(db)
+    for stream in db.streams.values():
+        assert stream.nodes.radix_nodes_count > 1
 
 
 def fill_huge_entries(db: Database) -> None:
@@ -207,7 +215,7 @@ def fill_expiring_streams(db: Database) -> None:
     "fill",
     [
         fill_short, fill_long, fill_huge_entries, fill_unpacked, fill_every_second_deleted, fill_many_streams,
-        fill_settled_nodes,
+        fill_settled_nodes, fill_counted_trees,
         fill_groups, fill_consumers, fill_runs, fill_single_deliveries, fill_claimed_at_random, fill_released_at_random,
         fill_released_with_counts_of_their_own, fill_made_as_released,
         fill_mostly_acknowledged, fill_strings, fill_expiring_strings, fill_long_strings, fill_producers,
@@ -227,7 +235,8 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
             db.recount(stream)
             del stream
         counted = db.memory_size - empty_size
-        by_key = sum(map(db.key_size, db.keys))
+        tables = db.memory_size - empty_size - db.size - len(db.expires) * NUMBER_SIZE
+        by_key = sum(map(db.key_size, db.keys)) + tables
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         db.clear()
@@ -246,14 +255,24 @@ def test_memory_size_is_within_a_tenth_of_what_is_freed(fill: Callable[[Database
 @pytest.mark.parametrize("count", [100, 1000])
 def test_the_sizes_of_keys_add_up_to_that_of_the_database(count: int, kind: type, expire: bool) -> None:
     db = Database(0)
-    empty_size = db.memory_size
     for number in range(count):
         key = b"key:%d" % number
         db.put(key, b"value" if kind is bytes else make_stream(1, 8))
         if expire:
             db.expires[key] = FIRST_MS
-    added = sum(map(db.key_size, db.keys))
-    assert 0.98 * added <= db.memory_size - empty_size <= 1.02 * added
+    assert db.memory_size == sum(map(db.key_size, db.keys)) + db.table_size + getsizeof(db.expires)
+
+
+def test_size_of_a_key_does_not_depend_on_other_keys() -> None:
+    db = Database(0)
+    db.put(b"mykey", b"hello")
+    db.put(b"stream", make_stream(1, 8))
+    alone = db.key_size(b"mykey"), db.key_size(b"stream")
+    for number in range(1_000):
+        db.put(b"key:%d" % number, b"value")
+    assert (db.key_size(b"mykey"), db.key_size(b"stream")) == alone
+    # Two byte strings of 38 bytes with their headers, in blocks of 16.
+    assert alone[0] == 96
 
 
 def test_size_follows_every_way_a_key_comes_and_goes() -> None:
@@ -269,7 +288,7 @@ def test_size_follows_every_way_a_key_comes_and_goes() -> None:
     other.put(b"c", moved)
     db.check()
     other.check()
-    db.swap_with(other)
+    db.swap_with(other, 0)
     db.check()
     other.check()
     db.clear()

@@ -279,6 +279,28 @@ def test_radix_tree_nodes_are_those_of_the_tree_itself(seed: int) -> None:
         assert ledger.radix_nodes_count == tree_size(keys) - leaves, halves
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_radix_tree_keeps_its_count_as_nodes_come_and_go(seed: int) -> None:
+    print("seed", seed)
+    source = random.Random(seed)
+    ledger, fresh = NodeLedger(), NodeLedger()
+    ledger.nodes = [None] * 10_000  # type: ignore[list-item]
+    last_ms = last_seq = 0
+    for _ in range(400):
+        if source.random() < 0.6 or not ledger.first_ids:
+            for _ in range(source.choice([1, 1, 40])):
+                last_ms += source.getrandbits(source.choice([0, 1, 9, 17, 33]))
+                last_seq += 1 + source.getrandbits(source.choice([1, 9, 44]))
+                ledger.first_ids.append(make_id(last_ms, last_seq))
+        else:
+            index = source.choice([0, 0, source.randrange(len(ledger.first_ids)), len(ledger.first_ids) - 1])
+            ledger.drop(index, min(source.choice([1, 1, 2, 5, 40]), len(ledger.first_ids) - index))
+        fresh.first_ids = ledger.first_ids
+        fresh._tree = None
+        if source.random() < 0.8:
+            assert ledger.radix_nodes_count == fresh.radix_nodes_count, ledger.first_ids
+
+
 def test_the_smallest_id_is_in_a_node() -> None:
     stream = Stream(StreamLimits())
     add(stream, b"0-1")

@@ -93,16 +93,6 @@ def test_units_of_maxmemory(server: Server) -> None:
         wire.call("CONFIG", "SET", "maxmemory", "0")
 
 
-def test_policies_that_evict_are_refused_with_an_error() -> None:
-    caller = Rig().connect()
-    assert caller.call("CONFIG SET maxmemory-policy noeviction") == b"+OK\r\n"
-    for policy in ("allkeys-lru", "volatile-ttl"):
-        assert caller.call(f"CONFIG SET maxmemory-policy {policy}") == (
-            b"-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - Headrace evicts no keys: the "
-            b"only maxmemory-policy is noeviction\r\n"
-        )
-
-
 def test_clients_stay_plain_while_the_limit_is_far() -> None:
     rig = Rig()
     caller = rig.connect()
@@ -274,3 +264,17 @@ def test_info_shows_what_the_limit_is_compared_with() -> None:
 def test_every_row_that_writes_new_things_says_so() -> None:
     """The table's own flag decides what is refused; it is compared with that of Redis in tests/compat."""
     assert {row.name for row in all_rows() if row.flags & Flag.DENYOOM} >= {"XADD", "SET", "XGROUP|CREATE", "RESTORE"}
+
+
+def test_fragmentation_compares_resident_memory_with_data_and_interpreter() -> None:
+    """A new server has a ratio of about one, although it holds no data."""
+    rig = Rig()
+    fields = dict(
+        line.split(":", 1) for line in rig.connect().call("INFO memory").decode().split("\r\n") if ":" in line
+    )
+    assert 0.5 < float(fields["mem_fragmentation_ratio"]) < 1.5
+    memory = rig.server.memory
+    used, resident = memory.measure(), int(fields["used_memory_rss"])
+    ratio, size = memory.fragmentation(used, resident)
+    assert memory.fragmentation(used, 2 * resident)[0] == pytest.approx(2 * ratio)
+    assert memory.fragmentation(used, resident + 7)[1] == size + 7
