@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from errno import ENOSPC
@@ -17,8 +19,11 @@ from .files import DiskFiles, Files
 from .folder import LogFolder, LogSettings
 from .loading import Apply, LoadResult, Progress, Target, run_through
 from .manifest import Manifest
-from .records import select_record
+from .rdb.file import own_aux, write_file
+from .records import select_record, timestamp_line
 from .writer import Effect, LogWriter
+
+logger = logging.getLogger(__name__)
 
 # Records of a new base file are written in blocks of about this size: making one takes well below a millisecond.
 SNAPSHOT_BLOCK_SIZE: Final = 64 * 1024
@@ -41,8 +46,9 @@ class AppendOnlyLog(LogWriter):
     ) -> None:
         super().__init__(settings, policy, clock=clock, executor=executor, mark=mark, synced_mark=synced_mark)
         self._folder = LogFolder(settings, DiskFiles() if files is None else files)
-        # Whether the base that a rewrite writes is an RDB file.
+        # Whether the base that is being written, or the next one, is an RDB file.
         self.has_rdb_base = settings.has_rdb_base
+        self._wants_rdb_base = settings.has_rdb_base
         self._keeps_history = settings.keeps_history
         # Bytes of the base file.
         self.base_size = 0
@@ -62,6 +68,23 @@ class AppendOnlyLog(LogWriter):
     def size_on_disk(self) -> int:
         """Bytes that a start with this log would read. Raises LoadError, OSError."""
         return sum(map(self._folder.size, self._folder.read().readable))
+
+    def is_absent(self) -> bool:
+        """Whether there is no log on disk. Raises LoadError if its manifest is lost, OSError."""
+        return self._folder.is_absent()
+
+    # -- changed directives ----------------------------------------------------------------------
+
+    def configure(self, settings: LogSettings) -> None:
+        """Apply changed directives: to the next record, the next base, the next load. A base that is being written
+        keeps its form. Superseded files are deleted at once if they are kept no longer. Location and checksums stay.
+        """
+        self.has_timestamps = settings.has_timestamps
+        self._wants_rdb_base = settings.has_rdb_base
+        self._keeps_history = settings.keeps_history
+        self._folder.configure(settings)
+        if self.is_open and not self.is_starting:
+            self._remove_history()
 
     # -- loading and opening ---------------------------------------------------------------------
 
@@ -86,12 +109,20 @@ class AppendOnlyLog(LogWriter):
         self.current_size, self.base_size = result.size, result.base_size
         return result
 
+    def begin_with_rdb(self, blocks: Iterable[bytes]) -> None:
+        """Make an RDB file of the loaded dataset the base of this log, before `open`. Raises OSError."""
+        self._folder.begin_with_rdb(blocks)
+
     def open(self) -> None:
         """Start to keep records at the end of the existing log, or in a new one. Raises LogError, OSError."""
         folder = self._folder
         folder.make()
         before = folder.read()
         manifest = before.reopened()
+        if not manifest.parts:
+            # As in Redis, so that a log always has a base.
+            manifest = Manifest((folder.write_base(self._empty_base(), is_rdb=self.has_rdb_base),))
+            logger.info("Creating AOF base file %s on server start", os.fsdecode(manifest.parts[0].name))
         is_new = not manifest.increments
         if is_new:
             manifest = Manifest((*manifest.parts, folder.next_part(b"i", manifest)))
@@ -105,10 +136,18 @@ class AppendOnlyLog(LogWriter):
         except OSError:
             file.close()
             raise
+        verb = "Creating" if is_new else "Opening"
+        logger.info("%s AOF incr file %s on server start", verb, os.fsdecode(manifest.increments[-1].name))
         self._continue_with(file)
         self.base_size = folder.size(manifest.base) if manifest.base else 0
         self.current_size = sum(map(folder.size, manifest.readable))
         self._remove_history()
+
+    def _empty_base(self) -> Iterable[bytes]:
+        if not self.has_rdb_base:
+            return ()
+        now_ms = self._clock()
+        return write_file((), own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True), now_ms=now_ms)
 
     # -- starting anew ---------------------------------------------------------------------------
 
@@ -135,6 +174,7 @@ class AppendOnlyLog(LogWriter):
 
     def _next_base_path(self) -> str:
         folder = self._folder
+        self.has_rdb_base = self._wants_rdb_base
         return folder.path(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base))
 
     def finish_start(self, size: int) -> None:
@@ -147,12 +187,11 @@ class AppendOnlyLog(LogWriter):
         old = folder.manifest
         base, increment = folder.next_part(b"b", old, is_rdb=self.has_rdb_base), folder.next_part(b"i", old)
         self.files.rename(folder.temporary_path, folder.path(increment))
-        folder.put(Manifest((base, increment)))
+        folder.supersede(base, [increment])
         self._end_start()
         self.base_size = size
         self.current_size += size
-        for part in old.parts:
-            self.files.remove(folder.path(part))
+        self._remove_history()
 
     def abandon_start(self) -> None:
         """Cancel `begin_start`, and drop the records since."""
@@ -164,7 +203,8 @@ class AppendOnlyLog(LogWriter):
 
     def base_blocks(self, snapshot: Iterable[Effect]) -> Iterator[bytes]:
         """Return the content of a base file in RESP, in blocks."""
-        blocks = record_blocks(snapshot)
+        head = timestamp_line(self._clock() // 1000) if self.has_timestamps else b""
+        blocks = record_blocks(snapshot, head)
         return with_checksums(blocks) if self._has_block_checksums else blocks
 
     # -- rewriting -------------------------------------------------------------------------------
@@ -202,6 +242,7 @@ class AppendOnlyLog(LogWriter):
             file.close()
             raise
         self._switch_to(file)
+        logger.info("Creating AOF incr file %s on background rewrite", os.fsdecode(part.name))
 
     def finish_rewrite(self, size: int) -> None:
         """Make the base, which is now at its path with `size` bytes, and the increment the log.
@@ -221,10 +262,10 @@ class AppendOnlyLog(LogWriter):
             self._folder.remove_history()
 
 
-def record_blocks(snapshot: Iterable[Effect]) -> Iterator[bytes]:
-    """Yield the content of a base file in RESP. Each database begins with its SELECT."""
+def record_blocks(snapshot: Iterable[Effect], head: bytes = b"") -> Iterator[bytes]:
+    """Yield the content of a base file in RESP, after a head. Each database begins with its SELECT."""
     selected: int | None = None
-    block = bytearray()
+    block = bytearray(head)
     for db_index, record in snapshot:
         if db_index != selected:
             block += select_record(db_index)

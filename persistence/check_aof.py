@@ -26,6 +26,7 @@ from .rdb.file import FileReader
 
 USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
 RDB_MAGIC: Final = b"REDIS"
+KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from a backup instead"
 TIMESTAMP_DIGITS_MAX: Final = 19
 # Accept any number of databases: the files do not show how many the server was configured with.
 DATABASES_COUNT_MAX: Final = 2**31
@@ -131,12 +132,15 @@ class Check:
             print(f"Truncate nothing in AOF {name} to timestamp {until_s}")
         else:
             self._print_findings(name, found)
+        # What is valid may be annotations alone.
+        keeps_records = bool(start) or data.find(b"*", 0, found.good_offset) >= 0
         if found.good_offset == found.size:
             print(f"{title} {name} is valid")
         elif not self._request.is_fix:
-            raise Aborted(f"AOF {name} is not valid. Use the --fix option to try fixing it.")
+            advice = "" if keeps_records else f"\n{KEEPS_NOTHING}"
+            raise Aborted(f"AOF {name} is not valid. Use the --fix option to try fixing it.{advice}")
         else:
-            self._fix(name, path, found, is_last=is_last)
+            self._fix(name, path, found, is_last=is_last, keeps_records=keeps_records)
 
     def _print_findings(self, name: str, found: Findings) -> None:
         if found.detail:
@@ -160,7 +164,7 @@ class Check:
             )
         _truncate(path, offset)
 
-    def _fix(self, name: str, path: str, found: Findings, *, is_last: bool) -> None:
+    def _fix(self, name: str, path: str, found: Findings, *, is_last: bool, keeps_records: bool) -> None:
         """Truncate the file before its first bad unit if the user agrees. Raises Aborted."""
         if not is_last:
             raise Aborted(f"Failed to truncate AOF {name} because it is not the last file")
@@ -169,6 +173,8 @@ class Check:
             f"This will shrink the AOF {name} from {found.size} bytes, with {lost_size} bytes, "
             f"to {found.good_offset} bytes"
         )
+        if not keeps_records:
+            print(KEEPS_NOTHING)
         print("Continue? [y/N]: ", end="", flush=True)
         if not sys.stdin.readline().lower().startswith("y"):
             raise Aborted("Aborting...")

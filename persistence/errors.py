@@ -67,6 +67,15 @@ class LoadError(LogError):
 class UnknownRecord(LogError):
     """A record whose command does not exist. Raised by the function that applies records. The text is the command."""
 
+    # What to do about it; empty if nothing is known of the command.
+    advice: ClassVar[str] = ""
+
+
+class ForeignRecord(UnknownRecord):
+    """A record of a command of Redis that Headrace does not have."""
+
+    advice = "aof-skip-foreign-commands yes leaves out such records"
+
 
 class LogFailure(LogError):
     """A write or fsync failed under `appendfsync always`: replies that wait for it must not be sent."""

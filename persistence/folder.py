@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,6 +54,14 @@ class LogFolder:
         self._settings = settings
         self.files = files
         self.manifest = Manifest()
+
+    def configure(self, settings: LogSettings) -> None:
+        """Accept as much damage in a later load as these settings say."""
+        self._settings = replace(
+            self._settings,
+            load_truncated=settings.load_truncated,
+            corrupt_tail_size_max=settings.corrupt_tail_size_max,
+        )
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -168,6 +176,23 @@ class LogFolder:
             self.put(Manifest((base,)))
         self.files.rename(old_path, self.path(base))
         logger.info("Successfully migrated an old-style AOF: %s is now %s", old_path, self.path(base))
+
+    def is_absent(self) -> bool:
+        """Whether there is no log yet, neither of parts nor of one file. Raises LoadError if its manifest is lost."""
+        old_path = os.path.join(os.path.dirname(self._settings.folder), self._settings.file_name)
+        return not self.read().parts and self.files.size(old_path) is None
+
+    def begin_with_rdb(self, blocks: Iterable[bytes]) -> None:
+        """Make an RDB file the base of a new log."""
+        self.make()
+        self.put(Manifest((self.write_base(blocks, is_rdb=True),)))
+
+    def write_base(self, blocks: Iterable[bytes], *, is_rdb: bool) -> Part:
+        """Write the base of a new log, which the manifest is still to name. Returns it."""
+        base = self.next_part(b"b", self.manifest, is_rdb=is_rdb)
+        self.begin_manifest()
+        self.files.replace(self.path(base), blocks)
+        return base
 
     def _require_access(self) -> None:
         """Check before a long load whether the log can be appended to."""

@@ -131,6 +131,7 @@ class Loader:
             self.result.size += size
             if kind == b"b":
                 self.result.base_size = size
+            logger.info("DB loaded from %s file %s", "base" if kind == b"b" else "incr", name)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -175,10 +176,17 @@ class Loader:
                 if reader.has_later_blocks:
                     advice = f"{FROM_BACKUP}, or {advice}"
                 raise _damaged(name, damage.offset, damage.reason, advice) from damage
-            return self._truncate(name, good_offset)
+            logger.warning("!!! Warning: corrupt AOF file tail!!!")
+            return self._truncate(name, good_offset, "aof-load-corrupt-tail-max-size")
         except UnknownRecord as unknown:
-            reason = f"Unknown command '{unknown}' reading the append only file"
-            raise LoadError(f"{reason} {name} at offset {good_offset}") from unknown
+            if unknown.advice:
+                raise LoadError(
+                    f"Unknown command '{unknown}' reading the append only file {name} at offset {good_offset}; "
+                    f"{unknown.advice}"
+                ) from unknown
+            raise LoadError(
+                f"Unknown command '{unknown}' reading the append only file {name} at offset {good_offset}"
+            ) from unknown
         self.result.verified_size += reader.verified_size
         if self._group is None:
             good_offset = reader.offset  # annotations after the last record
@@ -196,6 +204,7 @@ class Loader:
         target = self._target
         if target is None:
             raise LoadError(f"{name} is an RDB file, which cannot be read here")
+        logger.info("Reading RDB base file on AOF loading...")
         reader = target.open_rdb(blocks)
         try:
             for key in reader:
@@ -254,10 +263,11 @@ class Loader:
                 f"Unexpected end of file reading the append only file {name} at offset {offset}: "
                 "aof-load-truncated yes would cut it there"
             )
-        return self._truncate(name, offset)
+        logger.warning("!!! Warning: short read while loading the AOF file %s!!!", name)
+        return self._truncate(name, offset, "aof-load-truncated")
 
-    def _truncate(self, name: str, offset: int) -> int:
-        """Truncate the file after its last complete unit, so that new records follow that."""
+    def _truncate(self, name: str, offset: int, directive: str) -> int:
+        """Truncate the file after its last complete unit, so that new records follow that. `directive` allows it."""
         logger.warning("!!! Truncating the AOF %s at offset %d !!!", name, offset)
         file = self._files.open_log(self._path(name))
         try:
@@ -266,6 +276,7 @@ class Loader:
             file.fsync()
         finally:
             file.close()
+        logger.warning("AOF %s loaded anyway because %s is enabled", self._path(name), directive)
         self.result.truncated.append((name, offset))
         return offset
 

@@ -21,6 +21,12 @@ class FolderLock:
         """Whether this server has locked the folder."""
         return self._descriptor is not None
 
+    def is_of(self, path: str) -> bool:
+        """Whether this is the lock of the folder at `path`. A locked folder may have been moved there."""
+        if self._descriptor is None:
+            return self.path == path
+        return os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+
     def acquire(self) -> None:
         """Lock the folder, unless this server already has. Raises LogError if another server has locked it, OSError.
 

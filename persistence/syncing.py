@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
+
+# Upper ends of the buckets of fsyncs by duration: each four times the one before, 64 us to 17 s.
+FSYNC_EDGES_NS: Final = tuple(4**exponent * 1000 for exponent in range(3, 13))
+
+
+class FsyncTimes:
+    """Durations of the fsyncs so far. At most one fsync runs at a time."""
+
+    def __init__(self) -> None:
+        # By bucket; the last one is for longer fsyncs than any edge.
+        self.counts = [0] * (len(FSYNC_EDGES_NS) + 1)
+        self.total_ns = 0
+
+    def run(self, fsync: Callable[[], None]) -> None:
+        """Call `fsync`, and count its duration, also if it raises."""
+        began_ns = time.monotonic_ns()
+        try:
+            fsync()
+        finally:
+            self.add(time.monotonic_ns() - began_ns)
+
+    def add(self, duration_ns: int) -> None:
+        """Count an fsync."""
+        self.counts[bisect_left(FSYNC_EDGES_NS, duration_ns)] += 1
+        self.total_ns += duration_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +51,7 @@ class BackgroundSync:
     given."""
 
     def __init__(self, executor: Executor | None = None) -> None:
+        self.times = FsyncTimes()
         self._executor = executor
         self._owns_executor = executor is None
         # The fsync that is running, or has ended and is not collected yet.
@@ -45,7 +74,7 @@ class BackgroundSync:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aof-fsync")
         self.started_ms, self.is_slow = now_ms, False
-        self.current = Sync(self._executor.submit(fsync), size, mark)
+        self.current = Sync(self._executor.submit(self.times.run, fsync), size, mark)
         self.current.future.add_done_callback(lambda _: on_ended())
 
     def collect(self, *, wait: bool) -> Sync | None:

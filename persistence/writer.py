@@ -29,7 +29,7 @@ from .errors import LogFailure, remedy
 from .files import LogFile
 from .folder import LogSettings
 from .records import EXEC, MULTI, select_record, timestamp_line
-from .syncing import BackgroundSync
+from .syncing import BackgroundSync, FsyncTimes
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,8 @@ class LogWriter:
         self._unsynced_size = 0
         self._error_logged_ms: int | None = None
         self.policy = policy
-        self._has_timestamps = settings.has_timestamps
+        # Whether a `#TS:` line precedes the first record of each second, and the records of a base.
+        self.has_timestamps = settings.has_timestamps
         self._has_block_checksums = settings.has_block_checksums
         self._block = OpenBlock()
         # Bytes at the front of the buffer that were added to `_block`, or are a checksum line.
@@ -130,6 +131,11 @@ class LogWriter:
         return self._sync.is_running
 
     @property
+    def fsync_times(self) -> FsyncTimes:
+        """Durations of the fsyncs of this log."""
+        return self._sync.times
+
+    @property
     def needs_fsync_before_reply(self) -> bool:
         """Whether a reply guarantees that its effects are on stable storage."""
         return self.policy == b"always"
@@ -160,7 +166,8 @@ class LogWriter:
     def _end_start(self) -> None:
         """Guarantee what the file has: the base that its records continue is complete."""
         self.is_starting = False
-        self._note_synced(self._mark_in_file)
+        self.synced_mark = self._mark_in_file
+        self.on_mark()  # WAITAOF may wait for the base alone
         self._unsynced_size += 1  # forces the next fsync, even if nothing is written before it
 
     def close(self) -> bool:
@@ -194,7 +201,7 @@ class LogWriter:
         """
         buffer = self._buffer
         self.mark += 1
-        if self._has_timestamps:
+        if self.has_timestamps:
             self._append_timestamp()
         is_group = grouped and len(effects) > 1
         if is_group:
@@ -296,7 +303,7 @@ class LogWriter:
             return True
         self._sync.started_ms = self._clock()
         try:
-            self._file.fsync()
+            self._sync.times.run(self._file.fsync)
         except OSError as error:
             self.last_fsync_ok = False
             self._failed("Error fsyncing the AOF file", error)

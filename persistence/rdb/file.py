@@ -9,19 +9,23 @@ libraries of functions, data of modules.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from ... import REDIS_VERSION, __version__
 from ...store.image import KeyImage
 from ...store.nodes import StreamLimits
 from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
-from .foreign import FOREIGN_TYPES, skip_module_fields, skip_value
+from .foreign import can_skip, skip_module_fields, skip_value
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
 from .primitives import crc64
 from .source import Source
 from .stream import STREAM_TYPES
 from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
+
+logger = logging.getLogger(__name__)
 
 MAGIC: Final = b"REDIS"
 HEADER_SIZE: Final = 9
@@ -44,6 +48,13 @@ SELECT_DB: Final = 254
 END: Final = 255
 # The smallest opcode; lower bytes are types. Opcodes without a name above are refused.
 OPCODE_MIN: Final = 242
+
+
+# Digits of a Unix time in seconds that are read.
+TIME_DIGITS_MAX: Final = 19
+
+# The metadata of a file that names the version of Headrace. Redis ignores names that it does not know.
+OWN_VERSION: Final = b"headrace-ver"
 
 
 class FileKey(NamedTuple):
@@ -90,6 +101,15 @@ def redis_aux(version: str, *, now_ms: int, used_memory: int, is_aof_base: bool)
         b"used-mem": b"%d" % used_memory,
         b"aof-base": b"%d" % is_aof_base,
     }
+
+
+def own_aux(*, now_ms: int, used_memory: int, is_aof_base: bool) -> dict[bytes, bytes]:
+    """Return the metadata that Headrace writes. Tools decide by `redis-ver` what a file may contain, so it names the
+    Redis whose format this is.
+    """
+    aux = redis_aux(REDIS_VERSION, now_ms=now_ms, used_memory=used_memory, is_aof_base=is_aof_base)
+    aux[OWN_VERSION] = __version__.encode()
+    return aux
 
 
 def _gathered(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
@@ -228,7 +248,13 @@ class FileReader:
 
     def _read_aux(self, source: Source) -> None:
         name = read_string(source)
-        self.aux[name] = read_string(source)
+        self.aux[name] = text = read_string(source)
+        if name == b"redis-ver":
+            logger.info("Loading RDB produced by version %s", text.decode("utf-8", "backslashreplace"))
+        elif name == b"ctime" and text.isdigit():
+            logger.info("RDB age %d seconds", max(0, self._now_ms // 1000 - int(text[:TIME_DIGITS_MAX])))
+        elif name == b"aof-base" and text == b"1":
+            logger.info("RDB is base AOF")
 
     def _skip_idle(self, source: Source) -> None:
         read_length(source)
@@ -260,7 +286,7 @@ class FileReader:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
                 why = f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}"
-                raise ForeignType(why) if kind in FOREIGN_TYPES else RdbError(why)
+                raise ForeignType(why) if can_skip(kind) else RdbError(why)
             self.foreign_count += 1
             return None
         value = read_value(source, kind, self._limits, now_ms=self._now_ms)

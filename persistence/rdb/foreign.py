@@ -56,6 +56,11 @@ def skip_value(source: Source, kind: int) -> bool:
     return True
 
 
+def can_skip(kind: int) -> bool:
+    """Whether a value of this type can be skipped."""
+    return kind in _SKIPS
+
+
 def _skip_strings(source: Source) -> None:
     _skip_times(read_length(source), source, skip_string)
 
@@ -127,6 +132,23 @@ def skip_module_fields(source: Source) -> None:
         skip(source)
 
 
+def _skip_array(source: Source) -> None:
+    """Skip an array: its number of elements, the place of the next insertion if there is one, and for each element its
+    index, its kind and its value. Raises RdbError.
+    """
+    count = read_length(source)
+    if read_length(source):
+        read_length(source)
+    while count:
+        read_length(source)
+        kind = read_length(source)
+        skip = _ARRAY_ELEMENTS.get(kind)
+        if skip is None:
+            raise RdbError(f"Unknown kind {kind} of an element of an array at offset {source.offset}")
+        skip(source)
+        count -= 1
+
+
 def _skip_float(source: Source) -> None:
     source.skip(4)
 
@@ -139,6 +161,9 @@ _MODULE_FIELDS: Final[dict[int, Skip]] = {
     4: _skip_double,
     5: skip_string,
 }
+
+# How to skip an element of an array, by kind: long strings, integers, doubles, short strings.
+_ARRAY_ELEMENTS: Final[dict[int, Skip]] = {0: skip_string, 1: _skip_double, 2: _skip_double, 3: skip_string}
 
 _SKIPS: Final[dict[int, Skip]] = {
     1: _skip_strings,
@@ -153,4 +178,5 @@ _SKIPS: Final[dict[int, Skip]] = {
     22: _skip_early_expiring_hash,
     24: _skip_expiring_hash,
     25: _skip_expiring_listpack,
+    28: _skip_array,
 }

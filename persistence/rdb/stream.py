@@ -112,7 +112,7 @@ def _read_counters(source: Source, stream: Stream) -> None:
 
 
 def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
-    """Settings, producers and counters; pairs that have expired are left out."""
+    """Settings, producers and counters; pairs that have expired are left out, and producers without pairs."""
     duration_s = read_length(source)
     idempotence = Idempotence(duration_s, read_length(source))
     if not 1 <= duration_s <= DURATION_S_MAX or not 1 <= idempotence.entries_max <= ENTRIES_MAX:
@@ -125,6 +125,7 @@ def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
         producer = _read_producer(source)
         producer.expire(oldest_ms)
         idempotence.producers[producer_id] = producer
+    idempotence.producers = {name: producer for name, producer in idempotence.producers.items() if producer.order}
     idempotence.added, idempotence.duplicates = read_length(source), read_length(source)
     return idempotence
 

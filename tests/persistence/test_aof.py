@@ -19,6 +19,8 @@ FOLDER = "/data/appendonlydir"
 INCREMENT = f"{FOLDER}/appendonly.aof.1.incr.aof"
 MANIFEST = f"{FOLDER}/appendonly.aof.manifest"
 MANIFEST_TEXT = b"file appendonly.aof.1.incr.aof seq 1 type i\n"
+# The list of a log that has just been begun.
+FIRST_MANIFEST = b"file appendonly.aof.1.base.aof seq 1 type b\n" + MANIFEST_TEXT
 SELECT_0, SELECT_1 = pack_command((b"SELECT", b"0")), pack_command((b"SELECT", b"1"))
 SET_A, SET_B = pack_command((b"SET", b"a", b"1")), pack_command((b"SET", b"b", b"2"))
 MULTI, EXEC = pack_command((b"MULTI",)), pack_command((b"EXEC",))
@@ -75,7 +77,7 @@ class Bench:
 def test_new_log_is_named_by_its_manifest() -> None:
     bench = Bench()
     bench.opened()
-    assert bench.disk.read(MANIFEST) == MANIFEST_TEXT
+    assert bench.disk.read(MANIFEST) == FIRST_MANIFEST
     assert bench.disk.synced[INCREMENT] == b""
 
 
@@ -133,6 +135,17 @@ def test_timestamps_mark_the_seconds() -> None:
     log.flush()
     assert bench.written == b"#TS:1000\r\n" + SELECT_0 + SET_A + SET_B + b"#TS:1001\r\n" + SET_A
     assert bench.load() == [[b"SELECT", b"0"], [b"SET", b"a", b"1"], [b"SET", b"b", b"2"], [b"SET", b"a", b"1"]]
+
+
+def test_base_begins_with_its_time() -> None:
+    bench = Bench()
+    bench.settings = replace(bench.settings, has_timestamps=True)
+    bench.new_log()
+    log = bench.opened()
+    path = log.begin_rewrite()
+    assert b"".join(log.base_blocks([(0, SET_A)])) == b"#TS:1000\r\n" + SELECT_0 + SET_A
+    log.finish_rewrite(bench.disk.replace(path, log.base_blocks([(0, SET_A)])))
+    assert bench.load() == [[b"SELECT", b"0"], [b"SET", b"a", b"1"]]
 
 
 def test_short_writes_are_continued() -> None:
@@ -349,7 +362,7 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
     log.finish_start(bench.disk.replace(path, log.base_blocks([(0, SET_B), (1, SET_A)])))
     base = SELECT_0 + SET_B + SELECT_1 + SET_A
     assert INCREMENT not in bench.disk.content
-    assert bench.disk.content[f"{FOLDER}/appendonly.aof.1.base.aof"] == base
+    assert bench.disk.content[f"{FOLDER}/appendonly.aof.2.base.aof"] == base
     assert bench.disk.content[f"{FOLDER}/appendonly.aof.2.incr.aof"] == SELECT_1 + SET_B
     assert (log.base_size, log.current_size) == (len(base), len(base) + len(SELECT_1 + SET_B))
     words = [b" ".join(record) for record in bench.load()]

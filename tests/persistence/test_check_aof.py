@@ -156,6 +156,34 @@ def test_fix_cuts_back_to_the_last_whole_unit(
     assert run(capsys, "--fix", file)[0] == 0
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"garbage" + SET,
+        BLOCK.replace(b"$1\r\n1", b"$1\r\n2", 1) + BLOCK,
+        b"#TS:100\r\n" + BLOCK.replace(b"$1\r\n1", b"$1\r\n2", 1),
+        b"#TS:100\r\n*3\r\n",
+    ],
+)
+def test_fix_that_would_keep_nothing_says_so(
+    data: bytes, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After Redis' line, and before the question."""
+    file.write_bytes(data)
+    nothing = "--fix would keep no record of this file: restore it from a backup instead"
+    code, lines = run(capsys, file)
+    assert (code, lines[-2:]) == (1, [f"AOF {file} is not valid. Use the --fix option to try fixing it.", nothing])
+    answer(monkeypatch, "n\n")
+    code, lines = run(capsys, "--fix", file)
+    assert (code, lines[-3].split()[:2], lines[-2]) == (1, ["This", "will"], nothing)
+    assert file.read_bytes() == data
+
+
+def test_rdb_file_is_more_than_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(RDB + b"garbage")
+    assert run(capsys, file)[1][-1] == f"AOF {file} is not valid. Use the --fix option to try fixing it."
+
+
 # -- timestamps ----------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from time import monotonic
 
 import pytest
 
+from conftest import StartServer
 from support.servers import Server
 from support.wire import Wire
 
@@ -194,3 +195,39 @@ def test_many_pending_entries_pass_both_ways(
     ours, theirs = (without(each, CONSUMER_TIMES) for each in both_read(folders, *options))
     assert ours == theirs
     assert b":%d\r\n" % count in ours[0, b"many"][-1]
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+def test_new_log_has_the_files_of_redis(preamble: str, start_server: StartServer) -> None:
+    seen = []
+    for name in ("headrace", "oracle"):
+        server = start_server(name, "--appendonly", "yes", "--aof-use-rdb-preamble", preamble)
+        folder = server.folder / "appendonlydir"
+        # Redis notes the replication offset at which an increment begins.
+        manifest = re.sub(r" (start|end)offset \d+", "", (folder / "appendonly.aof.manifest").read_text())
+        seen.append((manifest, {path.name for path in folder.iterdir()}))
+    assert seen[0] == seen[1]
+
+
+GOOD = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+GARBAGE = b"xxxxxxxxxx"
+
+
+@pytest.mark.parametrize("name", ["headrace", "oracle"])
+@pytest.mark.parametrize("size_max", [len(GARBAGE), len(GARBAGE) + 1])
+def test_damaged_end_smaller_than_the_limit_is_dropped(name: str, size_max: int, tmp_path: Path) -> None:
+    log = tmp_path / "appendonlydir"
+    log.mkdir()
+    (log / "appendonly.aof.1.incr.aof").write_bytes(GOOD + GARBAGE)
+    (log / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
+    options = ("--appendonly", "yes", "--aof-load-truncated", "no")
+    server = Server(name, tmp_path, *options, "--aof-load-corrupt-tail-max-size", str(size_max))
+    if size_max == len(GARBAGE):
+        with pytest.raises(RuntimeError, match="Bad file format reading the append only file"):
+            server.start()
+        return
+    server.start()
+    with server.connect() as wire:
+        assert wire.ask("GET", "k") == b"v"
+    server.kill()
+    assert (log / "appendonly.aof.1.incr.aof").read_bytes() == GOOD

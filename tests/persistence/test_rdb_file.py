@@ -164,6 +164,8 @@ FOREIGN = {
     "early hash with expiry in a listpack": (23, b"\x03abc"),
     "hash with expiry": (24, bytes(8) + b"\x02\x00\x01f\x01v\x02\x01g\x01w"),
     "hash with expiry in a listpack": (25, bytes(8) + b"\x03abc"),
+    "array": (28, b"\x02\x00\x00\x03\x01a\x05\x01" + bytes(8)),
+    "array that goes on": (28, b"\x02\x01\x07\x00\x02" + DOUBLE + b"\x03\x00\x03abc"),
 }
 
 
@@ -202,7 +204,8 @@ def test_the_expiry_of_a_key_stepped_over_is_not_the_next_ones() -> None:
         (HEADER + b"\xf3\xff" + bytes(8), "Unknown RDB opcode 243 at offset 9"),
         (HEADER + b"\xf6\xff" + bytes(8), "Unknown RDB opcode 246 at offset 9"),
         (HEADER + b"\x08\x01k\xff" + bytes(8), "cannot be loaded: Unknown RDB encoding type 8"),
-        (HEADER + b"\x1c\x01k\xff" + bytes(8), "it is an array (RDB type 28)"),
+        (HEADER + b"\x06\x01k\xff" + bytes(8), "it is a value of an early module (RDB type 6)"),
+        (HEADER + b"\x1c\x01k\x01\x00\x00\x04\xff" + bytes(8), "Unknown kind 4 of an element of an array"),
         (HEADER + b"\xf7\x01\x06\xff" + bytes(8), "Unknown kind 6 of a module's field"),
     ],
 )

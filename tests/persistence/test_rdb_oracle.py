@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from conftest import StartServer
+from headrace import REDIS_VERSION, __version__
 from headrace.persistence.rdb.file import FileReader, redis_aux, write_file
 from headrace.server.storage.replay import loading
 from headrace.store.image import StoreImage
@@ -182,6 +185,32 @@ def test_redis_reads_our_file(compress: bool, start_server: StartServer) -> None
                 assert claim_order(wire, key) == claim_order(ours, key)
 
 
+def test_files_name_the_redis_whose_format_they_have(oracle_tools: Path, start_server: StartServer) -> None:
+    server = start_server("headrace", "--appendonly", "yes", "--aof-use-rdb-preamble", "yes")
+    with server.connect() as wire:
+        wire.call("XADD", "s", "1-1", "f", "v")
+        assert wire.call("SAVE") == b"+OK\r\n"
+        wire.call("BGREWRITEAOF")
+        while b"aof_rewrite_in_progress:1" in wire.ask("INFO", "persistence"):
+            pass
+    server.stop()
+    check = server.folder / "redis-check-rdb"
+    check.symlink_to(oracle_tools / "redis-server")
+    (base,) = server.folder.glob("appendonlydir/*.base.rdb")
+    for path in (server.folder / "dump.rdb", base):
+        reader = FileReader((path.read_bytes(),), StreamLimits(), now_ms=0)
+        assert [key.key for key in reader] == [b"s"]
+        assert reader.aux[b"redis-ver"] == REDIS_VERSION.encode()
+        assert reader.aux[b"headrace-ver"] == __version__.encode()
+        checked = subprocess.run([check, path], capture_output=True, text=True, check=True).stdout
+        assert f"AUX FIELD redis-ver = '{REDIS_VERSION}'" in checked
+        assert "RDB looks OK!" in checked
+    theirs = start_server("oracle", "--appendonly", "yes", "--dir", str(server.folder))
+    with theirs.connect() as wire:
+        assert wire.ask("XLEN", "s") == 1
+    assert f"Loading RDB produced by version {REDIS_VERSION}" in theirs.log_tail()
+
+
 def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> None:
     server = start_server("oracle", "--appendonly", "no", "--list-max-listpack-size", "2")
     with server.connect() as wire:
@@ -191,6 +220,7 @@ def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> No
             ["HSET", "hash", "a", 1], ["HSET", "large-hash", "a", "x" * 70], ["PFADD", "log", "a"],
             ["HSETEX", "expiring", "EX", 1000, "FIELDS", 1, "a", 1],
             ["HSETEX", "large-expiring", "EX", 1000, "FIELDS", 1, "a", "x" * 70],
+            ["ARMSET", "array", 0, "a", 3, 12, 70000, 1.5, 70001, "x" * 70], ["ARINSERT", "growing", "a"],
             ["VADD", "vector", "VALUES", 3, 1, 2, 3, "e1"],
             ["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"],
             ["XADD", "s", "1-1", "f", "v"],
@@ -201,5 +231,5 @@ def test_values_of_other_types_are_stepped_over(start_server: StartServer) -> No
     data = (server.folder / "dump.rdb").read_bytes()
     reader = FileReader((data,), StreamLimits(), now_ms=0, skips_foreign=True)
     assert {each.key for each in reader} == {b"s", b"log"}
-    assert reader.foreign_count == 11
+    assert reader.foreign_count == 13
     assert reader.offset == len(data)
