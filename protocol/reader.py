@@ -22,6 +22,8 @@ UNAUTHENTICATED_COUNT_MAX: Final = 10
 UNAUTHENTICATED_BULK_SIZE_MAX: Final = 16384
 # Bytes that a client may send before it has authenticated: enough for HELLO with AUTH, too little to do harm.
 UNAUTHENTICATED_BUFFER_SIZE_MAX = 1024 * 1024
+# Bytes of a whole request, unless `client-query-buffer-limit` is larger. Redis has no such limit.
+REQUEST_SIZE_MAX = 1024**3
 
 _ASTERISK: Final = 0x2A
 _DOLLAR: Final = 0x24
@@ -131,12 +133,17 @@ class RequestReader:
         requests += self._feed_carefully()
         return requests
 
+    @property
+    def unparsed_size(self) -> int:
+        """Bytes that belong to no complete argument: what `client-query-buffer-limit` counts, as in Redis."""
+        return len(self._buffer)
+
     def _measure_buffer(self) -> None:
         self.buffered_size = self._taken_size + len(self._buffer)
         size_max = self.query_buffer_size_max
         if not self.authenticated:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
-        if self.buffered_size > size_max:
+        if len(self._buffer) > size_max or self.buffered_size > max(size_max, REQUEST_SIZE_MAX):
             self.dropped = True
 
     # -- the careful parser ----------------------------------------------------------------------
@@ -252,6 +259,9 @@ class RequestReader:
                 return False
             end = self._position + self._bulk_size
             if len(buffer) < end + 2:
+                return False
+            if self._bulk_size + 2 > self.query_buffer_size_max:
+                self.dropped = True  # with its end it has filled a buffer of its own
                 return False
             with memoryview(buffer) as view:  # a slice of the bytearray would be a second copy of a large value
                 self._arguments.append(bytes(view[self._position : end]))

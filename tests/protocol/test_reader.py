@@ -10,6 +10,7 @@ import tracemalloc
 
 import pytest
 
+from headrace.protocol import reader as reader_module
 from headrace.protocol.packing import pack_command
 from headrace.protocol.reader import INLINE_SIZE_MAX, Request, RequestReader, split_words
 
@@ -168,16 +169,37 @@ def test_bulk_size_max_holds_from_the_next_header_on() -> None:
 def test_a_query_buffer_past_its_limit_drops_the_client() -> None:
     reader = RequestReader(query_buffer_size_max=1000)
     head = b"*1\r\n$2000\r\n"
-    reader.feed(head + b"x" * (1000 - len(head)))
+    reader.feed(head + b"x" * 1000)
     assert not reader.dropped
-    assert reader.buffered_size == 1000
+    assert (reader.unparsed_size, reader.buffered_size) == (1000, 1000 + len(head))
     reader.feed(b"x")
     assert reader.dropped
 
 
-def test_arguments_already_read_count_as_buffered_with_their_headers() -> None:
+def test_complete_arguments_do_not_count_against_the_query_buffer_limit() -> None:
+    reader = RequestReader(query_buffer_size_max=1000)
+    argument = b"$998\r\n" + b"x" * 998 + b"\r\n"
+    assert reader.feed(b"*5\r\n" + argument * 4) == []
+    assert (reader.unparsed_size, reader.buffered_size) == (0, 4 + 4 * len(argument))
+    assert reader.feed(argument) == [[b"x" * 998] * 5]
+    assert not reader.dropped
+
+
+@pytest.mark.parametrize("step", [1, 500, 5000])
+def test_an_argument_that_fills_the_query_buffer_with_its_end_drops_the_client(step: int) -> None:
+    reader = RequestReader(query_buffer_size_max=1000)
+    data = PING + b"*2\r\n$4\r\nECHO\r\n$999\r\n" + b"x" * 999 + b"\r\n" + PING
+    # A fast parser takes whole requests, which are shorter than any limit of a server.
+    reader._split = lambda data, size_max: ([], 0)
+    requests = [request for start in range(0, len(data), step) for request in reader.feed(data[start : start + step])]
+    assert requests == [[b"PING"]]
+    assert reader.dropped
+
+
+def test_whole_request_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     # Empty arguments occupy memory as well: payload alone would never reach the limit.
-    reader = RequestReader(query_buffer_size_max=6000)
+    monkeypatch.setattr(reader_module, "REQUEST_SIZE_MAX", 6000)
+    reader = RequestReader(query_buffer_size_max=1000)
     reader.feed(b"*1000000\r\n")
     sizes = []
     while not reader.dropped:
@@ -219,7 +241,7 @@ def test_the_buffer_of_a_stranger_is_smaller_than_the_limit_for_clients(monkeypa
     for is_known in (True, False):
         reader = RequestReader()
         reader.authenticated = is_known
-        reader.feed(b"*1\r\n$2000\r\n" + b"x" * 1000)
+        reader.feed(b"*1\r\n$2000\r\n" + b"x" * 1001)
         assert reader.dropped is not is_known
 
 
