@@ -55,7 +55,7 @@ HOT_MODULES: Final = {
     "protocol": ("encoder", "packing", "reader"),
     "store": (
         "chunk", "clock", "database", "group", "idempotence", "ids", "key_slots", "log", "nodes", "observed", "pending",
-        "spans", "stream", "trimming", "value",
+        "radix_tree", "spans", "stream", "trimming", "value",
     ),
     "commands/clients": ("blocking", "client"),
     "commands/connections": ("connection",),
