@@ -138,11 +138,16 @@ ABSENT: Final = {
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
-    "hotkeys": "Not served; MONITOR, SLOWLOG and the metrics endpoint show what a server is busy with.",
 }
+
+CLIENTS_NOTE: Final = (
+    "`make test-clients` installs each, and tests it with a server. [clients.md](clients.md) has the libraries, and",
+    "the projects that fail for want of a command.",
+)
 
 # By test module in tests/clients: the tested client, and what it is tested with.
 CLIENTS: Final = {
+    "test_howtos": ("redis-py, FastStream, taskiq", "the programs in docs/workers.md"),
     "test_redis_py": (
         "redis-py",
         "synchronous, RESP2 and RESP3: streams, pipelines, transactions, locks by SET and DELEX",
@@ -167,6 +172,14 @@ CLIENTS: Final = {
         "one command, the prompt, --pipe, --scan, --stat, --latency, --bigkeys, --memkeys, -3",
     ),
     "test_redis_benchmark": ("redis-benchmark", "its flags, and runs that end without an error"),
+    "test_other_python_clients": ("coredis, valkey-glide", "groups, transactions, subscriptions, blocked reads"),
+    "test_frameworks": ("frameworks for Python", "caches, locks, limits, messages, spans: [clients.md](clients.md)"),
+    "test_node_libraries": (
+        "libraries for Node",
+        "adapters, sessions, limits, locks, caches: [clients.md](clients.md)",
+    ),
+    "test_other_languages": ("redis-rb, phpredis, Redis (Perl), hiredis", "groups, transactions, locks, scripts"),
+    "test_tools": ("redis-cli and redis-check-aof 7.0, promtool, redis_exporter", "on the server, its log and metrics"),
     "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
 }
 
@@ -175,38 +188,49 @@ BEYOND_ROWS: Final = """\
 - `XADD .. MAXLEN ~` with `ACKED` is logged by the last ID that trimming reached, not by the resulting length: after a
   restart the same entries are gone, where Redis brings some back.
 - ACL rules may name every command of Redis, also those that are not here; an ACL pattern without `~` (`%R`) is refused.
-- A failed AUTH always gets a reply, also after unsent replies, and a bad `$` header that arrives late is reported.
-- `POST` and `Host:` close the connection after the replies to earlier requests; Redis drops unsent replies.
-- Beyond `tracking-table-max-keys` the keys read longest ago are dropped; Redis drops any.
+- Redis loses replies in three cases where Headrace sends them: the error of an `AUTH` that fails while earlier replies
+  are unsent; the protocol error for a wrong length after `$` that arrives in a later packet than its request; and the
+  replies to requests before a `POST` or `Host:`, which close the connection.
+- `CLIENT TRACKING` remembers `tracking-table-max-keys` keys. Beyond that, Headrace forgets the key that was read the
+  longest time ago, and Redis any key.
 - `aof-use-rdb-preamble` is `no` by default, and the default save points apply only without an append-only file.
 - `CONFIG SET appendonly no` and `appendfsync always` are refused while the disk refuses answered writes; Redis loses
   them.
 - Snapshots and rewrites are made by the server itself, between requests, not by a forked child: they take longer than
   those of Redis, and need no second copy of the memory. `latest_fork_usec`, `total_forks` and the latency event `fork`
   are about taking the image of the dataset.
-- `CLIENT LIST` shows no empty buffers (`qbuf-free`, `rbs`), since there are none. Sizes in `MEMORY` and `INFO` are
-  those of Python's objects. `INFO` has no cycles of the event loop (`eventloop_*`), which is in a library, no
-  `active_clients` and no `dump_payload_sanitizations`; it adds `server_name`, `headrace_version` and `python_version`.
+- `CLIENT LIST` always shows 0 for `qbuf-free` and `rbs`, because Headrace reserves no buffers for a client. Sizes in
+  `MEMORY` and `INFO` are those of Python's objects. `INFO` has no figures about the event loop, which is that of a
+  library (`eventloop_cycles`, `eventloop_duration_sum`, `instantaneous_eventloop_cycles_per_sec`,
+  `instantaneous_eventloop_duration_usec`, `eventloop_cycles_with_clients_processing`), no `module`, and no sizes of
+  strings (`db0_distrib_strings_sizes`), which would need a scan of all keys. It adds `headrace_version`,
+  `python_version` and `unserved_calls`. `atomicvar_api` is `none`: only one thread touches data.
+- `CONFIG REWRITE` adds no lines for save points, users and percentiles that are the default; Redis does.
 - `CONFIG GET notify-keyspace-events` shows `n`, `o` and `c` after `A`; Redis hides them, and `CONFIG REWRITE`
   loses them.
-- `HELP` of `CLIENT`, `DEBUG`, `LATENCY`, `MEMORY`, `MODULE`, `PUBSUB` and `SLOWLOG` is in words of our own.
-- Lua scripts need the package lupa (`pip install 'headrace[scripts]'`), have no `struct`, and their source has 1 MiB
+- Lua scripts need the package lupa (`pip install '.[scripts]'`), have no `struct`, and their source has 1 MiB
   at most: [scripts.md](scripts.md). There are no function libraries.
 - There is no replication, no cluster, and there are no modules.
-- There is no eviction: commands that need more than `maxmemory` are refused, and `maxmemory-policy` is `noeviction`.
+- There is no eviction: commands that need more than `maxmemory` are refused, whatever the `maxmemory-policy`.
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
   every limit, and how long other clients wait for large commands.
-- Values are strings and streams; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file.
-- Directives of parts that Headrace does not have stop the start with an error that quotes their line, unless they turn
-  something off. `compat-config yes` ignores them and logs one line, so that a `redis.conf` can be used unchanged.
-  [redis.conf.example](../redis.conf.example) has all directives with an effect."""
+- Values are strings and streams; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file, and
+  `aof-skip-foreign-commands yes` their commands in a log.
+- A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
+  server log names them. One that decides what is kept, who gets in or who is followed stops the start, and all such
+  lines are listed at once: `replicaof`, `cluster-enabled`, `loadmodule`, `masterauth`, `masteruser`,
+  `min-replicas-to-write`, `maxmemory-policy` with a policy that evicts, `preload-file`, `socket-mark-id`.
+  `compat-config yes` ignores these as well, with a warning, but never `replicaof`. `CONFIG SET` does the same, and
+  `CONFIG GET` shows what was set. [redis.conf.example](../redis.conf.example) has all directives with an effect."""
 
 INTRODUCTION: Final = f"""\
 # Compatibility
 
 Headrace replies to its commands as Redis {REDIS_VERSION} does, byte for byte: the tests send the same commands to both
-and compare. All other commands get Redis' own unknown-command error.
+and compare. All other commands get Redis' own unknown-command error. The first call of each command of Redis that is
+not served is a warning in the server log with the client's address and name, since its program may wait for ever;
+`INFO stats` (`unserved_calls`) and the metrics count all such calls.
 
 This page is made by `python tools/compatibility.py` from the command table, and a test compares them.
 [redis.conf.example](../redis.conf.example) has the directives of a configuration file, and explains `compat-config` for
@@ -229,7 +253,7 @@ def document_lines() -> Iterator[str]:
     yield from difference_lines()
     yield from ("", "Differences that concern no single command:", "")
     yield from BEYOND_ROWS.splitlines()
-    yield from ("", "## Clients", "", "`make test-clients` installs each, and tests it with a server.", "")
+    yield from ("", "## Clients", "", *CLIENTS_NOTE, "")
     yield from ("| Client | What is tested |", "|---|---|")
     for client, tried in CLIENTS.values():
         yield f"| {client} | {tried} |"

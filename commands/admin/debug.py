@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ...protocol.replies import OK, Reply, SetReply, SimpleString, Verbatim
+from ...persistence.rdb import payload
+from ...protocol.replies import OK, Push, Reply, SetReply, SimpleString, Verbatim
 from ...store.errors import GenericError, StillLoading, no_such_key
 from ...store.stream import Stream
 from ..core.lookup import subcommand_syntax_error
@@ -16,6 +17,7 @@ from ..core.numbers import INT64_MAX, integer, integer_between, leading_integer,
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
+from ..keyspace.idle import value_idle_s
 from ..strings.encoding import string_encoding
 
 logger = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ NOT_ALLOWED: Final = (
 
 
 PACKED_THRESHOLD_MAX: Final = (4 << 30) - (1 << 20)
+# The clock of OBJECT shows this many bits of the Unix time in seconds.
+LRU_CLOCK_MAX: Final = 0xFFFFFF
 # A limit below the one at which Python raises an error.
 SLEEP_S_MAX: Final = 1e9
 POSITIVE: Final = b"value is out of range, must be positive"
@@ -37,35 +41,66 @@ CHANGING_DATASET: Final = {b"LOADAOF", b"POPULATE", b"RELOAD"}
 HELP_LINES: Final = (
     b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"AOF-FLUSH-SLEEP <microsec>",
-    b"    Wait for that time before each write to the append-only file.",
+    b"    Server will sleep before flushing the AOF, this is used for testing.",
+    b"CHANGE-REPL-ID",
+    b"    Change the replication IDs of the instance.",
+    b"    Dangerous: should be used only for testing the replication subsystem.",
+    b"DIGEST",
+    b"    Output a hex signature representing the current DB content.",
+    b"DIGEST-VALUE <key> [<key> ...]",
+    b"    Output a hex signature of the values of all the specified keys.",
+    b"ERROR <string>",
+    b"    Return a Redis protocol error with <string> as message. Useful for clients",
+    b"    unit tests to simulate Redis errors.",
+    b"LOG <message>",
+    b"    Write <message> to the server log.",
+    b"LOADAOF",
+    b"    Flush the AOF buffers on disk and reload the AOF in memory.",
+    b"OBJECT <key>",
+    b"    Show low level info about `key` and associated value.",
+    b"POPULATE <count> [<prefix>] [<size>]",
+    b"    Create <count> string keys named key:<num>. If <prefix> is specified then",
+    b"    it is used instead of the 'key' prefix. These are not propagated to",
+    b"    replicas. Cluster slots are not respected so keys not belonging to the",
+    b"    current node can be created in cluster mode.",
+    b"PROTOCOL <type>",
+    b"    Reply with a test value of the specified type. <type> can be: string,",
+    b"    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
+    b"    true, false.",
+    b"RELOAD [option ...]",
+    b"    Save the RDB on disk and reload it back to memory. Valid <option> values:",
+    b"    * MERGE: conflicting keys will be loaded from RDB.",
+    b"    * NOFLUSH: the existing database will not be removed before load, but",
+    b"      conflicting keys will generate an exception and kill the server.",
+    b"    * NOSAVE: the database will be loaded from an existing RDB file.",
+    b"    Examples:",
+    b"    * DEBUG RELOAD: verify that the server is able to persist, flush and reload",
+    b"      the database.",
+    b"    * DEBUG RELOAD NOSAVE: replace the current database with the contents of an",
+    b"      existing RDB file.",
+    b"    * DEBUG RELOAD NOSAVE NOFLUSH MERGE: add the contents of an existing RDB",
+    b"      file to the database.",
+    b"SET-ACTIVE-EXPIRE <0|1>",
+    b"    Setting it to 0 disables expiring keys (and hash-fields) in background ",
+    b"    when they are not accessed (otherwise the Redis behavior). Setting it",
+    b"    to 1 reenables back the default.",
+    b"QUICKLIST-PACKED-THRESHOLD <size>",
+    b"    Sets the threshold for elements to be inserted as plain vs packed nodes",
+    b"    Default value is 1GB, allows values up to 4GB. Setting to 0 restores to default.",
+    b"SLEEP <seconds>",
+    b"    Stop the server for <seconds>. Decimals allowed.",
+    b"PAUSE-CRON <0|1>",
+    b"    Stop periodic cron job processing.",
+    b"REPLYBUFFER PEAK-RESET-TIME <NEVER||RESET|time>",
+    b"    Sets the time (in milliseconds) to wait between client reply buffer peak resets.",
+    b"    In case NEVER is provided the last observed peak will never be reset",
+    b"    In case RESET is provided the peak reset time will be restored to the default value",
+    b"REPLYBUFFER RESIZING <0|1>",
+    b"    Enable or disable the reply buffer resize cron job",
+    b"DICT-RESIZING <0|1>",
+    b"    Enable or disable the main dict and expire dict resizing.",
     b"CHECK <key>",
     b"    Verify that all views of the stream at <key> agree with each other.",
-    b"DIGEST",
-    b"    Return the digest of the dataset as 40 hex digits, computed as in Redis.",
-    b"DIGEST-VALUE <key> [<key> ...]",
-    b"    Return the digests of the values of keys.",
-    b"ERROR <string>",
-    b"    Return an error reply with this text.",
-    b"LOADAOF",
-    b"    Write the append-only file out, empty the dataset and load the file.",
-    b"LOG <message>",
-    b"    Write a line to the server's log.",
-    b"OBJECT <key>",
-    b"    Show the encoding and size of a value.",
-    b"PAUSE-CRON <0|1>",
-    b"    Stop or resume periodic work: expiry, idle clients, the log's timer.",
-    b"POPULATE <count> [<prefix>] [<size>]",
-    b"    Create string keys <prefix>:0, <prefix>:1, ...; existing keys stay as they are.",
-    b"PROTOCOL <type>",
-    b"    Return an example of a reply type.",
-    b"RELOAD [option ...]",
-    b"    Serialize the dataset as RDB in memory, empty it and load it again.",
-    b"SET-ACTIVE-EXPIRE <0|1>",
-    b"    Enable or disable the removal of expired keys that no client reads.",
-    b"SLEEP <seconds>",
-    b"    Stop the whole server for that time. Decimals allowed.",
-    b"CHANGE-REPL-ID, DICT-RESIZING <0|1>, QUICKLIST-PACKED-THRESHOLD <size>, REPLYBUFFER <option> <value>",
-    b"    Accepted; Headrace has no such part.",
     b"HELP",
     b"    Print this help.",
 )
@@ -89,9 +124,9 @@ def require_enabled(context: Context) -> None:
     arguments=(Argument("subcommand"), Argument("arg", optional=True, multiple=True)),
     differs=(
         "A subset: AOF-FLUSH-SLEEP, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, POPULATE, PROTOCOL, "
-        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD goes through RDB in memory and refuses NOSAVE. "
-        "OBJECT shows no access times. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and REPLYBUFFER "
-        "are accepted without effect."
+        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE goes through RDB in memory, and "
+        "if it fails, the dataset stays as it was. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and "
+        "REPLYBUFFER are accepted without effect."
     ),
     require_enabled=require_enabled,
 )
@@ -151,28 +186,27 @@ def _digest(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest_values(context: Context, argv: list[bytes]) -> Reply:
-    """DIGEST-VALUE key [key ...]: returns the digest of each value; zeros for a missing key."""
+    """DIGEST-VALUE key [key ...]: returns the digest of each value, also of an expired one; zeros for a missing key."""
     digests = []
     for key in argv[2:]:
-        value = context.db.get(key, context.now_ms)
+        value = context.db.keys.get(key)
         digest = EMPTY if value is None else digest_value(EMPTY, context.db, key, value)
         digests.append(SimpleString(digest.hex().encode()))
     return digests
 
 
 def _object(context: Context, argv: list[bytes]) -> Reply:
-    """OBJECT key: returns a line with the encoding and size of a value."""
-    value = context.db.get(argv[2], context.now_ms)
+    """OBJECT key: returns a line with the encoding and size of a value, also of an expired one."""
+    value = context.db.keys.get(argv[2])
     if value is None:
         raise no_such_key()
-    if isinstance(value, Stream):
-        value.settle_nodes()
-        encoding, size = b"stream", sum(node.size for node in value.nodes.nodes)
-    else:
-        encoding, size = string_encoding(argv[2], value), len(value) + 1
+    encoding = b"stream" if isinstance(value, Stream) else string_encoding(argv[2], value)
+    # Without the byte for the type.
+    size = sum(map(len, payload.dump(value, now_ms=context.now_ms))) - payload.FOOTER_SIZE - 1
+    idle_s = value_idle_s(context, value)
     return SimpleString(
-        b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:0 lru_seconds_idle:0"
-        % (id(value), encoding, size)
+        b"Value at:0x%x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"
+        % (id(value), encoding, size, context.now_ms // 1000 - idle_s & LRU_CLOCK_MAX, idle_s)
     )
 
 
@@ -201,13 +235,16 @@ def _populate(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _reload(context: Context, argv: list[bytes]) -> Reply:
-    """RELOAD [MERGE] [NOFLUSH] [NOSAVE]: serializes the dataset as RDB in memory, empties it and loads it again."""
+    """RELOAD [MERGE] [NOFLUSH] [NOSAVE]: serializes the dataset as RDB in memory, empties it and loads it again.
+
+    NOSAVE loads dump.rdb instead. NOFLUSH leaves the dataset as it is; MERGE allows the file to have keys of it.
+    """
     options = {word.upper() for word in argv[2:]}
     if options - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise GenericError(b"DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    if b"NOSAVE" in options:
-        raise GenericError(b"Error trying to load the RDB dump, check server logs.")
-    context.server.storage.reload_dataset()
+    context.server.storage.reload_dataset(
+        from_disk=b"NOSAVE" in options, flushes=b"NOFLUSH" not in options, merges=b"MERGE" in options
+    )
     context.tracking.note_flush()
     return OK
 
@@ -236,10 +273,8 @@ def _log(context: Context, argv: list[bytes]) -> Reply:
 BIG_NUMBER: Final = b"1234567999999999999999999999999999999"
 AFTER_ATTRIBUTE: Final = b"Some real reply following the attribute"
 ATTRIBUTE: Final = (b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n",)
-PUSH_AFTER_REPLY: Final = (
-    b"$40\r\nSome real reply following the push reply\r\n",
-    b">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n",
-)
+AFTER_PUSH: Final = b"Some real reply following the push reply"
+PUSH: Final = Push([b"server-cpu-usage", 42])
 
 EXAMPLES: Final[dict[bytes, Reply]] = {
     b"STRING": b"Hello World",
@@ -256,7 +291,7 @@ EXAMPLES: Final[dict[bytes, Reply]] = {
 RESP3_EXAMPLES: Final[dict[bytes, Reply]] = {
     b"BIGNUM": (b"(%b\r\n" % BIG_NUMBER,),
     b"ATTRIB": (*ATTRIBUTE, b"$%d\r\n%b\r\n" % (len(AFTER_ATTRIBUTE), AFTER_ATTRIBUTE)),
-    b"PUSH": PUSH_AFTER_REPLY,
+    b"PUSH": AFTER_PUSH,
 }
 # Type: its example in RESP2, if that differs from the one in `EXAMPLES`.
 RESP2_EXAMPLES: Final[dict[bytes, Reply]] = {
@@ -270,6 +305,9 @@ def _protocol(context: Context, argv: list[bytes]) -> Reply:
     """PROTOCOL type: returns an example of a reply type."""
     name = argv[2].upper()
     special = RESP3_EXAMPLES if context.client.protocol == 3 else RESP2_EXAMPLES
+    if name == b"PUSH" and context.client.protocol == 3:
+        # It arrives after the reply, of the whole transaction in MULTI, and although replies are off.
+        context.server.courier.deliver((context.client,), PUSH)
     if name in special:
         return special[name]
     if name not in EXAMPLES:

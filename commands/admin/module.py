@@ -22,13 +22,13 @@ NOT_ALLOWED: Final = (
 HELP_LINES: Final = (
     b"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"LIST",
-    b"    The modules that are loaded: none.",
+    b"    Return a list of loaded modules.",
     b"LOAD <path> [<arg> ...]",
-    b"    Refused.",
+    b"    Load a module library from <path>, passing to it any optional arguments.",
     b"LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
-    b"    Refused.",
+    b"    Load a module library from <path>, while passing it module configurations and optional arguments.",
     b"UNLOAD <name>",
-    b"    Refused.",
+    b"    Unload a module.",
     b"HELP",
     b"    Print this help.",
 )

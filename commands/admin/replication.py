@@ -41,10 +41,11 @@ NO_REPLICATION: Final = "There is no replication: only NO ONE is accepted."
     since="2.8.12",
     summary="Returns the server's role, which is master.",
     complexity="O(1)",
+    differs="The offset is the number of records in the log, and several entries of a delivery are one record.",
 )
 def role(context: Context, argv: list[bytes]) -> Reply:
-    """ROLE. Returns `master`, the replication offset, which is 0, and an empty array of replicas."""
-    return [b"master", 0, []]
+    """ROLE. Returns `master`, the replication offset, which is the number of records in the log, and an empty array."""
+    return [b"master", context.server.stats.log_records, []]
 
 
 @command(

@@ -140,10 +140,7 @@ def bgsave(context: Context, argv: list[bytes]) -> Reply:
     since="1.0.0",
     summary="Shows every command that the server runs, until RESET or the end of the connection.",
     complexity="O(1) for each command that is run.",
-    differs=(
-        "Times have a resolution of one millisecond. A monitor is disconnected when its user may no longer "
-        "run the command."
-    ),
+    differs="A monitor is disconnected when its user may no longer run the command.",
 )
 def monitor(context: Context, argv: list[bytes]) -> Reply:
     """MONITOR

@@ -18,12 +18,14 @@ COUNT_DEFAULT: Final = 10
 HELP_LINES: Final = (
     b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"GET [<count>]",
-    b"    The latest calls that took long (10 of them; -1: all): number, Unix time, microseconds, arguments, client",
-    b"    address, client name, and how many arguments there were.",
+    b"    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    b"    Entries are made of:",
+    b"    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    b"    client name",
     b"LEN",
-    b"    How many calls the log holds.",
+    b"    Return the length of the slowlog.",
     b"RESET",
-    b"    Empty the log.",
+    b"    Reset the slowlog.",
     b"HELP",
     b"    Print this help.",
 )

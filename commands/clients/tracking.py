@@ -86,6 +86,8 @@ class Tracking:
         self._due_prefixes: dict[bytes, None] = {}
         # Keys of invalidations that the running client gets after its reply; None is all keys.
         self.own_changes: list[bytes | None] = []
+        # Whether a script is running. Its writes are no client's own, as in Redis: NOLOOP of a broadcast skips none.
+        self.is_in_script = False
         # The mode of the running client before its command ended tracking: it still gets its own changes.
         self._mode_before: TrackingMode | None = None
 
@@ -184,7 +186,7 @@ class Tracking:
     def note_change(self, key: bytes, event: Event | None) -> None:
         """Notify the clients that may have cached a changed key; broadcasts are sent at the end of the turn."""
         if self.broadcasts:
-            self._note_broadcasts(key, None if event is EXPIRED else self._courier.running)
+            self._note_broadcasts(key, None if event is EXPIRED or self.is_in_script else self._courier.running)
         if key in self.table:
             self._notify_readers(key)
 

@@ -8,7 +8,7 @@ from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, shown, syntax_error
 from ..clients.client import ReplyMode
 from ..core.lookup import subcommand_syntax_error
-from ..core.numbers import INT64_MAX, integer, integer_or
+from ..core.numbers import integer, timeout
 from ..core.table import DECLARED, Argument, Flag, Trait, command, container
 from .connection import bad_client_name, is_plain_name
 
@@ -35,41 +35,60 @@ ON_OR_OFF: Final = (
 HELP_LINES: Final = (
     b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CACHING (YES|NO)",
-    b"    Whether the keys of the next command are tracked, under OPTIN or OPTOUT.",
-    b"GETNAME",
-    b"    The name of this connection.",
+    b"    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
     b"GETREDIR",
-    b"    The ID of the connection that hears of tracked keys instead of this one.",
+    b"    Return the client ID we are redirecting to when tracking is enabled.",
+    b"GETNAME",
+    b"    Return the name of the current connection.",
     b"ID",
-    b"    The ID of this connection.",
+    b"    Return the ID of the current connection.",
     b"INFO",
-    b"    The line of this connection in CLIENT LIST.",
+    b"    Return information about the current client connection.",
     b"KILL <ip:port>",
-    b"    Close the connection from that address.",
+    b"    Kill connection made from <ip:port>.",
     b"KILL <option> <value> [<option> <value> [...]]",
-    b"    Close every connection that fits all of: ID, ADDR, LADDR, TYPE, USER, MAXAGE (seconds), SKIPME (yes|no).",
-    b"LIST [TYPE <type> | ID <id> [<id> ...]]",
-    b"    One line for each connection.",
-    b"NO-EVICT (ON|OFF)",
-    b"    Whether maxmemory-clients spares this connection.",
-    b"NO-TOUCH (ON|OFF)",
-    b"    Whether reading a stream counts as using it (OBJECT IDLETIME).",
-    b"PAUSE <timeout> [WRITE|ALL]",
-    b"    Hold back commands, or only writes, for that many milliseconds.",
-    b"REPLY (ON|OFF|SKIP)",
-    b"    Whether this connection gets replies.",
-    b"SETINFO <LIB-NAME|LIB-VER> <value>",
-    b"    Say which library is talking.",
-    b"SETNAME <name>",
-    b"    Name this connection; empty takes the name away.",
-    b"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
-    b"    Tell this connection when keys change that it has read, or that have a prefix.",
-    b"TRACKINGINFO",
-    b"    How this connection is tracked.",
-    b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    b"    End the wait of a blocked connection.",
+    b"    Kill connections. Options are:",
+    b"    * ADDR (<ip:port>|<unixsocket>:0)",
+    b"      Kill connections made from the specified address",
+    b"    * LADDR (<ip:port>|<unixsocket>:0)",
+    b"      Kill connections made to specified local address",
+    b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    b"      Kill connections by type.",
+    b"    * USER <username>",
+    b"      Kill connections authenticated by <username>.",
+    b"    * SKIPME (YES|NO)",
+    b"      Skip killing current connection (default: yes).",
+    b"    * ID <client-id>",
+    b"      Kill connections by client id.",
+    b"    * MAXAGE <maxage>",
+    b"      Kill connections older than the specified age.",
+    b"LIST [options ...]",
+    b"    Return information about client connections. Options:",
+    b"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    b"      Return clients of specified type.",
     b"UNPAUSE",
-    b"    End CLIENT PAUSE.",
+    b"    Stop the current client pause, resuming traffic.",
+    b"PAUSE <timeout> [WRITE|ALL]",
+    b"    Suspend all, or just write, clients for <timeout> milliseconds.",
+    b"REPLY (ON|OFF|SKIP)",
+    b"    Control the replies sent to the current connection.",
+    b"SETNAME <name>",
+    b"    Assign the name <name> to the current connection.",
+    b"SETINFO <option> <value>",
+    b"    Set client meta attr. Options are:",
+    b"    * LIB-NAME: the client lib name.",
+    b"    * LIB-VER: the client lib version.",
+    b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    b"    Unblock the specified blocked client.",
+    b"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    b"         [OPTIN] [OPTOUT] [NOLOOP]",
+    b"    Control server assisted client side caching.",
+    b"TRACKINGINFO",
+    b"    Report tracking status for the current connection.",
+    b"NO-EVICT (ON|OFF)",
+    b"    Protect current client connection from eviction.",
+    b"NO-TOUCH (ON|OFF)",
+    b"    Will not touch LRU/LFU stats when this mode is on.",
     b"HELP",
     b"    Print this help.",
 )
@@ -244,20 +263,15 @@ def client_unblock(context: Context, argv: list[bytes]) -> Reply:
 def client_pause(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT PAUSE timeout [WRITE | ALL]
 
-    Holds back every command, or with WRITE every command that may write, for `timeout` ms. During a pause nothing
-    expires. Of two pauses, the later end and the stricter mode apply.
+    Holds back every command, or with WRITE every command that may write, for `timeout` ms. Keys that expire
+    meanwhile are not shown, and removed after the pause. Of two pauses, the later end and the stricter mode apply.
     """
     if len(argv) > 4:
         raise subcommand_syntax_error(b"CLIENT", argv[1])
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
         raise GenericError(b"CLIENT PAUSE mode must be WRITE or ALL")
-    not_a_timeout = b"timeout is not an integer or out of range"
-    pause_ms = integer_or(argv[2], not_a_timeout)
-    if pause_ms < 0:
-        raise GenericError(b"timeout is negative")
-    if pause_ms > INT64_MAX - context.now_ms:
-        raise GenericError(not_a_timeout)
+    pause_ms = timeout(argv[2], context.now_ms)
     context.server.clients.pause(pause_ms, writes_only=mode == b"WRITE")
     return OK
 

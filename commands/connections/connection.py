@@ -303,12 +303,13 @@ def select(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns the server's time.",
     complexity="O(1)",
     tips=("nondeterministic_output",),
-    differs="The microseconds are those of the last whole millisecond.",
 )
 def time(context: Context, argv: list[bytes]) -> Reply:
     """TIME
 
-    Returns Unix seconds, and microseconds within that second.
+    Returns Unix seconds, and microseconds within that second. A transaction or script has one time.
     """
-    seconds, milliseconds = divmod(context.now_ms, 1000)
-    return [b"%d" % seconds, b"%d" % (milliseconds * 1000)]
+    if context.may_block or context.time_read_ms != context.now_ms:
+        context.time_read_ms, context.time_us = context.now_ms, context.clock_us()
+    seconds, microseconds = divmod(context.time_us, 1_000_000)
+    return [b"%d" % seconds, b"%d" % microseconds]

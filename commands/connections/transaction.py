@@ -13,6 +13,7 @@ from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.calls import call
 from ..execution.enforcement import refusal_at_exec
 from ..execution.transactions import ExecAborted, discard, unwatch_all
+from ..observing.hot_keys import RunningExec
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -77,21 +78,24 @@ def execute(context: Context, argv: list[bytes]) -> Reply:
         return NULL_ARRAY
     could_block, context.may_block = context.may_block, False
     try:
-        return _run_queue(context, queue)
+        return _run_queue(context, argv, queue)
     finally:
+        context.hot_keys.running_exec = None
         context.may_block = could_block
         discard(context.store, client)
 
 
-def _run_queue(context: Context, queue: list[list[bytes]]) -> tuple[bytes, ...]:
-    """Run the queued commands. Each reply is encoded at once: HELLO may change the protocol, CLIENT REPLY OFF may end
-    the replies.
+def _run_queue(context: Context, sent: list[bytes], queue: list[list[bytes]]) -> tuple[bytes, ...]:
+    """Run the queued commands; `sent` is the EXEC. Each reply is encoded at once: HELLO may change the protocol, CLIENT
+    REPLY OFF may end the replies.
 
     Keys that a command found expired are logged before its own effects, as outside of a transaction.
     """
     pieces = [b"*%d\r\n" % len(queue)]
-    effects = context.effects
+    effects, hot_keys = context.effects, context.hot_keys
     for argv in queue:
+        if hot_keys.is_active and hot_keys.running_exec is None:
+            hot_keys.running_exec = RunningExec(sent, pieces)
         effects_before = len(effects)
         reply = _run_one(context, argv)
         if context.store.expired_keys:
@@ -115,8 +119,8 @@ def _run_one(context: Context, argv: list[bytes]) -> Reply:
 def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool:
     """Whether a watched key has expired. That counts as a change even before the key is removed."""
     for db_index, key in transaction.watched:
-        due_ms = context.store.databases[db_index].expires.get(key)
-        if due_ms is not None and due_ms < context.now_ms:
+        db = context.store.databases[db_index]
+        if db.is_stale(key, context.now_ms) and not db.was_stale(key, transaction):
             return True
     return False
 
@@ -159,8 +163,8 @@ def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
 def watch(context: Context, argv: list[bytes]) -> Reply:
     """WATCH key [key ...]
 
-    A key that has already expired is removed first, so that its later removal does not count as a change. Raises
-    GenericError inside MULTI, without aborting the transaction.
+    The removal of a key that has already expired is no change. Raises GenericError inside MULTI, without aborting the
+    transaction.
     """
     transaction = context.client.transaction
     if transaction.queue is not None:
@@ -171,8 +175,7 @@ def watch(context: Context, argv: list[bytes]) -> Reply:
     for key in argv[1:]:
         if (db.index, key) in transaction.watched:
             continue
-        db.get(key, context.now_ms)
-        db.watch(key, transaction)
+        db.watch(key, transaction, is_stale=db.is_stale(key, context.now_ms))
         transaction.watched[db.index, key] = None
         transaction.watched_size += WATCHED_KEY_SIZE + len(key)
     return OK

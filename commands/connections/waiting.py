@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import Reply
 from ...store.errors import GenericError
 from ..clients.blocking import Blocked
-from ..core.numbers import INT64_MAX, integer, integer_between, integer_or
+from ..core.numbers import INT64_MAX, integer, integer_between, timeout
 from ..core.table import Argument, Flag, command
 
 if TYPE_CHECKING:
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 REPLICAS_COUNT: Final = 0
 
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
-
-
-def _block_ms(context: Context, token: bytes) -> int | None:
-    """The longest time to wait; None without a limit. Raises GenericError."""
-    timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
-    if timeout_ms < 0:
-        raise GenericError(b"timeout is negative")
-    if timeout_ms > INT64_MAX - context.now_ms:
-        raise GenericError(b"timeout is out of range")
-    return timeout_ms or None
 
 
 def _as_int32(number: int) -> int:
@@ -53,12 +43,14 @@ class LocalProgress:
     def __init__(self, context: Context, client: Client, local_wanted: int, replicas_wanted: int) -> None:
         self._context = context
         self._mark = client.write_mark
+        # Whether there is no log yet: what the client has written is then in the base of the log that starts.
+        self._waits_for_base = context.server.storage.log is None
         self._local_wanted = local_wanted
         self._replicas_wanted = replicas_wanted
 
     def is_enough(self) -> bool:
-        """Whether the wait is over. Raises GenericError if there is no log that could have the writes."""
-        if self._local_wanted and self._context.server.storage.log is None:
+        """Whether the wait is over. Raises GenericError if the log is turned off."""
+        if self._local_wanted and not self._context.server.config.appendonly:
             raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
         return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
 
@@ -68,7 +60,9 @@ class LocalProgress:
 
     def _local(self) -> int:
         log = self._context.server.storage.log
-        return int(log is not None and log.synced_mark >= self._mark)
+        if log is None or (self._waits_for_base and log.is_starting):
+            return 0
+        return int(log.synced_mark >= self._mark)
 
 
 @command(
@@ -90,7 +84,7 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/wait, Redis 3.0.
     """
     replicas_wanted = _as_int32(integer(argv[1]))
-    block_ms = _block_ms(context, argv[2])
+    block_ms = timeout(argv[2], context.now_ms) or None
     if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
         return REPLICAS_COUNT
     return Blocked([], argv, block_ms, progress=ReplicaProgress())
@@ -118,7 +112,7 @@ def waitaof(context: Context, argv: list[bytes]) -> Reply:
     if local_wanted not in (0, 1):
         raise GenericError(b"value is out of range, value must between 0 and 1")
     replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
-    block_ms = _block_ms(context, argv[3])
+    block_ms = timeout(argv[3], context.now_ms) or None
     progress = LocalProgress(context, context.client, local_wanted, replicas_wanted)
     if progress.is_enough() or not context.may_block:
         return progress.reply()

@@ -6,8 +6,9 @@ run; with that of its first run if the wait ends without another run.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -99,6 +100,13 @@ class Durations:
                 found.pop()
             found.append((shown_us, total))
         return found
+
+    def cumulative(self, edges_ns: Sequence[int]) -> list[int]:
+        """The number of calls that took no longer than each edge; the edges ascend."""
+        counts = [0] * (len(edges_ns) + 1)
+        for longest_ns, count in self._buckets():
+            counts[bisect_left(edges_ns, longest_ns)] += count
+        return list(accumulate(counts[:-1]))
 
     def percentiles_ns(self, percents: Iterable[float]) -> list[int]:
         """For each percentage, the duration that so many percent of the calls did not exceed. Empty without calls."""

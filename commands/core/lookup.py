@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...store.errors import GenericError, shown, wrong_number_of_arguments
+from ...store.errors import GenericError, UnknownCommand, shown, wrong_number_of_arguments
 from .table import TABLE, Row
 
 # Bytes of a client's own words that an error text repeats. More would let a client fill our server log.
@@ -34,17 +34,17 @@ def named_row(argv: list[bytes]) -> Row | None:
     return row.subcommands.get(argv[1].upper()) if row is not None and row.subcommands and len(argv) > 1 else row
 
 
-def unknown_command(argv: list[bytes]) -> GenericError:
+def unknown_command(argv: list[bytes]) -> UnknownCommand:
     """The error for an unknown command, with as many of its arguments as fit."""
     text = b"unknown command '%b'" % shown(argv[0][:ECHOED_SIZE_MAX])
     if len(argv) == 1:
-        return GenericError(text)
+        return UnknownCommand(text)
     listed = b""
     for argument in argv[1:]:
         if len(listed) >= ECHOED_SIZE_MAX:
             break
         listed += b"'%b' " % shown(argument[: ECHOED_SIZE_MAX - len(listed)])
-    return GenericError(b"%b, with args beginning with: %b" % (text, listed))
+    return UnknownCommand(b"%b, with args beginning with: %b" % (text, listed))
 
 
 def unknown_subcommand(container: bytes, word: bytes) -> GenericError:

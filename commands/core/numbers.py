@@ -67,6 +67,16 @@ def integer_between(token: bytes, minimum: int, maximum: int, text: bytes | None
     return number
 
 
+def timeout(token: bytes, now_ms: int) -> int:
+    """The number of milliseconds to wait. Raises GenericError, also if the wait would end after 2^63 - 1 in Unix ms."""
+    timeout_ms = integer_or(token, b"timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise GenericError(b"timeout is negative")
+    if timeout_ms > INT64_MAX - now_ms:
+        raise GenericError(b"timeout is out of range")
+    return timeout_ms
+
+
 def is_canonical_integer(token: bytes) -> bool:
     """Whether `token` is exactly the printed form of a signed 64-bit integer (OBJECT ENCODING `int`)."""
     return parse_integer(token) is not None

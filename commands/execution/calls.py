@@ -47,12 +47,14 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
-        context.monitors.show(client, row, argv, context.now_ms)
+        context.monitors.show(client, row, argv)
     if client.tracking is not None and row.flag_bits & READS == READONLY and client.tracking.remembers:
         context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns
     else:
+        if context.hot_keys.is_active and client.blocked is None:
+            context.hot_keys.note(client, row, argv, reply, duration_ns)
         count_call(context, client, row, sent or argv, duration_ns)
         count_commands(context, client, 1)
     return reply

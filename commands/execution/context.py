@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ...protocol.packing import pack_command
@@ -14,10 +15,12 @@ from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
 from ..core.keys import find_keys
 from ..core.table import Row
+from ..observing.hot_keys import HotKeys
 from ..observing.latency import LatencyMonitor
 from ..observing.monitors import Monitors
 from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
+from ..observing.unserved import UnservedCommands
 from .script_engine import ScriptEngine
 from .services import Services
 
@@ -36,8 +39,11 @@ class Context:
 
     __slots__ = (
         "client",
+        "clock_us",
+        "counted_apart",
         "db",
         "effects",
+        "hot_keys",
         "image",
         "is_counting",
         "latency",
@@ -54,8 +60,11 @@ class Context:
         "store",
         "stream_limits",
         "subscriptions",
+        "time_read_ms",
+        "time_us",
         "tracking",
         "unlogged_count",
+        "unserved",
         "watched_ns",
         "yields_turn",
     )
@@ -73,21 +82,30 @@ class Context:
         notifications: Notifications,
         tracking: Tracking,
         monitors: Monitors,
+        hot_keys: HotKeys,
+        clock_us: Callable[[], int],
     ) -> None:
         self.store = store
         self.subscriptions = subscriptions
         self.notifications = notifications
         self.tracking = tracking
         self.monitors = monitors
+        self.hot_keys = hot_keys
+        self.clock_us = clock_us
         self.db: Database = store.databases[0]
         # Unix time in ms, one reading per command batch.
         self.now_ms = 0
+        # The last time that TIME returned, in Unix us, and `now_ms` when it was read.
+        self.time_us = 0
+        self.time_read_ms = 0
         # (database index, RESP record) in order; `server.requests.units` appends them to the log.
         self.effects: list[tuple[int, bytes]] = []
         # False while effects are not logged (`appendonly no`, loading): `log` then only counts.
         self.logging = True
         # Effects that were not recorded.
         self.unlogged_count = 0
+        # Changes of commands that did not make one record for each change: their changes less their records.
+        self.counted_apart = 0
         # While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others with the
         # same request get the same bytes.
         self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
@@ -104,6 +122,7 @@ class Context:
         # Whether other clients get their turn before the client's next request. Set by a command, reset by its caller.
         self.yields_turn = False
         self.slow_log = SlowLog()
+        self.unserved = UnservedCommands()
         self.latency = LatencyMonitor()
         # Calls of at least this duration are passed to the slow log and the latency monitor.
         self.watched_ns = NEVER_NS
@@ -124,12 +143,29 @@ class Context:
         else:
             self.unlogged_count += 1
 
+    def log_changes(self, changes_count: int, *arguments: bytes) -> None:
+        """Add an effect that counts as so many changes (save points go by them)."""
+        self.counted_apart += changes_count - 1
+        if self.logging:
+            self.log_record(pack_command(arguments))
+        else:
+            self.unlogged_count += 1
+
     def log_record(self, record: bytes) -> None:
         """Record an effect of the running command that is packed already."""
         if self.logging:
             self.effects.append((self.db.index, record))
         else:
             self.unlogged_count += 1
+
+    @property
+    def records_count(self) -> int:
+        """Effects of the running unit so far, recorded or not."""
+        return len(self.effects) + self.unlogged_count
+
+    def count_changes(self, changes_count: int, *, records_before: int) -> None:
+        """Count the records since `records_count` was `records_before` as so many changes (save points go by them)."""
+        self.counted_apart += changes_count - (self.records_count - records_before)
 
     def preserve(self, row: Row, argv: list[bytes]) -> None:
         """Copy the streams that the command may change to a snapshot that is being read. Called before each command."""
@@ -148,9 +184,12 @@ class Context:
                 self.db.recount(stream)
 
     def take_expired(self) -> list[tuple[int, bytes]]:
-        """Count the keys that have expired since the last call, and return the records that delete them."""
+        """Count the keys that have expired since the last call, and return the records that delete them. They are no
+        changes, as in Redis.
+        """
         expired_keys = self.store.expired_keys
         self.server.stats.expired_keys += len(expired_keys)
+        self.counted_apart -= len(expired_keys)
         records = [(index, pack_command((b"DEL", key))) for index, key in expired_keys]
         expired_keys.clear()
         return records

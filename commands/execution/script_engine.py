@@ -43,6 +43,10 @@ class ScriptEngine(Protocol):
         """How many scripts have left the cache for others."""
         ...
 
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        ...
+
     def load(self, text: bytes, *, is_loaded: bool) -> bytes:
         """Compile a script if it is not cached, and answer its digest; with `is_loaded` it stays until `flush`.
 

@@ -24,6 +24,8 @@ class Counters(Protocol):
     acl_denied_key: int
     acl_denied_channel: int
     acl_denied_certificate: int
+    log_records: int
+    payload_checks: int
 
     def count_error(self, wire_text: bytes) -> None:
         """Count an error reply."""
@@ -99,6 +101,8 @@ class Log(Protocol):
 
     # The largest `Client.write_mark` that is on stable storage.
     synced_mark: int
+    # Whether the base that the records continue is still being written.
+    is_starting: bool
     # DEBUG AOF-FLUSH-SLEEP: a wait before each write to the file.
     flush_delay_us: int
 
@@ -124,6 +128,10 @@ class Storage(Protocol):
         """SAVE: write dump.rdb now. Returns False if that failed. Raises GenericError while BGSAVE runs."""
         ...
 
+    def save_flushed(self) -> None:
+        """FLUSHALL: write dump.rdb without the keys that are gone, if there are save points."""
+        ...
+
     def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
         """BGSAVE [SCHEDULE]; `may_start` is False inside EXEC. Returns False if only scheduled. Raises GenericError."""
         ...
@@ -136,8 +144,11 @@ class Storage(Protocol):
         """DEBUG LOADAOF: empty the dataset and replay the append-only file. Raises GenericError."""
         ...
 
-    def reload_dataset(self) -> None:
-        """DEBUG RELOAD: write the dataset to an RDB file in memory, empty it and load it again. Raises GenericError."""
+    def reload_dataset(self, *, from_disk: bool, flushes: bool, merges: bool) -> None:
+        """DEBUG RELOAD: load the dataset from an RDB file in memory, or from dump.rdb. Raises GenericError.
+
+        `flushes`: the present keys are removed first. `merges`: a key of the file replaces a present one.
+        """
         ...
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:

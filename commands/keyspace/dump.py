@@ -52,6 +52,12 @@ def dump(context: Context, argv: list[bytes]) -> Reply:
     return (b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n")
 
 
+def _is_check_wanted(context: Context) -> bool:
+    """Whether `sanitize-dump-payload` asks for a full check, which every payload gets anyway."""
+    setting = context.server.config.sanitize_dump_payload
+    return setting == b"yes" or (setting == b"clients" and context.client.user.sanitizes_payload)
+
+
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
     """The options of RESTORE."""
@@ -149,6 +155,8 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
         return OK
     if type(value) is Stream:
         value.used_ms = now_ms - options.idle_s * 1000
+        if _is_check_wanted(context):
+            context.server.stats.payload_checks += 1
     db.announce(NEW, key)
     old = db.replace(key, value)
     if due_ms:

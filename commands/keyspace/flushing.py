@@ -58,9 +58,9 @@ def _invalidate(context: Context, argv: list[bytes]) -> None:
 def flushdb(context: Context, argv: list[bytes]) -> Reply:
     """FLUSHDB [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
     _require_flush_word(argv)
-    context.db.clear()
+    keys_count = context.db.clear()
     _invalidate(context, argv)
-    context.log(*argv)
+    context.log_changes(keys_count, *argv)
     return OK
 
 
@@ -78,12 +78,16 @@ def flushdb(context: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
 )
 def flushall(context: Context, argv: list[bytes]) -> Reply:
-    """FLUSHALL [ASYNC | SYNC]. Returns OK. Raises GenericError. Source: Redis 6.2."""
+    """FLUSHALL [ASYNC | SYNC]. With save points, dump.rdb is written too. Returns OK. Raises GenericError.
+
+    Source: Redis 6.2.
+    """
     _require_flush_word(argv)
-    for db in context.store.databases:
-        db.clear()
+    keys_count = sum(db.clear() for db in context.store.databases)
     _invalidate(context, argv)
-    context.log(*argv)
+    context.log_changes(keys_count, *argv)
+    if not context.loading:
+        context.server.storage.save_flushed()
     return OK
 
 
@@ -108,6 +112,6 @@ def swapdb(context: Context, argv: list[bytes]) -> Reply:
     databases = context.store.databases
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
         raise GenericError(b"DB index is out of range")
-    databases[first].swap_with(databases[second])
+    databases[first].swap_with(databases[second], context.now_ms)
     context.log(*argv)
     return OK

@@ -26,7 +26,7 @@ def _remove_keys(context: Context, argv: list[bytes]) -> int:
     db, now_ms = context.db, context.now_ms
     removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.delete(key, DEL)]
     if removed:
-        context.log(argv[0], *removed)
+        context.log_changes(len(removed), argv[0], *removed)
     return len(removed)
 
 

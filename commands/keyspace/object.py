@@ -10,6 +10,7 @@ from ...store.stream import Stream
 from ..core.table import Flag, KeySpec, command, container
 from ..execution.context import Context
 from ..strings.encoding import string_encoding
+from .idle import value_idle_s
 from .keys import KEY_ARGUMENT
 
 container("OBJECT", group="generic", since="2.2.3", summary="Commands that inspect the value of a key.")
@@ -57,6 +58,7 @@ def object_encoding(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT,),
     tips=("nondeterministic_output",),
+    differs="Always 1. In a transaction Redis counts the queued request that set the value as another reference.",
 )
 def object_refcount(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT REFCOUNT key. Returns 1, as values are not shared; null if the key is missing. Source: Redis 2.2.3."""
@@ -79,10 +81,7 @@ def object_refcount(context: Context, argv: list[bytes]) -> Reply:
 def object_idletime(context: Context, argv: list[bytes]) -> Reply:
     """OBJECT IDLETIME key. Returns seconds; null if the key is missing. Source: Redis 2.2.3."""
     value = context.db.inspect(argv[2], context.now_ms)
-    if isinstance(value, Stream):
-        used_ms = value.used_ms or context.server.stats.started_ms
-        return max(0, context.now_ms - used_ms) // 1000
-    return None if value is None else 0
+    return None if value is None else value_idle_s(context, value)
 
 
 @command(

@@ -18,6 +18,8 @@ from .keys import type_name
 SCAN_COUNT_DEFAULT: Final = 10
 # With more keys than this, KEYS matches them in several loop turns.
 KEYS_AT_ONCE_MAX: Final = 5_000
+# Expired keys after which RANDOMKEY returns one, if expired keys are kept and each key expires. As in Redis.
+STALE_TRIES_MAX: Final = 100
 KEYS_PER_PIECE: Final = 1_000
 
 
@@ -49,21 +51,21 @@ def dbsize(context: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:all_shards", "nondeterministic_output_order"),
 )
 def keys(context: Context, argv: list[bytes]) -> Reply:
-    """KEYS pattern. Returns the matching keys, in no defined order. Source: Redis 1.0."""
+    """KEYS pattern. Returns the matching keys, in no defined order. Expired keys are not removed. Source: Redis 1.0."""
     db, now_ms = context.db, context.now_ms
     is_match = key_matcher(argv[1])
     if len(db.keys) <= KEYS_AT_ONCE_MAX:
-        return [key for key in list(db.keys) if is_match(key) and db.get(key, now_ms) is not None]
+        return [key for key in db.keys if is_match(key) and not (db.expires and db.is_stale(key, now_ms))]
     # The list of all keys is made at once, which is fast. They are matched while other clients are served.
-    expired = set() if db.frozen else {key for key, due_ms in db.expires.items() if due_ms < now_ms}
-    return (_matching(list(db.keys), is_match, expired),)
+    stale = {key for key in db.expires if db.is_stale(key, now_ms)}
+    return (_matching(list(db.keys), is_match, stale),)
 
 
-def _matching(keys: list[bytes], is_match: Callable[[bytes], object], expired: set[bytes]) -> Iterator[bytes]:
+def _matching(keys: list[bytes], is_match: Callable[[bytes], object], stale: set[bytes]) -> Iterator[bytes]:
     """Yields the reply of KEYS in pieces. The first ones are empty: the reply begins with the number of matches."""
     found: list[bytes] = []
     for start in range(0, len(keys), KEYS_PER_PIECE):
-        found += [key for key in keys[start : start + KEYS_PER_PIECE] if is_match(key) and key not in expired]
+        found += [key for key in keys[start : start + KEYS_PER_PIECE] if is_match(key) and key not in stale]
         yield b""
     yield b"*%d\r\n" % len(found)
     for start in range(0, len(found), KEYS_PER_PIECE):
@@ -83,9 +85,13 @@ def _matching(keys: list[bytes], is_match: Callable[[bytes], object], expired: s
 def randomkey(context: Context, argv: list[bytes]) -> Reply:
     """RANDOMKEY. Returns a key; null if the database is empty. Source: Redis 1.0."""
     db = context.db
+    tries_count = 0
     while db.keys:
         for key in db.neighbours(random.randrange(len(db.keys))):
             if db.get(key, context.now_ms) is not None:
+                return key
+            tries_count += 1
+            if tries_count >= STALE_TRIES_MAX and db.keeps_expired and len(db.expires) == len(db.keys):
                 return key
     return None
 
@@ -106,6 +112,7 @@ def randomkey(context: Context, argv: list[bytes]) -> Reply:
     ),
     history=(("6.0.0", "Added the `TYPE` option."),),
     tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
+    differs="A cursor that no call returned continues somewhere, as in Redis, but at another place.",
 )
 def scan(context: Context, argv: list[bytes]) -> Reply:
     """SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
@@ -120,9 +127,10 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     found, cursor = db.scan(cursor, count)
     shown: list[bytes] = []
     for key in found:
-        value = db.get(key, now_ms)
-        if value is not None and is_match(key) and wanted_type in (None, type_name(value)):
-            shown.append(key)
+        if is_match(key):
+            value = db.get(key, now_ms)
+            if value is not None and wanted_type in (None, type_name(value)):
+                shown.append(key)
     return [b"%d" % cursor, shown]
 
 

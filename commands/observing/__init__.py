@@ -1,1 +1,1 @@
-"""Observers of commands: monitors, notifications, the slow log, latency."""
+"""Observers of commands: monitors, notifications, the slow log, latency, hot keys."""

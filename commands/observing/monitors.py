@@ -37,9 +37,12 @@ def quoted(word: bytes) -> bytes:
 class Monitors:
     """The clients that watch. It calls `refresh_clients` when they have changed."""
 
-    def __init__(self, courier: Courier, config: Directives, *, refresh_clients: Callable[[], None]) -> None:
+    def __init__(
+        self, courier: Courier, config: Directives, *, clock_us: Callable[[], int], refresh_clients: Callable[[], None]
+    ) -> None:
         self._courier = courier
         self._config = config
+        self._clock_us = clock_us
         self._refresh_clients = refresh_clients
         self.clients: dict[Client, None] = {}
 
@@ -58,19 +61,19 @@ class Monitors:
             del self.clients[client]
             self._refresh_clients()
 
-    def show(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
+    def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Show a command that was run. Administrative commands and passwords are not shown."""
         if self.clients and not row.flag_bits & HIDDEN:
-            self.show_now(client, row, argv, now_ms)
+            self.show_now(client, row, argv)
 
-    def show_now(self, client: Client, row: Row, argv: list[bytes], now_ms: int) -> None:
+    def show_now(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Show a command whatever its flags: a script is shown itself, before the commands that it calls."""
         if not self.clients:
             return
         address = b"lua" if client.is_script else client.address
         if client.is_unix:
             address = b"unix:" + self._config.unixsocket
-        seconds, milliseconds = divmod(now_ms, 1000)
+        seconds, microseconds = divmod(self._clock_us(), 1_000_000)
         words = b" ".join(map(quoted, redact(row, argv)))
-        line = b"%d.%06d [%d %b] %b" % (seconds, milliseconds * 1000, client.db.index, address, words)
+        line = b"%d.%06d [%d %b] %b" % (seconds, microseconds, client.db.index, address, words)
         self._courier.deliver(self.clients, SimpleString(line))

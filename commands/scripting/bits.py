@@ -8,8 +8,6 @@ from operator import and_, or_, xor
 from struct import Struct
 from typing import Any, Final
 
-from .errors import ScriptError
-
 MASK: Final = 0xFFFF_FFFF
 HEX_DIGITS_MAX: Final = 8
 
@@ -20,9 +18,7 @@ _BITS: Final = Struct("=Q")
 
 
 def unsigned(number: Any) -> int:
-    """Rounds a number from Lua and returns its low 32 bits. Raises ScriptError for any other value."""
-    if type(number) not in (int, float):
-        raise ScriptError(b"bad argument to a function of bit (number expected)")
+    """Rounds a number from Lua and returns its low 32 bits. The sandbox refuses other values."""
     # As in Lua BitOp, which decides about infinities and numbers that are too large.
     bits: int = _BITS.unpack(_DOUBLE.pack(number + ROUNDING))[0]
     return bits & MASK

@@ -1,7 +1,7 @@
 -- The library cjson of Redis scripts (lua-cjson 2.1), with equal texts and errors. Part of the sandbox.
 -- `null` is the value for JSON's null.
 local null, host = ...
-local fail, bad_argument = host.fail, host.bad_argument
+local fail, bad_argument, fronts = host.fail, host.bad_argument, host.fronts
 local type, tostring, tonumber, pairs, rawget, select = type, tostring, tonumber, pairs, rawget, select
 local byte, char, find, format, gsub, sub = string.byte, string.char, string.find, string.format, string.gsub, string.sub
 local concat, floor, huge = table.concat, math.floor, math.huge
@@ -61,6 +61,7 @@ local function encode_table(values, pieces, depth)
     if depth > DEPTH_MAX then
         return "Cannot serialise, excessive nesting (" .. depth .. ")"
     end
+    values = fronts[values] or values
     local length, problem = array_length(values)
     if problem then
         return problem

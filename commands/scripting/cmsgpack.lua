@@ -1,6 +1,6 @@
 -- The library cmsgpack of Redis scripts (lua-cmsgpack 0.4.0), with equal bytes and errors. Part of the sandbox.
 local host = ...
-local fail, bad_argument, as_int = host.fail, host.bad_argument, host.as_int
+local fail, bad_argument, as_int, fronts = host.fail, host.bad_argument, host.as_int, host.fronts
 local type, tostring, tonumber, pairs, select, error, unpack = type, tostring, tonumber, pairs, select, error, unpack
 local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
 local ceil, floor, frexp, ldexp, huge = math.ceil, math.floor, math.frexp, math.ldexp, math.huge
@@ -165,6 +165,9 @@ end
 
 local function pack_value(value, pieces, level)
     local kind = type(value)
+    if kind == "table" then
+        value = fronts[value] or value
+    end
     if kind == "string" then
         pieces[#pieces + 1] = string_head(#value)
         pieces[#pieces + 1] = value

@@ -139,14 +139,14 @@ def evaluate_known_read_only(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _run_text(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv, context.now_ms)
+    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
     keys_end = _keys_end(argv)
     digest = context.scripts.load(argv[1], is_loaded=False)
     return _run(context, digest, argv, keys_end, name, read_only=read_only)
 
 
 def _run_known(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv, context.now_ms)
+    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
     if len(argv[1]) != DIGEST_SIZE:
         raise NoScript
     keys_end = _keys_end(argv)

@@ -3,6 +3,7 @@
 -- interrupted in C is done in Lua. Results and errors are those of Redis. Part of the sandbox.
 local host = ...
 local fail, bad_argument, watch, memory_size_max = host.fail, host.bad_argument, host.watch, host.memory_size_max
+local fronts, READONLY = host.fronts, host.readonly
 local is_cheap, searcher = host.patterns.is_cheap, host.patterns.searcher
 local type, tostring, tonumber, select, error, pcall, pairs = type, tostring, tonumber, select, error, pcall, pairs
 local rawget, rawset, unpack = rawget, rawset, unpack
@@ -285,7 +286,19 @@ end
 
 -- Tables ----------------------------------------------------------------------------------------
 
-local tables = { foreach = table.foreach, foreachi = table.foreachi, getn = table.getn, setn = table.setn }
+local tables = { foreachi = table.foreachi, getn = table.getn, setn = table.setn }
+local raw_foreach = table.foreach
+
+function tables.foreach(...)
+    local values, action = ...
+    local count = select("#", ...)
+    if type(values) ~= "table" then
+        bad_argument("foreach", 1, "table expected, got " .. (count == 0 and "no value" or type(values)))
+    elseif type(action) ~= "function" then
+        bad_argument("foreach", 2, "function expected, got " .. (count < 2 and "no value" or type(action)))
+    end
+    return raw_foreach(fronts[values] or values, action)
+end
 
 for name, action in pairs({ concat = concat, maxn = table.maxn }) do
     local checked = guarded(name, action)
@@ -300,7 +313,11 @@ local checked_insert, checked_remove = guarded("insert", table.insert), guarded(
 
 function tables.insert(...)
     local values, position, value = ...
-    if select("#", ...) == 3 and type(values) == "table" and tonumber(position) then
+    local argument_count = select("#", ...)
+    if fronts[values] and (argument_count == 2 or argument_count == 3 and tonumber(position)) then
+        error(READONLY, 0)
+    end
+    if argument_count == 3 and type(values) == "table" and tonumber(position) then
         position = as_int(tonumber(position))
         local count = #values + 1
         if count - position > LARGE_SIZE then

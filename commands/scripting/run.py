@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...store.errors import GenericError, ReplyError
+from ...store.errors import GenericError, ReplyError, UnknownCommand
 from ..clients.client import Client
 from ..core.lookup import find_row, named_row
 from ..core.table import Flag, Row, Trait
@@ -86,13 +86,14 @@ class Run:
         effects_before = len(effects)
         reply = call(context, row, words)
         if not self.replication & REPL_AOF:
+            context.counted_apart += len(effects) - effects_before
             del effects[effects_before:]
         effects[effects_before:effects_before] = context.take_expired()
         context.db = self.client.db
         return reply
 
     def _admitted(self, words: list[bytes]) -> Row:
-        row = _found(words)
+        row = self._found(words)
         if row.flags & Flag.NOSCRIPT:
             raise GenericError(b"This Redis command is not allowed from script")
         context = self._context
@@ -105,6 +106,17 @@ class Run:
         if row.flags & Flag.DENYOOM and not self._may_need_memory and not self._deadline.has_written:
             context.server.memory.require()
         return row
+
+    def _found(self, words: list[bytes]) -> Row:
+        """Returns the row of a command. Raises GenericError with the texts for scripts."""
+        try:
+            return find_row(words)
+        except ReplyError as error:
+            if type(error) is UnknownCommand:
+                self._context.unserved.note(self._caller, words[0])
+            if named_row(words) is None:
+                raise GenericError(b"Unknown Redis command called from script") from None
+            raise GenericError(b"Wrong number of args calling Redis command from script") from None
 
     def _admit_write(self, row: Row) -> None:
         if self._read_only:
@@ -123,16 +135,6 @@ class Run:
         except ReplyError:
             raise ScriptError(b"Wrong number of args for redis.acl_check_cmd()") from None
         return self.client.user.check(row, words) is None
-
-
-def _found(words: list[bytes]) -> Row:
-    """Returns the row of a command. Raises GenericError with the texts for scripts."""
-    try:
-        return find_row(words)
-    except ReplyError:
-        if named_row(words) is None:
-            raise GenericError(b"Unknown Redis command called from script") from None
-        raise GenericError(b"Wrong number of args calling Redis command from script") from None
 
 
 def _is_out_of_memory(context: Context) -> bool:

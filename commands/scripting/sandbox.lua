@@ -186,8 +186,8 @@ end
 -- The functions of Lua --------------------------------------------------------------------------
 
 local seen = {
-    _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs, next = next,
-    rawequal = rawequal, rawget = rawget, select = select, tonumber = tonumber, tostring = tostring, type = type,
+    _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs,
+    rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
 }
 
 -- The front of `seen`, which is the environment of all scripts.
@@ -197,6 +197,28 @@ local function require_table(name, value)
     if type(value) ~= "table" then
         bad_argument(name, 1, "table expected, got " .. type(value))
     end
+end
+
+function seen.next(...)
+    local values, key = ...
+    if select("#", ...) == 0 then
+        bad_argument("next", 1, "table expected, got no value")
+    end
+    require_table("next", values)
+    return next(fronts[values] or values, key)
+end
+
+function seen.rawget(...)
+    local values, key = ...
+    local count = select("#", ...)
+    if count == 0 then
+        bad_argument("rawget", 1, "table expected, got no value")
+    end
+    require_table("rawget", values)
+    if count == 1 then
+        bad_argument("rawget", 2, "value expected")
+    end
+    return rawget(fronts[values] or values, key)
 end
 
 function seen.pcall(...)
@@ -351,7 +373,7 @@ end
 
 local tools = {
     fail = fail, bad_argument = bad_argument, watch = watch, patterns = part("patterns", fail),
-    memory_size_max = host.memory_size_max,
+    memory_size_max = host.memory_size_max, fronts = fronts, readonly = READONLY,
 }
 local library = part("library", tools)
 tools.as_int = library.as_int
@@ -429,9 +451,33 @@ end
 -- How many of the first arguments of a function of `redis` are numbers, if any.
 local NUMBER_COUNTS = { log = 1, setresp = 1, set_repl = 1 }
 
+-- How many arguments of a function of `bit` must be numbers. Of `tohex` the second one may be missing, and all arguments
+-- of the functions that are not listed must be numbers.
+local BIT_COUNTS = { tobit = 1, bnot = 1, bswap = 1, tohex = 2, lshift = 2, rshift = 2, arshift = 2, rol = 2, ror = 2 }
+
+local function bit_function(name, action)
+    local call = hosted(action, math.huge)
+    return function(...)
+        local words, count = { ... }, select("#", ...)
+        local number_count = BIT_COUNTS[name] or count
+        if name == "tohex" and count < 2 or number_count == 0 then
+            number_count = 1
+        end
+        for index = 1, number_count do
+            if not tonumber(words[index]) then
+                local kind = index > count and "no value" or type(words[index])
+                bad_argument(name, index, "number expected, got " .. kind)
+            end
+        end
+        return call(...)
+    end
+end
+
 for name, functions in raw_pairs(host.functions) do
     for field, action in raw_pairs(functions) do
-        libraries[name][field] = hosted(as_function(action), name == "bit" and math.huge or NUMBER_COUNTS[field] or 0)
+        action = as_function(action)
+        libraries[name][field] = name == "bit" and bit_function(field, action)
+            or hosted(action, NUMBER_COUNTS[field] or 0)
     end
 end
 

@@ -59,6 +59,10 @@ class Scripts:
         """How many scripts have left the cache for others."""
         return self._cache.evicted_count
 
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self._cache.evicted_count = 0
+
     @property
     def is_stopping(self) -> bool:
         """Whether the server is to stop, so that a script that has written nothing is ended."""
@@ -101,7 +105,7 @@ class Scripts:
         context, lua = self._context, self._started()
         run = self._run = Run(context, script, self._deadline, read_only=read_only)
         caller, db, may_block = context.client, context.db, context.may_block
-        context.client, context.may_block = run.client, False
+        context.client, context.may_block, context.tracking.is_in_script = run.client, False, True
         # A script in a log has no limit: it ended when the log was written.
         limit_ms = 0 if context.loading else context.server.config.busy_reply_threshold
         self._deadline.begin(limit_ms)
@@ -114,6 +118,7 @@ class Scripts:
             return Outcome(error, [(error, failure.is_counted)])
         finally:
             context.client, context.db, context.may_block = caller, db, may_block
+            context.tracking.is_in_script = False
 
     def _started(self) -> Interpreter:
         if self._lua is None:

@@ -217,9 +217,11 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     Idempotent producers send almost only this form (`benchmarks.pipeline`, row sink).
     """
     key, producer_id, iid = argv[1], argv[3], argv[4]
-    known_id = stream.idempotence.find(producer_id, iid)
+    # An addition that fails because the IDs are exhausted registers its producer too, as in Redis.
+    known_id = stream.idempotence.register(producer_id).ids.get(iid)
     if known_id is not None:
         stream.idempotence.duplicates += 1
+        context.counted_apart += 1
         return format_id(known_id)
     id_bulk, record = _append_next(context, stream, argv, 5, 6)
     stream.idempotence.record(producer_id, iid, stream.last_id)
@@ -247,12 +249,13 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     iid = b""
     if options.producer_id is not None:
         iid = automatic_iid(pairs) if options.iid is None else options.iid
-        known_id = stream.idempotence.find(options.producer_id, iid)
+        known_id = stream.idempotence.register(options.producer_id).ids.get(iid)
         if known_id is not None and options.entry_id is not None:
             # Only a log has an ID here: the pair was used again after its first use had expired.
             stream.idempotence.forget(options.producer_id, iid)
         elif known_id is not None:
             stream.idempotence.duplicates += 1
+            context.counted_apart += 1
             return format_id(known_id)
     entry_id = _choose_id(stream, options, context.now_ms)
     stream.require_new_id(entry_id)
@@ -276,6 +279,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     context.log(*without_options(record, options.id_index, options.producer_id, iid))
     if trimmed_to:
         log_acked_trim(context, key, trimmed_to)
+        context.counted_apart -= 1
     return id_text
 
 

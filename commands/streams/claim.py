@@ -17,7 +17,7 @@ from ...store.stream import Stream
 from ..core.table import Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
 from .claim_log import ClaimLog, log_consumer, log_position
-from .claim_request import ClaimRequest, parse_autoclaim_options, parse_claim, parse_min_idle
+from .claim_request import ClaimRequest, parse_autoclaim_options, parse_claim, parse_min_idle, require_memory
 from .entries import KEY_ARGUMENT
 from .pending import GROUP_ARGUMENT, WRITE_KEY, group_of, is_nothing_idle, require_group
 
@@ -33,7 +33,7 @@ class Claiming:
 
     __slots__ = (
         "_consumer", "_context", "_log", "_run", "_run_count",
-        "group", "just_ids", "one_by_one", "stream", "taken", "time_ms",
+        "dropped_count", "group", "just_ids", "one_by_one", "stream", "taken", "time_ms",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,8 @@ class Claiming:
         # Whether each claim is applied before the next; needed if an ID may be repeated.
         self.one_by_one = False
         self.taken: list[StreamID] = []
+        # Entries that were dropped since they are deleted.
+        self.dropped_count = 0
 
     def take(self, entry_id: StreamID, count: int) -> None:
         """Claims an entry with this delivery count (benchmark row XAUTOCLAIM)."""
@@ -74,6 +76,7 @@ class Claiming:
         else:
             self._log.add([entry_id], delivery.consumer.name, delivery.time_ms, delivery.count)
         self.group.pending.drop(entry_id)
+        self.dropped_count += 1
 
     def finish(self) -> int:
         """Applies and logs the claims still collected. Returns the number of entries logged."""
@@ -90,6 +93,11 @@ class Claiming:
             self._log.add(run, consumer.name, self.time_ms, count)
             self.group.pending.deliver(run, consumer, time_ms=self.time_ms, count=count)
             self._run = []
+
+    @property
+    def changes_count(self) -> int:
+        """Entries that were claimed or dropped."""
+        return len(self.taken) + self.dropped_count
 
     def reply(self) -> tuple[Piece, ...]:
         """Returns the claimed entries in the order of the claims; with JUSTID, their IDs."""
@@ -150,7 +158,7 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     Returns the claimed entries, or their IDs with JUSTID. Raises WrongType, NoGroup, GenericError.
     Source: redis.io/commands/xclaim, Redis 7.0.
     """
-    key, now_ms = argv[1], context.now_ms
+    key, now_ms, records_before = argv[1], context.now_ms, context.records_count
     stream, group = require_group(context, key, argv[2])
     min_idle_ms = parse_min_idle(argv[4], b"XCLAIM")
     request = parse_claim(argv, now_ms)
@@ -167,10 +175,12 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     for entry_id in request.ids:
         _claim_one(context, key, entry_id, request, min_idle_ms, claiming)
     logged = claiming.finish()
-    if moved and not logged:
+    moved_alone = moved and not logged
+    if moved_alone:
         log_position(context, key, group)
     if is_created and not claiming.taken:
         log_consumer(context, key, group, consumer.name)
+    context.count_changes(moved_alone + is_created + claiming.changes_count, records_before=records_before)
     return claiming.reply()
 
 
@@ -278,13 +288,14 @@ def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
     Returns the ID to continue from (`0-0` at the end), the claimed entries or IDs, and the dropped IDs.
     Raises WrongType, NoGroup, GenericError. Source: redis.io/commands/xautoclaim, Redis 7.0.
     """
-    key, now_ms = argv[1], context.now_ms
+    key, now_ms, records_before = argv[1], context.now_ms, context.records_count
     # Redis looks the key up before it parses the arguments, so a miss counts even if these are invalid.
     value = context.db.read(key, now_ms)
     min_idle_ms = parse_min_idle(argv[4], b"XAUTOCLAIM")
     start = parse_range_start(argv[5])
     count, just_ids = parse_autoclaim_options(argv)
     stream, group = group_of(value, key, argv[2])
+    require_memory(count)
     consumer, is_created = _seen_consumer(context, key, group, argv[3])
     claiming = Claiming(context, key, stream, group, consumer, just_ids=just_ids)
     looks = count * AUTOCLAIM_LOOKS_PER_COUNT
@@ -295,6 +306,7 @@ def xautoclaim(context: Context, argv: list[bytes]) -> Reply:
     claiming.finish()
     if is_created and not claiming.taken:
         log_consumer(context, key, group, consumer.name)
+    context.count_changes(is_created + claiming.changes_count, records_before=records_before)
     return [format_id(cursor), claiming.reply(), dropped]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import sysconf
 from typing import Final
 
 from ...store.errors import GenericError, shown, syntax_error
@@ -10,6 +11,8 @@ from ..core.numbers import integer
 
 AUTOCLAIM_COUNT_DEFAULT: Final = 100
 AUTOCLAIM_COUNT_MAX: Final = 576460752303423487
+# Redis reserves 16 bytes for each of COUNT results, and refuses the command if they are more than the machine has.
+AUTOCLAIM_RESULTS_MAX: Final = sysconf("SC_PHYS_PAGES") * sysconf("SC_PAGE_SIZE") // 16
 
 
 class ClaimRequest:
@@ -90,6 +93,12 @@ def _option_number(word: bytes, token: bytes) -> int:
         return integer(token)
     except GenericError:
         raise GenericError(b"Invalid %b option argument for XCLAIM" % word) from None
+
+
+def require_memory(count: int) -> None:
+    """Raises GenericError if XAUTOCLAIM cannot have memory for so many results."""
+    if count > AUTOCLAIM_RESULTS_MAX:
+        raise GenericError(b"Insufficient memory, failed allocating transient memory, COUNT too high.")
 
 
 def parse_autoclaim_options(argv: list[bytes]) -> tuple[int, bool]:

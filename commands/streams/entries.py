@@ -136,7 +136,7 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     deleted = sum(stream.delete(entry_id) for entry_id in ids)
     if deleted:
         context.db.touch(argv[1], events.XDEL)
-        context.log(*argv)
+        context.log_changes(deleted, *argv)
     return deleted
 
 
@@ -161,8 +161,8 @@ def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[b
             index += 2 + count
         else:
             raise syntax_error()
-    if tokens is None:
-        raise GenericError(b"IDS option is required")
+    # The arity leaves no room for a request without IDS that is not a syntax error.
+    assert tokens is not None
     return references or References.KEEP, tokens
 
 
@@ -213,7 +213,7 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
     if 1 in results:
         context.db.touch(argv[1], events.XDEL)
     if 1 in results or dropped:
-        context.log(*argv)
+        context.log_changes(results.count(1), *argv)
     return results
 
 

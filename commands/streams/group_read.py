@@ -192,6 +192,7 @@ class _GroupRead:
     def visit(self, source: GroupSource) -> None:
         """Reads from one stream: claims first, then history or new entries."""
         stream, group, now_ms = source.stream, source.group, self.context.now_ms
+        records_before = self.context.records_count
         self.context.db.count_read(source.key, True)
         claims = [] if source.after is not None else self._claimable(source)
         has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
@@ -214,6 +215,8 @@ class _GroupRead:
             log_position(self.context, source.key, group)
         if is_created and (not log.count or self.request.no_ack):
             log_consumer(self.context, source.key, group, consumer.name)
+        has_delivered = source.after is None and (bool(log.count) or (group.last_id, group.entries_read) != position)
+        self.context.count_changes(is_created + has_delivered, records_before=records_before)
 
     def _claimable(self, source: GroupSource) -> list[tuple[StreamID, int, int]]:
         """Returns ID, delivery time and count of the pending entries that CLAIM takes, oldest first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...store.ids import ID_MAX, id_after
+from ..core.numbers import parse_integer
 from ..execution.context import Context
 from .claim_log import log_delivery, log_position
 from .read_request import HITS_OF_A_READ
@@ -26,12 +27,12 @@ def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
     words_count = len(argv)
     count = -1
     if words_count > 7:
-        if not (words_count == 9 or (words_count == 11 and _is_number(argv, 6, b"BLOCK"))):
+        if not (words_count == 9 or (words_count == 11 and _number(argv, 6, b"BLOCK") >= 0)):
             return None
-        if not _is_number(argv, 4, b"COUNT"):
+        count = _number(argv, 4, b"COUNT")
+        if count < 1:
             return None
-        count = int(argv[5])
-    if not count or argv[words_count - 3].upper() != b"STREAMS" or argv[1].upper() != b"GROUP":
+    if argv[words_count - 3].upper() != b"STREAMS" or argv[1].upper() != b"GROUP":
         return None
     key, db, now_ms = argv[words_count - 2], context.db, context.now_ms
     stream = db.streams.get(key)
@@ -51,11 +52,17 @@ def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
     consumer.seen_ms = consumer.active_ms = now_ms
     log_delivery(context, key, group, consumer.name, ids, time_ms=now_ms, count=1, last_id=last_id)
     log_position(context, key, group)
+    context.counted_apart -= 1  # two records, one change
     head = b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n" if context.client.protocol == 2 else b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"
     return (head % (len(key), key, len(ids)), *pieces)
 
 
-def _is_number(argv: list[bytes], place: int, word: bytes) -> bool:
-    """Whether `argv[place]` is the option `word`, followed by a number that is always valid."""
-    number = argv[place + 1]
-    return argv[place].upper() == word and number.isdigit() and len(number) <= DIGITS_MAX
+def _number(argv: list[bytes], place: int, word: bytes) -> int:
+    """The number that follows the option `word` at `argv[place]`; -1 if another word is there, or the number may be
+    invalid.
+    """
+    token = argv[place + 1]
+    if argv[place].upper() != word or len(token) > DIGITS_MAX:
+        return -1
+    number = parse_integer(token)
+    return -1 if number is None else number

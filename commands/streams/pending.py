@@ -71,7 +71,7 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     acknowledged = group.pending.drop_all(ids)
     if acknowledged:
         group.acks_count += acknowledged
-        context.log(*argv)
+        context.log_changes(acknowledged, *argv)
     return acknowledged
 
 
@@ -114,8 +114,9 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         results.append(1)
     if deleted:
         context.db.touch(argv[1], events.XDEL)
-    if any(result > 0 for result in results):
-        context.log(*argv)
+    acknowledged = sum(result > 0 for result in results)
+    if acknowledged:
+        context.log_changes(acknowledged, *argv)
     return results
 
 

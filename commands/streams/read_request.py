@@ -9,7 +9,7 @@ from ...protocol.replies import PairList
 from ...store.errors import GenericError, syntax_error
 from ...store.ids import StreamID
 from ...store.spans import Piece
-from ..core.numbers import INT64_MAX, integer, integer_or
+from ..core.numbers import integer, integer_or, timeout
 from ..core.table import Argument
 
 if TYPE_CHECKING:
@@ -107,11 +107,7 @@ def _read_group_option(argv: list[bytes], index: int, word: bytes, request: Read
 
 def _read_number(word: bytes, token: bytes, request: ReadRequest, now_ms: int) -> None:
     if word == b"BLOCK":
-        request.block_ms = integer_or(token, b"timeout is not an integer or out of range")
-        if request.block_ms < 0:
-            raise GenericError(b"timeout is negative")
-        if request.block_ms > INT64_MAX - now_ms:
-            raise GenericError(b"timeout is out of range")
+        request.block_ms = timeout(token, now_ms)
         return
     number = integer(token)
     if word == b"COUNT":

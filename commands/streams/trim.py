@@ -89,7 +89,7 @@ def scan_options(argv: list[bytes], *, is_add: bool, context: Context) -> Stream
             break
         index += used
     options.id_index = index
-    if is_add and options.producer_id is not None and not context.loading and argv[index : index + 1] != [b"*"]:
+    if options.producer_id is not None and index < argc and argv[index] != b"*" and not context.loading:
         raise GenericError(b"syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     _check_trim_options(options, is_add=is_add, context=context)
     return options
@@ -246,6 +246,7 @@ def xtrim(context: Context, argv: list[bytes]) -> Reply:
     removed, trimmed_to = trim(stream, options.trim)
     if removed:
         context.db.touch(key, events.XTRIM)
+        context.counted_apart += removed - 1
         if options.trim.references is References.ACKED:
             log_acked_trim(context, key, trimmed_to)
         else:

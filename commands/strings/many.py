@@ -37,7 +37,7 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
         raise wrong_number_of_arguments(b"mset")
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         context.db.overwrite(key, value, SET, context.now_ms)
-    context.log(*argv)
+    context.log_changes(len(argv) // 2, *argv)
     return OK
 
 
@@ -80,7 +80,7 @@ def msetnx(context: Context, argv: list[bytes]) -> Reply:
         return 0
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         context.db.overwrite(key, value, SET, context.now_ms)
-    context.log(*argv)
+    context.log_changes(len(argv) // 2, *argv)
     return 1
 
 
@@ -170,5 +170,5 @@ def msetex(context: Context, argv: list[bytes]) -> Reply:
             db.announce(EXPIRE, key)
         db.announce(SET, key)
     options = [] if due_ms is None else [b"PXAT", b"%d" % due_ms]
-    context.log(b"MSETEX", *argv[1:options_start], *([b"KEEPTTL"] if keep_expiry else options))
+    context.log_changes(len(keys), b"MSETEX", *argv[1:options_start], *([b"KEEPTTL"] if keep_expiry else options))
     return 1

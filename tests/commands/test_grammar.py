@@ -46,6 +46,7 @@ BEFORE = {
     "CLIENT|CACHING": "CLIENT TRACKING ON OPTIN",
     "DISCARD": "MULTI",
     "EXEC": "MULTI",
+    "HOTKEYS|START": "HOTKEYS STOP",
     "RESTORE": "DEL k",
 }
 
@@ -96,6 +97,11 @@ REFUSED = {
     "CONFIG|REWRITE": {"": NO_FILE},
     "CONFIG|SET": {r"^(\S+) .* \1 ": "the directive is repeated"},
     "DEBUG": {r"^HELP .": "HELP takes no arguments; the subcommands have no rows"},
+    "HOTKEYS|START": {
+        r"^METRICS 1( COUNT| DURATION| SAMPLE| SLOTS|$)": "a metric is needed",
+        r"CPU NET|NET CPU": "there are two metrics, and the count is 1",
+        r"SLOTS": "there is no cluster",
+    },
     "INCREX": {r"^k ENX$|PERSIST.*ENX|ENX.*PERSIST": "ENX needs an expiry time"},
     "LATENCY|GRAPH": {"": "there are no samples"},
     "LCS": {r"LEN IDX|IDX .*LEN$": "LEN and IDX exclude each other"},

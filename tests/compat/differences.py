@@ -1,22 +1,22 @@
-"""Every known difference between Headrace and Redis 8.10.2 that the compatibility tests meet, with its reason.
+"""Every known difference between Headrace and Redis 8.10.2 in the compatibility tests, with its reason.
 
-A test that compares the two asks here before it fails, and the differential machine (`tests/differential`) before it
-sends anything. Nothing else may be different, and nothing else is left out. What depends on the clock alone, and is
-compared in all other respects, is in `tests/support/normalise.py`.
+A test that compares the two servers looks here before it fails. The differential machine (`tests/differential`) looks
+here before it sends a request. Nothing else may differ, and nothing else is left out. Values that depend only on the
+clock are in `tests/support/normalise.py`.
 
-The differential machine has rules of its own where a list does not do. Those that hide something:
+The differential machine also has rules in code, where a list is not enough. These rules hide differences:
 
-- `SENT_ALONE` (below): `Duel.step` does not send these while the client has a transaction open or waits for a reply, as
-  Redis may leave the client without any.
-- `_by_pattern` (duel.py): one message that fits several patterns of a client comes once for each, in Redis in the order
-  of a hash table; such copies are compared in sorted order.
-- `Duel._without_shapes` and `_may_have_removed` (duel.py): how many nodes the tree has, once entries have gone in this
-  sequence (`TREE_SHAPE`, below).
-- `_without_short_times` (grammar.py): in a bent request that has a duration, small numbers become large ones; else two
-  servers would have to agree on a millisecond.
-- `ClientId` (values.py): each server gives IDs of its own, and an error would repeat them. So a bent request has 0 in
-  its place, and none that names one is shortened where a failure is made smaller.
-- `agree` and the points in time near the clock (tests/support/normalise.py): equal within a minute.
+- `SENT_ALONE` (below): `Duel.step` does not send these while the client has a transaction open or waits for a reply,
+  because Redis may send no reply to them.
+- `_by_pattern` (duel.py): a message that matches several patterns of a client is sent once for each. Redis sends these
+  copies in the order of a hash table, so they are compared in sorted order.
+- `Duel._without_shapes` and `_may_have_removed` (duel.py): the number of nodes in the tree is not compared after
+  entries were removed in the sequence (`TREE_SHAPE`, below).
+- `_without_short_times` (grammar.py): in a bent request with a duration, small numbers become large ones. Otherwise
+  two servers would have to agree on a millisecond.
+- `ClientId` (values.py): client IDs differ between the servers, and errors repeat words of the request. So a bent
+  request has 0 in place of a client ID, and shrinking does not shorten a request that has one.
+- `agree` (tests/support/normalise.py): times near the present are equal within a minute.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from support.replies import Node
 
 @dataclass(frozen=True)
 class ReplyDifference:
-    """Commands (a pattern over the whole line) to which Headrace answers `reply` where Redis answers something else.
+    """Commands (a pattern of the whole line) to which Headrace replies with `reply`, and Redis with something else.
 
-    `reply` is how the reply begins; None means that it may be anything.
+    `reply` is the beginning of the reply. None allows any reply.
     """
 
     command: str
@@ -42,28 +42,26 @@ class ReplyDifference:
 
 @dataclass(frozen=True)
 class LogDifference:
-    """A command whose records differ. `records` is one list that Headrace may append instead of Redis' own."""
+    """A command whose records differ. `records` is a list that Headrace may append instead of Redis' records."""
 
     command: str
     reason: str
     records: tuple[str, ...]
 
 
-# Commands of Redis, used by a test, that Headrace answers with the unknown-command error, with the reason.
+# Redis' commands in the tests to which Headrace replies with the unknown-command error, with the reason.
 ABSENT = {
     "FCALL": "there are no function libraries",
 }
 
 REPLIES = [
     *(ReplyDifference(rf"{name}\b.*", reason, "-ERR unknown command") for name, reason in ABSENT.items()),
-    ReplyDifference(r"SCAN (?!0 |0$).*", "a cursor that no call gave stands anywhere in the order of the keys", "*2"),
     ReplyDifference(
-        r"XAUTOCLAIM .* COUNT 576460752303423487\b.*",
-        "Redis reserves memory for COUNT results at once and refuses when it cannot; Headrace reserves none",
+        r"SCAN (?!0 |0$).*", "a cursor that no call returned is at an arbitrary place in the order of the keys", "*2"
     ),
 ]
 
-# Transcript lines (by their beginning) whose RESP2 reply does not carry over to RESP3.
+# Beginnings of transcript lines whose reply in RESP3 cannot be derived from the one in RESP2.
 NO_RESP3 = {
     "XREAD MAXSIZE": "the reply bytes that MAXSIZE counts are not the same in RESP3",
 }
@@ -79,12 +77,12 @@ LOG = [
     ),
     LogDifference(
         "XCLAIM s g c6 0 99-1",
-        "a consumer that claimed nothing exists all the same; unlogged, it is lost on restart",
+        "a claim creates the consumer even if it claims nothing; unlogged, the consumer is lost on restart",
         ("XGROUP CREATECONSUMER s g c6",),
     ),
     LogDifference(
         "XAUTOCLAIM s g c7 1000000 0",
-        "a consumer that claimed nothing exists all the same; unlogged, it is lost on restart",
+        "a claim creates the consumer even if it claims nothing; unlogged, the consumer is lost on restart",
         (
             "XCLAIM s g c5 0 11-1 TIME <ms> RETRYCOUNT 7 FORCE JUSTID LASTID 50-0",
             "XGROUP CREATECONSUMER s g c7",
@@ -92,25 +90,25 @@ LOG = [
     ),
     LogDifference(
         "XADD s IDMP p i1 * f v",
-        "a duplicate changes nothing, and replayed without its pair it would add an entry: it is not logged",
+        "a duplicate changes nothing, and its replay without the pair would add an entry, so it is not logged",
         (),
     ),
 ]
 
 
 def find_reply_difference(command: str) -> ReplyDifference | None:
-    """The difference that covers this command line, if one does."""
+    """The difference that covers this command line; None if there is none."""
     return next((item for item in REPLIES if re.fullmatch(item.command, command, re.IGNORECASE | re.DOTALL)), None)
 
 
 def is_known_difference(command: str, reply: bytes) -> bool:
-    """Whether Headrace may answer this command line with this reply, although Redis does not."""
+    """Whether Headrace may send this reply to this command line, although Redis sends another one."""
     difference = find_reply_difference(command)
     return difference is not None and reply.startswith((difference.reply or "").encode())
 
 
 def log_alternatives(command: str) -> list[tuple[str, ...]]:
-    """What Headrace may append for this command instead of what Redis appends."""
+    """The lists of records that Headrace may append for this command instead of Redis' records."""
     return [item.records for item in LOG if item.command == command]
 
 
@@ -125,30 +123,47 @@ DOCUMENTED_OTHERWISE = {
     b"xread": "has a complexity, which Redis leaves out",
 }
 
+# Subcommands of DEBUG that only Headrace has.
+OWN_HELP = {b"CHECK"}
+
+# -- configuration ------------------------------------------------------------------------------
+
+# Directives that Redis does not have.
+OWN_DIRECTIVES = {
+    b"rdb-skip-foreign-types",
+    b"aof-block-checksums",
+    b"aof-start-from-rdb",
+    b"aof-skip-foreign-commands",
+    b"metrics-port",
+    b"metrics-bind",
+    b"metrics-streams-max",
+    b"compat-config",
+    b"stream-chunk-compression",
+}
+
 # -- INFO ---------------------------------------------------------------------------------------
 
-# Fields of Redis' INFO that are not there, by reason.
+# Fields of Redis' INFO that Headrace does not have, by reason.
 ABSENT_INFO_FIELDS = {
-    "there are no C atomics": ("atomicvar_api",),
-    "clients are not counted over a stretch of time": ("active_clients",),
-    "each payload is checked while it is read": ("dump_payload_sanitizations",),
-    "the event loop is not ours": (
-        "eventloop_cycles", "eventloop_duration_sum", "eventloop_duration_cmd_sum",
-        "instantaneous_eventloop_cycles_per_sec", "instantaneous_eventloop_duration_usec",
-        "eventloop_cycles_with_clients_processing", "total_client_processing_events",
+    "the event loop is that of a library, which has no figures": (
+        "eventloop_cycles", "eventloop_duration_sum", "instantaneous_eventloop_cycles_per_sec",
+        "instantaneous_eventloop_duration_usec", "eventloop_cycles_with_clients_processing",
     ),
     "there are no modules": ("module",),
-    "sizes of keys would take a walk over all of them": ("db0_distrib_strings_sizes",),
+    "the sizes of strings would need a scan of all keys": ("db0_distrib_strings_sizes",),
 }  # fmt: skip
 
-# Fields that only Headrace has: they say what it is.
-OWN_INFO_FIELDS = {"server_name", "headrace_version", "python_version"}
+# Fields that have one value in Headrace, and another in Redis.
+OTHER_INFO_VALUES = {"atomicvar_api": ("none", "c11-builtin")}
+
+# Fields that only Headrace has. They describe the server.
+OWN_INFO_FIELDS = {"headrace_version", "python_version", "unserved_calls"}
 
 # -- random words --------------------------------------------------------------------------------
 
-# Commands that get no random words, by reason: they are in scripts and dialogues instead.
+# Commands that get no random words, by reason. Scripts and dialogues test them.
 NOT_COMPARABLE = {
-    "tells of the server itself, or of its clock": (
+    "describes the server itself, or depends on its clock": (
         b"client|id", b"client|info", b"client|list", b"config|get", b"info", b"lastsave", b"time", b"module|list",
         b"memory|stats", b"memory|usage", b"object|idletime", b"latency|histogram", b"slowlog|get", b"slowlog|len",
         b"acl|log",
@@ -156,19 +171,18 @@ NOT_COMPARABLE = {
     "Redis has more commands": (
         b"command", b"command|count", b"command|docs", b"command|info", b"command|list",
     ),
-    "its words are our own": (
-        b"client|help", b"command|help", b"config|help", b"latency|help", b"memory|help", b"module|help",
-        b"object|help", b"pubsub|help", b"slowlog|help", b"latency|doctor", b"memory|doctor", b"lolwut", b"debug",
+    "its text is not that of Redis": (
+        b"latency|doctor", b"memory|doctor", b"lolwut", b"debug",
     ),
     "random": (b"acl|genpass", b"randomkey"),
-    "changes the server beneath the test": (
+    "changes the server under test": (
         b"config|resetstat", b"config|rewrite", b"config|set", b"replicaof", b"slaveof",
     ),
-    "writes to the disk, and goes on beside the test": (b"bgrewriteaof", b"bgsave", b"save"),
+    "writes to the disk, and continues after the reply": (b"bgrewriteaof", b"bgsave", b"save"),
     "ends, silences or changes the connection, or the server": (
         b"client|kill", b"client|pause", b"client|reply", b"hello", b"monitor", b"quit", b"reset", b"shutdown",
     ),
-    "answers with several messages": (
+    "has several replies": (
         b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe",
     ),
     "starts or ends a transaction": (b"multi", b"exec"),
@@ -176,97 +190,100 @@ NOT_COMPARABLE = {
 
 # -- random sequences ----------------------------------------------------------------------------
 
-_OF_THE_SERVER = "tells of the server itself: its version, memory, clients"
+_OF_THE_SERVER = "describes the server itself: its version, memory, clients"
 _MORE_COMMANDS = "Redis has more commands: tests/compat/test_command_table.py compares those that both have"
-_OWN_WORDS = "its words are our own: see the row"
-_TO_THE_DISK = "writes to the disk of the oracle, and ends with what else does so: tests/persistence, tests/server"
-_ELSEWHERE = "Redis would follow another server, or load code: that it is refused here is in scripts"
+_OWN_WORDS = "its text is not that of Redis: see the row"
+_TO_THE_DISK = "writes to the disk of the oracle, and depends on other writers: tests/persistence, tests/server"
+_ELSEWHERE = "Redis would follow another server, or load code; scripts test that Headrace refuses it"
+_HOT_KEYS = "depends on the requests of earlier sequences: scripts"
 
-# Commands that are not sent, by the name of the row in the command table. Neither are those whose name ends in HELP:
-# the lines are our own.
+# Commands that are not sent, by the name of the row in the command table.
 LEFT_OUT = {
-    "ACL|LOG": "what is one entry depends on how long ago the last one was: dialogues and test_acl.py",
+    "ACL|LOG": "whether two failures share an entry depends on the time between them: dialogues and test_acl.py",
     "BGREWRITEAOF": _TO_THE_DISK,
     "BGSAVE": _TO_THE_DISK,
     "CLIENT|KILL": "ends the connections of the machine itself: dialogues",
-    "CLIENT|LIST": "tells of every client, in the order of their coming: CLIENT INFO is sent instead",
-    "CLIENT|PAUSE": "holds back the questions of the machine itself: dialogues",
-    "CLIENT|REPLY": "silences the connection, which then cannot be told from one that hangs: in scripts instead",
+    "CLIENT|LIST": "describes every client, in order of connection: CLIENT INFO is sent instead",
+    "CLIENT|PAUSE": "delays the requests of the machine itself: dialogues",
+    "CLIENT|REPLY": "turns replies off, so that the connection seems to hang: in scripts instead",
     "COMMAND": _MORE_COMMANDS,
-    "COMMAND|DOCS": "its prose is our own: tests/compat/test_command_table.py compares all else",
+    "COMMAND|DOCS": "its prose is not that of Redis: tests/compat/test_command_table.py compares the rest",
     "COMMAND|LIST": _MORE_COMMANDS,
-    "DEBUG": "a subset of our own: see the row",
+    "DEBUG": "has only some of Redis' subcommands: see the row",
+    "HOTKEYS|GET": _HOT_KEYS,
+    "HOTKEYS|RESET": _HOT_KEYS,
+    "HOTKEYS|START": _HOT_KEYS,
+    "HOTKEYS|STOP": _HOT_KEYS,
     "INFO": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
     "LATENCY|DOCTOR": _OWN_WORDS,
-    "LATENCY|HISTOGRAM": "tells how long commands took",
+    "LATENCY|HISTOGRAM": "depends on how long commands took",
     "LOLWUT": _OWN_WORDS,
     "MEMORY|DOCTOR": _OWN_WORDS,
-    "MEMORY|MALLOC-STATS": "the words of an allocator",
+    "MEMORY|MALLOC-STATS": "the text of an allocator",
     "MEMORY|STATS": f"{_OF_THE_SERVER}: tests/compat/test_info_fields.py",
     "MODULE|LIST": "a build of Redis may ship modules",
     "MODULE|LOAD": _ELSEWHERE,
     "MODULE|LOADEX": _ELSEWHERE,
     "MODULE|UNLOAD": _ELSEWHERE,
-    "MONITOR": "repeats what everybody asks, the machine itself included: dialogues",
+    "MONITOR": "repeats the requests of all clients, including the machine itself: dialogues",
     "REPLICAOF": _ELSEWHERE,
     "SAVE": _TO_THE_DISK,
     "SCRIPT|DEBUG": "takes the connection over; NO is refused by Redis while a reply is pending",
     "SHUTDOWN": "ends the server",
     "SLAVEOF": _ELSEWHERE,
-    "SLOWLOG|GET": "tells how long commands took",
-    "XIDMPRECORD": "records pairs that are already too old, which go whenever a server next looks",
+    "SLOWLOG|GET": "depends on how long commands took",
+    "XIDMPRECORD": "records pairs that are already too old, which a server removes at its next cron",
 }
 
-# Commands with the flag `admin` that are sent. No difference: but a new one must not be sent before its effect was
-# checked at it, as it might end the server.
+# Commands with the flag `admin` that are sent. They do not differ. A new one is sent only after it is added here,
+# because it might end the server.
 ADMIN_SENT = {
     "ACL|DELUSER", "ACL|DRYRUN", "ACL|GETUSER", "ACL|LIST", "ACL|LOAD", "ACL|SAVE", "ACL|SETUSER", "ACL|USERS",
     "CLIENT|NO-EVICT", "CLIENT|UNBLOCK", "CLIENT|UNPAUSE", "CONFIG|GET", "CONFIG|RESETSTAT", "CONFIG|REWRITE",
     "CONFIG|SET", "LATENCY|GRAPH", "LATENCY|HISTORY", "LATENCY|LATEST", "LATENCY|RESET", "SLOWLOG|LEN", "SLOWLOG|RESET",
 }  # fmt: skip
 
-# Commands that are never sent in a pipeline after others, nor in a transaction, where EXEC is such another, nor while
-# the client waits.
+# Commands that are never sent in a pipeline after other requests, in a transaction, or while the client waits.
 SENT_ALONE = {
     b"AUTH": "Redis 8.10.2 sends no reply at all to a failed AUTH that is not the first request of its read",
-    b"HELLO": "its AUTH likewise",
+    b"HELLO": "a failed AUTH option of HELLO gets no reply either",
 }
 
-# Requests (a pattern over the line) whose replies from Redis 8.10.2 follow no rule, or that end the test.
+# Patterns of request lines to which Redis 8.10.2 replies without a rule, or that would end the test.
 UNFAIR = {
     r"ACL CAT .+": _MORE_COMMANDS,
     r"COMMAND( INFO)?": _MORE_COMMANDS,
-    r"SET (?=.* GET\b).* IFD(EQ|NE) .*": "a digest that is none gets two replies: the old value, and then the error",
-    r"XAUTOCLAIM .* COUNT [0-9]{8,18}\b.*": "Redis reserves memory for COUNT results, or refuses for lack of it",
-    r"CONFIG GET (.* )?\*( .*)?": "Redis has more directives",
-    r"ACL SETUSER default .*": "locks everybody out, the machine itself included",
-    r"SCAN 0(?!( MATCH \S+)?( COUNT 100)( TYPE \S+)?$).*": "how many keys a call looks at is internal: scripts walk",
-    r"[PS]?UNSUBSCRIBE": "goes through what is subscribed in the order of a hash table",
+    r"SET (?=.* GET\b).* IFD(EQ|NE) .*": "an invalid digest gets two replies: the old value, and then the error",
+    r"XAUTOCLAIM .* COUNT [0-9]{8,12}\b.*": "Redis reserves memory for COUNT results, or refuses if memory is short",
+    r"CONFIG GET (.* )?\S*\*.*": "Headrace has more directives",
+    r"ACL SETUSER default .*": "locks all clients out, including the machine itself",
+    r"SCAN 0(?!( MATCH \S+)?( COUNT 100)( TYPE \S+)?$).*": "how many keys a call scans is internal: see scripts",
+    r"[PS]?UNSUBSCRIBE": "unsubscribes in the order of a hash table",
 }
 
-# Options (row, token) that are sent and never taken, with the reason; see `differential.reach`.
+# Options (row, token) that are sent and never accepted, with the reason; see `differential.reach`.
 UNREACHED = {
     ("ACL|LOAD", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
     ("ACL|SAVE", ""): "no server here has an ACL file: tests/server/configuration/test_users.py",
     ("CONFIG|REWRITE", ""): "no server here has a configuration file: tests/server/configuration/test_configfile.py",
     ("LATENCY|GRAPH", ""): "nothing is slow while latencies are not watched: tests/commands/observing/test_latency.py",
-    ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace has not",
-    ("SCRIPT|KILL", ""): "no script runs while it is asked: tests/server",
+    ("OBJECT|FREQ", ""): "needs an LFU policy, which Headrace does not have",
+    ("SCRIPT|KILL", ""): "no script is running when it is sent: tests/server",
 }
 
 
 def is_unfair(request: tuple[object, ...]) -> bool:
-    """Whether the request is not to be sent."""
+    """Whether the request must not be sent."""
     line = " ".join(word.decode("latin-1") if isinstance(word, bytes) else "?" for word in request)
     return any(re.fullmatch(pattern, line, re.IGNORECASE | re.DOTALL) for pattern in UNFAIR)
 
 
-# Words by which entries go, and with them nodes: from then on Redis' tree has the shape of its history. See the row
+# Words of requests that remove entries. After a removal, the shape of Redis' tree depends on its history. See the row
 # XINFO STREAM.
 REMOVALS = {b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"MAXLEN", b"MINID"}
 TREE_SHAPE = re.compile(rb"(radix-tree-nodes\r\n):\d+")
 
-# Fields of a line about a client. A client that does not redirect has -1.
+# Fields of CLIENT INFO that are not compared. `redir` is -1 for a client that does not redirect.
 CLIENT_INTERNALS = re.compile(
     rb"((?:^|[ :])(?:id|addr|laddr|fd|age|idle|qbuf|qbuf-free|argv-mem|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|redir|"
     rb"io-thread|tot-net-in|tot-net-out|tot-cmds|read-events|avg-pipeline-len-sum|avg-pipeline-len-cnt)=)(?!-1)\S*"
@@ -294,22 +311,22 @@ def _both(node: Node, _: list[bytes]) -> Node:
     return Node(node.kind, [mark_unless(child) for child in node.value]) if node.value else node
 
 
-# Reply parts that random sequences do not compare, though the rest of the reply is.
+# Parts of replies that random sequences do not compare. The rest of each reply is compared.
 INTERNAL = [
     Rule("random", words_are(b"ACL", b"GENPASS"), _length),
     Rule("how many commands there are", words_are(b"COMMAND", b"COUNT"), mark_result),
-    Rule("number and place of the connection, its buffers and times", words_are(b"CLIENT", b"INFO"), _client),
-    Rule("of deleted entries Redis keeps the places: what RESTORE makes of it is compared", words_are(b"DUMP"),
+    Rule("ID and address of the connection, its buffers and times", words_are(b"CLIENT", b"INFO"), _client),
+    Rule("Redis keeps the places of deleted entries; the result of RESTORE is compared", words_are(b"DUMP"),
          _payload_of_stream),
     Rule("the clock", words_are(b"LASTSAVE"), mark_result),
-    Rule("sizes are those of another language", words_are(b"MEMORY", b"USAGE"), mark_result),
-    Rule("of a string Redis tells how it came about, not only what it is", words_are(b"OBJECT", b"ENCODING"),
+    Rule("sizes depend on the language", words_are(b"MEMORY", b"USAGE"), mark_result),
+    Rule("Redis' encoding of a string depends on its history, not only on its value", words_are(b"OBJECT", b"ENCODING"),
          _encoding_of_string),
-    Rule("the clock, and of strings nothing: see the row", words_are(b"OBJECT", b"IDLETIME"), mark_result),
+    Rule("the clock; strings have no idle time: see the row", words_are(b"OBJECT", b"IDLETIME"), mark_result),
     Rule("a request that EXEC runs keeps its words until the end", words_are(b"OBJECT", b"REFCOUNT"), mark_result),
-    Rule("random, but for there being a key", words_are(b"RANDOMKEY"), mark_result),
-    Rule("Redis counts what it would have sent to replicas", words_are(b"ROLE"),
+    Rule("random, except for whether there is a key", words_are(b"RANDOMKEY"), mark_result),
+    Rule("Redis counts bytes of replication", words_are(b"ROLE"),
          lambda node, _: Node(node.kind, [node.value[0], mark_unless(node.value[1]), *node.value[2:]])),
-    Rule("how many commands were slow", words_are(b"SLOWLOG", b"LEN"), mark_result),
+    Rule("the number of slow commands", words_are(b"SLOWLOG", b"LEN"), mark_result),
     Rule("the clock", words_are(b"TIME"), _both),
 ]  # fmt: skip

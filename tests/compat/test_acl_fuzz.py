@@ -1,4 +1,4 @@
-"""Random rules: both servers write them down alike, and allow and refuse the same. A failure names its seed."""
+"""Random ACL rules: both servers list them in the same form, and allow and refuse the same. Failures name the seed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REQUESTS = """
 
 
 def random_rule(source: random.Random, *, within: bool = False) -> str:
-    """One rule, right or wrong; `within` a selector there are fewer kinds."""
+    """One valid or invalid rule. `within` a selector there are fewer kinds of rules."""
     kind = source.randrange(8 if within else 10)
     if kind <= 2:
         return source.choice("+-") + source.choice(COMMANDS.split())
@@ -58,7 +58,7 @@ def random_rule(source: random.Random, *, within: bool = False) -> str:
 
 
 def differences(source: random.Random, seed: int, ours: Wire, theirs: Wire) -> list[str]:
-    """What the servers see differently in one user who is made from random rules, a few at a time."""
+    """Differences between the servers for one user. The user gets random rules, a few at a time."""
     wrong = []
     for wire in (ours, theirs):
         wire.call("ACL", "DELUSER", "u")

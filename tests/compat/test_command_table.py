@@ -1,4 +1,4 @@
-"""What Headrace says of its commands is what Redis says of them: arity errors, COMMAND INFO, COMMAND GETKEYS."""
+"""Headrace and Redis describe commands in the same way: arity errors, COMMAND INFO, COMMAND DOCS, COMMAND GETKEYS."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _rows(row: list[Any]) -> list[tuple[list[bytes], int]]:
 
 
 def too_short_and_too_long(words: list[bytes], arity: int) -> list[list[bytes]]:
-    """Argument vectors that miss the arity by one, and every shorter one down to the bare name."""
+    """Argument vectors that are one word too long, and every one that is too short."""
     shorter = [words + [b"x"] * extra for extra in range(abs(arity) - len(words))]
     longer = [words + [b"x"] * (arity + 1 - len(words))] if arity > 0 else []
     return shorter + longer
@@ -68,7 +68,7 @@ def test_command_info_is_the_same(protocol: int, headrace: Server, oracle: Serve
 
 
 def structure(documents: dict[bytes, Any]) -> dict[bytes, Any]:
-    """What COMMAND DOCS says of each command and subcommand, without what is prose."""
+    """The reply to COMMAND DOCS for each command and subcommand, without the prose."""
     found: dict[bytes, Any] = {}
     for name, document in documents.items():
         found |= structure(document.get(b"subcommands", {}))
@@ -87,7 +87,7 @@ def test_command_docs_have_the_same_structure(headrace: Server, oracle: Server) 
 
 
 REQUESTS_COUNT = 4000
-# In addition to the one that one request in ten has already.
+# How often a request is bent, in addition to the bends of `draw_request`.
 BENDS_MAX = 2
 
 
@@ -121,7 +121,7 @@ def test_access_of_set_follows_its_options(headrace: Server, oracle: Server) -> 
             assert ours.call(*argv) == theirs.call(*argv), options
 
 
-def test_every_stream_command_of_redis_is_there(headrace: Server, oracle: Server) -> None:
+def test_every_stream_command_of_redis_is_present(headrace: Server, oracle: Server) -> None:
     with headrace.connect() as ours, oracle.connect() as theirs:
         wanted = set(theirs.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "stream"))
         assert wanted <= set(ours.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "stream"))
@@ -145,7 +145,7 @@ TRIES = 25
 
 
 def test_bad_input_to_every_command_gets_the_same_answers(headrace: Server, oracle: Server) -> None:
-    """Random words after every command there is. The seed is fixed, so a failure comes again."""
+    """Every command gets random words. The seed is fixed, so a failure is repeatable."""
     if not headrace.is_headrace:
         pytest.skip("the server in Headrace's place has commands that block and subscribe")
     wrong = []
@@ -154,7 +154,7 @@ def test_bad_input_to_every_command_gets_the_same_answers(headrace: Server, orac
         for words, arity in shared_rows(ours, theirs):
             if b"|".join(words) in left_out:
                 continue
-            # Of its own, so that a new command does not change what the others are asked.
+            # A seed for each command, so that a new command does not change the words of other commands.
             source = random.Random(b"|".join(words))
             for wire in (ours, theirs):
                 wire.call("FLUSHALL")

@@ -17,7 +17,7 @@ SCRIPTS = read_scripts()
 
 
 def describe(script: Script, headrace: list[Observation], oracle: list[Observation]) -> list[str]:
-    """Each reply that is not the same, the known differences left out."""
+    """Each reply that differs, except for the known differences."""
     wrong = []
     for ours, theirs in zip_longest(headrace, oracle):
         if ours is None or theirs is None or ours.name != theirs.name:

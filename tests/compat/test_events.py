@@ -1,4 +1,4 @@
-"""Whatever is done, Headrace publishes the events that Redis publishes, and tells who caches keys the same."""
+"""Headrace publishes the keyspace events that Redis publishes, and sends the same invalidations to caching clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from support.wire import encode
 
 pytestmark = pytest.mark.oracle
 
-# Every class there is, those that `A` leaves out among them.
+# Every class of events, including those that `A` does not include.
 EVENTS = "KEAmnoc"
 SEEDS = range(100, 112)
 
 
 class Listener(Player):
-    """Plays a script while a subscriber receives every event and a cache receives every key that changes.
+    """Plays a script while a subscriber receives every event, and a cache receives the name of every changed key.
 
-    A keeper does both, in the order in which it happens: before each step it reads whatever the step may be about.
+    A third client, the keeper, receives both on one connection. Before each step it reads the keys of the step.
     """
 
     def begin(self) -> None:
@@ -36,11 +36,11 @@ class Listener(Player):
         self.ears["keeper"].call("CLIENT", "TRACKING", "ON")
         self.ears["keeper"].call("PSUBSCRIBE", "__keyspace*")
         self.heard: list[tuple[Line, dict[str, bytes]]] = []
-        # What the keeper heard while it awaited a reply.
+        # Messages that the keeper received while it waited for a reply.
         self.heard_early: list[bytes] = []
 
     def read(self, words: list[bytes]) -> None:
-        """Let the keeper read what has any of these names."""
+        """Let the keeper read the keys with these names."""
         keeper = self.ears["keeper"]
         keeper.send("EXISTS", *words)
         while (frame := keeper.receive()).startswith(b">"):
@@ -51,13 +51,13 @@ class Listener(Player):
             self.read(split(line.command))
         super()._step(line)
         heard = self.hear()
-        if line.mode == "?":  # what is waited for comes in its own time, maybe with the step before
+        if line.mode == "?":  # an awaited reply may have arrived in the previous step
             _, before = self.heard.pop()
             heard = {who: before[who] + data for who, data in heard.items()}
         self.heard.append((line, heard))
 
     def hear(self) -> dict[str, bytes]:
-        """What has been heard since last asked; two replies prove that there is no more of it on the way."""
+        """The messages since the last call. Two replies to PING prove that no more messages are on the way."""
         for _ in range(2):
             self.control.call("PING")
         found = {}
@@ -70,7 +70,7 @@ class Listener(Player):
         return found
 
     def end(self) -> None:
-        """Ask for no more events."""
+        """Turn events off, and close the connections."""
         self.control.call("CONFIG", "SET", "notify-keyspace-events", "")
         for wire in self.ears.values():
             wire.close()
@@ -128,7 +128,7 @@ READS = [
     "XREAD MAXSIZE {} STREAMS t no s nor u 0 0 0 0 0",
     "EVAL \"return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'MAXSIZE', {}, 'STREAMS', 't', 's', '>', '>')\" 0",
 ]
-# For MAXSIZE: up to more than all entries and events come to.
+# Values of MAXSIZE. The largest is more than the size of all entries and events.
 SIZES = range(20, 800, 20)
 
 

@@ -1,4 +1,4 @@
-"""Many who wait for one key: each gets what it asked for, and is counted, as with Redis."""
+"""Many clients that wait for one key: each gets the reply that Redis sends, and is counted as in Redis."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ READERS = (
     *[(2, "XREAD BLOCK 0 STREAMS s t $ $")] * 2,
     *[(2, "XREAD MAXSIZE 40 BLOCK 0 STREAMS s $")] * 2,
 )
-# Those that name no ID: they wait in every round, the others in the first alone.
+# Number of readers without an ID: they block in every round. The others block only in the first round.
 NEWS_READERS_COUNT = sum("$" in line or ">" in line for _, line in READERS)
-# How many wait, and what comes then.
+# (number of blocked readers, requests of the writer).
 ROUNDS = (
     (len(READERS), ("MULTI", "XADD s 5-1 f v", "XADD s 5-2 f w", "EXEC")),
     (NEWS_READERS_COUNT, ("XADD s 6-1 f v",)),
@@ -35,7 +35,7 @@ ROUNDS = (
 
 
 def counts_of(wire: Wire) -> dict[bytes, bytes]:
-    """Hits, misses, and how many reads there were."""
+    """The numbers of hits, misses and calls of reads."""
     lines = (wire.ask("INFO", "stats") + wire.ask("INFO", "commandstats")).split(b"\r\n")
     fields = dict(line.split(b":", 1) for line in lines if b":" in line)
     found = {name: fields[name] for name in (b"keyspace_hits", b"keyspace_misses")}
@@ -43,7 +43,7 @@ def counts_of(wire: Wire) -> dict[bytes, bytes]:
 
 
 def wait_for_readers(wire: Wire, readers: list[Wire], waiting_count: int) -> None:
-    """Until so many wait, and all others have their reply."""
+    """Wait until so many readers are blocked, and all others have their reply."""
     deadline_s = time.monotonic() + REPLY_TIMEOUT_S
     blocked = b"\r\nblocked_clients:%d\r\n" % waiting_count
     answered_count = len(readers) - waiting_count
@@ -53,7 +53,7 @@ def wait_for_readers(wire: Wire, readers: list[Wire], waiting_count: int) -> Non
 
 
 def served(server: Server) -> list[object]:
-    """What the readers get, round by round, and what is counted."""
+    """The replies to the readers and the counts after each round."""
     seen: list[object] = []
     with ExitStack() as stack:
         writer = stack.enter_context(server.connect())
@@ -68,7 +68,7 @@ def served(server: Server) -> list[object]:
                 writer.call(*line.split())
             seen += [[reader.receive() for reader in readers], counts_of(writer)]
         writer.call("XADD", "s", "9-1", "f", "v")
-        # What `$` stood for in the last round: nothing is left of what was given then.
+        # `$` was 7-2 in the last round. No reader has entries left from then.
         last = [line.replace("$", "7-2") for _, line in READERS]
         seen += [reader.call(*line.split()) for reader, line in zip(readers, last, strict=True)]
     return seen

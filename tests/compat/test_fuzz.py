@@ -1,8 +1,8 @@
-"""Random argument vectors, the same for both servers: no input makes Headrace answer, or change state, differently.
+"""Random argument vectors, the same for both servers: the replies and the final state are the same.
 
-Goal: find combinations that no written test has. Method: each seed draws commands from tokens that are
-legal in some places and traps in others, sends them to both servers, and compares every reply and the final state.
-A failure names the seed and the commands since the database was empty.
+These tests find combinations that no other test has. Each seed draws commands from tokens that are valid in some places
+and invalid in others, sends them to both servers, and compares every reply and the final state. A failure names the
+seed and the commands since the database was empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORDS = [
     b"IDMP-DURATION", b"IDMP-MAXSIZE", b"foo", b"\xff", b"f", b"v",
 ]  # fmt: skip
 
-# What a well-formed call looks like; each slot is a list to draw from, "?" slots are optional tails.
+# Forms of well-formed calls. Each slot is a list of words from which one is drawn.
 SHAPES: list[list[list[bytes]]] = [
     [[b"XADD"], KEYS, [*ENTRY_IDS, b"13-*", b"14-*", b"15-*", b"*-1", b"16"], [b"f"], [b"v", b""]],
     [[b"XADD"], KEYS, [b"MAXLEN", b"MINID"], [b"~", b"=", b"2"], NUMBERS, ENTRY_IDS, [b"f"], [b"v"]],
@@ -70,7 +70,7 @@ ANY_TOKEN = [*KEYS, *GROUPS, *CONSUMERS, *IDS, *NUMBERS, *WORDS]
 
 
 def random_command(source: random.Random) -> list[bytes]:
-    """A well-formed call, most often bent somewhere: a token swapped, dropped, repeated or added."""
+    """A well-formed call, often with some words replaced, removed, repeated or added."""
     argv = [source.choice(slot) for slot in source.choice(SHAPES)]
     bends = source.choices([0, 1, 2, 3], [5, 3, 2, 1])[0]
     for _ in range(bends):
@@ -88,7 +88,7 @@ def random_command(source: random.Random) -> list[bytes]:
 
 
 def without_short_idle_times(argv: list[bytes]) -> list[bytes]:
-    """Whether an entry has been idle for 3 ms depends on the machine: such numbers become a long time."""
+    """The words with long idle times in place of short ones, whose effect depends on the speed of the machine."""
     idle_places = {index + 1 for index, word in enumerate(argv) if word in (b"IDLE", b"CLAIM")}
     idle_places |= {4} if argv[0] in (b"XCLAIM", b"XAUTOCLAIM") else set()
     return [
@@ -98,7 +98,7 @@ def without_short_idle_times(argv: list[bytes]) -> list[bytes]:
 
 
 def setup_script() -> Script:
-    """Something to hit: entries, groups, pending entries and a string."""
+    """A script that creates entries, groups, pending entries and a string."""
     commands = [
         *(f"XADD s {number}-1 f v" for number in (1, 2, 3, 5)), "XADD t 2-1 f v", "SET str x", "XGROUP CREATE s g 0",
         "XGROUP CREATE s h 2", "XGROUP CREATE t g 0", "XREADGROUP GROUP g c COUNT 3 STREAMS s >",

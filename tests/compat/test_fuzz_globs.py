@@ -1,7 +1,7 @@
-"""Random glob patterns match the same names on both servers, wherever a command takes one.
+"""Random glob patterns match the same names on both servers, in every command that takes a pattern.
 
-Goal: find classes, ranges, escapes and stars that no written test has. A failure names the seed and the
-request.
+These tests find combinations of classes, ranges, escapes and stars that no other test has. A failure names the seed and
+the request.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def test_patterns_match_the_same_names(seed: int, headrace: Server, oracle: Serv
 
 
 def shape(reply: bytes) -> list[bytes]:
-    """The lines of a reply whose order does not count."""
+    """The lines of a reply in sorted order, for replies without a defined order."""
     return sorted(reply.split(b"\r\n"))

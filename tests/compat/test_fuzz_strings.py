@@ -1,7 +1,7 @@
 """Random string commands, the same for both servers: replies, types, encodings and expiry times stay equal.
 
-Goal: find combinations of options, numbers and encodings that no written test has. Method: as in
-`test_fuzz`, with each command followed by questions about the key it names. A failure names the seed.
+These tests find combinations of options, numbers and encodings that no other test has. They work as in `test_fuzz`,
+with requests about the keys after each command. A failure names the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMBERS = [
     b"9223372036854775808", b"0.1", b"1e17", b"inf", b"nan",
 ]  # fmt: skip
 TIME_WORDS = [b"EX", b"PX", b"EXAT", b"PXAT"]
-# None of them is so near that a key ends while the test runs.
+# No time is so near that a key expires during the test.
 TIMES = [b"100000", b"99999999999", b"0", b"-1", b"x"]
 DIGESTS = [b"9555e8555c62dcfd", b"abc", b"0" * 16]
 COMPARISONS = [b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"]
@@ -37,7 +37,7 @@ WORDS = [
     *COMPARISONS, b"LEN", b"IDX", b"WITHMATCHLEN", b"MINMATCHLEN", b"FOO",
 ]  # fmt: skip
 
-# What a call looks like; each slot is a list to draw from, and `None` stands for a few options.
+# Forms of calls. Each slot is a list of words from which one is drawn. `None` stands for random options.
 SHAPES: list[list[list[bytes] | None]] = [
     [[b"SET"], KEYS, VALUES],
     [[b"SET"], KEYS, VALUES, None],
@@ -63,7 +63,7 @@ SHAPES: list[list[list[bytes] | None]] = [
 
 
 def random_options(source: random.Random) -> list[bytes]:
-    """Up to three options, as likely as not ones that the command does not have."""
+    """Up to three options. The command may not have them."""
     options: list[bytes] = []
     for _ in range(source.randrange(4)):
         kind = source.random()
@@ -77,7 +77,7 @@ def random_options(source: random.Random) -> list[bytes]:
 
 
 def random_command(source: random.Random) -> list[bytes]:
-    """A call of one of the shapes, one in eight with a word left out."""
+    """A call of one of the forms. One call in eight lacks a word."""
     argv: list[bytes] = []
     for slot in source.choice(SHAPES):
         argv += random_options(source) if slot is None else [source.choice(slot)]
@@ -87,13 +87,13 @@ def random_command(source: random.Random) -> list[bytes]:
 
 
 def is_answered_twice(argv: list[bytes]) -> bool:
-    """Redis answers SET with GET and a digest of the wrong length with the old value and an error besides."""
+    """Whether Redis may send two replies: the old value and an error, for SET with GET and an invalid digest."""
     words = {word.upper() for word in argv[3:]}
     return argv[0] == b"SET" and b"GET" in words and bool(words & {b"IFDEQ", b"IFDNE"})
 
 
 def questions(argv: list[bytes]) -> list[list[bytes]]:
-    """What to ask about the keys that a call names."""
+    """Requests about the keys that a call names."""
     keys = [word for word in dict.fromkeys(argv[1:]) if word in KEYS]
     return [[*words, key] for key in keys for words in ([b"OBJECT", b"ENCODING"], [b"TYPE"], [b"EXISTS"])]
 

@@ -7,7 +7,7 @@ import pytest
 from support.servers import Server
 from support.wire import Wire
 
-# By command: (hits, misses) when key `k` and stream `s` with group `g` are there, and when nothing is.
+# (hits, misses) with key `k` and stream `s` with group `g`, and (hits, misses) in an empty database, by command.
 COUNTS = {
     "XLEN s": ((1, 0), (0, 1)),
     "XRANGE s - +": ((1, 0), (0, 1)),

@@ -1,18 +1,18 @@
-"""Numbers that no client sends by mistake, in the place of every argument of every command: no internal error, and
-Redis' own error text.
-"""
+"""Extreme numbers in the place of every argument of every command: no internal error, and the error text of Redis."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from compat.differences import OWN_DIRECTIVES
 from differential.grammar import ROWS, draw_request
-from differential.values import ClientId, Duration, Token
+from differential.plain_requests import Request, word
 from headrace.commands.admin import debug
-from headrace.commands.core.table import Row, all_rows
+from headrace.commands.core.table import Argument, Row, all_rows
 from headrace.server.configuration import directive_kinds
 from headrace.server.configuration.directives import DIRECTIVES, Change, Directive
 from support.inprocess import Rig
@@ -32,7 +32,7 @@ LARGE = [
 ]  # fmt: skip
 FIXTURE = [
     "FLUSHALL", "SET str hello", "SET num 7", "XADD s 1-1 f v", "XADD s 2-1 f v", "XADD t 1-1 f v",
-    "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >",
+    "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >", "XGROUP CREATE s h 0", "XGROUP CREATECONSUMER s h c",
 ]  # fmt: skip
 OF_DEBUG = [
     "DEBUG SLEEP 0", "DEBUG JMAP", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100",
@@ -45,17 +45,7 @@ ENDING = {"SHUTDOWN"}
 # on, until it gets them. 100000000 takes 4 s, and 2147483647 more than 20 s. 4294967295 wraps around, and is accepted.
 TRIED_IN_STEPS = (b"maxclients",)
 # Directives that need a server that listens.
-PORTS = (b"port", b"bind")
-
-Request = tuple[bytes, ...]
-
-
-def word(token: Token) -> bytes:
-    if isinstance(token, ClientId):
-        return b"2"
-    if isinstance(token, Duration):
-        return token.take(1)
-    return token if isinstance(token, bytes) else b"x"
+PORTS = {b"port", b"bind"}
 
 
 def requests_to(row: Row, count: int) -> list[Request]:
@@ -66,6 +56,51 @@ def requests_to(row: Row, count: int) -> list[Request]:
         return [tuple(each.encode() for each in line.split()) for line in OF_DEBUG]
     drawn = {tuple(map(word, draw_request(Random(seed), row, may_bend=False))): None for seed in range(4 * count)}
     return sorted(drawn, key=len, reverse=True)[:count]
+
+
+# Forms that have a path of their own, and options that wait unless there is something to read. `{}` is a number.
+FORMS = {
+    "XADD": ["XADD s MAXLEN {} * f v", "XADD s MAXLEN ~ {} * f v", "XADD s MAXLEN ~ 9 LIMIT {} * f v"],
+    "XREAD": ["XREAD COUNT {} STREAMS s 0", "XREAD COUNT 1 BLOCK {} STREAMS s 0"],
+    "XREADGROUP": [
+        "XREADGROUP GROUP h c COUNT {} STREAMS s >",
+        "XREADGROUP GROUP h c COUNT 1 BLOCK {} STREAMS s >",
+        "XREADGROUP GROUP h c COUNT {} BLOCK 1 STREAMS s >",
+        "XREADGROUP GROUP h c BLOCK {} STREAMS s >",
+        "XREADGROUP GROUP g c CLAIM {} STREAMS s 0",
+    ],
+}
+
+
+def of_forms(row: Row, numbers: list[bytes]) -> list[Request]:
+    """The forms of a command, with each of the numbers."""
+    return [
+        tuple(number if word == b"{}" else word for word in split(form))
+        for form in FORMS.get(row.name, [])
+        for number in numbers
+    ]
+
+
+def with_one_option(row: Row) -> list[Request]:
+    """For each optional argument that has an integer, a request that has no other one."""
+    found: list[Request] = []
+    for wanted in row.arguments:
+        if wanted.optional and has_integer(wanted) and wanted.token not in ("BLOCK", "CLAIM"):
+            chosen = tuple(
+                replace(each, optional=False) for each in row.arguments if each is wanted or not each.optional
+            )
+            found.append(tuple(map(word, draw_request(Random(0), variant(row, chosen), may_bend=False))))
+    return found
+
+
+def has_integer(argument: Argument) -> bool:
+    """Whether the argument or one of its parts is an integer."""
+    return argument.type == "integer" or any(map(has_integer, argument.arguments))
+
+
+def variant(row: Row, arguments: tuple[Argument, ...]) -> Row:
+    """The row with other arguments."""
+    return Row(row.name, row.arity, row.handler, arguments=arguments)
 
 
 def bent(request: Request, row: Row, numbers: list[bytes] = HOSTILE) -> list[Request]:
@@ -99,7 +134,7 @@ def test_no_number_is_an_internal_error(
     assert not [each for each in caplog.messages if "internal error" in each]
 
 
-# Commands that wait, or work, for as long as a number says.
+# Commands that wait or run for a time that an argument sets.
 ENDLESS_IF_LARGE = {"BLPOP", "CLIENT|PAUSE", "DEBUG", "FAILOVER", "WAIT", "WAITAOF", "XREAD", "XREADGROUP"}
 WAITING = {b"BLOCK", b"CLAIM"}
 BY_REDIS = [row for row in ROWS if row.name not in ("HELLO", "AUTH", "CONFIG|SET")]
@@ -107,7 +142,7 @@ NUMERIC = (
     directive_kinds.Integer, directive_kinds.Memory, directive_kinds.SavePoints, directive_kinds.OomScores,
     directive_kinds.BufferLimits, directive_kinds.MemoryOrPercent,
 )  # fmt: skip
-# Redis keeps 32 bits of the seconds, and takes a number that is 0 or more then; Headrace refuses it.
+# Redis cuts the seconds to 32 bits, and accepts the number if the result is not negative. Headrace refuses it.
 CUT_BY_REDIS = {
     b"normal 0 0 -" + b"9" * 5000, b"normal 0 0 -9223372036854775809", b"normal 0 0 -9223372036854775808",
     b"normal 0 0 -2147483649", b"normal 0 0 4294967296",
@@ -115,28 +150,46 @@ CUT_BY_REDIS = {
 OF_NUMBERS = [
     each for each in DIRECTIVES
     if isinstance(each.kind, NUMERIC) and each.has_effect and each.change is Change.ALLOWED and not each.is_hidden
-    and each.name not in PORTS
+    and each.name not in PORTS | OWN_DIRECTIVES
 ]  # fmt: skip
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("row", BY_REDIS, ids=lambda row: row.name)
 def test_errors_about_numbers_are_those_of_redis(row: Row, headrace: Server, oracle: Server) -> None:
-    requests = [each for each in requests_to(row, 2) if not WAITING.intersection(map(bytes.upper, each))]
+    drawn = requests_to(row, 2) + with_one_option(row)
+    requests = [each for each in drawn if not WAITING.intersection(map(bytes.upper, each))]
     numbers = HOSTILE if row.name in ENDLESS_IF_LARGE else HOSTILE + LARGE
-    for argv in [each for request in requests for each in bent(request, row, numbers)]:
+    for argv in [each for request in requests for each in bent(request, row, numbers)] + of_forms(row, HOSTILE + LARGE):
         ours, theirs = (reply_of(server, argv) for server in (headrace, oracle))
         if ours[:1] == b"-" or theirs[:1] == b"-":
             assert ours == theirs, argv
 
 
 def reply_of(server: Server, argv: Request) -> bytes:
-    """What a new client gets, on a dataset that is always the same."""
+    """The reply to a new client, with the dataset of FIXTURE."""
     with Wire(server.port) as wire:
         wire.send_bytes(b"".join(encode(split(line)) for line in FIXTURE))
         for _ in FIXTURE:
             wire.receive()
         return wire.call(*argv)
+
+
+# The longest times that fit are some years before these end.
+TIMEOUTS = [*HOSTILE, *LARGE, b"9223372036854775806", b"9223371000000000000", b"9223370000000000000", b"0", b"1000000"]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("form", ["CLIENT PAUSE {} WRITE", "XREAD BLOCK {} STREAMS s 0", "WAIT 0 {}", "WAITAOF 0 0 {}"])
+def test_timeouts_have_the_limits_of_redis(form: str, headrace: Server, oracle: Server) -> None:
+    for timeout in TIMEOUTS:
+        argv = tuple(timeout if word == b"{}" else word for word in split(form))
+        replies = []
+        for server in (headrace, oracle):
+            replies.append(reply_of(server, argv))
+            with server.connect() as wire:
+                wire.call("CLIENT", "UNPAUSE")
+        assert replies[0] == replies[1], timeout
 
 
 @pytest.mark.oracle

@@ -1,4 +1,4 @@
-"""What Lua's libraries do on both servers: results, errors and the places in them, and the bytes of cmsgpack."""
+"""Lua's libraries on both servers: results, errors with their line numbers, and the bytes of cmsgpack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 18
 VALUES_COUNT = 400
 PACKED_AT_ONCE = 20
 
-# Names that scripts find on Redis alone.
+# Names that scripts find only on Redis.
 NOT_HERE = {
     "__redis__err__handler", "cjson.decode_array_with_array_mt", "cjson.decode_invalid_numbers",
     "cjson.decode_max_depth", "cjson.encode_invalid_numbers", "cjson.encode_keep_buffer", "cjson.encode_max_depth",
@@ -68,7 +68,7 @@ def test_scripts_find_no_name_that_redis_does_not_have(headrace: Server, oracle:
 
 
 def draw_value(rnd: random.Random, depth: int = 0) -> str:
-    """A value as an expression of Lua. A map has one pair: the order of several is a matter of their addresses."""
+    """A value as an expression of Lua. A map has one pair, because the order of several pairs is not defined."""
     kind = rnd.randrange(9 if depth < 18 else 7)
     if kind == 0:
         return rnd.choice(["nil", "true", "false", "1/0", "-1/0", "0/0", "-0.0"])

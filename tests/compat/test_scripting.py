@@ -1,4 +1,4 @@
-"""Lua scripts on both servers: conversions, errors with their places, the sandbox, and what commands in them may do."""
+"""Lua scripts on both servers: conversions, errors with their line numbers, the sandbox, and commands in scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.wire import Wire
 
 pytestmark = pytest.mark.oracle
 
-# What scripts return, one to each `|`.
+# Scripts that return values, separated by `|`.
 CONVERSIONS = """
 return nil|return false|return true|return 3.99|return -3.99|return '3.99'|return 1e300|return 0/0|return 1,2
 return {1,2,{3,'a'},nil,4}|return {1,2,false,3}|return {false}|return {{{}}}|return {a=1}|return {nil,1}|return 'a\\0b'
@@ -96,20 +96,20 @@ return bit.tobit(2^40+2^31)|return bit.band('12',' 0x6 ')|return bit.tobit(-2^63
 return redis.sha1hex(0/0)|return redis.sha1hex(1.5)
 """
 
-# Arguments in the place of a number, one to each `|`.
+# Arguments in the place of a number, separated by `|`.
 NUMBERS = """
 '2'|' 3 '|'0x2'|'2e0'|''|'x'|2.9|-0.5|'-0.2'|-1|3.5|3.99|4|4294967298|2147483648|-2147483649|1e300|-1e300|0/0|true|nil
 {}
 """
 
-# Values for cjson.encode, one to each `~`.
+# Values for cjson.encode, separated by `~`.
 JSON_VALUES = r"""
 {1,2,{a=1},1.5,1e20,true,cjson.null,{}}~{}~{a={}}~"x"~0.1~1/3~true~false~nil~cjson.null~-0.5~1e15~123456789012345
 "x/y\n\1\127\200\"\\\b\f\r\t"~{[1]=1,[5]=2}~{[1]=1,[50]=2}~{[10]=1}~{[11]=1}~{[1.5]=1}~{[-1]="x"}~{["k\n"]=1}
 function() end~{[true]=1}~1/0~0/0~{{{{{}}}}}~{{1},{2,{3}}}~{a={function() end}}~{1,2,x=3}
 """
 
-# Texts for cjson.decode, one to each `~`.
+# Texts for cjson.decode, separated by `~`.
 JSON_TEXTS = r"""
 [1,2,{"a":null}]~{"a":{"b":[true,false,"c"]}}~[]~{}~ [ 1 , 2 ] ~"text"~1.5~-3~2e3~"\u00e9\u20ac\ud83d\ude00\n\/"~null
 true~nope~[1,~[1~[1 2]~{~{"a"~{"a" 1}~{"a":~{"a":1~{"a":1,}~{1:2}~{"a":1]~[1] x~"open~"\x"~"\u12"~"\ud83d"~,~:~]~}~tru
@@ -143,7 +143,7 @@ def test_json_is_that_of_redis(headrace: Server, oracle: Server) -> None:
         compare(ours, theirs, "EVAL", "local made = cjson.decode(ARGV[1]) return made", "0", deep)
 
 
-# Texts of errors, one to each `|`.
+# Texts of errors, separated by `|`.
 ERROR_TEXTS = r"""
 'a\0b'|'\0'|'\0b c'|''|' '|'  x'|'a=b c'|'a,b c'|'a:b c'|'=x y'|'a#b c'|'a\\b c'|'a\tb c'|'\255\1 x'|'A b\0c'|'NOSPACE'
 'a\r\nb c'|'A\nB'|'\r\n'|'X\r\n'|'a\rb c'|'A\r\n\r\nB c'|'a b\n\n'|'\nA b'|'-A b'|'--A b'|'- b'|'-'|'ERR'|'ERR '
@@ -151,7 +151,7 @@ ERROR_TEXTS = r"""
 ('L'):rep(129)..' x'|('L'):rep(5000)..' x'|('L'):rep(100000)|5|5.5|nil|true|{}
 """
 
-# What scripts do with such a text, one to each line.
+# Scripts that use such a text, one on each line.
 ERROR_USES = """
 return {err=TEXT}
 return {1,{err=TEXT}}
@@ -166,7 +166,7 @@ error({err=TEXT, ignore_error_stats_update=true})
 local _, problem = pcall(error, {err=TEXT}) return problem
 """
 
-# Calls that fail, one to each `|`.
+# Calls that fail, separated by `|`.
 FAILING_CALLS = """
 redis.call()|redis.call(nil)|redis.call('ECHO',true)|redis.call('nosuch')|redis.call('get')|redis.call('incr','text')
 redis.pcall()|redis.pcall(nil)|redis.pcall('ECHO',true)|redis.pcall('nosuch')|redis.pcall('get')|redis.pcall('multi')
@@ -175,7 +175,7 @@ redis.sha1hex()|redis.acl_check_cmd()|redis.acl_check_cmd('nosuch')|redis.acl_ch
 string.rep()|cjson.decode('x')|rawset(_G,'x',1)|setmetatable(_G,{})|x=1
 """
 
-# Where such a call is, one to each line.
+# Scripts with such a call, one on each line.
 PLACES_OF_CALLS = """
 CALL
 CALL return 1
@@ -183,7 +183,7 @@ return {pcall(function() CALL end)}
 local _, problem = pcall(function() CALL end) error(problem)
 local made = coroutine.create(function() CALL end) local _, problem = coroutine.resume(made) return problem
 local function list(problem) local t = {} for k, v in pairs(problem) do t[#t+1] = k..'='..tostring(v) end table.sort(t) return t[1]..(t[2] or '') end return {xpcall(function() CALL end, function(problem) return type(problem) == 'table' and list(problem) or problem end)}
-"""  # noqa: E501 - one script to each line
+"""  # noqa: E501 - one script on each line
 
 
 @pytest.mark.parametrize("protocol", ["2", "3"])
@@ -218,7 +218,7 @@ SCRIPT DEBUG NO|SCRIPT DEBUG maybe|COMMAND GETKEYS EVAL x 2 a b c|COMMAND GETKEY
 COMMAND GETKEYSANDFLAGS EVALSHA x 1 a|COMMAND GETKEYSANDFLAGS EVAL_RO x 1 a b c
 """
 
-# Contents of strings of Lua that Redis cuts at a zero byte or at whose end it drops line breaks, and others.
+# Lua strings. Redis cuts some of them at a zero byte, or removes line breaks at their end.
 ODD_TEXTS = (
     r"a\0b", r"a\r\nb", r"\0", r"\r\n", "-", "--X y", r"a b\r\n\r\n", r"a\nb c", r"\255\254 x", r"-\0", r"-ERR a\0b c",
     "", r"\n", r"x\r\n\0y", r"\0\r\n",
@@ -249,7 +249,7 @@ SHEBANGS = (
 
 
 def parts(text: str, mark: str = "|") -> list[str]:
-    """The alternatives of a list, across its lines."""
+    """The items of a list, across its lines."""
     return [part for line in text.strip().splitlines() for part in line.split(mark)]
 
 

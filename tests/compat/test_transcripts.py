@@ -1,4 +1,4 @@
-"""The transcripts of the behaviour reference, replayed as written: on Headrace, and on Redis where there is one."""
+"""The transcripts, replayed on Headrace, and on Redis if it is installed."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ LOG_STEPS = read_log_steps("append_only_file.txt")
 
 
 def case_id(case: Case) -> str:
-    """`12. CLAIM skips..` as `12`."""
+    """The number of a case: `12` for the title `12. CLAIM skips..`."""
     return case.title.partition(".")[0]
 
 
 def expected_reply(step: Step, *, protocol: int) -> Node:
-    """What the line says, in the protocol it is run in."""
+    """The expected reply of the line, in the protocol in which it runs."""
     assert step.expected is not None
     expected = parse_expected(step.expected)
     return as_resp3(expected, step.argv) if protocol == 3 and step.protocol == 2 else expected
 
 
 def replay(case: Case, server: Server, *, resp3_only: bool) -> list[str]:
-    """Run a case and describe every reply that is not the written one."""
+    """Run a case, and describe every reply that differs from the expected one."""
     wrong = []
     with ExitStack() as stack:
         wires: dict[int, Wire] = {}
-        # Producer pairs of old IDs are swept once a second: not between two lines of a case.
+        # Without a pause, the cron could remove pairs with old IDs between two lines of a case.
         control = stack.enter_context(server.connect())
         control.call("DEBUG", "PAUSE-CRON", 1)
         stack.callback(control.call, "DEBUG", "PAUSE-CRON", 0)
@@ -79,13 +79,13 @@ def test_replies_on_resp3_differ_only_in_nulls_and_maps(case: Case, server: Serv
 
 
 def record_matches(pattern: str, record: list[bytes]) -> bool:
-    """Whether a logged command is the written one, `<ms>` standing for any number."""
+    """Whether a logged command is the expected one. `<ms>` matches any number."""
     words = pattern.split(" ")
     return len(words) == len(record) and all(map(text_matches, words, record))
 
 
 def records_match(patterns: tuple[str, ...], records: list[list[bytes]]) -> bool:
-    """Whether all records are the written ones, in order."""
+    """Whether all records are the expected ones, in order."""
     return len(patterns) == len(records) and all(map(record_matches, patterns, records))
 
 

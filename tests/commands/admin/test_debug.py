@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ DEBUG PROTOCOL VERBATIM
 DEBUG PROTOCOL TRUE
 DEBUG PROTOCOL FALSE
 DEBUG PROTOCOL BIGNUM
+DEBUG PROTOCOL ATTRIB
 DEBUG PROTOCOL x
 DEBUG PROTOCOL
 DEBUG STRINGMATCH-LEN 10 a
@@ -139,6 +141,71 @@ def test_reload_keeps_the_dataset(start_server: StartServer) -> None:
         assert wire.ask("XLEN", "e") == 0
 
 
+RELOADS = """
+SET a 2 PX 100000
+SELECT 3
+XADD s 1-1 f v
+XGROUP CREATE s g 0
+SET short 1 PX 1
+SELECT 0
+SAVE
+SET a 3
+SET b 4
+DEBUG RELOAD NOSAVE
+GET a
+PEXPIRETIME b
+EXISTS b
+SET b 5 EX 1000
+DEL a
+DEBUG RELOAD nosave NOFLUSH MERGE
+GET a
+GET b
+DBSIZE
+DEBUG RELOAD NOFLUSH MERGE
+DEBUG RELOAD MERGE
+DEBUG RELOAD
+DBSIZE
+FLUSHDB
+DEBUG RELOAD NOSAVE MERGE
+GET a
+SELECT 3
+XINFO GROUPS s
+EXISTS short
+""".strip().splitlines()
+
+
+@pytest.mark.oracle
+def test_reload_options_do_what_they_do_in_redis(start_server: StartServer) -> None:
+    ours, theirs = (start_server(name).connect() for name in ("headrace", "oracle"))
+    with ours, theirs:
+        for line in RELOADS:
+            argv = line.encode().split()
+            assert ours.call(*argv) == theirs.call(*argv), line
+
+
+def test_reload_without_a_file_keeps_the_dataset(start_server: StartServer) -> None:
+    with start_server("headrace").connect() as wire:
+        wire.call("SET", "a", "1")
+        refusal = b"-ERR Error trying to load the RDB dump, check server logs.\r\n"
+        assert wire.call("DEBUG", "RELOAD", "NOSAVE") == refusal
+        wire.call("SAVE")
+        assert wire.call("DEBUG", "RELOAD", "NOSAVE", "NOFLUSH") == refusal
+        assert wire.ask("GET", "a") == b"1"
+
+
+def test_dataset_that_was_loaded_from_a_file_is_in_the_log(start_server: StartServer) -> None:
+    server = start_server("headrace", "--appendonly", "yes")
+    with server.connect() as wire:
+        wire.call("SET", "a", "1")
+        wire.call("SAVE")
+        wire.call("SET", "a", "2")
+        assert wire.call("DEBUG", "RELOAD", "NOSAVE") == b"+OK\r\n"
+        while b"aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0" not in wire.ask("INFO", "persistence"):
+            pass
+    with server.restart().connect() as wire:
+        assert wire.ask("GET", "a") == b"1"
+
+
 def test_loadaof_replays_what_was_appended(start_server: StartServer) -> None:
     server = start_server("headrace", "--appendonly", "yes", "--appendfsync", "no")
     with server.connect() as wire:
@@ -178,6 +245,34 @@ def test_object_shows_encoding_and_size(headrace: Server) -> None:
         assert b"encoding:stream" in wire.ask("DEBUG", "OBJECT", "s")
         assert b"encoding:embstr" in wire.ask("DEBUG", "OBJECT", "short:0")
         assert b"encoding:raw" in wire.ask("DEBUG", "OBJECT", "long:0")
+
+
+VALUES = """
+SET k 5
+SET k 12345
+SET k hello
+APPEND k world
+SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+XADD s 1-1 f v
+XADD s 1-2 f v g w
+XGROUP CREATE s g 0
+XADD s NOMKSTREAM IDMP p i 1-3 f v
+""".strip().splitlines()
+
+
+@pytest.mark.oracle
+def test_object_shows_the_size_that_redis_shows(headrace: Server, oracle: Server) -> None:
+    shown = re.compile(rb"refcount:\d+ encoding:\S+ serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+$")
+    with headrace.connect() as ours, oracle.connect() as theirs:
+        for line in VALUES:
+            argv = line.encode().split()
+            assert ours.call(*argv) == theirs.call(*argv)
+            key = "k" if b"k" in argv else "s"
+            here, there = (shown.search(wire.ask("DEBUG", "OBJECT", key)) for wire in (ours, theirs))
+            assert here, line
+            assert there, line
+            assert here[0].split(b" lru")[0] == there[0].split(b" lru")[0], line
+            assert b"lru:0 " not in here[0]
 
 
 @pytest.mark.parametrize(("setting", "is_allowed"), [("no", False), ("local", True), ("yes", True)])

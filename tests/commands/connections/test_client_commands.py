@@ -41,7 +41,7 @@ CASES = (
     ("CLIENT UNBLOCK 999", b":0\r\n"),
     ("CLIENT PAUSE a", b"-ERR timeout is not an integer or out of range\r\n"),
     ("CLIENT PAUSE -1", b"-ERR timeout is negative\r\n"),
-    ("CLIENT PAUSE 9223372036854775807", b"-ERR timeout is not an integer or out of range\r\n"),
+    ("CLIENT PAUSE 9223372036854775807", b"-ERR timeout is out of range\r\n"),
     ("CLIENT PAUSE 1 x", b"-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n"),
     (
         "CLIENT PAUSE 1 ALL x",
@@ -207,14 +207,27 @@ def test_second_pause_keeps_the_later_end_and_the_stricter_mode() -> None:
     assert not rig.dispatcher.pause.writes_only
 
 
-def test_nothing_expires_while_paused() -> None:
+def test_expired_key_is_gone_for_readers_during_a_pause_and_is_removed_after_it() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call("XADD s 1-1 f v", "CLIENT PAUSE 1000 WRITE")
     rig.server.store.databases[0].expires[b"s"] = rig.clock() + 10
     rig.clock.advance(20)
-    assert caller.call("XLEN s") == b":1\r\n"
-    assert caller.call("CLIENT UNPAUSE", "XLEN s") == b"+OK\r\n:0\r\n"
+    assert caller.call("XLEN s", "DBSIZE", "INFO keyspace")[:8] == b":0\r\n:1\r\n"
+    assert rig.log.units == [[b"XADD s 1-1 f v"]]
+    assert caller.call("CLIENT UNPAUSE", "XLEN s", "DBSIZE") == b"+OK\r\n:0\r\n:0\r\n"
+    assert rig.log.units[1:] == [[b"DEL s"]]
+
+
+def test_held_client_is_a_blocked_client() -> None:
+    rig = Rig()
+    pausing, held = rig.connect(), rig.connect()
+    pausing.call("CLIENT PAUSE 1000 WRITE")
+    assert held.call("SET k v") == b""
+    assert b"\r\nblocked_clients:1\r\n" in pausing.call("INFO clients")
+    assert pausing.call("CLIENT UNPAUSE") == b"+OK\r\n"
+    assert held.output() == b"+OK\r\n"
+    assert b"\r\nblocked_clients:0\r\n" in pausing.call("INFO clients")
 
 
 def test_client_that_kills_itself_gets_its_reply() -> None:

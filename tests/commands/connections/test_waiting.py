@@ -13,7 +13,7 @@ from support.servers import Server
 @pytest.fixture
 def rig() -> Rig:
     """A server with a log that is not open: it counts its records, and is synced when a test says so."""
-    rig = Rig()
+    rig = Rig(appendonly=True)
     settings = LogSettings("nowhere", "appendonly.aof")
     rig.server.log_keeper.log = rig.dispatcher.units.log = AppendOnlyLog(settings, b"no")
     return rig

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
-from headrace.commands.observing.monitors import quoted
+from headrace.commands.clients.client import Client
+from headrace.commands.core.table import DECLARED
+from headrace.commands.observing.monitors import Monitors, quoted
+from headrace.store.database import Database
 from support.inprocess import START_MS, Caller, Rig
 
 STAMP = b"+%d.%06d " % (START_MS // 1000, START_MS % 1000 * 1000)
@@ -34,6 +39,16 @@ def watching(rig: Rig) -> Caller:
 )
 def test_words_are_quoted(word: bytes, shown: bytes) -> None:
     assert quoted(word) == shown
+
+
+def test_microseconds_of_a_line_are_those_of_the_clock() -> None:
+    courier = Mock()
+    monitors = Monitors(courier, Mock(), clock_us=lambda: START_MS * 1000 + 7, refresh_clients=Mock())
+    client = Client(1, db=Database(0))
+    monitors.add(client)
+    monitors.show(client, DECLARED[b"PING"], [b"PING"])
+    (_, line), _ = courier.deliver.call_args
+    assert line.startswith(b"%d.000007 [0 " % (START_MS // 1000))
 
 
 def test_a_line_names_time_database_address_and_words(rig: Rig) -> None:
