@@ -19,17 +19,19 @@ from ..commands.clients.subscriptions import Subscriptions
 from ..commands.clients.tracking import Tracking
 from ..commands.execution.context import Context
 from ..commands.execution.services import Services
+from ..commands.observing.hot_keys import HotKeys
 from ..commands.observing.monitors import Monitors
 from ..commands.observing.notifications import Notifications
 from ..commands.scripting.scripts import Scripts
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure
-from ..store.clock import monotonic_clock_ms, wall_clock_ms
+from ..store.clock import monotonic_clock_ms, wall_clock_ms, wall_clock_us
 from ..store.database import Store
 from ..store.errors import GenericError
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
 from .periodic import PeriodicWork
+from .reports.activity import REPORT_INTERVAL_S, log_sizes
 from .reports.memory import Memory
 from .reports.process import resident_size
 from .reports.server_reports import ServerReports
@@ -76,7 +78,10 @@ class Server:
         self.config = config
         self.clock = clock
         self.monotonic = monotonic or (monotonic_clock_ms if clock is wall_clock_ms else clock)
+        clock_us = wall_clock_us if clock is wall_clock_ms else lambda: clock() * 1000
         self.started_ms = clock()
+        # The program that is notified of the start and the stop, as in `supervised`.
+        self.supervised_by = "no"
         self.stats = Stats(started_ms=self.started_ms)
         self.store = Store(config.databases)
         pushes = Pushes()
@@ -90,7 +95,9 @@ class Server:
                 refresh_clients=self.refresh_clients, refresh_listeners=lambda: context.refresh_listeners(),
                 broadcast_soon=self.broadcast_soon,
             ),
-            Monitors(pushes, config, refresh_clients=self.refresh_clients),
+            Monitors(pushes, config, clock_us=clock_us, refresh_clients=self.refresh_clients),
+            HotKeys(refresh_clients=self.refresh_clients),
+            clock_us,
         )  # fmt: skip
         context.scripts = Scripts(context)
         context.logging = False
@@ -104,6 +111,8 @@ class Server:
         self.has_died = False
         # Set while clients are served.
         self._loop: asyncio.AbstractEventLoop | None = None
+        # Calls of the periodic work that began a second.
+        self._seconds_count = 0
         self.periodic = PeriodicWork(config, clock, self._work)
         self.expiry = ActiveExpiry(self.store, self.turn_ns)
         self.idempotence_expiry = IdempotenceExpiry(self.store)
@@ -167,8 +176,9 @@ class Server:
 
     @property
     def changes_count(self) -> int:
-        """Effects of all commands so far."""
-        return self.dispatcher.units.changes_count + self.context.unlogged_count
+        """Changes of all commands so far."""
+        context = self.context
+        return self.dispatcher.units.changes_count + context.unlogged_count + context.counted_apart
 
     @property
     def blocked_count(self) -> int:
@@ -293,13 +303,21 @@ class Server:
         if is_new_second:
             self.idempotence_expiry.run(now_ms)
             self.limits.close_idle(now_ms)
+            self._report_sizes()
         self.store.garbage.free(time_limit(FREEING_SHARE * self.turn_ns()))
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)
+        self.context.hot_keys.cron(now_ms)
         self.stats.sample(now_ms)
         self.turns.finish()
         self.log_keeper.cron(now_ms)
         self.snapshots.cron(now_ms)
+
+    def _report_sizes(self) -> None:
+        """Log the sizes of the dataset, every few seconds. Called once a second."""
+        self._seconds_count += 1
+        if self._seconds_count % REPORT_INTERVAL_S == 0:
+            log_sizes(self.store, len(self.dispatcher.sessions), self.memory.used_size)
 
     def broadcast_soon(self) -> None:
         """At the end of this turn of the loop, send invalidations of the keys that have changed in it."""
@@ -315,21 +333,28 @@ class Server:
         """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
         if not self.prepare_stop(save=save) and not force:
             raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
-        logger.warning("User requested shutdown...")
         self.end()
 
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Write everything to disk: the log, and a snapshot if `save` is true, or if it is None and there are save
-        points.
+        points. A background job is abandoned, unless it writes the base of a new log.
         """
+        logger.warning("User requested shutdown...")
         self.dispatcher.units.log_singles()
         try:
-            is_synced = self.snapshots.complete_log() and self.log_keeper.sync()
+            is_synced = self.snapshots.complete_log()
+            self.snapshots.stop()
+            if self.log_keeper.log is not None:
+                logger.info("Calling fsync() on the AOF file.")
+            is_synced = self.log_keeper.sync() and is_synced
         except LogFailure as failure:
             self.die(failure)
             return True  # there is nothing to continue with
         wants_snapshot = bool(self.snapshots.save_points) if save is None else save
         if not wants_snapshot or self.log_keeper.state is LogState.LOADING:
             return is_synced
-        self.snapshots.stop()
-        return self.snapshots.save_now() and is_synced
+        logger.info("Saving the final RDB snapshot before exiting.")
+        if not self.snapshots.save_now(is_stop=True):
+            logger.warning("Error trying to save the DB, can't exit.")
+            return False
+        return is_synced

@@ -14,6 +14,7 @@ import logging
 import os
 import resource
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -33,6 +34,7 @@ from .sockets.tcp_listener import TcpListener
 from .sockets.tls import TlsError
 from .sockets.tls_listener import TlsListener
 from .storage.paths import dump_path
+from .supervision import Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -95,23 +97,35 @@ async def _run(server: Server, addresses: list[str]) -> int:
     await metrics.start()
     catch_stop_signals(server)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    supervisor = Supervisor(server.config.supervised, os.environ)
+    supervisor.begin()
+    server.supervised_by = supervisor.mode
+    server.snapshots.while_saving = supervisor.keep_alive
+    try:
+        return await _run_reported(server, addresses, metrics, supervisor)
+    finally:
+        supervisor.end()
+
+
+async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEndpoint, supervisor: Supervisor) -> int:
     await server.start_accepting()
     gc.disable()  # the objects of a load stay
     try:
-        await load(server)
+        await load(server, supervisor.keep_alive)
     except (LogError, OSError) as error:
         logger.error("%s", explain(error))
         server.drop_replies()
         return EXIT_FAILURE
     if not server.stopped.is_set():
-        await _serve(server, addresses)
+        await _serve(server, addresses, supervisor.ready)
+    supervisor.stopping()
     metrics.stop()
     code = await server.stop()
     logger.info("Server is now ready to exit, bye bye...")
     return code
 
 
-async def _serve(server: Server, addresses: list[str]) -> None:
+async def _serve(server: Server, addresses: list[str], report_ready: Callable[[], None]) -> None:
     """Serve the loaded dataset until asked to stop."""
     gc.enable()
     gc.collect()
@@ -122,6 +136,7 @@ async def _serve(server: Server, addresses: list[str]) -> None:
     logger.info("%s", banner(server.config, addresses))
     warn_of_folder(server.config)
     logger.info("Ready to accept connections")
+    report_ready()
     await server.stopped.wait()
     if pid_path is not None:
         pid_path.unlink(missing_ok=True)
@@ -181,11 +196,12 @@ def allow_clients(wanted_count: int, others_count: int = RESERVED_DESCRIPTORS_CO
     return max(1, min(wanted_count, soft - others_count))
 
 
-async def load(server: Server) -> None:
-    """Load the dataset, and answer clients in between. Raises LogError, OSError."""
+async def load(server: Server, keep_alive: Callable[[], None] = lambda: None) -> None:
+    """Load the dataset, and answer clients in between; `keep_alive` is called as often. Raises LogError, OSError."""
     turn_end_s = perf_counter() + LOADING_TURN_S
     for _ in server.load():
         if perf_counter() >= turn_end_s:
+            keep_alive()
             await asyncio.sleep(0)
             if server.stopped.is_set():
                 return

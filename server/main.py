@@ -10,8 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from .. import REDIS_VERSION, __version__, build_form
@@ -21,6 +24,7 @@ from .configuration.config_lines import ConfigError, ConfigLineError
 from .configuration.configfile import Loader
 from .reports.logs import set_level, set_up
 from .sockets.listener import ListenError
+from .supervision import detect
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,9 @@ EXIT_FAILURE: Final = 1
 
 OTHER_FOLDER: Final = "create that folder, or choose another (dir)"
 OTHER_LOG_FILE: Final = "create its folder, or choose another file (logfile)"
+
+# It is installed with the package.
+EXAMPLE: Final = Path(__file__).parent.parent / "redis.conf.example"
 
 USAGE: Final = """\
 Usage: headrace [/path/to/headrace.conf] [options] [-]
@@ -54,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(version_line())
         return EXIT_OK
     if words[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
+        print(USAGE + directives_by_group(), end="")
         return EXIT_OK
     try:
         config = read_configuration([os.fsencode(word) for word in words], os.environb)
@@ -64,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(f"\n*** FATAL CONFIG FILE ERROR (Headrace {__version__}) ***\n{error}")
     except ConfigError as error:
         return fail(str(error))
-    if config.daemonize:
+    if config.daemonize and detect(config.supervised, os.environ) == b"no":
         become_daemon()
     return run(config)
 
@@ -73,6 +80,20 @@ def version_line() -> str:
     """The output of --version."""
     versions = f"v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
     return f"Headrace server {versions} form={build_form()}"
+
+
+def directives_by_group() -> str:
+    """The last part of the output of --help, made of the example of a configuration file."""
+    lines = ["\nDirectives by group. This file explains each:", f"  {EXAMPLE}"]
+    for group in re.split(r"^### (.*) ###$", EXAMPLE.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        if "\n" not in group:
+            lines.append(f"\n  {group}")
+            continue
+        names = dict.fromkeys(f"--{line.split(' ')[0]}" for line in group.splitlines() if line and line[0] != "#")
+        lines += textwrap.wrap(
+            " ".join(names), 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+        )
+    return "\n".join(lines) + "\n"
 
 
 def fail(text: str) -> int:
@@ -133,9 +154,17 @@ def open_log(config: Config) -> None:
             f"Can't open the log file '{shown}': {error.strerror}; {remedy(error, OTHER_LOG_FILE)}"
         ) from error
     config.on_change("loglevel", set_level)
-    if config.ignored_directives:
-        names = b", ".join(config.ignored_directives).decode()
-        logger.warning("Ignored, since Headrace does not have them (compat-config yes): %s", names)
+    log_ignored(config)
+
+
+def log_ignored(config: Config) -> None:
+    """Log which directives do nothing: one line for harmless ones, one for those that `compat-config` ignores."""
+    if config.ignored:
+        names = b", ".join(config.ignored).decode()
+        logger.info("Ignored, since Headrace has no such parts and no data depends on them: %s", names)
+    if config.overruled:
+        reasons = "; ".join(f"{name.decode()} ({reason})" for name, reason in config.overruled.items())
+        logger.warning("Ignored, although they matter (compat-config yes): %s", reasons)
 
 
 def become_daemon() -> None:

@@ -11,9 +11,11 @@ value. Then every `on_change` applies its value, and may not fail.
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...persistence.files import open_regular
 from ...store.errors import GenericError, shown
@@ -21,7 +23,14 @@ from ...store.glob import matches
 from .config_lines import LateLine
 from .config_rewrite import replace_file, rewrite_text
 from .directive_kinds import BadValue, BufferLimits, Limit, SavePoints
-from .directives import BY_NAME, DIRECTIVES, NOT_HERE, Change, Directive
+from .directives import BY_NAME, DIRECTIVES, Change, Directive
+
+logger = logging.getLogger(__name__)
+
+INCLUDE: Final = re.compile(rb"^\s*include\s", re.MULTILINE | re.IGNORECASE)
+
+# The only user of a server whose file declares none: CONFIG REWRITE adds no line for it.
+OPEN_DEFAULT_USER: Final = b"user default on nopass sanitize-payload ~* &* +@all"
 
 # Called with a directive's new value, which `config` already shows.
 Callback = Callable[[Any], None]
@@ -54,8 +63,10 @@ class Config:
         self.renamings: list[LateLine] = []
         # Returns the lines that declare the present users, for CONFIG REWRITE; set by the owner of the users.
         self.list_users: Callable[[], list[bytes]] = list
-        # Names of directives that Headrace does not have and that the start ignored.
-        self.ignored_directives: list[bytes] = []
+        # Directives that Headrace does not have, whose values do nothing: harmless ones, and those that matter and were
+        # ignored because of `compat-config`, with the reason why they matter.
+        self.ignored: list[bytes] = []
+        self.overruled: dict[bytes, str] = {}
         self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
         # Directives that name files: setting one to its present value reads the file again.
@@ -145,11 +156,10 @@ class Config:
         before = [(directive, self.value(directive)) for _, directive, _ in requests]
         for typed, directive, value in requests:
             words = ([] if value == b"" else value.split(b" ")) if directive.kind.several_words else [value]
-            old_value = self.value(directive)
             try:
                 self.assign(directive, words)
-                if not directive.has_effect and not self.compat_config and self.value(directive) != old_value:
-                    raise BadValue(f"{NOT_HERE} (compat-config no)")
+                if self._is_refused(directive):
+                    raise BadValue(f"{directive.matters}; a start with 'compat-config yes' allows it, without effect")
             except BadValue as bad:
                 self._restore(before)
                 raise _set_failed(typed, str(bad)) from None
@@ -160,8 +170,26 @@ class Config:
         ]
         self._prepare(changed, before)
         for _, directive in changed:
+            if not directive.has_effect:
+                self._log_ignored(directive)
             for callback in self._callbacks.get(directive.name, ()):
                 callback(self.value(directive))
+
+    def _is_refused(self, directive: Directive) -> bool:
+        """Whether the value of a directive that matters would be ignored, and no `compat-config` allows that."""
+        return bool(directive.matters) and not self.compat_config and directive.is_foreign(self.value(directive))
+
+    def _log_ignored(self, directive: Directive) -> None:
+        """Log the first CONFIG SET of each directive whose new value does nothing."""
+        if not directive.is_foreign(self.value(directive)):
+            return
+        name = directive.name.decode()
+        if directive.matters and directive.name not in self.overruled:
+            self.overruled[directive.name] = directive.matters
+            logger.warning("CONFIG SET %s does nothing (compat-config yes): %s", name, directive.matters)
+        elif not directive.matters and directive.name not in self.ignored:
+            self.ignored.append(directive.name)
+            logger.info("CONFIG SET %s does nothing, since Headrace has no such part", name)
 
     def _checked(self, pairs: list[tuple[bytes, bytes]], *, is_local: bool) -> list[tuple[bytes, Directive, bytes]]:
         """The rows of these names. Raises GenericError unless all exist and may change now."""
@@ -210,7 +238,9 @@ class Config:
     def rewrite(self) -> None:
         """CONFIG REWRITE: update the file with the values in force, in one atomic step.
 
-        Comments, order and included files stay. Raises GenericError if there is no file or it cannot be written.
+        Comments, order and included files stay. No line is added for a directive that has its default, except `dir`,
+        whose default depends on where the server is started. Raises GenericError if there is no file or it cannot be
+        written.
         """
         if self.file_path is None:
             raise GenericError(b"The server is running without a config file")
@@ -220,19 +250,23 @@ class Config:
                     old_text = file.read()
             except FileNotFoundError:
                 old_text = b""
-            replace_file(self.file_path, rewrite_text(old_text, self._wanted_lines(), BY_NAME))
+            replace_file(self.file_path, rewrite_text(old_text, self._wanted_lines(old_text), BY_NAME))
         except OSError as error:
             raise GenericError(b"Rewriting config file: " + os.strerror(error.errno or 0).encode()) from error
 
-    def _wanted_lines(self) -> dict[bytes, tuple[list[bytes], bool]]:
+    def _wanted_lines(self, old_text: bytes) -> dict[bytes, tuple[list[bytes], bool]]:
         """By directive: its lines, and whether they are written even if the file had none."""
+        includes = INCLUDE.search(old_text) is not None
         wanted: dict[bytes, tuple[list[bytes], bool]] = {}
         for directive in DIRECTIVES:
             value = self.value(directive)
             lines = directive.kind.lines(directive.name, value, directive.default)
-            wanted[directive.name] = (lines, directive.is_always_written or value != directive.default)
+            is_needed = directive.is_always_written or value != directive.default
+            # The default may have replaced save points of an included file, and a start must not go back to those.
+            wanted[directive.name] = (lines, is_needed or (includes and isinstance(directive.kind, SavePoints)))
         if not self.aclfile:
-            wanted[b"user"] = (self.list_users(), True)
+            lines = self.list_users()
+            wanted[b"user"] = (lines, lines != [OPEN_DEFAULT_USER])
         return wanted
 
 

@@ -18,8 +18,8 @@ from .directives import BY_NAME
 # The first rule of a user with a password, and everything after it.
 _PASSWORD: Final = re.compile(rb"""(?<=[\s"'(])([<>#!]).*""", re.DOTALL)
 _CLEAR_PASSWORD: Final = re.compile(rb"(?:^|(?<=[\s(]))([<>]).*", re.DOTALL)
-# The name at the start of a line, or an option.
-_NAME: Final = re.compile(rb"""[-\s"']*([^\s"']*)""")
+# The name at the start of a line, or an option. A wrong `name=value` has its name, too.
+_NAME: Final = re.compile(rb"""[-\s"']*([^\s"'=]*)""")
 
 _ESCAPES: Final = {0x6E: 0x0A, 0x72: 0x0D, 0x74: 0x09, 0x62: 0x08, 0x61: 0x07}
 _BLANKS: Final = b" \n\r\t\v\f"
@@ -51,6 +51,13 @@ class ConfigLineError(ConfigError):
     def __init__(self, place: str, line: bytes, reason: str) -> None:
         shown = without_secrets(line).decode("utf-8", "backslashreplace")
         super().__init__(f"Reading {place}\n>>> '{shown}'\n{reason}")
+
+
+class ConfigLinesError(ConfigLineError):
+    """Several lines that the server cannot start with; each has its place and reason."""
+
+    def __init__(self, lines: list[ConfigLineError]) -> None:
+        ConfigError.__init__(self, "\n\n".join(map(str, lines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +143,7 @@ def _single_quoted(line: bytes, index: int, word: bytearray) -> int:
 def likely_name(name: bytes) -> bytes | None:
     """The directive that an unknown one probably means, if one is similar."""
     known = [os.fsdecode(each) for each in (*BY_NAME, b"include", b"rename-command", b"user")]
-    likely = get_close_matches(os.fsdecode(name), known, n=1, cutoff=0.8)
+    text = os.fsdecode(name)
+    # A short name with two letters exchanged, such as `prot`, is less similar than the cutoff.
+    likely = [each for each in known if sorted(each) == sorted(text)] or get_close_matches(text, known, n=1, cutoff=0.8)
     return os.fsencode(likely[0]) if likely else None

@@ -12,23 +12,26 @@ import glob
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BufferedReader
 from typing import Final
 
+from ...commands.core.secrets import SECRET_DIRECTIVES
 from ...persistence.errors import NotRegularFile
 from ...persistence.files import open_regular
 from .config import Config
-from .config_lines import ConfigError, ConfigLineError, LateLine, likely_name, split_words
+from .config_lines import ConfigError, ConfigLineError, ConfigLinesError, LateLine, likely_name, split_words
 from .directive_kinds import BadValue, Memory, MemoryOrPercent, Path, SavePoints, quote
-from .directives import BY_NAME, NOT_HERE, REFUSED, Directive
+from .directives import BY_NAME, OBSOLETE, REFUSED, Directive
 from .environment import environment_lines
 
 # A file that includes itself ends with an error at this depth, and not in a stack overflow.
 INCLUDE_DEPTH_MAX: Final = 16
 
 REMEDY: Final = "remove the line, or set 'compat-config yes' to ignore it"
+REMEDY_ALWAYS: Final = "remove the line; docs/coming-from-redis.md shows how to bring the data"
 
-_CLEAR_PASSWORD: Final = re.compile(rb"(?:^|(?<=[\s(]))([<>]).*", re.DOTALL)
+COMMENT_HINT: Final = ": a comment needs a line of its own"
 
 
 # Prefixes of paths that are read whatever kind of file they are.
@@ -56,13 +59,20 @@ def open_named(path: bytes) -> BufferedReader:
 
 
 def options_text(words: list[bytes]) -> bytes:
-    """Command line options as configuration lines: `--port 7000 --save ''`. Raises ConfigError."""
+    """Command line options as configuration lines: `--port 7000 --save ''`. Raises ConfigError.
+
+    As in Redis, an option may be one word with its values (`--save "60 1"`, or all in one: `"--save 60 1"`). The word
+    after an option's name is a value even if it starts with `--`, except after `--save`, which then means `--save ""`.
+    """
     lines: list[bytes] = []
+    needs_value = False
     for word in words:
-        if word.startswith(b"--"):
+        if word.startswith(b"--") and not needs_value:
             lines.append(word[2:])
+            needs_value = word != b"--" and len(word.split()) == 1 and word.lower() != b"--save"
         elif lines:
             lines[-1] += b" " + quote(word)
+            needs_value = False
         else:
             raise ConfigError(
                 f"'{os.fsdecode(word)}' is neither a configuration file nor an option: options start with --"
@@ -77,6 +87,17 @@ def load_text(config: Config, text: bytes) -> None:
     loader.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignLine:
+    """A line that asks for a part that Headrace does not have. `matters` and what follows are as in its row."""
+
+    name: bytes
+    place: str
+    shown: bytes
+    matters: str = ""
+    is_never_ignored: bool = False
+
+
 class Loader:
     """Puts files and options into `config`, one after another; later ones win.
 
@@ -87,14 +108,28 @@ class Loader:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._seen: set[bytes] = set()
-        # Directives that Headrace does not have, each with its error.
-        self._foreign: list[tuple[bytes, ConfigLineError]] = []
+        # The lines that ask for parts that Headrace does not have, by directive: a later line replaces an earlier one.
+        # Lines of which each counts are stored by their text.
+        self._foreign: dict[bytes, ForeignLine] = {}
 
     def finish(self) -> None:
-        """Ignore directives that Headrace does not have, if `compat-config` says so. Called last."""
-        if self._foreign and not self._config.compat_config:
-            raise self._foreign[0][1]
-        self._config.ignored_directives = list(dict.fromkeys(name for name, _ in self._foreign))
+        """Ignore directives that Headrace does not have. Called last.
+
+        Those that matter stop the start, unless `compat-config` says to ignore them as well.
+        """
+        config = self._config
+        stops: list[ConfigLineError] = []
+        for each in self._foreign.values():
+            if not each.matters:
+                config.ignored.append(each.name)
+            elif config.compat_config and not each.is_never_ignored:
+                config.overruled[each.name] = each.matters
+            elif each.is_never_ignored:
+                stops.append(ConfigLineError(each.place, each.shown, f"{each.matters}: {REMEDY_ALWAYS}"))
+            else:
+                stops.append(ConfigLineError(each.place, each.shown, f"{each.matters}: {REMEDY}"))
+        if stops:
+            raise ConfigLinesError(stops)
 
     def load_file(self, path: bytes, *, depth: int = 0) -> None:
         """Everything in the file at `path`."""
@@ -110,7 +145,7 @@ class Loader:
     def load_options(self, words: list[bytes]) -> None:
         """The options of a command line."""
         for line in options_text(words).split(b"\n"):
-            name = os.fsdecode(line.partition(b" ")[0])
+            name = os.fsdecode(re.split(b"[ =]", line, maxsplit=1)[0])
             self._load_line(line, f"option --{name}", b"--" + line, depth=0)
 
     def load(self, text: bytes, source: str, *, depth: int = 0) -> None:
@@ -124,7 +159,8 @@ class Loader:
         try:
             words = split_words(line)
         except ValueError:
-            raise ConfigLineError(place, shown, "Unbalanced quotes in configuration line") from None
+            hint = COMMENT_HINT if re.search(rb"\s#", line) else ""
+            raise ConfigLineError(place, shown, f"Unbalanced quotes in configuration line{hint}") from None
         if not words:
             return
         try:
@@ -136,22 +172,28 @@ class Loader:
             else:
                 self._take(words, place, shown, depth)
         except BadValue as bad:
-            raise ConfigLineError(place, shown, f"{bad}{_advice(words)}") from None
+            raise ConfigLineError(place, shown, f"{bad}{_advice(words, is_option=shown.startswith(b'--'))}") from None
 
     def _take(self, words: list[bytes], place: str, shown: bytes, depth: int) -> None:
         name = words[0].lower()
         directive = BY_NAME.get(name)
-        if name in REFUSED:
-            if not turns_off(name, words[1:]):
-                self._foreign.append((name, ConfigLineError(place, shown, f"{REFUSED[name]}: {REMEDY}")))
+        if name in REFUSED and len(words) > 1:
+            self._foreign[shown] = ForeignLine(name, place, shown, REFUSED[name])
+        elif name in OBSOLETE and len(words) == 2:
+            self._foreign[name] = ForeignLine(name, place, shown)
         elif name == b"include" and len(words) == 2:
             self._include(Path().parse_word(words[1]), depth)
+        elif name == b"sentinel":
+            raise BadValue("sentinel directive while not in sentinel mode: Headrace has no Sentinel, remove the line")
         elif directive is None:
-            raise BadValue(f"Bad directive or wrong number of arguments{_hint(name)}")
+            raise BadValue("Bad directive or wrong number of arguments")
         else:
             self._assign(directive, words[1:])
-            if not directive.has_effect and not directive.is_off(self._config.value(directive)):
-                self._foreign.append((name, ConfigLineError(place, shown, f"{NOT_HERE}: {REMEDY}")))
+            self._foreign.pop(directive.name, None)
+            if directive.is_foreign(self._config.value(directive)):
+                self._foreign[directive.name] = ForeignLine(
+                    directive.name, place, shown, directive.matters, directive.is_never_ignored
+                )
 
     def _declare_user(self, declared: LateLine) -> None:
         if not declared.words:
@@ -166,6 +208,10 @@ class Loader:
         self._config.declared_users.append(declared)
 
     def _assign(self, directive: Directive, values: list[bytes]) -> None:
+        if directive.kind.several_words and len(values) == 1:
+            # As in Redis, several words may be quoted as one.
+            with contextlib.suppress(ValueError):
+                values = split_words(values[0]) or values
         self._config.assign(directive, values, adding=directive.name in self._seen)
         self._seen.add(directive.name)
 
@@ -178,25 +224,21 @@ class Loader:
             self.load_file(path, depth=depth + 1)
 
 
-def turns_off(name: bytes, values: list[bytes]) -> bool:
-    """Whether a refused directive is set to the value that means "off"."""
-    if name in (b"replicaof", b"slaveof"):
-        return [value.lower() for value in values] == [b"no", b"one"]
-    if name == b"cluster-enabled":
-        return [value.lower() for value in values] == [b"no"]
-    return False
-
-
-def _hint(name: bytes) -> str:
-    likely = likely_name(name)
-    return f": did you mean {os.fsdecode(likely)}?" if likely else ""
-
-
-def _advice(words: list[bytes]) -> str:
-    """The remedy for a refused value of a directive; empty if there is none."""
-    directive = BY_NAME.get(words[0].lower())
+def _advice(words: list[bytes], *, is_option: bool) -> str:
+    """The remedy for a refused line; empty if there is none. It never shows a secret."""
+    name, equals, value = words[0].partition(b"=")
+    name = name.lower()
+    if name != b"user" and any(word.startswith(b"#") for word in words[1:]):
+        return COMMENT_HINT
+    directive = BY_NAME.get(name)
     if directive is None:
-        return ""
+        likely = likely_name(name)
+        return f": did you mean {os.fsdecode(likely)}?" if likely not in (None, name) else ""
+    values = [value, *words[1:]] if equals else words[1:]
+    if equals or (values and values[0].startswith(b"=")):
+        joined = b" ".join(values).removeprefix(b"=").strip()
+        shown = b"VALUE" if not joined or name in SECRET_DIRECTIVES else joined
+        return f": write {'--' if is_option else ''}{os.fsdecode(name)} {os.fsdecode(shown)}"
     if isinstance(directive.kind, SavePoints):
         return ': write seconds and changes in pairs, as in save 3600 1 300 100, or save "" for no snapshots'
     if isinstance(directive.kind, Memory | MemoryOrPercent) and len(words) > 2:

@@ -15,7 +15,7 @@ prints (`show`), and into lines of a configuration file (`lines`). It knows no d
     ├── Path          a string without a null character        bytes
     ├── FileName      a path without a slash                   bytes
     ├── EventClasses  letters of notify-keyspace-events        bytes
-    └── (several words) Words, Percentiles, OomScores, SavePoints, BufferLimits, all kept as bytes
+    └── (several words) Primary, Words, Percentiles, OomScores, SavePoints, BufferLimits, all kept as bytes
 
 The error texts are Redis' own: CONFIG SET and the start-up error block both show them.
 Source: Redis 8.10.2, as observed.
@@ -201,9 +201,6 @@ class Choice(Kind):
 
     choices: tuple[bytes, ...]
     combine: bool = False
-    # The only accepted choice; the others are refused `because`.
-    only: bytes | None = None
-    because: str = ""
 
     @property
     def several_words(self) -> bool:  # type: ignore[override]
@@ -217,8 +214,6 @@ class Choice(Kind):
         if not chosen or not chosen <= set(self.choices):
             names = ", ".join(choice.decode() for choice in self.choices)
             raise BadValue(f"argument(s) must be one of the following: {names}")
-        if self.only is not None and chosen != {self.only}:
-            raise BadValue(self.because)
         if {b"save", b"nosave"} <= chosen:
             raise BadValue("shutdown options SAVE and NOSAVE can't be used simultaneously")
         return b" ".join(choice for choice in self.choices if choice in chosen)
@@ -314,6 +309,20 @@ def check_percentile(word: bytes) -> bytes:
     return f"{number:.6f}".rstrip("0").rstrip(".").encode()
 
 
+class Primary(Kind):
+    """The host and port of a server to follow, kept as one text; empty for `no one`."""
+
+    several_words = True
+
+    def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
+        if len(words) != 2:
+            raise BadValue("wrong number of arguments")
+        return b"" if [word.lower() for word in words] == [b"no", b"one"] else b" ".join(words)
+
+    def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
+        return [name + b" " + value] if value else []
+
+
 OOM_SCORE_MAX = 2000
 
 
@@ -368,8 +377,6 @@ class BufferLimits(Kind):
     several_words = True
 
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
-        if words == [b""]:
-            words = []
         if len(words) % 4:
             raise BadValue("Wrong number of arguments in buffer limit configuration.")
         limits = self.by_class(previous or b"")

@@ -1,7 +1,9 @@
 """Every directive of the configuration, one row each: its name, kind of value, default, and who may change it.
 
-Rows with `has_effect=False` belong to parts of Redis that Headrace does not have (hashes, clusters, replicas). CONFIG
-GET shows them. Setting one is refused, unless `compat-config` says to ignore it. Defaults are those of Redis 8.10.2.
+Rows with `has_effect=False` belong to parts of Redis that Headrace does not have (hashes, clusters, replicas). They are
+ignored: CONFIG GET shows what was set, and nothing else happens. If such a row also `matters`, because its value
+changes what is kept, who gets in or who is followed, it stops the start, unless `compat-config` says to ignore it as
+well. Defaults are those of Redis 8.10.2.
 Source: CONFIG GET and CONFIG SET of Redis 8.10.2.
 """
 
@@ -27,11 +29,15 @@ from .directive_kinds import (
     Octal,
     OomScores,
     Path,
+    Primary,
     SavePoints,
     Text,
     Words,
     check_percentile,
 )
+
+STANDALONE = "Headrace is a standalone server:"
+NO_REPLICATION = f"{STANDALONE} it has no replication"
 
 # Values that turn a missing part off. No number is among them.
 OFF = (False, b"", b"no", b"off", b"disabled")
@@ -59,8 +65,13 @@ class Directive:
     is_hidden: bool = False
     # CONFIG REWRITE writes it even at its default.
     is_always_written: bool = False
-    # False if Redis has it and Headrace does not: it can only be ignored (`compat-config`), or be set to "off".
+    # False if Redis has it and Headrace does not: its value is shown, and does nothing.
     has_effect: bool = True
+    # Why another value than the default stops the start, although Headrace does not have the directive; empty if such a
+    # value is harmless.
+    matters: str = ""
+    # The start stops for such a value even with `compat-config`.
+    is_never_ignored: bool = False
     # A change needs a listener: CONFIG SET refuses it unless one was registered with `Config.on_change`.
     needs_listener: bool = False
 
@@ -73,6 +84,10 @@ class Directive:
         """Whether the value turns the directive's part off, as it is in a server without it."""
         return (value in OFF and type(value) is not int) or value == self.default == 0
 
+    def is_foreign(self, value: Any) -> bool:
+        """Whether the value asks for something that Headrace does not have."""
+        return not self.has_effect and not self.is_off(value) and not (self.matters and value == self.default)
+
 
 IMMUTABLE, PROTECTED = Change.IMMUTABLE, Change.PROTECTED
 
@@ -80,6 +95,7 @@ BOOL = Bool()
 TEXT = Text()
 PATH = Path()
 COUNT = Integer()
+INT_32 = Integer(-INT32_MAX - 1, INT32_MAX)
 COUNT_32 = Integer(0, INT32_MAX)
 POSITIVE_32 = Integer(1, INT32_MAX)
 # Each database takes some 600 bytes from the start. Redis accepts 2147483647 here, and then ends out of memory.
@@ -92,9 +108,7 @@ EVICTION_POLICIES = Choice(
     (
         b"volatile-lru", b"volatile-lfu", b"volatile-random", b"volatile-ttl", b"volatile-lrm",
         b"allkeys-lru", b"allkeys-lfu", b"allkeys-random", b"allkeys-lrm", b"noeviction",
-    ),
-    only=b"noeviction",
-    because="Headrace evicts no keys: the only maxmemory-policy is noeviction",
+    )
 )  # fmt: skip
 FACILITIES = Choice((b"user", *(b"local%d" % number for number in range(8))))
 
@@ -136,8 +150,8 @@ TLS = (
 PROCESS = (
     _row("daemonize", BOOL, False, change=IMMUTABLE),
     _row("pidfile", PATH, b"", change=IMMUTABLE),
-    _row("supervised", Choice((b"upstart", b"systemd", b"auto", b"no")), b"no", change=IMMUTABLE, has_effect=False),
-    _row("compat-config", BOOL, False, change=IMMUTABLE, is_hidden=True),
+    _row("supervised", Choice((b"upstart", b"systemd", b"auto", b"no")), b"no", change=IMMUTABLE),
+    _row("compat-config", BOOL, False, change=IMMUTABLE),
     _row("loglevel", Choice((b"debug", b"verbose", b"notice", b"warning", b"nothing")), b"notice"),
     _row("logfile", PATH, b"", change=IMMUTABLE),
     _row("dir", PATH, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
@@ -167,7 +181,13 @@ LIMITS = (
         b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     ),
     _row("maxmemory", Memory(0, UINT64_MAX), 0),
-    _row("maxmemory-policy", EVICTION_POLICIES, b"noeviction"),
+    _row(
+        "maxmemory-policy",
+        EVICTION_POLICIES,
+        b"noeviction",
+        has_effect=False,
+        matters="Headrace evicts no keys: beyond maxmemory, commands that need memory are refused (noeviction)",
+    ),
     _row("maxmemory-clients", MemoryOrPercent(), 0),
 )
 
@@ -176,11 +196,11 @@ STREAMS = (
     _row("stream-node-max-entries", COUNT, 100),
     _row("stream-idmp-duration", Integer(1, 86400), 100),
     _row("stream-idmp-maxsize", Integer(1, 10000), 100),
-    _row("stream-chunk-compression", Choice((b"zstd", b"no")), b"zstd", is_hidden=True),
+    _row("stream-chunk-compression", Choice((b"zstd", b"no")), b"zstd"),
 )
 
 PERSISTENCE = (
-    _row("save", SavePoints(), b"3600 1 300 100 60 10000", is_always_written=True),
+    _row("save", SavePoints(), b"3600 1 300 100 60 10000"),
     _row(
         "dbfilename",
         FileName("dbfilename can't be a path, just a filename"),
@@ -189,7 +209,7 @@ PERSISTENCE = (
     ),
     _row("rdbcompression", BOOL, True),
     _row("rdbchecksum", BOOL, True, change=IMMUTABLE),
-    _row("rdb-skip-foreign-types", BOOL, False, is_hidden=True),
+    _row("rdb-skip-foreign-types", BOOL, False),
     _row("stop-writes-on-bgsave-error", BOOL, True),
     _row("appendonly", BOOL, False, needs_listener=True),
     _row(
@@ -209,8 +229,10 @@ PERSISTENCE = (
     _row("aof-load-corrupt-tail-max-size", COUNT, 0),
     _row("aof-use-rdb-preamble", BOOL, False),
     _row("aof-timestamp-enabled", BOOL, False),
-    _row("aof-block-checksums", BOOL, True, change=IMMUTABLE, is_hidden=True),
+    _row("aof-block-checksums", BOOL, True, change=IMMUTABLE),
     _row("aof-disable-auto-gc", BOOL, False, is_hidden=True),
+    _row("aof-skip-foreign-commands", BOOL, False, change=IMMUTABLE),
+    _row("aof-start-from-rdb", BOOL, False, change=IMMUTABLE),
 )
 
 OBSERVABILITY = (
@@ -225,17 +247,15 @@ OBSERVABILITY = (
         "latency-tracking-info-percentiles",
         Words(64, "Invalid latency-tracking-info-percentiles parameters", check_percentile),
         b"50 99 99.9",
-        is_always_written=True,
     ),
-    _row("metrics-port", PORT, 0, change=IMMUTABLE, is_hidden=True),
+    _row("metrics-port", PORT, 0, change=IMMUTABLE),
     _row(
         "metrics-bind",
         Words(16, "Too many bind addresses specified."),
         b"127.0.0.1 -::1",
         change=IMMUTABLE,
-        is_hidden=True,
     ),
-    _row("metrics-streams-max", COUNT_32, 500, is_hidden=True),
+    _row("metrics-streams-max", COUNT_32, 500),
     _row("notify-keyspace-events", EventClasses(), b""),
     _row("tracking-table-max-keys", COUNT, 1000000),
 )
@@ -258,11 +278,11 @@ _NO = """
 """
 _EMPTY_TEXT = """
     bind-source-addr cluster-announce-hostname cluster-announce-human-nodename cluster-announce-ip ignore-warnings
-    locale-collate masterauth masteruser replica-announce-ip|slave-announce-ip tls-client-cert-file
+    locale-collate replica-announce-ip|slave-announce-ip tls-client-cert-file
     tls-client-key-file tls-client-key-file-pass tls-expected-peer-name
 """
 _EMPTY_TEXT_IMMUTABLE = """
-    aof-rewrite-cpulist|aof_rewrite_cpulist bgsave-cpulist|bgsave_cpulist bio-cpulist|bio_cpulist preload-file
+    aof-rewrite-cpulist|aof_rewrite_cpulist bgsave-cpulist|bgsave_cpulist bio-cpulist|bio_cpulist
     server-cpulist|server_cpulist
 """
 
@@ -284,7 +304,7 @@ ACCEPTED_ONLY = (
     *_group(_NO, BOOL, False),
     *_group(_EMPTY_TEXT, TEXT, b""),
     *_group(_EMPTY_TEXT_IMMUTABLE, TEXT, b"", change=IMMUTABLE),
-    *_group("always-show-logo cluster-enabled syslog-enabled", BOOL, False, change=IMMUTABLE),
+    *_group("always-show-logo syslog-enabled", BOOL, False, change=IMMUTABLE),
     *_group("disable-thp set-proc-title", BOOL, True, change=IMMUTABLE),
     _echoed("repl-rdb-channel", BOOL, True, is_hidden=True),
     # Text and choices
@@ -341,13 +361,13 @@ ACCEPTED_ONLY = (
     _echoed("lfu-decay-time", COUNT_32, 1),
     _echoed("lfu-log-factor", COUNT_32, 10),
     _echoed("list-compress-depth", COUNT_32, 0),
-    _echoed("list-max-listpack-size", Integer(-INT32_MAX - 1, INT32_MAX), -2, "list-max-ziplist-size"),
+    _echoed("list-max-listpack-size", INT_32, -2, "list-max-ziplist-size"),
     _echoed("lookahead", POSITIVE_32, 16),
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
     _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),
     _echoed("maxmemory-samples", Integer(1, 64), 5),
     _echoed("min-replicas-max-lag", COUNT_32, 10, "min-slaves-max-lag"),
-    _echoed("min-replicas-to-write", COUNT_32, 0, "min-slaves-to-write"),
+    _echoed("min-replicas-to-write", COUNT_32, 0, "min-slaves-to-write", matters=NO_REPLICATION),
     _echoed("repl-backlog-ttl", COUNT, 3600),
     _echoed("repl-diskless-sync-delay", COUNT_32, 5),
     _echoed("repl-diskless-sync-max-replicas", COUNT_32, 0),
@@ -357,11 +377,26 @@ ACCEPTED_ONLY = (
     _echoed("replica-priority", COUNT_32, 100, "slave-priority"),
     _echoed("set-max-intset-entries", COUNT, 512),
     _echoed("set-max-listpack-entries", COUNT, 128),
-    _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE),
+    _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE, matters="Headrace marks no sockets"),
     _echoed("tls-session-cache-size", COUNT_32, 20480),
     _echoed("tls-session-cache-timeout", COUNT_32, 300),
     _echoed("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
-    _echoed("replicaof", TEXT, b"", "slaveof", change=IMMUTABLE),
+    # Parts without which a server would follow another one, or keep other data.
+    *_group("masterauth masteruser", TEXT, b"", matters=NO_REPLICATION),
+    _echoed("cluster-enabled", BOOL, False, change=IMMUTABLE, matters=f"{STANDALONE} it has no cluster"),
+    _echoed("preload-file", TEXT, b"", change=IMMUTABLE, matters="Headrace loads no file but its own (dbfilename)"),
+    _echoed("replicaof", Primary(), b"", "slaveof", change=IMMUTABLE, matters=NO_REPLICATION, is_never_ignored=True),
+    # Hidden in Redis as well, most of them for its tests
+    _echoed("lua-enable-deprecated-api", BOOL, False, change=IMMUTABLE, is_hidden=True),
+    _echoed("use-exit-on-panic", BOOL, False, is_hidden=True),
+    _echoed("lazyexpire-nested-arbitrary-keys", BOOL, True, is_hidden=True),
+    _echoed("cluster-ping-interval", COUNT, 0, is_hidden=True),
+    _echoed("cluster-slot-migration-max-archived-tasks", POSITIVE_32, 32, is_hidden=True),
+    _echoed("cluster-slot-migration-sync-buffer-drain-timeout", COUNT, 60000, is_hidden=True),
+    *_group("key-load-delay rdb-key-save-delay", INT_32, 0, is_hidden=True),
+    _echoed("loading-process-events-interval-bytes", Integer(1024, INT32_MAX), 512 << 10, is_hidden=True),
+    _echoed("prefetch-batch-max-size", Integer(0, 128), 16, is_hidden=True),
+    _echoed("watchdog-period", COUNT_32, 0, is_hidden=True),
 )
 
 DIRECTIVES: tuple[Directive, ...] = (
@@ -373,14 +408,8 @@ BY_NAME: dict[bytes, Directive] = {
     name: directive for directive in DIRECTIVES for name in (directive.name, *directive.aliases)
 }
 
-NOT_HERE = "Redis has this directive, Headrace does not"
+# Directives of Redis that are no settings: why a line with one stops the start.
+REFUSED: dict[bytes, str] = {b"loadmodule": "Headrace has no modules"}
 
-# Directives of Redis that are refused with this reason, even under `compat-config`.
-#
-# The values that turn them off (`replicaof no one`, `cluster-enabled no`) are accepted: see `configfile`.
-REFUSED: dict[bytes, str] = {
-    b"loadmodule": "Headrace has no modules",
-    b"replicaof": "Headrace is a standalone server: it has no replication",
-    b"slaveof": "Headrace is a standalone server: it has no replication",
-    b"cluster-enabled": "Headrace is a standalone server: it has no cluster",
-}
+# Lines that Redis accepts, with one value, and ignores: directives of old versions.
+OBSOLETE = (b"io-threads-do-reads", b"list-max-ziplist-entries", b"list-max-ziplist-value", b"lua-replicate-commands")

@@ -171,11 +171,14 @@ def read_acl_file(config: Config, users: Users) -> list[User]:
     found: dict[bytes, User] = {}
     problems = ""
     for number, line in enumerate(lines, start=1):
-        words = line.split()
-        if not words or words[0].startswith(b"#"):
+        # Only spaces separate words, and two in a row enclose an empty one: the name of a user can be empty.
+        words = line.strip(b" \t\r\n").split(b" ")
+        if words == [b""] or words[0].startswith(b"#"):
             continue
         if words[0] != b"user" or len(words) < 2:
             problems += f"{path}:{number} should start with user keyword followed by the username. "
+        elif has_blanks(words[1]):
+            problems += f"'{path}:{number}: username '{os.fsdecode(words[1])}' contains invalid characters. "
         elif words[1] in found:
             problems += f"WARNING: Duplicate user '{os.fsdecode(words[1])}' found on line {number}. "
         else:

@@ -25,6 +25,9 @@ from .process import gcc_version
 # The number of keys from which `avg_ttl` is computed: the mean of more keys would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
 
+# A client counts as active for this time after its last request.
+ACTIVE_MS_MAX: Final = 500
+
 # Bytes that would break a line of INFO, as Redis replaces them in names that clients chose.
 SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
 
@@ -61,12 +64,13 @@ def server_fields(server: Source) -> Fields:
         ("arch_bits", 64 if sys.maxsize > 2**32 else 32),
         ("monotonic_clock", "POSIX clock_gettime"),
         ("multiplexing_api", "epoll" if sys.platform == "linux" else "kqueue"),
+        ("atomicvar_api", "none"),
         ("gcc_version", gcc_version()),
         ("process_id", os.getpid()),
-        ("process_supervised", "no"),
+        ("process_supervised", server.supervised_by),
         ("run_id", server.stats.run_id),
         ("tcp_port", config.port or config.tls_port),
-        ("server_time_usec", now_ms * 1000),
+        ("server_time_usec", server.context.clock_us()),
         ("uptime_in_seconds", uptime_s),
         ("uptime_in_days", uptime_s // 86400),
         ("hz", config.hz),
@@ -86,7 +90,6 @@ def server_fields(server: Source) -> Fields:
         fields.append(("listener2", f"name=tls{addresses},port={config.tls_port}"))
     return [
         *fields,
-        ("server_name", "headrace"),
         ("headrace_version", __version__),
         ("python_version", platform.python_version()),
     ]
@@ -110,11 +113,12 @@ def client_fields(server: Source) -> Fields:
         ("maxclients", server.config.maxclients),
         ("client_recent_max_input_buffer", max((client.query_buffer_size for client in clients), default=0)),
         ("client_recent_max_output_buffer", max((client.output_buffer_size for client in clients), default=0)),
-        ("blocked_clients", len(blocked)),
+        ("blocked_clients", len(blocked) + sum(client.is_held for client in clients)),
         ("tracking_clients", len(server.context.tracking.clients)),
         ("pubsub_clients", sum(client.is_subscriber for client in clients)),
         ("watching_clients", sum(bool(client.transaction.watched) for client in clients)),
         ("clients_in_timeout_table", sum(waiting.block_ms is not None for _, waiting in blocked)),
+        ("active_clients", sum(server.clock() - client.last_active_ms <= ACTIVE_MS_MAX for client in clients)),
         ("total_watched_keys", sum(len(database.watchers) for database in server.store.databases)),
         ("total_blocking_keys", len(keys)),
         ("total_blocking_keys_on_nokey", len(keys_of_groups)),
@@ -180,6 +184,7 @@ def stats_fields(server: Source) -> Fields:
         ("tracking_total_prefixes", len(server.context.tracking.broadcasts)),
         ("unexpected_error_replies", stats.unexpected_error_replies),
         ("total_error_replies", stats.error_replies),
+        ("dump_payload_sanitizations", stats.payload_checks),
         ("total_reads_processed", stats.reads_processed),
         ("total_writes_processed", stats.writes_processed),
         *zeros("io_threaded_reads_processed", "io_threaded_writes_processed"),
@@ -187,6 +192,8 @@ def stats_fields(server: Source) -> Fields:
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
         *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
+        ("eventloop_duration_cmd_sum", sum(row.duration_us for row in all_rows())),
+        ("total_client_processing_events", stats.reads_processed),
         ("avg_pipeline_length_sum", pipelined_count),
         ("avg_pipeline_length_cnt", reads_count),
         ("avg_pipeline_length", f"{pipelined_count / max(reads_count, 1):.2f}"),
@@ -199,6 +206,7 @@ def stats_fields(server: Source) -> Fields:
         ("acl_access_denied_key", stats.acl_denied_key),
         ("acl_access_denied_channel", stats.acl_denied_channel),
         ("acl_access_denied_tls_cert", stats.acl_denied_certificate),
+        ("unserved_calls", server.context.unserved.total),
     ]
 
 
@@ -210,7 +218,7 @@ def replication_fields(server: Source) -> Fields:
         ("master_failover_state", "no-failover"),
         ("master_replid", server.stats.run_id),
         ("master_replid2", "0" * 40),
-        ("master_repl_offset", 0),
+        ("master_repl_offset", server.stats.log_records),
         ("second_repl_offset", -1),
         ("repl_backlog_active", 0),
         ("repl_backlog_size", server.config.repl_backlog_size),
@@ -235,6 +243,17 @@ def cpu_fields(server: Source) -> Fields:
             ("used_cpu_user_main_thread", f"{thread.ru_utime:.6f}"),
         ]
     return fields
+
+
+def hot_key_fields(server: Source) -> Fields:
+    """The state of HOTKEYS, and the ms that the measurement itself took; nothing before HOTKEYS START."""
+    measurement = server.context.hot_keys.last
+    if measurement is None:
+        return []
+    return [
+        ("hotkeys-tracking-active", int(measurement.is_active)),
+        ("hotkeys-cmd-cpu-time", measurement.own_ms),
+    ]
 
 
 def command_fields(server: Source) -> Fields:
@@ -318,7 +337,7 @@ SECTIONS: Final[dict[str, Callable[[Source], Fields]]] = {
     "Stats": stats_fields,
     "Replication": replication_fields,
     "CPU": cpu_fields,
-    "Hotkeys": no_fields,
+    "Hotkeys": hot_key_fields,
     "Modules": no_fields,
     "Commandstats": command_fields,
     "Errorstats": error_fields,

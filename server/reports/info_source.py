@@ -30,6 +30,10 @@ class Jobs(Protocol):
         """Seconds since the running job began, -1 without one."""
         ...
 
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        ...
+
 
 class SnapshotFigures(Protocol):
     """What INFO shows of snapshots and rewrites."""
@@ -99,6 +103,8 @@ class Source(Protocol):
     stats: Stats
     store: Store
     started_ms: int
+    # The program that the server reports to, as in `supervised`.
+    supervised_by: str
     context: Context
     clock: Callable[[], int]
 

@@ -26,6 +26,7 @@ def memory_fields(server: Source) -> Fields:
     peak = server.memory.peak_size
     dataset = server.memory.dataset_size
     resident = resident_size()
+    fragmentation, fragmented_size = server.memory.fragmentation(used, resident)
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     clients = server.memory.clients_size
     log_buffer = log_value(server, "buffer_size", 0)
@@ -56,10 +57,10 @@ def memory_fields(server: Source) -> Fields:
         *zeros("used_memory_functions", "used_memory_hash_templates"),
         *_sized("used_memory_scripts", scripts.cache_size),
         *_sized("maxmemory", server.config.maxmemory),
-        ("maxmemory_policy", server.config.maxmemory_policy.decode()),
+        ("maxmemory_policy", "noeviction"),
         *_ratios("allocator_frag", "allocator_rss", "rss_overhead"),
-        ("mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"),
-        ("mem_fragmentation_bytes", resident - used),
+        ("mem_fragmentation_ratio", f"{fragmentation:.2f}"),
+        ("mem_fragmentation_bytes", fragmented_size),
         ("mem_not_counted_for_evict", log_buffer),
         ("mem_replication_backlog", 0),
         *zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),
@@ -108,14 +109,14 @@ def persistence_fields(server: Source) -> Fields:
         ("rdb_last_cow_size", 0),
         ("rdb_last_load_keys_expired", server.loading.keys_expired),
         ("rdb_last_load_keys_loaded", server.loading.keys_loaded),
-        ("aof_enabled", int(server.log is not None)),
+        ("aof_enabled", int(server.config.appendonly)),
         *_log_fields(server),
         ("aof_last_cow_size", 0),
         ("backup_in_progress", 0),
         ("module_fork_in_progress", 0),
         ("module_fork_last_cow_size", 0),
     ]
-    if server.log is not None:
+    if server.config.appendonly:
         fields += [
             ("aof_current_size", log_value(server, "current_size", 0)),
             ("aof_base_size", log_value(server, "base_size", 0)),

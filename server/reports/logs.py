@@ -1,4 +1,5 @@
-"""Lines of the server log in Redis' form: `4711:M 21 Nov 2026 09:00:00.000 * text`, on standard error or in `logfile`.
+"""Lines of the server log in Redis' form: `4711:M 21 Nov 2026 09:00:00.000 * text`, on standard output or in
+`logfile`.
 
 Modules log through `logging.getLogger(__name__)`. The levels of `loglevel` and the marks in the line:
 
@@ -13,10 +14,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from ... import REDIS_VERSION, __version__, build_form
 
@@ -61,17 +64,40 @@ def mark(level: int) -> str:
     return "-" if level >= VERBOSE else "."
 
 
-def set_up(config: Config) -> None:
-    """Send the package's server log to `logfile`, or to standard error if it is empty. Raises OSError.
+class StandardOutput(logging.StreamHandler[TextIO]):
+    """Standard output. If its reader has closed it, lines are lost, as in Redis."""
 
-    If the file is moved away (log rotation), the next line opens it anew.
-    """
+    def __init__(self) -> None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        super().__init__(sys.stdout)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Ignore a failed write, and show any other error."""
+        error = sys.exception()
+        if isinstance(error, BrokenPipeError):
+            # Otherwise Python would try to write the rest when it exits, and report that as a failure.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+        elif not isinstance(error, OSError):
+            super().handleError(record)
+
+
+class LogFile(WatchedFileHandler):
+    """`logfile`. If the file is moved away (log rotation), the next line opens it anew."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Ignore a failed write, such as one to a full disk, and show any other error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+
+def set_up(config: Config) -> None:
+    """Send the package's server log to `logfile`, or to standard output if it is empty. Raises OSError."""
     logger = logging.getLogger(ROOT)
-    handler: logging.Handler
-    if config.logfile:
-        handler = WatchedFileHandler(os.fsdecode(config.logfile), errors="backslashreplace")
-    else:
-        handler = logging.StreamHandler()
+    path = os.fsdecode(config.logfile)
+    handler = LogFile(path, errors="backslashreplace") if path else StandardOutput()
     handler.setFormatter(LineFormatter())
     for old_handler in logger.handlers[:]:
         logger.removeHandler(old_handler)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ...store.stream import Stream
 from .info_source import Source
-from .series import CAP_SERIES, GROUP_SERIES, SERVER_SERIES, STREAM_SERIES, GroupView, Samples, Series, Value
+from .series import CAP_SERIES, GROUP_SERIES, SERVER_SERIES, STREAM_SERIES, GroupView, Histogram, Samples, Series, Value
 
 STREAM_COUNT_PER_STEP: Final = 50
 
@@ -69,8 +69,10 @@ class Harvest:
 def render_steps(source: Source, accept: str) -> Steps:
     """All series, in the format that the HTTP header Accept asks for."""
     encode, content_type = choose_encoder(accept)
-    pieces = [_encoded(encode, series, series.read(source)) for series in SERVER_SERIES]
-    yield
+    pieces = []
+    for series in SERVER_SERIES:
+        pieces.append(_encoded(encode, series, series.read(source)))
+        yield
     harvest = Harvest(source, source.config.metrics_streams_max)
     yield from harvest.steps()
     for table, rows in ((STREAM_SERIES, harvest.streams), (GROUP_SERIES, harvest.groups)):
@@ -100,11 +102,21 @@ class _Family(Collector):
         return (self._metric,)
 
 
+_FAMILIES: Final[dict[str, Any]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
 def _encoded(encode: Callable[[CollectorRegistry], bytes], series: Series, samples: Samples) -> bytes:
-    kind = CounterMetricFamily if series.kind == "counter" else GaugeMetricFamily
-    metric = kind(series.name, series.text, labels=series.labels)
+    metric = _FAMILIES[series.kind](series.name, series.text, labels=series.labels)
     for labels, value in samples:
-        metric.add_metric(labels, value)
+        if isinstance(value, Histogram):
+            buckets = [(str(edge_s), count) for edge_s, count in value.buckets]
+            metric.add_metric(labels, [*buckets, ("+Inf", value.count)], value.sum_s)
+        else:
+            metric.add_metric(labels, value)
     registry = CollectorRegistry()
     registry.register(_Family(metric))
     return encode(registry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import sys
@@ -21,6 +22,26 @@ def peak_size() -> int:
     # Linux counts in KiB, macOS in bytes.
     unit_size = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_size
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """Processor time of this process, all its threads together: (user, system)."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime, usage.ru_stime
+
+
+def descriptors_count() -> int | None:
+    """Open files and sockets of this process, None if the system does not report them."""
+    try:
+        return len(os.listdir("/proc/self/fd")) - 1  # the listing itself has one
+    except OSError:
+        return None
+
+
+def descriptors_max() -> int | None:
+    """How many this process may have, None for no limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def gcc_version() -> str:

@@ -8,18 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from ... import REDIS_VERSION, __version__
 from ...commands.core.table import all_rows
+from ...persistence.syncing import FSYNC_EDGES_NS
 from ...store.group import Group
 from ...store.stream import Stream
 from .info_source import Source
-from .process import resident_size
+from .process import cpu_seconds, descriptors_count, descriptors_max, resident_size
 
 Value = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The value of a series of kind `histogram`: (upper end in seconds, number up to it), the number and sum of all."""
+
+    buckets: list[tuple[float, int]]
+    count: int
+    sum_s: float
+
+
 # Label values, in the order of the row's labels, and a value.
-Samples = Iterable[tuple[tuple[str, ...], Value]]
+Samples = Iterable[tuple[tuple[str, ...], Value | Histogram]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,7 @@ class Series:
     """
 
     name: str
-    # `gauge` or `counter`.
+    # `gauge`, `counter` or `histogram`.
     kind: str
     text: str
     labels: tuple[str, ...]
@@ -57,8 +70,41 @@ def _command_failures(source: Source) -> Samples:
     return (((row.name_lower.decode(),), row.failed_calls) for row in all_rows() if row.failed_calls)
 
 
+# Upper ends of the buckets of calls by duration: each four times the one before, 1 us to 4 s.
+CALL_EDGES_NS: Final = tuple(4**exponent * 1000 for exponent in range(12))
+
+
+def _command_durations(source: Source) -> Samples:
+    for row in all_rows():
+        if row.calls:
+            durations = row.durations
+            counts = durations.cumulative(CALL_EDGES_NS)
+            buckets = [(edge_ns / 1e9, count) for edge_ns, count in zip(CALL_EDGES_NS, counts, strict=True)]
+            yield (row.name_lower.decode(),), Histogram(buckets, durations.count, durations.total_ns / 1e9)
+
+
+def _fsyncs(source: Source) -> Samples:
+    if source.log is not None:
+        times = source.log.fsync_times
+        counts = accumulate(times.counts[:-1])
+        buckets = [(edge_ns / 1e9, count) for edge_ns, count in zip(FSYNC_EDGES_NS, counts, strict=True)]
+        yield (), Histogram(buckets, sum(times.counts), times.total_ns / 1e9)
+
+
+def _cpu_seconds(source: Source) -> Samples:
+    return zip((("user",), ("system",)), cpu_seconds(), strict=True)
+
+
+def _if_known(value: Value | None) -> Samples:
+    return [] if value is None else [((), value)]
+
+
 def _errors(source: Source) -> Samples:
     return (((code.decode("utf-8", "backslashreplace"),), count) for code, count in source.stats.errors.items())
+
+
+def _unserved_calls(source: Source) -> Samples:
+    return (((name.decode(),), count) for name, count in source.context.unserved.calls.items())
 
 
 def _keys(source: Source) -> Samples:
@@ -87,6 +133,30 @@ SERVER_SERIES: Final = (
         lambda source: source.blocked_count,
     ),
     _one("headrace_resident_memory_bytes", "gauge", "Memory in RAM.", lambda source: resident_size()),
+    _one(
+        "headrace_used_memory_bytes",
+        "gauge",
+        "Memory of dataset and clients as last measured, which `maxmemory` limits: `used_memory` of `INFO`.",
+        lambda source: source.memory.used_size,
+    ),
+    _one(
+        "headrace_memory_limit_bytes", "gauge", "`maxmemory`; 0 for no limit.", lambda source: source.config.maxmemory
+    ),
+    _many("headrace_cpu_seconds", "counter", "Processor time of all threads together.", ("mode",), _cpu_seconds),
+    _many(
+        "headrace_open_descriptors",
+        "gauge",
+        "Open files and sockets. Absent where the system does not report them.",
+        (),
+        lambda source: _if_known(descriptors_count()),
+    ),
+    _many(
+        "headrace_descriptors_limit",
+        "gauge",
+        "How many the process may have (`ulimit -n`). Absent without a limit.",
+        (),
+        lambda source: _if_known(descriptors_max()),
+    ),
     _many("headrace_keys", "gauge", "Keys.", ("db",), _keys),
     _many("headrace_expiring_keys", "gauge", "Keys that have an expiry time.", ("db",), _expiring_keys),
     _one(
@@ -106,8 +176,22 @@ SERVER_SERIES: Final = (
     _one("headrace_commands", "counter", "Calls that have ended.", lambda source: source.stats.commands_processed),
     _many("headrace_command_calls", "counter", "Calls of each command.", ("command",), _command_calls),
     _many("headrace_command_seconds", "counter", "Time in each command.", ("command",), _command_seconds),
+    _many(
+        "headrace_command_duration_seconds",
+        "histogram",
+        "Calls of each command by duration.",
+        ("command",),
+        _command_durations,
+    ),
     _many("headrace_command_failures", "counter", "Calls that ended in an error.", ("command",), _command_failures),
     _many("headrace_errors", "counter", "Error replies by their first word.", ("code",), _errors),
+    _many(
+        "headrace_unserved_calls",
+        "counter",
+        "Calls of commands that Headrace does not have; `unknown` are those that Redis does not have either.",
+        ("command",),
+        _unserved_calls,
+    ),
     _one(
         "headrace_slow_calls",
         "counter",
@@ -139,6 +223,19 @@ SERVER_SERIES: Final = (
         "gauge",
         "Size of the append-only file, 0 without one.",
         lambda source: 0 if source.log is None else source.log.current_size,
+    ),
+    _many(
+        "headrace_log_fsync_duration_seconds",
+        "histogram",
+        "Fsyncs of the append-only file by duration, since it was turned on. Absent without one.",
+        (),
+        _fsyncs,
+    ),
+    _one(
+        "headrace_log_delayed_fsyncs",
+        "counter",
+        "Writes made while an fsync had been running for two seconds.",
+        lambda source: 0 if source.log is None else source.log.delayed_fsyncs_count,
     ),
     _one(
         "headrace_rewrite_in_progress",

@@ -40,5 +40,11 @@ class ServerReports:
             source.stats.pipelined_before -= client.pipeline_length_sum
             source.stats.reads_before -= client.reads_count
         source.context.slow_log.reset_statistics()
+        source.context.unserved.reset()
+        source.context.scripts.reset_statistics()
+        for jobs in (source.snapshots.rewrite, source.snapshots.save):
+            jobs.reset_statistics()
+        if source.log is not None:
+            source.log.delayed_fsyncs_count = 0
         for db in source.store.databases:
             db.hits = db.misses = 0

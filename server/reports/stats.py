@@ -36,6 +36,7 @@ COUNTERS: Final = (
     "input_size",
     "output_size",
     "reads_processed",
+    "payload_checks",
     "writes_processed",
     "expired_keys",
     "expired_keys_active",
@@ -91,6 +92,8 @@ class Stats:
     input_size: int
     output_size: int
     reads_processed: int
+    # Payloads of streams that `sanitize-dump-payload` wants checked in full.
+    payload_checks: int
     writes_processed: int
     expired_keys: int
     expired_keys_active: int
@@ -109,10 +112,13 @@ class Stats:
     acl_denied_key: int
     acl_denied_channel: int
     acl_denied_certificate: int
+    # Records appended to the log since the start, which Redis shows as the replication offset.
+    log_records: int
 
     def __init__(self, *, started_ms: int | None = None) -> None:
         # Unix ms; CONFIG RESETSTAT keeps it.
         self.started_ms = wall_clock_ms() if started_ms is None else started_ms
+        self.log_records = 0
         # Identifies this run of the server.
         self.run_id = secrets.token_hex(20)
         # Error replies by code word.

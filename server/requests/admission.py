@@ -114,6 +114,7 @@ class Admission:
             and client.tracking is None
             and client.id not in self.context.tracking.receivers
             and not self.context.monitors.clients
+            and not self.context.hot_keys.is_active
             and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
         )
 

@@ -14,6 +14,7 @@ from ...commands.clients.client import Client
 from ...commands.clients.client_line import describe
 from ..configuration.config import Config
 from ..configuration.directive_kinds import Limit
+from ..reports.activity import log_idle
 from ..reports.stats import Stats
 
 logger = logging.getLogger(__name__)
@@ -159,4 +160,5 @@ class ClientLimits:
             if connection.has_taken_output():
                 client.last_active_ms = now_ms
             else:
+                log_idle(client, now_ms)
                 connection.abort()

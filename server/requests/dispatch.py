@@ -29,7 +29,7 @@ from ...persistence.grammar.kept import KEPT_COUNT
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import QUEUED
-from ...store.errors import ReplyError
+from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
 from .admission import DENYOOM, Admission
 from .pause import Pause
@@ -265,6 +265,8 @@ class Dispatcher:
             client.last_command = row.name_lower
             self.admission.admit(client, row, argv)
         except ReplyError as error:
+            if type(error) is UnknownCommand:
+                self.context.unserved.note(client, argv[0])
             runner.begin_run(client)
             runner.answer(session, runner.rejected(client, argv, error), mode_before)
             runner.end_run(session, argv)

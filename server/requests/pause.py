@@ -12,7 +12,7 @@ from .session import Session
 
 
 class Pause:
-    """The pause of one server; there is none at first. During a pause, nothing expires."""
+    """The pause of one server; there is none at first. During a pause, expired keys are kept, and not shown."""
 
     def __init__(self, store: Store, monotonic: Callable[[], int]) -> None:
         self._store = store
@@ -31,12 +31,12 @@ class Pause:
             end_ms = max(end_ms, self.end_ms)
             writes_only = writes_only and self.writes_only
         self.end_ms, self.writes_only = end_ms, writes_only
-        self._store.freeze("pause")
+        self._store.keep_expired(True)
 
     def end(self) -> list[Session]:
         """End the pause. Returns the sessions whose commands were held, in order of arrival."""
         self.end_ms = None
-        self._store.thaw("pause")
+        self._store.keep_expired(False)
         released = list(self.held)
         for session in released:
             session.client.is_held = False

@@ -79,7 +79,7 @@ class Runner:
             row.rejected_calls += 1
         if row is not None and row.trait_bits & RUNS_QUEUE:
             discard(self.context.store, client)
-            self.context.monitors.show(client, row, argv, self.context.now_ms)
+            self.context.monitors.show(client, row, argv)
             error = ExecAborted(error.text if error.prefix == b"ERR" else error.wire_text)
         elif client.transaction.queue is not None:
             client.transaction.aborted = True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from ...commands.execution.context import Context
 from ..reports.stats import Stats
+
+# The records around those of a grouped unit.
+MULTI_AND_EXEC: Final = 2
 
 
 class Log(Protocol):
@@ -42,6 +45,7 @@ class Units:
     def _append(self, effects: list[tuple[int, bytes]], *, grouped: bool) -> None:
         assert self.log is not None
         self.log.append(effects, grouped)
+        self._stats.log_records += len(effects) + MULTI_AND_EXEC if grouped else len(effects)
         self._context.client.write_mark = self.log.mark
         self.has_unflushed_records = True
 
@@ -73,4 +77,5 @@ class Units:
         self._stats.expired_keys_active += len(records)
         if records and self.log is not None:
             self.log.append(records, False)
+            self._stats.log_records += len(records)
             self.has_unflushed_records = True

@@ -22,6 +22,13 @@ from ...commands.execution.enforcement import must_authenticate
 from ...persistence.grammar.streams import addition_splitter
 from ...protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from ..configuration.config import Config
+from ..reports.activity import (
+    log_accepted,
+    log_broken,
+    log_closed_by_peer,
+    log_over_query_limit,
+    log_protocol_error,
+)
 from ..reports.stats import Stats
 from ..requests.client_limits import UNAUTHENTICATED_OUTPUT_SIZE_MAX, ClientLimits
 from ..requests.cross_protocol import CrossProtocol
@@ -118,6 +125,7 @@ class Connection(Session):
         unix_path: bytes = self.shared.config.unixsocket
         client.address = format_address(transport.get_extra_info("peername"), unix_path)
         client.local_address = format_address(transport.get_extra_info("sockname"), unix_path)
+        log_accepted(client)
         refusal = self._admit(self)
         if refusal is not None:
             self.is_closed = True
@@ -219,13 +227,18 @@ class Connection(Session):
 
     @property
     def is_over_query_limit(self) -> bool:
-        """Whether the client's unparsed and unrun requests exceed the query limit."""
-        client, size_max = self.client, self.reader.query_buffer_size_max
+        """Whether the client's unparsed and unrun requests exceed the query limit. Complete arguments of the request
+        that arrives do not count.
+        """
+        client, reader = self.client, self.reader
+        size_max = reader.query_buffer_size_max
         if self.must_log_in:
             size_max = min(size_max, UNAUTHENTICATED_BUFFER_SIZE_MAX)
-        return client.query_buffer_size + client.transaction.queue_memory_size > size_max
+        size = client.query_buffer_size - (reader.buffered_size - reader.unparsed_size)
+        return size + client.transaction.queue_memory_size > size_max
 
     def _end_over_query_limit(self) -> None:
+        log_over_query_limit(self.client, self.shared.clock())
         self.shared.stats.query_buffer_limit_disconnections += 1
         self.abort()
 
@@ -239,6 +252,7 @@ class Connection(Session):
         elif reader.dropped or self.is_over_query_limit:
             self._end_over_query_limit()
         elif reader.error is not None:
+            log_protocol_error(self.client, reader.error, self.shared.clock())
             self._is_ending = True
             self._pause_reading()
             self._end_if_done()
@@ -285,6 +299,10 @@ class Connection(Session):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is closed, by either side."""
+        if self._has_peer_ended:
+            log_closed_by_peer(self.client, self.shared.clock())
+        elif error is not None and not self.is_closed:
+            log_broken(self.client, error, self.shared.clock())
         self.is_closed = True
         self.shared.dispatcher.detach(self)
         # Both refer back to this object. Without them the connection is freed now, not by the garbage collector.

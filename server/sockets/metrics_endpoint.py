@@ -1,4 +1,4 @@
-"""GET /metrics over HTTP, on the loop that serves the clients: for Prometheus, not for browsers or public networks.
+"""GET /metrics and /healthz over HTTP, on the loop that serves the clients: for Prometheus and for health checks.
 
 Each connection has one request, which is all that a scraper needs.
 """
@@ -10,11 +10,22 @@ import os
 from http import HTTPStatus
 from typing import Final
 
+from ... import __version__
 from ..configuration.config import Config
 from ..reports.info_source import Source
 from .listener import ListenError, open_tcp_sockets
 
 PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/healthz"
+
+# The page at `/`, for a user who looks with a browser.
+INDEX: Final = f"""\
+<!doctype html><html lang=en><meta charset=utf-8><title>Headrace</title>
+<h1>Headrace {__version__}</h1>
+<p><a href="{PATH}">{PATH}</a>: the series, for Prometheus</p>
+<p><a href="{HEALTH_PATH}">{HEALTH_PATH}</a>: status 200 while clients are served, 503 with the reason otherwise</p>
+""".encode()
+HTML: Final = "text/html; charset=utf-8"
 
 # Bytes of a request line with its headers.
 REQUEST_SIZE_MAX: Final = 16 * 1024
@@ -110,8 +121,12 @@ class MetricsEndpoint:
             response = _response(HTTPStatus.BAD_REQUEST)
         elif words[0] not in ("GET", "HEAD"):
             response = _response(HTTPStatus.METHOD_NOT_ALLOWED)
-        elif words[1].partition("?")[0] != PATH:
+        elif (path := words[1].partition("?")[0]) not in (PATH, HEALTH_PATH, "/"):
             response = _response(HTTPStatus.NOT_FOUND)
+        elif path == HEALTH_PATH:
+            response = self._health(with_body=words[0] == "GET")
+        elif path == "/":
+            response = _response(HTTPStatus.OK, INDEX, HTML, with_body=words[0] == "GET")
         elif len(self._answering) >= SCRAPE_COUNT_MAX:
             response = _response(HTTPStatus.SERVICE_UNAVAILABLE)
         else:
@@ -119,6 +134,16 @@ class MetricsEndpoint:
             text, content_type = await self._render(_accept(lines))
             response = _response(HTTPStatus.OK, text, content_type, with_body=words[0] == "GET")
         await _reply(writer, response)
+
+    def _health(self, *, with_body: bool) -> bytes:
+        """Whether a client that connects now is served, and may write."""
+        if self._source.context.loading:
+            reason = "the dataset is being loaded"
+        elif self._source.is_refusing_writes:
+            reason = "writes are refused: the log or the snapshot cannot be written"
+        else:
+            return _response(HTTPStatus.OK, b"ok\n", with_body=with_body)
+        return _response(HTTPStatus.SERVICE_UNAVAILABLE, reason.encode() + b"\n", with_body=with_body)
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
         """The text of the series. Clients are served between the steps."""
@@ -150,7 +175,7 @@ def _response(
     *,
     with_body: bool = True,
 ) -> bytes:
-    body = f"{status.phrase}: GET {PATH}\n".encode() if body is None else body
+    body = f"{status.phrase}: GET {PATH} or {HEALTH_PATH}\n".encode() if body is None else body
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"

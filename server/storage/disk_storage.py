@@ -70,6 +70,10 @@ class DiskStorage:
         """SAVE. Returns False if it failed. Raises GenericError."""
         return self._snapshots.save_now()
 
+    def save_flushed(self) -> None:
+        """FLUSHALL: write dump.rdb without the keys that are gone, if there are save points."""
+        self._snapshots.save_flushed()
+
     def save_in_background(self, *, may_wait: bool, may_start: bool) -> bool:
         """BGSAVE. Returns False if it was only scheduled. Raises GenericError."""
         return self._snapshots.request_save(may_wait=may_wait, may_start=may_start)
@@ -95,9 +99,14 @@ class DiskStorage:
             raise failed from failure
         self._loading.reload_log(keeper.log or keeper.new_log())
 
-    def reload_dataset(self) -> None:
-        """DEBUG RELOAD: write the dataset to an RDB file in memory, empty it and load it again. Raises GenericError."""
-        self._loading.reload_dataset()
+    def reload_dataset(self, *, from_disk: bool, flushes: bool, merges: bool) -> None:
+        """DEBUG RELOAD: load the dataset from an RDB file in memory, or from dump.rdb. Raises GenericError.
+
+        A log is rewritten afterwards if the file was on the disk, because its records lead to another dataset.
+        """
+        self._loading.reload_dataset(from_disk=from_disk, flushes=flushes, merges=merges)
+        if from_disk and self._keeper.log is not None:
+            self._snapshots.rewrite.is_scheduled = True
 
     def shutdown(self, *, save: bool | None, force: bool) -> None:
         """SHUTDOWN. Raises GenericError if the dataset cannot be written; the server then continues."""

@@ -20,6 +20,10 @@ class JobResults:
     # Earliest time of an automatic job.
     retry_ms: int = 0
 
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.count = self.failures_count = 0
+
     def running_s(self, now_ms: int) -> int:
         """Seconds since the running job began, -1 without one."""
         return (now_ms - self.started_ms) // 1000 if self.is_running else -1

@@ -64,7 +64,7 @@ class ActiveExpiry:
         """Remove expired keys, within the time budget."""
         started_ns = perf_counter_ns()
         for db in self._store.databases:
-            if db.expires and not db.frozen:
+            if db.expires and not db.frozen and not db.keeps_expired:
                 self._run_in(db, now_ms, started_ns + EXPIRY_SHARE * self._turn_ns())
         self.spent_ns += perf_counter_ns() - started_ns
 

@@ -12,7 +12,7 @@ from typing import Final
 from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
-from ...persistence.rdb.file import write_file
+from ...persistence.rdb.file import own_aux, write_file
 from ...store.database import Database
 from ...store.errors import GenericError
 from ...store.image import keys_now
@@ -78,13 +78,37 @@ class Loading:
         """Fill the empty store from the log, or from dump.rdb without one. Raises LogError, OSError."""
         self._context.now_ms = self._clock()
         self._begin(0)
+        if log is None:
+            self._note_unread_log()
+        begins_log = log is not None and self._config.aof_start_from_rdb and self._has_dump() and log.is_absent()
         with loading(self._context) as replay:
             self._refresh_clients()
-            for _ in self._dump_steps(replay) if log is None else self._log_steps(log, replay):
+            for _ in self._sources(None if begins_log else log, replay):
                 replay.pause()
                 yield
                 replay.resume()
+        if log is not None and begins_log:
+            log.begin_with_rdb(self._first_base(replay))
+            logger.info("The append only file starts with the dataset of %s", dump_path(self._config))
         self._refresh_clients()
+
+    def _sources(self, log: AppendOnlyLog | None, replay: Replay) -> Iterator[None]:
+        if log is None:
+            yield from self._dump_steps(replay)
+        else:
+            yield from self._log_steps(log, replay)
+
+    def _first_base(self, replay: Replay) -> Iterator[bytes]:
+        """The base of a log that begins with dump.rdb: the file as it is, or without what the load left out of it."""
+        if not replay.keys_left_out:
+            return self._log_keeper.files.read_blocks(dump_path(self._config), BLOCK_SIZE)
+        config, now_ms = self._config, self._context.now_ms
+        aux = own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True)
+        keys = keys_now(self._context.store)
+        return write_file(keys, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
+
+    def _has_dump(self) -> bool:
+        return self._log_keeper.files.size(dump_path(self._config)) is not None
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
         result = yield from log.load_steps(replay.apply, self._note, replay)
@@ -95,12 +119,12 @@ class Loading:
             result.keys_count,
             elapsed_s,
         )
-        dump = dump_path(self._config)
-        if not result.records_count + result.keys_count and self._log_keeper.files.size(dump) is not None:
+        if not result.records_count + result.keys_count and self._has_dump():
             logger.warning(
                 "%s was not read: with appendonly yes the dataset is in the log, which is empty. To load this "
-                "file, start with appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE",
-                dump,
+                "file, start with appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE. Where there is "
+                "no log yet, aof-start-from-rdb yes does that",
+                dump_path(self._config),
             )
 
     def _note_unread_log(self) -> None:
@@ -119,7 +143,6 @@ class Loading:
             logger.warning("With appendonly no the dataset is in dump.rdb; the log was not read: %s", explain(error))
 
     def _dump_steps(self, replay: Replay) -> Iterator[None]:
-        self._note_unread_log()
         path = dump_path(self._config)
         size = self._log_keeper.files.size(path)
         if size is None:
@@ -157,35 +180,70 @@ class Loading:
         failed = GenericError(b"Error trying to load the AOF files, check server logs.")
         self._refill(lambda replay: log.load(replay.apply, target=replay), failed)
 
-    def reload_dataset(self) -> None:
-        """DEBUG RELOAD: write the dataset to an RDB file in memory and load it. Raises GenericError."""
+    def reload_dataset(self, *, from_disk: bool, flushes: bool, merges: bool) -> None:
+        """DEBUG RELOAD: load dump.rdb, or write the dataset to an RDB file in memory and load it. Raises GenericError.
+
+        Without `flushes` the present keys stay. A key that is also in the file is then an error, or replaced with
+        `merges`.
+        """
         context = self._context
-        blocks = list(write_file(keys_now(context.store), {}, now_ms=context.now_ms, compress=False))
+        path = dump_path(self._config)
+        blocks: Iterator[bytes]
+        if from_disk:
+            blocks = self._log_keeper.files.read_blocks(path, BLOCK_SIZE)
+        else:
+            blocks = iter(list(write_file(keys_now(context.store), {}, now_ms=context.now_ms, compress=False)))
 
         def fill(replay: Replay) -> None:
-            for key in replay.open_rdb(iter(blocks)):
+            reader = replay.open_rdb(blocks, drops_expired=from_disk)
+            for key in reader:
                 replay.put(key)
+            self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
 
-        self._refill(fill, GenericError(b"Error trying to load the RDB dump, check server logs."))
+        failed = GenericError(b"Error trying to load the RDB dump, check server logs.")
+        self._refill(fill, failed, flushes=flushes, merges=merges)
+        logger.info("DB reloaded by DEBUG RELOAD")
 
-    def _refill(self, fill: Callable[[Replay], object], failed: GenericError) -> None:
+    def _refill(
+        self, fill: Callable[[Replay], object], failed: GenericError, *, flushes: bool = True, merges: bool = False
+    ) -> None:
         """Replace the dataset by what `fill` loads. If that fails, the old dataset stays: half of the new one is not
         served.
 
-        Readers blocked on its keys are run again afterwards.
+        Without `flushes` the old keys stay as well; see `reload_dataset`. Readers blocked on the keys are run again
+        afterwards.
         """
         databases = self._context.store.databases
         kept = [Database(db.index, db.garbage) for db in databases]
         for db, spare in zip(databases, kept, strict=True):
-            db.swap_with(spare)
+            db.swap_with(spare, self._context.now_ms)
         try:
             with loading(self._context) as replay:
                 fill(replay)
+                if not flushes:
+                    _keep_old_keys(databases, kept, merges=merges)
         except (LogError, OSError) as error:
             for db, spare in zip(databases, kept, strict=True):
-                db.swap_with(spare)
+                db.swap_with(spare, self._context.now_ms)
             logger.error("%s", explain(error))
             raise failed from error
         finally:
             for spare in kept:
                 spare.clear()
+
+
+def _keep_old_keys(databases: list[Database], kept: list[Database], *, merges: bool) -> None:
+    """Move the keys of the old databases to the new ones. A new key wins with `merges`, else it is a RdbError."""
+    for db, old in zip(databases, kept, strict=True):
+        double = next((key for key in old.keys if key in db.keys), None)
+        if double is not None and not merges:
+            text = double.decode("utf-8", "backslashreplace")
+            raise RdbError(f"RDB has duplicated key '{text}' in DB {db.index}")
+    for db, old in zip(databases, kept, strict=True):
+        for key in [key for key in old.keys if key not in db.keys]:
+            expires_ms = old.expires.get(key)
+            value = old.remove(key)
+            assert value is not None
+            db.put(key, value)
+            if expires_ms is not None:
+                db.expires[key] = expires_ms

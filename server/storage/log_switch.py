@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
+from typing import Final
 
 from ...commands.execution.context import Context
 from ...persistence.errors import LogError, LogFailure, explain
@@ -12,6 +14,10 @@ from ..configuration.config import ChangeRefused, Config, Undo
 from .log_life import LogState
 from .logkeeper import LogKeeper
 from .snapshots import Snapshots
+
+logger = logging.getLogger(__name__)
+
+ANOTHER_JOB: Final = "but there is already another background operation"
 
 
 class LogSwitch:
@@ -32,10 +38,10 @@ class LogSwitch:
         )
         config.on_change("appendonly", lambda is_wanted: None if is_wanted else self.turn_off())
         config.before_change("save", self._prepare_save_points)
-        config.before_change("dir", self._change_folder)
+        config.before_change("dir", self._change_folder, is_reread=True)
         config.on_change("dir", lambda folder: self._release_former_folders())
-        # By path: the lock of the data folder, and of each folder that was it before.
-        self._locks = {keeper.lock.path: keeper.lock}
+        # The lock of the data folder, and those of earlier data folders to which a job may still write.
+        self._locks = [keeper.lock]
         snapshots.runner.on_end = self._release_former_folders
 
     def prepare_on(self) -> Undo:
@@ -52,6 +58,8 @@ class LogSwitch:
                 return unlock
             if self._snapshots.runner.job is not None or not self._context.may_block:
                 life.become(LogState.WANTED)
+                reason = "during a transaction" if self._snapshots.runner.job is None else ANOTHER_JOB
+                logger.info("AOF was enabled %s. An AOF background was scheduled to start when possible.", reason)
             else:
                 self._snapshots.start_log()
         except (LogError, OSError) as error:
@@ -107,16 +115,15 @@ class LogSwitch:
         return self._lock_folder() if value and self._is_serving() else None
 
     def _change_folder(self, folder: bytes) -> Undo:
-        """CONFIG SET dir: later snapshots and logs use the new folder. Raises ChangeRefused, OSError."""
+        """CONFIG SET dir: later snapshots and logs use the new folder. Raises ChangeRefused, OSError.
+
+        An equal value may mean another folder, if the present one was moved. The present folder is never refused.
+        """
         keeper = self._keeper
-        if keeper.state is LogState.LOADING:
-            raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
-        if keeper.state is not LogState.OFF and self._config.appendonly:
-            raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
         before, lock_before = _present_folder(), keeper.lock
         os.chdir(folder)
         path = os.getcwd()
-        keeper.lock = lock = self._locks.setdefault(path, FolderLock(path))
+        keeper.lock = lock = self._lock_of(path)
         was_held = lock.is_held
 
         def go_back() -> None:
@@ -127,22 +134,42 @@ class LogSwitch:
                 lock.release()
 
         try:
+            if os.getcwdb() != before:
+                self._require_movable()
             if lock_before.is_held:
                 lock.acquire()
-        except LogError as error:
+        except (ChangeRefused, LogError) as error:
             go_back()
             raise ChangeRefused(str(error)) from error
         self._config.dir = os.getcwdb()
         return go_back
+
+    def _require_movable(self) -> None:
+        """Raises ChangeRefused while the files of the log bind the server to its folder."""
+        state = self._keeper.state
+        if state is LogState.LOADING:
+            raise ChangeRefused("the dataset is being loaded: wait until it is loaded")
+        if state is not LogState.OFF and self._config.appendonly:
+            raise ChangeRefused("the append-only file cannot be moved: turn it off first (appendonly no)")
+
+    def _lock_of(self, path: str) -> FolderLock:
+        """The lock of the folder at `path`, which is not always the folder that was there before."""
+        for lock in self._locks:
+            if lock.is_of(path):
+                return lock
+        lock = FolderLock(path)
+        self._locks.append(lock)
+        return lock
 
     def _release_former_folders(self) -> None:
         """Unlock all folders but the present one, once nothing is written to one of them: no job writes there, and no
         log that was starting has files to remove."""
         keeper = self._keeper
         if self._snapshots.runner.job is None and not (keeper.log is not None and keeper.log.is_starting):
-            for lock in self._locks.values():
+            for lock in self._locks:
                 if lock is not keeper.lock:
                     lock.release()
+            self._locks = [keeper.lock]
 
 
 def _present_folder() -> bytes | None:

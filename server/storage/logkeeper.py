@@ -28,6 +28,15 @@ logger = logging.getLogger(__name__)
 
 ALWAYS: Final = b"always"
 
+# Directives that an open log obeys at once, besides `appendfsync`.
+LIVE_DIRECTIVES: Final = (
+    "aof-timestamp-enabled",
+    "aof-use-rdb-preamble",
+    "aof-disable-auto-gc",
+    "aof-load-truncated",
+    "aof-load-corrupt-tail-max-size",
+)
+
 
 class EffectSource(Protocol):
     """The source of effects: `requests.units.Units`."""
@@ -89,6 +98,8 @@ class LogKeeper:
         self.executor: Executor | None = None
         config.before_change("appendfsync", self._prepare_policy)
         config.on_change("appendfsync", self._change_policy)
+        for name in LIVE_DIRECTIVES:
+            config.on_change(name, lambda value: self._configure_log())
 
     @property
     def state(self) -> LogState:
@@ -97,10 +108,9 @@ class LogKeeper:
 
     # -- which log -------------------------------------------------------------------------------
 
-    def new_log(self) -> AppendOnlyLog:
-        """Returns a new log with the options of the directives, not yet open."""
+    def _settings(self) -> LogSettings:
         config = self._config
-        settings = LogSettings(
+        return LogSettings(
             folder=os.path.join(os.fsdecode(config.dir), os.fsdecode(config.appenddirname)),
             file_name=os.fsdecode(config.appendfilename),
             load_truncated=config.aof_load_truncated,
@@ -110,10 +120,18 @@ class LogKeeper:
             has_rdb_base=config.aof_use_rdb_preamble,
             keeps_history=config.aof_disable_auto_gc,
         )
+
+    def _configure_log(self) -> None:
+        """CONFIG SET of a directive that an open log obeys at once."""
+        if self.log is not None:
+            self.log.configure(self._settings())
+
+    def new_log(self) -> AppendOnlyLog:
+        """Returns a new log with the options of the directives, not yet open."""
         mark, synced_mark = self._marks
         return AppendOnlyLog(
-            settings,
-            config.appendfsync,
+            self._settings(),
+            self._config.appendfsync,
             self.files,
             clock=self._clock,
             executor=self.executor,
@@ -138,6 +156,7 @@ class LogKeeper:
             self.life.become(LogState.WANTED)
         else:
             loaded.policy = config.appendfsync
+            loaded.configure(self._settings())
             loaded.open()
             self.use(loaded)
             self.life.become(LogState.ON)

@@ -1,21 +1,32 @@
-"""Loading: records run through the handlers of requests, by an unlisted client; keys of RDB files are stored."""
+"""Loading: records run through the handlers of requests, by an unlisted client; keys of RDB files are stored.
+
+If records or keys of types that Headrace does not have are left out, the others must not tell another story. A key that
+was overwritten by such a value is removed, also by RENAME, COPY and RESTORE of one. A string that such a command has
+changed is left out, with all that is done to it: see `placeholders`.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ...commands.clients.client import Client
+from ...commands.core.keys import find_keys
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED, RunHandler
+from ...commands.core.table import DECLARED, Row, RunHandler, Trait
 from ...commands.execution.calls import broken
 from ...commands.execution.context import Context
+from ...commands.observing.unserved import foreign_name
+from ...commands.permissions.known import REDIS_CONTAINERS
 from ...commands.permissions.users import open_user
-from ...persistence.errors import LoadError, RdbError, UnknownRecord
+from ...persistence.errors import ForeignRecord, LoadError, RdbError, UnknownRecord
 from ...persistence.rdb.file import FileKey, FileReader
 from ...store.errors import ReplyError
 from ...store.stream import Stream
+from .placeholders import Placeholders
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +38,15 @@ class Replay:
         self._context = context
         self._client = Client(0, db=context.store.databases[0])
         self._client.user = open_user(b"")
+        # Records that were left out, by command: of those that Headrace does not have, and of others on keys left out.
+        self.skipped: Counter[bytes] = Counter()
+        # The RDB files of this load: dump.rdb, or the base of the log.
+        self._rdb_readers: list[FileReader] = []
+        config = context.server.config
+        self._skips_records = config.aof_skip_foreign_commands
+        # Whether some keys may be missing because they were left out.
+        self._is_partial = config.aof_skip_foreign_commands or config.rdb_skip_foreign_types
+        self._placeholders = Placeholders()
         self._run_handlers: dict[bytes, RunHandler] = dict(row.run_form for row in DECLARED.values() if row.run_form)
 
     def resume(self) -> None:
@@ -47,7 +67,8 @@ class Replay:
             row = find_row(argv, DECLARED)
         except ReplyError as error:
             if argv[0].upper() not in DECLARED:
-                raise UnknownRecord(argv[0].decode("utf-8", "replace")) from error
+                self._skip(argv, error)
+                return
             raise LoadError(f"Bad record in the append only file: {error}") from error
         assert row.handler is not None
         try:
@@ -57,12 +78,81 @@ class Replay:
         except Exception as error:
             broken(self._context, row, argv)
             raise LoadError(f"A record of the append only file cannot be run: internal error in {row.name}") from error
-        if isinstance(reply, ReplyError):
+        if self._is_partial and self._is_of_skipped(row, argv, reply):
+            self.skipped[row.name.encode()] += 1
+        elif isinstance(reply, ReplyError):
             logger.critical(
                 "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
                 "command '%s'",
                 reply.wire_text.decode("utf-8", "backslashreplace"),
                 row.name.lower(),
+            )
+
+    def _skip(self, argv: list[bytes], error: ReplyError) -> None:
+        """Leave out a record of a command that does not exist. Raises UnknownRecord if that is not allowed."""
+        name = foreign_name(argv[0])
+        text = argv[0].decode("utf-8", "replace")
+        if name is None:
+            raise UnknownRecord(text) from error
+        if not self._skips_records:
+            raise ForeignRecord(text) from error
+        self.skipped[name] += 1
+        db = self._client.db
+        for key in written_keys(name, argv):
+            if name in MAKES_STRINGS:
+                self._placeholders.put(db, key, Stream(self._context.stream_limits))
+            else:
+                db.remove(key)
+
+    def _is_of_skipped(self, row: Row, argv: list[bytes], reply: object) -> bool:
+        """Whether a record concerned a key that was left out: it read one that is missing or has a placeholder, or
+        restored a foreign value.
+
+        The keys that it overwrote are then removed.
+        """
+        keys = find_keys(row, argv)
+        if isinstance(reply, ReplyError) and any(
+            self._placeholders.is_one(self._client.db.keys.get(key)) for key, _ in keys
+        ):
+            return True
+        overwritten = [key for key, spec in keys if "OW" in spec.access]
+        is_source_missing = any("OW" not in spec.access and key not in self._client.db.keys for key, spec in keys)
+        if not overwritten or not (isinstance(reply, ReplyError) or (reply == 0 and is_source_missing)):
+            return isinstance(reply, ReplyError) and is_source_missing
+        db = self._client.db
+        if Trait.ACROSS_DATABASES in row.traits and len(argv) > 4:
+            words = [word.upper() for word in argv[3:-1]]
+            if b"DB" in words:
+                db = self._context.store.databases[int(argv[3 + words.index(b"DB") + 1])]
+        for key in overwritten:
+            db.remove(key)
+        return True
+
+    def finish(self) -> None:
+        """Remove the placeholders, and log what was left out."""
+        if not MAKES_STRINGS.isdisjoint(self.skipped):
+            self._placeholders.remove_from(self._context.store.databases)
+        self._log_skipped()
+
+    @property
+    def keys_left_out(self) -> int:
+        """Number of keys of other types in RDB files."""
+        return sum(reader.foreign_count for reader in self._rdb_readers)
+
+    def _log_skipped(self) -> None:
+        """Log how many keys of RDB files were left out, and how many records, by command."""
+        if keys_count := self.keys_left_out:
+            logger.warning(
+                "Keys of other types left out of the RDB file: %d. The next snapshot or rewrite of the log leaves them "
+                "out of the file.",
+                keys_count,
+            )
+        if self.skipped:
+            counts = ", ".join(f"{name.decode()} {count}" for name, count in sorted(self.skipped.items()))
+            logger.warning(
+                "Records of the append only file were left out, because they concern types that Headrace does not "
+                "have: %s. Their keys are missing, and the next rewrite of the log leaves them out of the file.",
+                counts,
             )
 
     def take_run(self, run: list[bytes]) -> bool:
@@ -73,7 +163,7 @@ class Replay:
         """A reader of an RDB file, with the limits in force. Keys of an AOF base are kept even if they have expired."""
         context = self._context
         config = context.server.config
-        return FileReader(
+        reader = FileReader(
             blocks,
             context.stream_limits,
             now_ms=context.now_ms,
@@ -82,6 +172,8 @@ class Replay:
             checks_checksum=config.rdbchecksum,
             databases_count=len(context.store.databases),
         )
+        self._rdb_readers.append(reader)
+        return reader
 
     def put(self, key: FileKey) -> None:
         """Store one key of an RDB file. Raises RdbError if the key exists."""
@@ -94,26 +186,49 @@ class Replay:
             db.expires[key.key] = key.expires_ms
 
 
+# Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
+MAKES_STRINGS: Final = {b"BITFIELD", b"BITOP", b"PFADD", b"PFCOUNT", b"PFMERGE", b"SETBIT"}
+
+# Records that write another key than their first word, by command.
+WRITES_SECOND_WORD: Final = {b"BITOP"}
+WRITES_AFTER_STORE: Final = {b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER"}
+
+
+def written_keys(name: bytes, argv: list[bytes]) -> list[bytes]:
+    """The keys that a record of a foreign command writes.
+
+    If one has a string or a stream, the command overwrites it, or changes it as only Redis can.
+    """
+    if name in WRITES_AFTER_STORE:
+        words = [word.upper() for word in argv]
+        return [argv[index + 1] for index in range(2, len(argv) - 1) if words[index] in (b"STORE", b"STOREDIST")]
+    if name.lower() in REDIS_CONTAINERS:
+        return []
+    return argv[2:3] if name in WRITES_SECOND_WORD else argv[1:2]
+
+
 @contextmanager
 def loading(context: Context) -> Iterator[Replay]:
     """During the load, nothing expires, blocks or is logged, and no client is notified of changed keys."""
     client_before, db_before = getattr(context, "client", None), context.db
-    was_logging, could_block, unlogged_count = context.logging, context.may_block, context.unlogged_count
+    was_logging, could_block = context.logging, context.may_block
+    unlogged_count, counted_apart = context.unlogged_count, context.counted_apart
     effects_count = len(context.effects)
     databases = context.store.databases
     context.loading, context.logging = True, False
     context.refresh_listeners()
-    context.store.freeze("loading")
+    context.store.freeze()
     replay = Replay(context)
     replay.resume()
     try:
         yield replay
+        replay.finish()
     finally:
         context.loading, context.logging, context.may_block = False, was_logging, could_block
         context.refresh_listeners()
         if client_before is not None:
             context.client, context.db = client_before, db_before
-        context.store.thaw("loading")
+        context.store.thaw()
         for db in databases:
             for value in db.keys.values():
                 if type(value) is Stream:
@@ -123,4 +238,4 @@ def loading(context: Context) -> Iterator[Replay]:
         context.store.expired_keys.clear()
         # The transaction that contains the command keeps the effects it had before.
         del context.effects[effects_count:]
-        context.unlogged_count = unlogged_count
+        context.unlogged_count, context.counted_apart = unlogged_count, counted_apart

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
 from typing import Final, Protocol
 
-from ... import __version__
 from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain
-from ...persistence.rdb.file import redis_aux, write_file
+from ...persistence.rdb.file import own_aux, write_file
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
 from ...store.image import KeyImage, StoreImage, keys_now
@@ -50,6 +49,12 @@ SAVE_BLOCKED: Final = (
     b"Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a "
     b"BGSAVE whenever possible."
 )
+
+# Redis' line, and then what it means here, where there is no child.
+REWRITE_ABANDONED: Final = (
+    "There is a child rewriting the AOF. Killing it! The rewrite is abandoned, and the log keeps its old files."
+)
+SAVE_ABANDONED: Final = "There is a child saving an .rdb. Killing it! The background snapshot is abandoned."
 
 
 class ForkFigures(Protocol):
@@ -92,6 +97,8 @@ class Snapshots:
         self.save = JobResults()
         # When dump.rdb was last complete, or the server started.
         self.last_save_ms = clock()
+        # Called between two blocks of a snapshot that all clients wait for.
+        self.while_saving: Callable[[], None] = lambda: None
         # Changes that dump.rdb has.
         self._changes_saved = 0
         log_keeper.is_snapshot_running = lambda: self.rewrite.is_running or self.save.is_running
@@ -171,9 +178,11 @@ class Snapshots:
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
 
         def finish(size: int) -> None:
+            logger.info("Background AOF rewrite terminated with success")
             log.finish_start(size)
             self._life.become(LogState.ON)
             self.rewrite.end(self._clock(), ok=True)
+            logger.info("Background AOF rewrite finished successfully")
             logger.info("The append only file is now in use")
 
         def fail(reason: str) -> None:
@@ -183,6 +192,7 @@ class Snapshots:
             self._life.become(LogState.WANTED)
 
         self.runner.begin(Job(image, file, finish, fail))
+        logger.info("Background append only file rewriting started")
 
     def complete_log(self) -> bool:
         """Before the server ends, complete the base of a log that is wanted or starting, since the log has nothing
@@ -205,6 +215,7 @@ class Snapshots:
             self._fail_rewrite(explain(error))
 
     def _finish_rewrite(self, log: AppendOnlyLog, size: int) -> None:
+        logger.info("Background AOF rewrite terminated with success")
         log.finish_rewrite(size)
         self._end_rewriting()
         self.rewrite.end(self._clock(), ok=True)
@@ -296,29 +307,51 @@ class Snapshots:
         def finish(size: int) -> None:
             self.save.end(self._clock(), ok=True)
             self._note_saved(changes_count)
+            logger.info("DB saved on disk")
             logger.info("Background saving terminated with success")
 
         self.runner.begin(Job(image, file, finish, self._fail_save))
         logger.info("Background saving started")
 
-    def save_now(self) -> bool:
+    def save_now(self, *, is_stop: bool = False) -> bool:
         """SAVE, and the save at the stop: write dump.rdb while all clients wait. Returns False if that failed.
 
-        As in Redis, a failure does not make the server refuse writes, unlike that of a background job.
+        As in Redis, a failure does not make the server refuse writes, unlike that of a background job, and the save at
+        the stop is not counted.
         """
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
-        self.save.count += 1
+        self.save.count += not is_stop
+        return self._write_now()
+
+    def save_flushed(self) -> None:
+        """FLUSHALL: with save points, write dump.rdb without the keys that are gone, so that no start brings them back.
+
+        As in Redis, a running save is aborted, because it has these keys, and this one is not counted.
+        """
+        if self.save_points:
+            if self.save.is_running:
+                self._abort(self.save)
+            self._write_now()
+
+    def _write_now(self) -> bool:
         try:
-            blocks = self._rdb_blocks(keys_now(self._context.store))
+            blocks = self._reporting(self._rdb_blocks(keys_now(self._context.store)))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
             logger.warning("Failed saving the DB: %s", explain(error))
             return False
         self.save.last_ok, self.save.failures_count = True, 0
-        self._note_saved(self._count_changes())
+        # Effects of the running command count later.
+        self._note_saved(self._count_changes() + len(self._context.effects))
         logger.info("DB saved on disk")
         return True
+
+    def _reporting(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks, with a call of `while_saving` after each."""
+        for block in blocks:
+            yield block
+            self.while_saving()
 
     def _note_saved(self, changes_count: int) -> None:
         self.last_save_ms = self._clock()
@@ -365,7 +398,7 @@ class Snapshots:
 
     def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
         config, now_ms = self._config, self._clock()
-        aux = redis_aux(__version__, now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base)
+        aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base)
         return write_file(
             keys,
             aux,
@@ -383,9 +416,10 @@ class Snapshots:
             self._abort(self.rewrite)
 
     def stop(self) -> None:
-        """Before the server ends, abort a running job without reporting a failure."""
-        for results in (self.rewrite, self.save):
+        """Before the server ends, abort a running job without reporting a failure. The server log has Redis' line."""
+        for results, line in ((self.rewrite, REWRITE_ABANDONED), (self.save, SAVE_ABANDONED)):
             if results.is_running:
+                logger.warning("%s", line)
                 self._abort(results)
         self.runner.stop()
 

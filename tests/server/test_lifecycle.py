@@ -24,6 +24,7 @@ from headrace.server.sockets.metrics_endpoint import DESCRIPTORS_COUNT
 from headrace.server.storage import key_walks, snapshots
 from headrace.store.errors import GenericError
 from support.inprocess import running_server
+from support.logging_server import is_locked
 from support.ports import free_port
 from support.wire import Wire, encode
 
@@ -46,9 +47,9 @@ def start(
         str(tmp_path),
         *options,
     ]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=tmp_path)
-    assert process.stderr is not None
-    while line := process.stderr.readline():
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    while line := process.stdout.readline():
         if b"Ready to accept connections" in line:
             return process, port
     raise AssertionError("the server did not become ready")
@@ -196,10 +197,10 @@ def test_signal_ends_a_script_that_has_written_nothing_and_waits_for_one_that_ha
 ) -> None:
     pytest.importorskip("lupa")
     process, port = start(tmp_path, "--appendonly", "yes", "--busy-reply-threshold", "0")
-    assert process.stderr is not None
+    assert process.stdout is not None
     with Wire(port) as wire:
         wire.send("EVAL", script, "0")
-        while b"script runs" not in process.stderr.readline():
+        while b"script runs" not in process.stdout.readline():
             pass
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
@@ -242,6 +243,50 @@ def test_data_folder_of_another_server_is_refused(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(STOP_TIMEOUT_S) == 0
     assert first_port != second_port
+
+
+def test_data_folder_that_was_moved_and_made_again_is_locked(tmp_path: Path) -> None:
+    folder, moved = tmp_path / "data", tmp_path / "moved"
+    folder.mkdir()
+    process, port = start(tmp_path, "--dir", str(folder), "--enable-protected-configs", "yes", "--save", "3600 1")
+    folder.rename(moved)
+    folder.mkdir()
+    with Wire(port) as wire:
+        for present, other in ((folder, moved), (moved, folder), (folder, moved)):
+            assert wire.call("CONFIG", "SET", "dir", str(present)) == b"+OK\r\n"
+            assert (is_locked(present), is_locked(other)) == (True, False)
+    process.terminate()
+    assert process.wait(STOP_TIMEOUT_S) == 0
+    assert not is_locked(folder)
+
+
+def test_log_stays_in_its_folder_when_that_is_named_again(tmp_path: Path) -> None:
+    folder, moved = tmp_path / "data", tmp_path / "moved"
+    folder.mkdir()
+    process, port = start(tmp_path, "--dir", str(folder), "--enable-protected-configs", "yes", "--appendonly", "yes")
+    with Wire(port) as wire:
+        for path in (str(folder), "."):
+            assert wire.call("CONFIG", "SET", "dir", path) == b"+OK\r\n"
+        folder.rename(moved)
+        folder.mkdir()
+        assert b"cannot be moved" in wire.call("CONFIG", "SET", "dir", str(folder))
+        assert wire.call("CONFIG", "SET", "dir", str(moved)) == b"+OK\r\n"
+        assert (is_locked(folder), is_locked(moved)) == (False, True)
+    process.terminate()
+    assert process.wait(STOP_TIMEOUT_S) == 0
+
+
+def test_server_may_be_given_its_own_folder_under_another_name(tmp_path: Path) -> None:
+    folder, link = tmp_path / "data", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    process, port = start(tmp_path, "--dir", str(link), "--enable-protected-configs", "yes", "--save", "3600 1")
+    with Wire(port) as wire:
+        for path in (folder, link, tmp_path / "data" / ".." / "data"):
+            assert wire.call("CONFIG", "SET", "dir", str(path)) == b"+OK\r\n"
+            assert is_locked(folder)
+    process.terminate()
+    assert process.wait(STOP_TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -362,12 +407,12 @@ def test_second_sigterm_while_the_dataset_is_saved_changes_nothing(
     first: signal.Signals, without: tuple[str, ...], tmp_path: Path
 ) -> None:
     process, port = start_signalled(tmp_path, signal.SIGTERM, signal.SIGTERM, without=without)
-    assert process.stderr is not None
+    assert process.stdout is not None
     with Wire(port) as wire:
         wire.call("SET", "k", "v")
         process.send_signal(first)
         assert process.wait(STOP_TIMEOUT_S) == 0
-    told = process.stderr.read()
+    told = process.stdout.read()
     assert told.count(b"Received SIGTERM scheduling shutdown...") == 2 + (first == signal.SIGTERM)
     assert told.count(b"DB saved on disk") == 1
     assert sorted(os.listdir(tmp_path)) == ["dump.rdb"]
@@ -378,12 +423,12 @@ def test_second_sigint_while_the_dataset_is_saved_ends_the_server_and_removes_th
     first: signal.Signals, tmp_path: Path
 ) -> None:
     process, port = start_signalled(tmp_path, signal.SIGINT)
-    assert process.stderr is not None
+    assert process.stdout is not None
     with Wire(port) as wire:
         wire.call("SET", "k", "v")
         process.send_signal(first)
         assert process.wait(STOP_TIMEOUT_S) == 1
-    assert b"You insist... exiting now." in process.stderr.read()
+    assert b"You insist... exiting now." in process.stdout.read()
     assert os.listdir(tmp_path) == []
 
 
@@ -393,11 +438,11 @@ def test_signal_that_arrives_before_a_stop_fails_does_not_end_the_server(
 ) -> None:
     failures = "[OSError(28, 'No space left on device')]"
     process, port = start_signalled(tmp_path, signal.SIGTERM, failures=failures, without=without)
-    assert process.stderr is not None
+    assert process.stdout is not None
     with Wire(port) as wire:
         wire.call("SET", "k", "v")
         process.send_signal(signal.SIGTERM)
-        while b"Errors trying to shut down the server, so it continues" not in process.stderr.readline():
+        while b"Errors trying to shut down the server, so it continues" not in process.stdout.readline():
             pass
         assert wire.call("GET", "k") == b"$1\r\nv\r\n"
         process.send_signal(signal.SIGTERM)
@@ -411,20 +456,20 @@ def test_stop_that_cannot_save_says_why_and_continues_until_a_second_signal(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
     process, port = start(tmp_path, *options)
-    assert process.stderr is not None
+    assert process.stdout is not None
     # From here on no file grows: writes fail with EFBIG, as they would with ENOSPC on a full disk.
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
     with Wire(port) as wire:
         wire.call("XADD", "s", "1-1", "f", "v")
         process.send_signal(signal.SIGTERM)
-        lines = [process.stderr.readline()]
+        lines = [process.stdout.readline()]
         while b"Errors trying to shut down the server, so it continues" not in lines[-1]:
-            lines.append(process.stderr.readline())
+            lines.append(process.stdout.readline())
         assert any(b"File too large" in line for line in lines)
         assert wire.call("XLEN", "s") == b":1\r\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(STOP_TIMEOUT_S) == 1
-    assert b"Exiting without saving the dataset." in process.stderr.read()
+    assert b"Exiting without saving the dataset." in process.stdout.read()
 
 
 async def test_taken_port_fails_before_the_log_is_touched(tmp_path: Path) -> None:
@@ -443,7 +488,7 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     command = [sys.executable, "-m", "headrace", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
     assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    (line,) = done.stdout.splitlines()
     assert line.endswith(
         f"# {tmp_path}/appendonlydir: Not a directory; a file is in the place of a folder: move it away"
     )
@@ -572,13 +617,31 @@ def test_stop_during_a_load_ends_without_a_word_of_being_ready(tmp_path: Path) -
     (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof.1.incr.aof seq 1 type i\n")
     port = free_port()
     words = [sys.executable, "-m", "headrace", "--port", str(port), "--bind", "127.0.0.1", "--appendonly", "yes"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=tmp_path)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=tmp_path)
     while True:
         with contextlib.suppress(ConnectionRefusedError), Wire(port) as wire:
             if wire.call("PING").startswith(b"-LOADING"):
                 wire.send("SHUTDOWN")
                 break
-    _, errors = process.communicate(timeout=STOP_TIMEOUT_S)
+    errors, _ = process.communicate(timeout=STOP_TIMEOUT_S)
     assert process.returncode == 0
     assert b"Ready to accept connections" not in errors
     assert not (tmp_path / "dump.rdb").exists(), "half a dataset is not saved"
+
+
+def test_a_reader_that_closes_standard_output_costs_nothing_but_the_lines(tmp_path: Path) -> None:
+    port = free_port()
+    words = [sys.executable, "-m", "headrace", "--port", str(port), "--bind", "127.0.0.1", "--loglevel", "debug"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    while b"Ready to accept connections" not in process.stdout.readline():
+        pass
+    process.stdout.close()
+    for _ in range(3):
+        with Wire(port) as wire:
+            assert wire.call("PING") == b"+PONG\r\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    with process.stderr as errors:
+        assert errors.read() == b""
+    assert process.wait(STOP_TIMEOUT_S) == 0

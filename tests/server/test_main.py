@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from headrace.server import main
 from headrace.server.configuration.config import Config
+from headrace.server.configuration.directives import DIRECTIVES
 from headrace.server.reports import logs
 from headrace.server.sockets.listener import ListenError
 
@@ -64,6 +66,27 @@ def test_version_is_one_line(option: str, capsys: pytest.CaptureFixture[str]) ->
 def test_help_shows_usage(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([option]) == 0
     assert capsys.readouterr().out.startswith("Usage: headrace")
+
+
+def test_help_lists_each_directive_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    groups = re.split(r"^  (\w.*)$", shown.partition("Directives by group")[2], flags=re.MULTILINE)
+    listed = dict(zip(groups[1::2], map(str.split, groups[2::2]), strict=True))
+    assert {"--bind", "--port", "--protected-mode"} <= set(listed["Network"])
+    assert "--appendfsync" in listed["Append-only file"]
+    known = {f"--{row.name.decode()}" for row in DIRECTIVES}
+    explained = {f"--{name}" for name in re.findall(r"^([a-z-]+)", main.EXAMPLE.read_text("utf-8"), re.MULTILINE)}
+    assert {name for names in listed.values() for name in names} == explained & known
+    assert max(len(line) for line in shown.splitlines() if line.strip() != str(main.EXAMPLE)) <= 120
+
+
+@pytest.mark.parametrize(("mistyped", "meant"), [("--prot", "port"), ("--dri", "dir"), ("--appendonyl", "appendonly")])
+def test_a_mistyped_option_gets_the_one_that_was_meant(
+    mistyped: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main([mistyped, "7"]) == 1
+    assert f"{meant}" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_options_win_over_the_file(served: list[Config], tmp_path: Path) -> None:
@@ -179,7 +202,7 @@ def test_taken_port_is_one_line_for_the_user_and_in_the_log(
 
     install(monkeypatch, serve)
     assert main.main(["--port", "7000", "--logfile", logfile]) == 1
-    logged = Path(logfile).read_text() if logfile else capsys.readouterr().err
+    logged = Path(logfile).read_text() if logfile else capsys.readouterr().out
     assert logged.endswith(f" # {line}\n")
     assert logged.count("\n") == 1
     assert capsys.readouterr().err == (f"{line}\n" if logfile else "")

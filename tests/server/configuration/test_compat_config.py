@@ -1,7 +1,10 @@
-"""A configuration file of Redis: accepted with `compat-config yes`, refused line by line without it."""
+"""A configuration file of Redis starts a server: harmless directives are ignored with one line; those that matter
+stop the start all at once, unless `compat-config yes` passes them over.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,107 +12,365 @@ import pytest
 
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigLineError
-from headrace.server.configuration.configfile import load_text
-from headrace.server.configuration.directive_kinds import quote
-from headrace.server.configuration.directives import BY_NAME, DIRECTIVES
+from headrace.server.configuration.configfile import Loader, load_text, options_text
+from headrace.server.configuration.directive_kinds import Primary, Text, quote
+from headrace.server.configuration.directives import BY_NAME, DIRECTIVES, OBSOLETE, Directive
+from headrace.server.reports.logs import ROOT
+from headrace.store.errors import GenericError
 from support.servers import Server
 from support.wire import Wire
 
-# What only files may contain.
+# What only files may contain, and harmless.
 BEYOND_CONFIG_GET = b"""\
 rename-command DEBUG ""
 user worker on >secret ~jobs:* +@all
-loadmodule /usr/lib/redis/redisearch.so PARTITIONS AUTO
-replicaof 10.0.0.1 6379
+io-threads-do-reads yes
+lua-replicate-commands yes
+list-max-ziplist-entries 512
+list-max-ziplist-value 64
 """
 
 # Directives that the test sets itself.
 OF_THE_TEST = {b"port", b"bind", b"dir", b"logfile", b"pidfile", b"unixsocket", b"daemonize", b"replicaof", b"slaveof"}
 
+# Directives with lines in the redis.conf of Redis 7 and 8, or in that of a distribution: their values there, where
+# these are not the defaults of the server.
+STOCK_VALUES = {b"aof-use-rdb-preamble": b"yes", b"bind": b"127.0.0.1 -::1", b"jemalloc-bg-thread": b"yes"}
+STOCK_NAMES = b"""\
+protected-mode tcp-backlog timeout tcp-keepalive loglevel databases always-show-logo set-proc-title proc-title-template
+locale-collate stop-writes-on-bgsave-error rdbcompression rdbchecksum dbfilename rdb-del-sync-files
+replica-serve-stale-data replica-read-only repl-diskless-sync repl-diskless-sync-delay repl-diskless-sync-max-replicas
+repl-diskless-load repl-disable-tcp-nodelay replica-priority acllog-max-len lazyfree-lazy-eviction lazyfree-lazy-expire
+lazyfree-lazy-server-del replica-lazy-flush lazyfree-lazy-user-del lazyfree-lazy-user-flush oom-score-adj
+oom-score-adj-values disable-thp appendonly appendfilename appenddirname appendfsync no-appendfsync-on-rewrite
+auto-aof-rewrite-percentage auto-aof-rewrite-min-size aof-load-truncated aof-use-rdb-preamble aof-timestamp-enabled
+slowlog-log-slower-than slowlog-max-len latency-monitor-threshold notify-keyspace-events hash-max-listpack-entries
+hash-max-listpack-value list-max-listpack-size list-compress-depth set-max-intset-entries set-max-listpack-entries
+set-max-listpack-value zset-max-listpack-entries zset-max-listpack-value hll-sparse-max-bytes stream-node-max-bytes
+stream-node-max-entries activerehashing client-output-buffer-limit hz dynamic-hz aof-rewrite-incremental-fsync
+rdb-save-incremental-fsync jemalloc-bg-thread supervised
+""".split()
+
+MATTERING = [each for each in DIRECTIVES if each.matters]
+HARMLESS = [each for each in DIRECTIVES if not each.has_effect and not each.matters]
+
+
+def name_of(directive: Directive) -> str:
+    return directive.name.decode()
+
+
+def line_of(name: bytes, value: bytes) -> bytes:
+    """The line of a file; one of several words is unquoted, as people write it."""
+    is_list = name in BY_NAME and BY_NAME[name].kind.several_words
+    return name + b" " + (value if is_list and value else quote(value))
+
 
 def full_file(values: dict[bytes, bytes]) -> bytes:
-    """A file that names every directive; those of several words unquoted, as people write them."""
-    lines = []
-    for name, value in sorted(values.items()):
-        is_list = name in BY_NAME and BY_NAME[name].kind.several_words
-        if name not in OF_THE_TEST:
-            lines.append(name + b" " + (value if is_list and value else quote(value)))
-    return b"# as of Redis\n" + b"\n".join(lines) + b"\n" + BEYOND_CONFIG_GET
+    """A file that names these directives."""
+    lines = [line_of(name, value) for name, value in sorted(values.items()) if name not in OF_THE_TEST]
+    return b"# as of Redis\n" + b"\n".join(lines) + b"\n"
 
 
-def check_start_from(text: bytes, folder: Path) -> None:
-    """A server starts from the file and logs one line about what it ignored; without compat-config it does not
-    start.
-    """
+def check_start_from(text: bytes, folder: Path) -> set[str]:
+    """A server starts from the file and logs one line about what it ignores. Returns the names in it."""
     path = folder / "redis.conf"
     path.write_bytes(text)
-    server = Server("headrace", folder, "--include", str(path), "--compat-config", "yes")
+    server = Server("headrace", folder, "--include", str(path))
     server.start()
     try:
         log = server.log_path.read_text()
         with Wire(server.port) as wire:
             assert wire.ask("CONFIG", "GET", "hash-max-listpack-entries") == [b"hash-max-listpack-entries", b"512"]
-            assert wire.ask("CONFIG", "GET", "replicaof") == [b"replicaof", b""]
     finally:
         server.stop()
-    (line,) = [line for line in log.splitlines() if "Ignored, since" in line]
-    assert " # Ignored, since Headrace does not have them (compat-config yes): " in line
-    named = set(line.partition("yes): ")[2].split(", "))
-    assert {"loadmodule", "replicaof", "hash-max-listpack-entries", "repl-timeout"} <= named
-    assert not named & {each.name.decode() for each in DIRECTIVES if each.has_effect}
-    with pytest.raises(ConfigLineError, match="Redis has this directive, Headrace does not: remove the line, or set"):
-        load_text(Config(), text)
+    (line,) = [line for line in log.splitlines() if "Ignored" in line]
+    before, _, names = line.partition(": ")
+    assert before.endswith(" * Ignored, since Headrace has no such parts and no data depends on them")
+    named = set(names.split(", "))
+    assert not named & {each.name.decode() for each in DIRECTIVES if each.has_effect or each.matters}
+    return named
 
 
-def test_full_file_of_redis_starts_with_one_warning(tmp_path: Path) -> None:
-    values = {each.name: each.kind.show(each.default) for each in DIRECTIVES if not each.is_hidden}
-    check_start_from(full_file(values), tmp_path)
+def test_a_file_of_every_default_starts_with_one_line(tmp_path: Path) -> None:
+    values = {each.name: each.kind.show(each.default) for each in DIRECTIVES}
+    named = check_start_from(full_file(values) + BEYOND_CONFIG_GET, tmp_path)
+    assert {"hash-max-listpack-entries", "repl-timeout", *(name.decode() for name in OBSOLETE)} <= named
+
+
+def test_the_stock_file_starts_with_one_line(tmp_path: Path) -> None:
+    values = {name: BY_NAME[name].kind.show(BY_NAME[name].default) for name in STOCK_NAMES} | STOCK_VALUES
+    named = check_start_from(full_file(values), tmp_path)
+    assert {"hash-max-listpack-entries", "replica-priority", "jemalloc-bg-thread"} <= named
 
 
 @pytest.mark.oracle
-def test_file_of_all_that_redis_shows_starts_with_one_warning(oracle: Any, tmp_path: Path) -> None:
+def test_a_file_of_all_that_redis_shows_starts_with_one_line(oracle: Any, tmp_path: Path) -> None:
     with oracle.connect() as wire:
         words = wire.ask("CONFIG", "GET", "*")
     check_start_from(full_file(dict(zip(words[::2], words[1::2], strict=True))), tmp_path)
 
 
-def test_ignored_directives_are_listed_once_in_order() -> None:
+def values_of(directive: Directive) -> list[bytes]:
+    """Values of a directive, some of them other than the default."""
+    candidates = [b"yes", b"no", b"0", b"1", b"2", b"300", b"5000", b"abc", b"0 100 200", b"10.0.0.1 6379"]
+    candidates += getattr(directive.kind, "choices", ())
+    found = []
+    for value in candidates:
+        config = Config()
+        try:
+            config.assign(directive, value.split() if directive.kind.several_words else [value])
+        except ValueError:
+            continue
+        found.append(value)
+    return found
+
+
+@pytest.mark.parametrize("directive", HARMLESS, ids=name_of)
+def test_a_harmless_directive_starts_whatever_its_value(directive: Directive) -> None:
+    values = values_of(directive)
+    assert values
+    for value in values:
+        config = Config()
+        load_text(config, line_of(directive.name, value))
+        is_off = directive.is_off(config.value(directive))
+        assert config.ignored == ([] if is_off else [directive.name])
+        shown = directive.kind.show(config.value(directive))
+        assert config.get_matching([directive.name]) == [(directive.name, shown)]
+
+
+@pytest.mark.oracle
+def test_redis_takes_the_same_lines_of_harmless_directives(oracle: Any, tmp_path: Path) -> None:
+    lines = [
+        line_of(each.name, b"abc" if isinstance(each.kind, Text) else values_of(each)[-1])
+        for each in HARMLESS
+        if not re.search(rb"cpulist|syslog|locale|^array|template|activedefrag|histograms|ignore-warnings", each.name)
+    ]
+    path = tmp_path / "redis.conf"
+    path.write_bytes(b"\n".join(lines) + b"\n" + BEYOND_CONFIG_GET)
+    server = Server("oracle", tmp_path / "data", "--include", str(path))
+    server.start()
+    server.stop()
+
+
+@pytest.mark.parametrize("directive", MATTERING, ids=name_of)
+def test_a_directive_that_matters_stops_the_start_unless_it_is_off(directive: Directive) -> None:
+    values = [value for value in (b"yes", b"1", b"10.0.0.1 6379", b"allkeys-lru") if value in values_of(directive)]
+    for value in values or [b"10.0.0.1 6379"]:
+        line = directive.name + b" " + (value if isinstance(directive.kind, Primary) else quote(value))
+        with pytest.raises(ConfigLineError) as caught:
+            load_text(Config(), line)
+        assert f"{directive.matters}: remove the line" in str(caught.value)
+        overruled = Config()
+        if directive.is_never_ignored:
+            with pytest.raises(ConfigLineError):
+                load_text(overruled, line + b"\ncompat-config yes")
+        else:
+            load_text(overruled, line + b"\ncompat-config yes")
+            assert overruled.overruled == {directive.name: directive.matters}
+            assert overruled.get_matching([directive.name]) == [(directive.name, value)]
     config = Config()
-    text = b"save 60 1\nlist-compress-depth 1\nhash-max-listpack-entries 512\nlist-compress-depth 2\nloadmodule x.so\n"
-    load_text(config, text + b"activedefrag no\ncompat-config yes\n")
-    assert config.ignored_directives == [b"list-compress-depth", b"hash-max-listpack-entries", b"loadmodule"]
+    load_text(config, b"\n".join(directive.kind.lines(directive.name, directive.default, directive.default)))
+    assert (config.ignored, config.overruled) == ([], {})
+
+
+def test_all_that_matters_is_listed_at_once_with_its_place_and_a_way_out() -> None:
+    text = b"port 1\nreplicaof 10.0.0.1 6379\nmasterauth sesame\nhash-max-listpack-entries 1\nloadmodule a.so x\n"
+    text += b"loadmodule b.so\nmaxmemory-policy allkeys-lru\ncluster-enabled yes\n"
+    with pytest.raises(ConfigLineError) as caught:
+        load_text(Config(), text)
+    said = str(caught.value)
+    assert re.findall(r"at line (\d)\n", said) == ["2", "3", "5", "6", "7", "8"]
+    assert "sesame" not in said
+    assert said.count("set 'compat-config yes' to ignore it") == 5
+    assert (
+        ">>> 'maxmemory-policy allkeys-lru'\nHeadrace evicts no keys: beyond maxmemory, commands that need memory are "
+        "refused (noeviction): remove the line, or set 'compat-config yes' to ignore it"
+    ) in said
+    assert "no replication: remove the line; docs/coming-from-redis.md" in said
+
+
+def test_a_later_line_replaces_an_earlier_one() -> None:
+    config = Config()
+    load_text(config, b'masterauth x\nslaveof 10.0.0.1 6379\nmasterauth ""\nreplicaof NO one\nio-threads 1\n')
+    assert config.ignored == [b"io-threads"]
+
+
+def test_what_compat_config_ignores_is_a_warning_and_nothing_is_evicted(tmp_path: Path) -> None:
+    options = ("--maxmemory-policy", "allkeys-lru", "--maxmemory", "3mb", "--masterauth", "sesame")
+    server = Server("headrace", tmp_path, *options, "--compat-config", "yes")
+    server.start()
+    try:
+        (line,) = [line for line in server.log_path.read_text().splitlines() if "Ignored" in line]
+        with Wire(server.port) as wire:
+            replies = [wire.call("SET", f"k{number}", "v" * 100_000) for number in range(60)]
+            assert b"-OOM command not allowed when used memory > 'maxmemory'.\r\n" in replies
+            assert wire.ask("EXISTS", "k0") == 1
+            assert b"maxmemory_policy:noeviction" in wire.ask("INFO", "memory")
+            assert b"evicted_keys:0" in wire.ask("INFO", "stats")
+    finally:
+        server.stop()
+    assert " # Ignored, although they matter (compat-config yes): " in line
+    assert "maxmemory-policy (Headrace evicts no keys: " in line
+    assert "masterauth (" in line
+    assert "sesame" not in line
+
+
+def test_config_set_ignores_what_a_file_may_have(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", ROOT)
+    config = Config()
+    for value in (b"1", b"2"):
+        config.set_many([(b"hash-max-listpack-entries", value)])
+    assert config.get_matching([b"hash-max-listpack-entries"]) == [(b"hash-max-listpack-entries", b"2")]
+    with pytest.raises(GenericError) as caught:
+        config.set_many([(b"maxmemory-policy", b"allkeys-lru")])
+    assert caught.value.text == (
+        b"CONFIG SET failed (possibly related to argument 'maxmemory-policy') - Headrace evicts no keys: beyond "
+        b"maxmemory, commands that need memory are refused (noeviction); a start with 'compat-config yes' allows it, "
+        b"without effect"
+    )
+    config.compat_config = True
+    for policy in (b"allkeys-lru", b"volatile-ttl", b"noeviction"):
+        config.set_many([(b"maxmemory-policy", policy)])
+        assert config.get_matching([b"maxmemory-policy"]) == [(b"maxmemory-policy", policy)]
+    assert [record.message.partition(" does")[0] for record in caplog.records] == [
+        "CONFIG SET hash-max-listpack-entries", "CONFIG SET maxmemory-policy"
+    ]  # fmt: skip
+
+
+def test_a_rewritten_file_keeps_what_was_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "redis.conf"
+    text = b"compat-config yes\nmaxmemory-policy allkeys-lru\nmasterauth sesame\nloadmodule a.so\nreplicaof no one\n"
+    path.write_bytes(text)
+    config = Config()
+    load_text(config, text)
+    config.file_path = bytes(path)
+    config.rewrite()
+    lines = path.read_bytes().split(b"\n")
+    assert {b"maxmemory-policy allkeys-lru", b'masterauth "sesame"', b"loadmodule a.so"} <= set(lines)
+    assert not any(b"replicaof" in line for line in lines)
+    load_text(Config(), path.read_bytes())
 
 
 @pytest.mark.parametrize(
     "line",
-    [
-        b"activedefrag no", b"activerehashing no", b"cluster-enabled no", b"replicaof no one", b'masterauth ""',
-        b"min-replicas-to-write 0", b"oom-score-adj no", b"repl-diskless-load disabled", b"enable-module-command no",
-    ],
+    [b"no-such-directive yes", b"hash-max-listpack-entries many", b"activedefrag", b"lua-replicate-commands",
+     b"io-threads-do-reads yes no", b"replicaof here", b"cluster-enabled maybe", b"loadmodule"],
 )  # fmt: skip
-def test_part_that_is_not_here_may_be_turned_off(line: bytes) -> None:
-    config = Config()
-    load_text(config, line)
-    assert config.ignored_directives == []
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"activedefrag yes", "Redis has this directive, Headrace does not: "),
-        (b"hash-max-listpack-entries 512", "Redis has this directive, Headrace does not: "),
-        (b"list-max-listpack-size 0", "Redis has this directive, Headrace does not: "),
-        (b"replicaof 127.0.0.1 7000", "Headrace is a standalone server: it has no replication: "),
-        (b"no-such-directive yes", "Bad directive or wrong number of arguments"),
-    ],
-)
-def test_directive_of_redis_has_another_error_than_an_unknown_one(line: bytes, reason: str) -> None:
-    with pytest.raises(ConfigLineError) as caught:
-        load_text(Config(), b"port 1\n" + line)
-    assert f"at line 2\n>>> '{line.decode()}'\n{reason}" in str(caught.value)
-
-
-@pytest.mark.parametrize("line", [b"no-such-directive yes", b"hash-max-listpack-entries many", b"activedefrag"])
 def test_mistakes_are_refused_all_the_same(line: bytes) -> None:
     with pytest.raises(ConfigLineError):
         load_text(Config(), line + b"\ncompat-config yes")
+
+
+def test_a_file_of_sentinel_is_named_as_such() -> None:
+    with pytest.raises(ConfigLineError, match="Headrace has no Sentinel"):
+        load_text(Config(), b"sentinel monitor mymaster 127.0.0.1 6379 2")
+
+
+# -- several words as one ----------------------------------------------------------------------------
+
+SEVERAL_WORDS = [each for each in DIRECTIVES if each.kind.several_words]
+EXAMPLES = {
+    b"bind": b"127.0.0.1 -::1",
+    b"replicaof": b"no one",
+    b"metrics-bind": b"127.0.0.1 -::1",
+    b"save": b"60 1 30 5",
+    b"client-output-buffer-limit": b"pubsub 1048576 0 0 normal 1048576 0 0",
+    b"shutdown-on-sigint": b"nosave force",
+    b"shutdown-on-sigterm": b"nosave force",
+    b"latency-tracking-info-percentiles": b"50 99",
+    b"oom-score-adj-values": b"0 100 200",
+    b"cluster-slot-stats-enabled": b"cpu net",
+}
+
+
+def forms_of(name: bytes, value: bytes) -> list[tuple[bytes, list[bytes]]]:
+    """(line of a file, words of a command line) that mean the same."""
+    option = b"--" + name
+    quoted = [value, b" " + value + b" ", value.replace(b" ", b"  "), value.replace(b" ", b"\t")]
+    forms = [(name + b" " + quote(each), [option, each]) for each in quoted]
+    words = value.split()
+    forms.append((name + b" " + value, [option, *words]))
+    forms.append((b" ".join([name, *map(quote, words)]), [option + b" " + value]))
+    return forms
+
+
+@pytest.mark.parametrize("directive", SEVERAL_WORDS, ids=name_of)
+def test_several_words_may_be_quoted_as_one(directive: Directive) -> None:
+    value = EXAMPLES[directive.name]
+    expected = Config()
+    expected.assign(directive, value.split())
+    for line, words in forms_of(directive.name, value):
+        for text in (line, options_text(words)):
+            config = Config()
+            load_text(config, text)
+            assert config.value(directive) == expected.value(directive), text
+
+
+# Lines and options whose effect is asked of Redis, and whether they are options.
+ODD_LINES = [
+    b'save ""', b"save", b'save "" ""', b'save "60" "1 30 5"', b'client-output-buffer-limit ""',
+    b"client-output-buffer-limit", b'client-output-buffer-limit "pubsub" "1mb 0 0"', b'shutdown-on-sigterm ""',
+    b"shutdown-on-sigterm", b'latency-tracking-info-percentiles ""', b"latency-tracking-info-percentiles",
+    b'oom-score-adj-values ""', b"oom-score-adj-values", b'oom-score-adj-values "0" "1 2"', b"timeout 5 6",
+    b'timeout "5 6"', b'cluster-slot-stats-enabled ""', b'proc-title-template "{title} {port}"', b'tls-protocols "a b"',
+]  # fmt: skip
+ODD_OPTIONS = [
+    ["--save"], ["--save", "--timeout", "5"], ["--save", "60 1", "--timeout", "5"], ["--timeout", "5", "--save"],
+    ["--timeout 5"], ["--timeout 5", "--save 60 1"], ["--timeout", "--appendonly", "yes"], ["--timeout", "5", "--"],
+    ["--TIMEOUT", "7"], ["--save", "", "--timeout", "6"], ["--save", "60 1", "--save", "30 2"], ["--timeout"],
+    ["--masteruser", "--x", "--timeout", "5"], ["--shutdown-on-sigterm", ""], ["--client-output-buffer-limit", ""],
+]  # fmt: skip
+COMPARED = [*EXAMPLES, b"timeout", b"masteruser", b"proc-title-template", b"tls-protocols"]
+
+
+def of_redis(folder: Path, words: list[str]) -> dict[bytes, bytes] | str:
+    """What Redis shows when it was started with these words, or the last line of its error."""
+    server = Server("oracle", folder, *words)
+    try:
+        server.start()
+    except RuntimeError as error:
+        return str(error).strip().splitlines()[-1]
+    try:
+        with Wire(server.port) as wire:
+            shown = wire.ask("CONFIG", "GET", *(name.decode() for name in COMPARED))
+        return dict(zip(shown[::2], shown[1::2], strict=True))
+    finally:
+        server.stop()
+
+
+@pytest.mark.oracle
+def test_odd_lines_and_options_mean_what_they_mean_to_redis(oracle: Any, tmp_path: Path) -> None:
+    usual = [b"--port", b"1", b"--bind", b"127.0.0.1", b"--save", b""]
+    cases: list[tuple[list[str], bytes]] = [
+        (each, options_text([word.encode() for word in each])) for each in ODD_OPTIONS
+    ]
+    for number, line in enumerate(ODD_LINES):
+        path = tmp_path / f"{number}.conf"
+        path.write_bytes(line + b"\n")
+        cases.append((["--include", str(path)], line))
+    for words, text in cases:
+        ours: dict[bytes, bytes] | str
+        config = Config()
+        try:
+            load_text(config, options_text(usual) + b"\ncompat-config yes\n" + text)
+        except ConfigLineError as error:
+            ours = str(error).splitlines()[-1].partition(":")[0]
+        else:
+            ours = dict(config.get_matching(COMPARED))
+        theirs = of_redis(tmp_path / "redis", words)
+        if isinstance(theirs, str):
+            assert ours == theirs.partition(":")[0], text
+        else:
+            assert isinstance(ours, dict), (text, ours)
+            assert {name: value for name, value in ours.items() if name in theirs} == theirs, text
+
+
+@pytest.mark.parametrize(("value", "starts"), [(b"no one", True), (b"10.0.0.1 6379", False)])
+def test_a_variable_of_several_words_is_one_value(value: bytes, starts: bool) -> None:
+    loader = Loader(Config())
+    loader.load_environment({b"HEADRACE_REPLICAOF": value})
+    if starts:
+        loader.finish()
+    else:
+        with pytest.raises(ConfigLineError, match=r"the environment variable HEADRACE_REPLICAOF\n.*\n.*no replication"):
+            loader.finish()

@@ -10,7 +10,7 @@ import pytest
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigError, ConfigLineError, split_words
 from headrace.server.configuration.config_rewrite import replace_file, rewrite_text
-from headrace.server.configuration.configfile import load_text, options_text
+from headrace.server.configuration.configfile import Loader, load_text, options_text
 from headrace.server.configuration.directives import BY_NAME
 
 
@@ -108,6 +108,64 @@ def test_bad_line_is_named_with_its_number_and_reason(text: bytes, message: str)
     with pytest.raises(ConfigLineError) as caught:
         loaded(text)
     assert str(caught.value).endswith(message) or message in str(caught.value)
+
+
+COMMENT_HINT = ": a comment needs a line of its own"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"port 7000 # our port", "wrong number of arguments"),
+        (b"port #7000", None),
+        (b"appendonly yes #always", "wrong number of arguments"),
+        (b"save 3600 1 # hourly", "Invalid save parameters"),
+        (b"maxmemory 5gb # half", "wrong number of arguments"),
+        (b"requirepass sesame # secret", "wrong number of arguments"),
+        (b"client-output-buffer-limit normal 0 0 0 # none", None),
+        (b"include other.conf # more", "Bad directive or wrong number of arguments"),
+        (b'rename-command CONFIG "" # hidden', "Bad directive or wrong number of arguments"),
+        (b"port 7000 # don't change", "Unbalanced quotes in configuration line"),
+    ],
+)
+def test_comment_after_a_value_gets_a_hint(line: bytes, reason: str | None) -> None:
+    with pytest.raises(ConfigLineError) as caught:
+        loaded(line)
+    assert str(caught.value).endswith(f"\n{reason}{COMMENT_HINT}" if reason else COMMENT_HINT)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", [b"port 7000 1", b"include a b", b"requirepass 'a #b' c", b"port '1"])
+def test_line_without_a_comment_gets_no_hint(line: bytes) -> None:
+    with pytest.raises(ConfigLineError) as caught:
+        loaded(line)
+    assert ": " not in str(caught.value).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--port=7000"], "Bad directive or wrong number of arguments: write --port 7000"),
+        (["--APPENDONLY=yes"], "Bad directive or wrong number of arguments: write --appendonly yes"),
+        (["--save=60 1"], "Bad directive or wrong number of arguments: write --save 60 1"),
+        (["--port="], "Bad directive or wrong number of arguments: write --port VALUE"),
+        (["--port", "=7000"], "argument couldn't be parsed into an integer: write --port 7000"),
+        (["--port", "=", "7000"], "wrong number of arguments: write --port 7000"),
+        (["--requirepass=sesame-street"], "Bad directive or wrong number of arguments: write --requirepass VALUE"),
+        (["--prot=7000"], "Bad directive or wrong number of arguments: did you mean port?"),
+    ],
+)
+def test_equals_sign_after_an_option_gets_a_hint(words: list[str], hint: str) -> None:
+    with pytest.raises(ConfigLineError) as caught:
+        Loader(Config()).load_options([word.encode() for word in words])
+    assert str(caught.value).endswith(f"\n{hint}")
+    assert "sesame" not in str(caught.value)
+
+
+def test_equals_sign_in_a_line_gets_a_hint() -> None:
+    for line in (b"port=7000", b"port = 7000"):
+        with pytest.raises(ConfigLineError, match=r"wrong number of arguments: write port 7000$"):
+            loaded(line)
 
 
 @pytest.mark.parametrize("text", [b"maxmemory 5 parrots", b"maxmemory", b"port 1 2"])

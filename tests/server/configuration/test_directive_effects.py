@@ -1,5 +1,5 @@
 """Every directive of the table does something, or says that it does not: what is observed under two of its values
-differs, or another test shows it, or the row is declared without effect and its values are refused.
+differs, or another test shows it, or the row is declared without effect (see test_compat_config.py).
 
 A new row is tested by itself, and fails until its effect is described here.
 """
@@ -12,8 +12,9 @@ import re
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,14 +29,14 @@ from headrace.server.configuration import directive_kinds
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigLineError
 from headrace.server.configuration.configfile import load_text
-from headrace.server.configuration.directive_kinds import quote
-from headrace.server.configuration.directives import DIRECTIVES, Directive
+from headrace.server.configuration.directives import DIRECTIVES, Change, Directive
 from headrace.server.sockets.tcp_listener import TcpListener
 from headrace.server.sockets.tls_listener import TlsListener
-from support.inprocess import Rig, running_server
+from support.inprocess import Rig, Running, running_server
 from support.logging_server import LoggingServer
 from support.ports import free_port
 from support.stepping import SteppingLoop
+from support.wire import encode
 
 TESTS = Path(__file__).parents[2]
 # Observes a server in this folder whose directive, by its attribute, has this value.
@@ -124,6 +125,13 @@ def load_of(damage: Callable[[bytes], bytes]) -> Observe:
             return False
 
     return observe
+
+
+def load_of_a_dump_without_a_log(folder: Path, name: str, value: Any) -> bytes:
+    with logging_server(folder, appendonly=False) as server:
+        server.call("SET k v", "SAVE")
+    with logging_server(folder, **{name: value}) as server:
+        return server.call("GET k")
 
 
 def load_of_dump(data: bytes) -> Observe:
@@ -359,7 +367,7 @@ def settings_of(folder: Path, name: str, value: Any) -> list[bool]:
     """Whether the start accepts directives of parts that Headrace does not have."""
     config = Config()
     try:
-        load_text(config, f"{name.replace('_', '-')} {'yes' if value else 'no'}\nlfu-log-factor 3\n".encode())
+        load_text(config, f"{name.replace('_', '-')} {'yes' if value else 'no'}\ncluster-enabled yes\n".encode())
     except ConfigLineError:
         return [False]
     return [True]
@@ -409,10 +417,12 @@ EFFECTS: dict[str, Effect] = {
     "auto-aof-rewrite-min-size": Effect(1 << 20, 1, growth),
     "aof-load-truncated": Effect(True, False, load_of(lambda data: data[:-3])),
     "aof-load-corrupt-tail-max-size": Effect(100, 0, load_of(lambda data: data[:-20] + b"!" * 20)),
+    "aof-skip-foreign-commands": Effect(True, False, load_of(lambda data: data + encode(("HSET", "h", "f", "v")))),
     "aof-use-rdb-preamble": Effect(True, False, files_of_a_log("BGREWRITEAOF")),
     "aof-timestamp-enabled": Effect(True, False, lambda *given: b"#TS:" in text_of_the_log(*given)),
     "aof-block-checksums": Effect(True, False, lambda *given: len(text_of_the_log(*given))),
     "aof-disable-auto-gc": Effect(True, False, files_of_a_log("BGREWRITEAOF")),
+    "aof-start-from-rdb": Effect(True, False, load_of_a_dump_without_a_log),
     "slowlog-log-slower-than": Effect(-1, 0, replies("GET k", "SLOWLOG LEN")),
     "slowlog-max-len": Effect(1, 2, replies("GET k", "GET l", "SLOWLOG LEN", slowlog_log_slower_than=0)),
     "slowlog-entry-max-argc": Effect(
@@ -456,6 +466,9 @@ SHOWN_BY = {
     "tls-protocols": ("server/sockets/test_tls.py", "test_only_the_wanted_versions_are_spoken"),
     "tls-ciphers": ("server/sockets/test_tls.py", "test_the_wanted_cipher_is_used"),
     "tls-session-caching": ("server/sockets/test_tls.py", "test_tickets_are_given_out_unless_session_caching_is_off"),
+    "supervised": (
+        "server/test_supervision.py", "test_systemd_is_notified_when_clients_are_served_and_when_the_server_ends",
+    ),
     "daemonize": ("server/test_main.py", "test_daemon_logs_that_the_port_is_in_use"),
     "loglevel": ("server/reports/test_logs.py", "test_loglevel_lets_through_its_level_and_above"),
     "logfile": ("server/test_main.py", "test_taken_port_is_one_line_for_the_user_and_in_the_log"),
@@ -470,7 +483,6 @@ SHOWN_BY = {
     "maxmemory": (
         "server/reports/test_memory.py", "test_writes_are_refused_exactly_from_the_limit_on_and_taken_again_below_it",
     ),
-    "maxmemory-policy": ("server/reports/test_memory.py", "test_policies_that_evict_are_refused_with_an_error"),
     "maxmemory-clients": (
         "server/requests/test_client_limits.py", "test_the_largest_clients_are_closed_if_all_take_too_much"
     ),
@@ -512,33 +524,132 @@ def test_a_directive_does_something(directive: Directive, tmp_path: Path) -> Non
     assert seen[0] != seen[1]
 
 
+# Directives that a load reads: see the test of DEBUG LOADAOF below.
+OF_A_LOAD = {"rdb-skip-foreign-types", "aof-load-truncated", "aof-load-corrupt-tail-max-size"}
+CHANGEABLE = [
+    each for each in WITH_EFFECT
+    if each.change is not Change.IMMUTABLE and name_of(each) in EFFECTS and name_of(each) not in OF_A_LOAD
+]  # fmt: skip
+
+
+def change_while_serving(directive: Directive, before: Any, patch: pytest.MonkeyPatch) -> list[Any]:
+    """Let the servers of an observation start with another value, and then set theirs. Returns the values set."""
+    found: list[Any] = []
+    start_logging, start_running = logging_server, running_server
+
+    def set_now(config: Config, value: Any) -> None:
+        found.append(value)
+        config.enable_protected_configs = b"yes"
+        config.set_many([(directive.name, directive.kind.show(value))])
+
+    class ChangedRig(Rig):
+        def __init__(self, **directives: Any) -> None:
+            value = directives.pop(directive.attribute)
+            super().__init__(**{directive.attribute: before}, **directives)
+            set_now(self.config, value)
+
+    @contextmanager
+    def changed_server(folder: Path, *, appendonly: bool = True, **directives: Any) -> Iterator[LoggingServer]:
+        value = directives.pop(directive.attribute)
+        others = {directive.attribute: before, **directives}
+        with start_logging(folder, appendonly=appendonly, **others) as server:
+            set_now(server.config, value)
+            yield server
+
+    @asynccontextmanager
+    async def changed_running_server(**directives: Any) -> AsyncIterator[Running]:
+        value = directives.pop(directive.attribute)
+        async with start_running(**{directive.attribute: before}, **directives) as running:
+            set_now(running.server.config, value)
+            yield running
+
+    own = sys.modules[__name__]
+    patch.setattr(own, "Rig", ChangedRig)
+    patch.setattr(own, "logging_server", changed_server)
+    patch.setattr(own, "running_server", changed_running_server)
+    return found
+
+
+@pytest.mark.parametrize("directive", CHANGEABLE, ids=name_of)
+def test_a_changed_directive_takes_effect_at_once(
+    directive: Directive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effect = EFFECTS[name_of(directive)]
+    for number, (value, before) in enumerate(((effect.one, effect.other), (effect.other, effect.one))):
+        for folder in (tmp_path / f"started{number}", tmp_path / f"changed{number}"):
+            folder.mkdir()
+        started = effect.observe(tmp_path / f"started{number}", directive.attribute, value)
+        with monkeypatch.context() as patch:
+            found = change_while_serving(directive, before, patch)
+            changed = effect.observe(tmp_path / f"changed{number}", directive.attribute, value)
+        if not found:
+            pytest.skip("observed without a server: another test changes it")
+        assert changed == started
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "damage"),
+    [
+        ("aof-load-truncated", ("no", "yes"), b"*3\r\n$3\r\nSET\r\n"),
+        ("aof-load-corrupt-tail-max-size", ("0", "100"), b"!" * 20),
+    ],
+)
+def test_directives_of_a_load_apply_to_debug_loadaof(
+    name: str, values: tuple[str, str], damage: bytes, tmp_path: Path
+) -> None:
+    with logging_server(tmp_path, enable_debug_command=b"yes", aof_block_checksums=False) as server:
+        replies = []
+        for value in values:
+            assert server.call(f"CONFIG SET {name} {value}", "SET k v")[:5] == b"+OK\r\n"
+            (path,) = tmp_path.rglob("*.incr.aof")
+            with path.open("ab") as file:
+                file.write(damage)
+            replies.append(server.call("DEBUG LOADAOF"))
+            os.truncate(path, path.stat().st_size - (len(damage) if value == values[0] else 0))
+    assert replies == [b"-ERR Error trying to load the AOF files, check server logs.\r\n", b"+OK\r\n"]
+
+
+def test_history_of_a_log_is_deleted_once_it_is_kept_no_longer(tmp_path: Path) -> None:
+    with logging_server(tmp_path, aof_disable_auto_gc=True) as server:
+        server.call("SET k v", "BGREWRITEAOF")
+        server.run_slices()
+        assert list(tmp_path.rglob("*.1.incr.aof"))
+        server.call("CONFIG SET aof-disable-auto-gc no")
+        assert not list(tmp_path.rglob("*.1.incr.aof"))
+
+
+def test_history_is_kept_when_the_log_is_turned_off_and_on(tmp_path: Path) -> None:
+    with logging_server(tmp_path, aof_disable_auto_gc=True) as server:
+        server.call("SET k v", "BGREWRITEAOF")
+        server.run_slices()
+        server.call("CONFIG SET appendonly no", "CONFIG SET appendonly yes")
+        server.run_slices()
+        assert sorted(path.name.split(".")[2] for path in tmp_path.rglob("*.incr.aof")) == ["1", "2", "3"]
+        (manifest,) = tmp_path.rglob("*.manifest")
+        assert manifest.read_text().count(" type h\n") == 4
+        server.call("CONFIG SET aof-disable-auto-gc no")
+        assert [path.name.split(".")[2] for path in tmp_path.rglob("*.incr.aof")] == ["3"]
+
+
+def test_base_that_is_being_written_keeps_its_form(tmp_path: Path) -> None:
+    with logging_server(tmp_path, aof_use_rdb_preamble=True) as server:
+        server.call("SET k v", "BGREWRITEAOF", "CONFIG SET aof-use-rdb-preamble no")
+        server.run_slices()
+        (path,) = tmp_path.rglob("*.base.*")
+        assert path.suffix == ".rdb"
+        assert path.read_bytes().startswith(b"REDIS")
+        server.call("BGREWRITEAOF")
+        server.run_slices()
+        (path,) = tmp_path.rglob("*.base.*")
+        assert path.suffix == ".aof"
+        assert not path.read_bytes().startswith(b"REDIS")
+
+
 def require_test(directive: Directive, path: str, test: str) -> None:
     """Check that the test exists, and that its module names the directive."""
     text = (TESTS / path).read_text("utf-8")
     assert re.search(rf"^(async )?def {test}\(", text, re.MULTILINE), test
     assert re.search(rf"\b({directive.attribute}|{name_of(directive)})\b", text), test
-
-
-@pytest.mark.parametrize("directive", [each for each in DIRECTIVES if not each.has_effect], ids=name_of)
-def test_a_directive_without_effect_is_refused(directive: Directive) -> None:
-    """Unless its value turns the part off."""
-    if type(directive.default) is int:
-        low = getattr(directive.kind, "minimum", 0)
-        others = [b"%d" % number for number in (low, low + 1, directive.default + 1)]
-    elif type(directive.default) is bool:
-        others = [b"no" if directive.default else b"yes"]
-    else:
-        others = [*getattr(directive.kind, "choices", ()), b"x", b"1 2 3", b"0 0 0"]
-    refused = 0
-    for value in others:
-        config = Config()
-        try:
-            load_text(config, directive.name + b" " + (value if directive.kind.several_words else quote(value)))
-        except ConfigLineError as error:
-            refused += str(error).find("Headrace") >= 0
-        else:
-            assert directive.is_off(config.value(directive)), value
-    assert refused or directive.default is True, "no value is refused"
 
 
 def test_nothing_is_shown_that_is_no_directive_with_effect() -> None:

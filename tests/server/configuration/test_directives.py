@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from compat.differences import OWN_DIRECTIVES
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import split_words
 from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directive_kinds import BadValue, format_memory, parse_memory
-from headrace.server.configuration.directives import BY_NAME, DIRECTIVES, Directive
+from headrace.server.configuration.directives import BY_NAME, DIRECTIVES, Change, Directive
 from headrace.store.errors import GenericError
 
 EXAMPLE = Path(__file__).parents[3] / "redis.conf.example"
@@ -23,16 +24,6 @@ SET_AT_START = {b"bind", b"port", b"dir", b"save", b"enable-debug-command", b"ap
 # Defaults that differ from those of Redis, as docs/compatibility.md says.
 OTHER_DEFAULTS = {b"aof-use-rdb-preamble"}
 
-# Directives that Redis does not have: shown only if they are requested by name.
-OUR_OWN = {
-    b"rdb-skip-foreign-types",
-    b"aof-block-checksums",
-    b"metrics-port",
-    b"metrics-bind",
-    b"metrics-streams-max",
-    b"compat-config",
-    b"stream-chunk-compression",
-}
 
 # Accepted here without Redis' checks, which concern parts that Headrace does not have.
 DIFFERENT = {b"activedefrag", b"key-memory-histograms", b"cluster-slot-stats-enabled", b"proc-title-template"}
@@ -117,8 +108,21 @@ def test_example_file_states_every_default_truly() -> None:
 
 
 def test_example_file_explains_every_directive_that_has_an_effect() -> None:
-    explained = {name for name, _ in example_rows()}
-    assert explained - OUR_OWN == {each.name for each in DIRECTIVES if each.has_effect and not each.is_hidden}
+    explained = {name for name, _ in example_rows()} - {b"maxmemory-policy"}
+    assert explained == {each.name for each in DIRECTIVES if each.has_effect}
+
+
+@pytest.mark.parametrize("line", ["include /", "rename-command ", "user ", "shutdown-timeout"])
+def test_example_file_explains_lines_that_are_no_directive_or_have_no_effect(line: str) -> None:
+    assert line in EXAMPLE.read_text()
+
+
+def test_page_about_limits_names_what_only_a_start_sets() -> None:
+    text = (EXAMPLE.parent / "docs" / "limits.md").read_text()
+    first, _, rest = text.partition("\n## ")
+    named = {BY_NAME[name] for name in map(str.encode, re.findall(r"`([\w-]+)`", rest)) if name in BY_NAME}
+    for directive in named:
+        assert (directive.change is Change.IMMUTABLE) == (f"`{directive.name.decode()}`" in first), directive.name
 
 
 @pytest.mark.oracle
@@ -129,7 +133,8 @@ def test_names_and_defaults_are_those_of_redis(oracle: Any) -> None:
     ours = dict(Config().get_matching([b"*"]))
     for name in SET_AT_START | OTHER_DEFAULTS | {b"stream-node-max-entries"}:
         ours.pop(name, None), theirs.pop(name, None)
-    assert ours == theirs
+    assert {name: value for name, value in ours.items() if name not in OWN_DIRECTIVES} == theirs
+    assert ours.keys() >= OWN_DIRECTIVES
 
 
 def refusal(directive: Directive, value: bytes) -> bytes | None:
@@ -148,7 +153,11 @@ def test_bad_values_are_refused_as_by_redis(oracle: Any) -> None:
     values = (b"xyzzy", b"05", b"-9999999999", b"99999999999999999999", b"1 2 3 4 5", b"101%", b"1.5gb")
     with oracle.connect() as wire:
         for directive in DIRECTIVES:
-            if directive.name in SET_AT_START | DIFFERENT or directive.is_hidden or b"tls" in directive.name:
+            if (
+                directive.name in SET_AT_START | DIFFERENT | OWN_DIRECTIVES
+                or directive.is_hidden
+                or b"tls" in directive.name
+            ):
                 continue
             for value in values:
                 ours = refusal(directive, value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ from headrace.server.configuration.config_lines import ConfigError
 from headrace.server.configuration.directives import DIRECTIVES, Directive
 from headrace.server.configuration.environment import environment_lines, variable_name
 from headrace.server.main import read_configuration
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("directive", DIRECTIVES, ids=lambda directive: directive.name.decode())
@@ -66,8 +70,19 @@ def test_bad_value_names_its_variable() -> None:
         (b"HEADRACE_SERVICE_PORT_REDIS", b"6379"),
         (b"HEADRACE_PORT_6379_TCP_ADDR", b"10.0.0.1"),
         (b"HEADRACE_ORACLE", b"/opt/redis"),
+        (b"HEADRACE_COMPILE", b"pure"),
         (b"PORT", b"7000"),
     ],
 )
 def test_variables_of_other_programs_are_ignored(variable: bytes, value: bytes) -> None:
     assert read_configuration([], {variable: value}).port == 6379
+
+
+def test_variables_that_contributing_describes_are_ignored() -> None:
+    """Those of the tests and of the build: the comment in redis.conf.example names them as exceptions."""
+    named = re.findall(r"^\| `(HEADRACE_\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    excepted = re.findall(r"HEADRACE_(?!STREAM)\w+", (ROOT / "redis.conf.example").read_text("utf-8").split("###")[0])
+    assert "HEADRACE_REQUIRE_SPARK" in named
+    assert excepted
+    for name in {"HEADRACE_COMPILE", *named, *excepted}:
+        assert read_configuration([], {name.encode(): b"1"}).port == 6379, name

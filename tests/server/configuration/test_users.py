@@ -22,6 +22,35 @@ BOB = f"user bob on sanitize-payload #{PW_HASH} ~x resetchannels -@all +get"
 OPEN_DEFAULT = "user default on nopass sanitize-payload ~* &* +@all"
 NO_CHANGE = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
+# Lines of an ACL file: words are separated by single spaces, and blanks around the line do not count.
+SEPARATED = [
+    "user a  on  ~k",
+    "user  on ~k",
+    "user   on",
+    "user  off\nuser  on",
+    "  user a on",
+    "\tuser a on\t\r\n",
+    "user",
+    "user  ",
+    "user\ta on",
+    "user a\ton",
+    "user a\vb on",
+    "user a on\t~k",
+    "user a on\v",
+    "\vuser a on",
+    "\t",
+    "\f",
+    "   # comment",
+    "User a on",
+    '"user" a on',
+    "user a (~k   +get) on",
+    "user a ( ~k\t+get ) on",
+    "user a on (~k +get) ( ~j +set )",
+    "user a on (~k) +get)",
+    "user a (~k +get)\ton",
+    "user a (  ) on",
+]
+
 
 def described(text: str) -> list[str]:
     """The users of a configuration, as ACL LIST shows them. Raises ConfigError."""
@@ -122,6 +151,20 @@ def test_all_errors_of_the_file_are_reported_at_once(tmp_path: Path) -> None:
         f"{path}:6: Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any "
         f"effect. Try 'resetkeys' to start with an empty list of patterns. {NO_CHANGE}"
     )
+
+
+@pytest.mark.oracle
+def test_acl_load_separates_the_words_of_a_line_as_redis_does(start_server: StartServer, tmp_path: Path) -> None:
+    path = tmp_path / "users.acl"
+    path.write_text("")
+    answers = []
+    for subject in ("oracle", "headrace"):
+        with start_server(subject, "--aclfile", str(path)).connect() as wire:
+            answers.append([])
+            for text in SEPARATED:
+                path.write_text(text)
+                answers[-1].append((text, wire.call("ACL", "LOAD"), wire.call("ACL", "LIST")))
+    assert answers[1] == answers[0]
 
 
 def test_without_a_default_user_in_the_file_requirepass_is_lost_and_the_log_says_so(

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from headrace import __version__
 from headrace.commands import registry
 from headrace.commands.admin import info as info_command
 from headrace.commands.clients.blocking import Blocked
@@ -18,7 +19,9 @@ from headrace.commands.clients.tracking import Tracking
 from headrace.commands.core.durations import Durations
 from headrace.commands.core.slow_tally import SlowTally
 from headrace.commands.core.table import TABLE
+from headrace.commands.observing.hot_keys import HotKeys
 from headrace.commands.observing.slow_log import SlowLog
+from headrace.commands.observing.unserved import UnservedCommands
 from headrace.commands.scripting.scripts import Scripts
 from headrace.server.configuration.config import Config
 from headrace.server.reports.info import render
@@ -40,12 +43,16 @@ class FakeServer:
     store: Store = field(default_factory=Store)
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
+    supervised_by: str = "no"
     context: Any = field(
         default_factory=lambda: SimpleNamespace(
             loading=False,
+            clock_us=lambda: NOW_MS * 1000,
             subscriptions=Subscriptions(Mock()),
             tracking=Tracking(Mock(), Mock(), refresh_clients=Mock(), refresh_listeners=Mock(), broadcast_soon=Mock()),
             slow_log=SlowLog(),
+            unserved=UnservedCommands(),
+            hot_keys=HotKeys(refresh_clients=Mock()),
             scripts=Scripts(Mock()),
         )
     )
@@ -63,7 +70,12 @@ class FakeServer:
 
     memory: Any = field(
         default_factory=lambda: SimpleNamespace(
-            measure=lambda: 2048, peak_size=4096, peak_ms=NOW_MS, dataset_size=1024, clients_size=512
+            measure=lambda: 2048,
+            peak_size=4096,
+            peak_ms=NOW_MS,
+            dataset_size=1024,
+            clients_size=512,
+            fragmentation=lambda used, resident: (1.25, 4096),
         )
     )
 
@@ -115,11 +127,23 @@ def test_server_section_has_version_uptime_and_listeners(server: FakeServer) -> 
     server.config.unixsocket = b"/run/h.sock"
     found = fields(server, b"server")
     assert found["redis_version"] == "8.10.2"
-    assert found["server_name"] == "headrace"
     assert (found["uptime_in_seconds"], found["uptime_in_days"]) == ("90000", "1")
     assert found["listener0"] == "name=tcp,bind=*,bind=-::*,port=6379"
     assert found["listener1"] == "name=unix,bind=/run/h.sock"
     assert len(found["run_id"]) == 40
+
+
+# By these fields tools take a server for Valkey, Dragonfly, KeyDB, Kvrocks or Garnet, most by their mere presence.
+MARKS_OF_OTHER_SERVERS = (
+    "server_name", "valkey_version", "valkey_release_stage", "availability_zone", "dragonfly_version", "server_threads",
+    "kvrocks_version", "kvrocks_mode", "garnet_version", "mvcc_depth", "memurai_edition",
+)  # fmt: skip
+
+
+def test_no_field_marks_another_server_than_redis(server: FakeServer) -> None:
+    found = fields(server, b"everything")
+    assert not set(MARKS_OF_OTHER_SERVERS) & set(found)
+    assert found["headrace_version"] == __version__
 
 
 def test_clients_section_counts_waiting_clients(server: FakeServer) -> None:
@@ -145,6 +169,7 @@ def test_memory_section_is_measured(server: FakeServer) -> None:
 def test_persistence_section_shows_the_log_only_if_there_is_one(server: FakeServer) -> None:
     assert fields(server, b"persistence")["aof_enabled"] == "0"
     assert "aof_current_size" not in fields(server, b"persistence")
+    server.config.appendonly = True
     server.log = SimpleNamespace(current_size=123, base_size=100, last_write_ok=False)
     server.snapshots.rewrite.begin(NOW_MS - 2500)
     server.context.loading = True

@@ -78,10 +78,10 @@ def test_file_that_was_moved_away_is_opened_anew(tmp_path: Path, logger: logging
     assert "two" not in (tmp_path / "old.log").read_text()
 
 
-def test_standard_error_is_the_default(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_is_the_default(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(Config())
     logger.warning("careful")
-    assert capsys.readouterr().err.endswith("# careful\n")
+    assert capsys.readouterr().out.endswith("# careful\n")
 
 
 def test_traceback_follows_its_line(tmp_path: Path, logger: logging.Logger) -> None:

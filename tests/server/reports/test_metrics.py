@@ -8,14 +8,17 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from headrace.commands.core.table import DECLARED
+from headrace.persistence.syncing import FsyncTimes
 from headrace.server.reports import metrics
-from headrace.server.reports.series import ALL_SERIES, table_lines
+from headrace.server.reports.series import ALL_SERIES, SERVER_SERIES, table_lines
 from headrace.server.sockets import metrics_endpoint
 from headrace.server.sockets.listener import ListenError
 from headrace.server.sockets.metrics_endpoint import LIBRARY_MISSING, MetricsEndpoint
@@ -104,16 +107,59 @@ def test_what_a_load_replays_is_not_counted(rig: Rig) -> None:
 
 
 def test_server_series_come_from_the_server(rig: Rig) -> None:
-    rig.connect().call("XLEN none", "SELECT 3", "SET k v PX 100000", "GET k", "XLEN k")
+    rig.connect().call("XLEN none", "SELECT 3", "SET k v PX 100000", "GET k", "XLEN k", "HSET h f v", "hset h", "NONE")
     found = values(ask(rig)[0])
     assert found["headrace_start_time_seconds",] == START_MS / 1000
     assert found["headrace_keys", "3"] == found["headrace_expiring_keys", "3"] == 1
     assert found["headrace_command_calls_total", "xlen"] >= 2
     assert found["headrace_command_failures_total", "xlen"] >= 1
     assert found["headrace_errors_total", "WRONGTYPE"] == 1
+    assert found["headrace_unserved_calls_total", "HSET"] == 2
+    assert found["headrace_unserved_calls_total", "unknown"] == 1
     assert found["headrace_keyspace_misses_total",] == 1
     assert found["headrace_log_enabled",] == found["headrace_writes_refused",] == 0
     assert found["headrace_resident_memory_bytes",] > 1 << 20
+
+
+def test_memory_cpu_and_descriptors_are_those_of_the_process(rig: Rig) -> None:
+    rig.config.maxmemory = 1 << 30
+    found = values(ask(rig)[0])
+    assert 0 < found["headrace_used_memory_bytes",] < found["headrace_resident_memory_bytes",]
+    assert found["headrace_memory_limit_bytes",] == 1 << 30
+    assert found["headrace_cpu_seconds_total", "user"] > 0
+    assert found["headrace_cpu_seconds_total", "system"] >= 0
+    if Path("/proc/self/fd").exists():
+        assert 3 <= found["headrace_open_descriptors",] <= found["headrace_descriptors_limit",]
+
+
+def test_command_latencies_are_a_histogram(rig: Rig) -> None:
+    """Each bucket has the calls of the shorter ones, and the last one all calls."""
+    rig.server.stats.reset()
+    row = DECLARED[b"XLEN"]
+    for duration_ns in (500, 3_000, 3_000, 2_000_000, 60_000_000_000):
+        row.durations.add(duration_ns)
+    found = values(ask(rig)[0])
+    name = "headrace_command_duration_seconds"
+    buckets = {key[2]: value for key, value in found.items() if key[:2] == (f"{name}_bucket", "xlen")}
+    expected = {"1e-06": 1, "4e-06": 3, "1.6e-05": 3, "0.001024": 3, "0.004096": 4, "4.194304": 4, "+Inf": 5}
+    assert {edge: buckets[edge] for edge in expected} == expected
+    assert len(buckets) == 13
+    assert found[f"{name}_count", "xlen"] == 5
+    assert found[f"{name}_sum", "xlen"] == pytest.approx(60, abs=1)
+
+
+def test_fsyncs_are_a_histogram_while_there_is_a_log(rig: Rig) -> None:
+    assert "headrace_log_fsync_duration_seconds_count 0" not in ask(rig)[0]
+    times = FsyncTimes()
+    for duration_ns in (10_000, 300_000, 2_000_000_000, 60_000_000_000):
+        times.add(duration_ns)
+    log = SimpleNamespace(fsync_times=times, delayed_fsyncs_count=2, current_size=7)
+    source = SimpleNamespace(log=log)
+    named = {series.name: list(series.read(source)) for series in SERVER_SERIES if "_log_" in series.name}
+    (((), histogram),) = named["headrace_log_fsync_duration_seconds"]
+    assert [count for _, count in histogram.buckets] == [1, 1, 2, 2, 2, 2, 2, 2, 3, 3]
+    assert (histogram.count, histogram.sum_s) == (4, pytest.approx(62.00031))
+    assert named["headrace_log_delayed_fsyncs"] == [((), 2)]
 
 
 def test_openmetrics_is_sent_on_request(rig: Rig) -> None:
@@ -194,7 +240,8 @@ async def test_scrape_over_http(endpoint: MetricsEndpoint) -> None:
     ("request_text", "status"),
     [
         ("HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK"),
-        ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+        ("HEAD /healthz HTTP/1.1\r\n\r\n", "200 OK"),
+        ("GET /other HTTP/1.1\r\n\r\n", "404 Not Found"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
         ("PING\r\n\r\n", "400 Bad Request"),
         ("GET /metrics HTTP/1.1\r\nX: " + "x" * 20000 + "\r\n\r\n", "431 Request Header Fields Too Large"),
@@ -204,6 +251,30 @@ async def test_other_requests_get_a_status(endpoint: MetricsEndpoint, request_te
     answer, _, body = await http(endpoint, request_text)
     assert answer == f"HTTP/1.1 {status}"
     assert (body == "") == request_text.startswith("HEAD")
+
+
+async def test_root_links_to_what_there_is(endpoint: MetricsEndpoint) -> None:
+    status, headers, body = await http(endpoint, "GET / HTTP/1.1\r\n\r\n")
+    assert status == "HTTP/1.1 200 OK"
+    assert headers["Content-Type"].startswith("text/html")
+    for path in re.findall(r'href="([^"]*)"', body):
+        assert (await http(endpoint, f"GET {path} HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK", path
+    assert body.count("href") == 2
+
+
+async def test_health_says_why_clients_are_not_served(endpoint: MetricsEndpoint, rig: Rig) -> None:
+    request = "GET /healthz HTTP/1.1\r\n\r\n"
+    assert (await http(endpoint, request))[::2] == ("HTTP/1.1 200 OK", "ok\n")
+    rig.server.context.loading = True
+    loading = await http(endpoint, request)
+    assert loading[::2] == ("HTTP/1.1 503 Service Unavailable", "the dataset is being loaded\n")
+    rig.server.context.loading = False
+    rig.dispatcher.admission.is_save_failing = True
+    refusing = await http(endpoint, request)
+    assert refusing[::2] == (
+        "HTTP/1.1 503 Service Unavailable",
+        "writes are refused: the log or the snapshot cannot be written\n",
+    )
 
 
 async def test_half_a_request_ends_when_its_time_is_over(

@@ -9,18 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from conftest import StartServer
+from headrace.commands.core.table import all_rows
 from headrace.persistence.errors import LogError
+from headrace.persistence.manifest import Manifest
+from headrace.persistence.rdb import payload
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
+from headrace.server.storage.replay import MAKES_STRINGS
 from headrace.server.storage.replay import loading as replaying
 from headrace.store.ids import SEQ_BITS
 from headrace.store.stream import Stream
 from support.digest import digest_of
 from support.inprocess import Clock, Rig
 from support.lines import split
-from support.logging_server import COUNT, LOADING, LoadingServer
+from support.logging_server import COUNT, LOADING, LoadingServer, LoggingServer
 from support.replies import parse
-from support.wire import encode
+from support.servers import Server as RunningServer
+from support.wire import Wire, encode
+
+# Two sets and a string.
+FOREIGN_DUMP = b"REDIS0012\x02\x01a\x01\x01x\x02\x01b\x01\x01x\x00\x01k\x01v\xff" + bytes(8)
 
 
 @pytest.fixture
@@ -255,6 +264,63 @@ def test_a_dump_that_is_not_loaded_because_of_an_empty_log_is_reported(
     server.log_keeper.lock.release()
 
 
+@pytest.fixture
+def starting_from_a_dump(tmp_path: Path) -> Config:
+    """A folder with a dump of one key, and a configuration that begins the log with it."""
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET k v", "SAVE")
+    server.stop()
+    config = Config()
+    config.aof_start_from_rdb = True
+    return config
+
+
+def test_a_log_can_begin_with_a_dump_and_then_replaces_it(tmp_path: Path, starting_from_a_dump: Config) -> None:
+    first = LoggingServer(tmp_path, config=starting_from_a_dump)
+    assert first.call("GET k", "SET k w") == b"$1\r\nv\r\n+OK\r\n"
+    first.stop()
+    second = LoggingServer(tmp_path, config=starting_from_a_dump)
+    assert second.call("GET k") == b"$1\r\nw\r\n"
+    second.stop()
+
+
+def test_a_crash_while_the_dump_is_copied_lets_the_next_start_copy_it(
+    tmp_path: Path, starting_from_a_dump: Config
+) -> None:
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.manifest").write_bytes(Manifest().encode())
+    (folder / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS00")
+    for _ in range(2):
+        server = LoggingServer(tmp_path, config=starting_from_a_dump)
+        assert server.call("GET k") == b"$1\r\nv\r\n"
+        server.stop()
+
+
+@pytest.mark.oracle
+def test_a_log_that_begins_with_a_dump_has_nothing_that_was_left_out_of_it(
+    tmp_path: Path, starting_from_a_dump: Config, start_server: StartServer
+) -> None:
+    (tmp_path / "dump.rdb").write_bytes(FOREIGN_DUMP)
+    starting_from_a_dump.rdb_skip_foreign_types = True
+    first = LoggingServer(tmp_path, config=starting_from_a_dump)
+    assert first.call("DBSIZE", "SET l w") == b":1\r\n+OK\r\n"
+    first.stop()
+    starting_from_a_dump.rdb_skip_foreign_types = False
+    second = LoggingServer(tmp_path, config=starting_from_a_dump)
+    assert second.call("GET k", "GET l", "DBSIZE") == b"$1\r\nv\r\n$1\r\nw\r\n:2\r\n"
+    second.stop()
+    with start_server("oracle", "--dir", str(tmp_path), "--appendonly", "yes").connect() as wire:
+        assert [wire.call("DBSIZE"), wire.call("GET", "l")] == [b":2\r\n", b"$1\r\nw\r\n"]
+
+
+def test_a_log_of_one_file_is_preferred_to_a_dump(tmp_path: Path, starting_from_a_dump: Config) -> None:
+    (tmp_path / "appendonly.aof").write_bytes(encode(("SET", "k", "old")))
+    server = LoggingServer(tmp_path, config=starting_from_a_dump)
+    assert server.call("GET k") == b"$3\r\nold\r\n"
+    server.stop()
+
+
 RESTORE_ADVICE = "restore this file from a backup, or move it away to start empty"
 
 
@@ -297,3 +363,201 @@ def test_base_that_cannot_be_read_says_which_file_to_restore(tmp_path: Path) -> 
         server.finish()
     assert str(caught.value).endswith(f"; restore {base} from a backup")
     server.close()
+
+
+# -- a log of Redis with other types -----------------------------------------------------------------
+
+
+def log_with(tmp_path: Path, *records: str, base: bytes = b"") -> Config:
+    """A configuration whose log has these records."""
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.1.base.rdb").write_bytes(base)
+    (folder / "appendonly.aof.1.incr.aof").write_bytes(b"".join(encode(split(line)) for line in records))
+    manifest = b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    (folder / "appendonly.aof.manifest").write_bytes(manifest)
+    config = Config()
+    config.dir, config.appendonly = os.fsencode(tmp_path), True
+    return config
+
+
+def loaded_keys(config: Config) -> list[dict[bytes, object]]:
+    """The keys and strings of the databases after a start."""
+    server = Server(config)
+    try:
+        server.load_now()
+        return [dict(db.keys.items()) for db in server.store.databases[:2]]
+    finally:
+        server.log_keeper.close()
+
+
+@pytest.mark.parametrize("record", ["SADD a 1", "hset h f v", "FUNCTION LOAD x", "JSON.SET d $ 1", "BITOP AND d s"])
+def test_a_foreign_record_names_the_way_out(record: str, tmp_path: Path) -> None:
+    config = log_with(tmp_path, "SET k v", record)
+    with pytest.raises(LogError) as caught:
+        loaded_keys(config)
+    assert str(caught.value).startswith(f"Unknown command '{record.split()[0]}' reading the append only file ")
+    assert str(caught.value).endswith("; aof-skip-foreign-commands yes leaves out such records")
+
+
+def test_foreign_records_are_left_out_and_counted_by_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    records = ["SET k v", "SADD a 1", "sadd a 2", "MULTI", "HSET h f v", "SET l w", "EXEC", "FUNCTION LOAD x",
+               "JSON.SET d $ 1", "EXPIRE h 100", "DEL a", "XADD s 1-1 f v"]  # fmt: skip
+    config = log_with(tmp_path, *records)
+    config.aof_skip_foreign_commands = True
+    keys = loaded_keys(config)[0]
+    assert keys.keys() == {b"k", b"l", b"s"}
+    (warning,) = [record.message for record in caplog.records if record.levelname in ("WARNING", "CRITICAL")]
+    assert ": FUNCTION 1, HSET 1, JSON.* 1, SADD 2. Their keys are missing" in warning
+
+
+def test_names_that_redis_does_not_have_stop_the_start_all_the_same(tmp_path: Path) -> None:
+    config = log_with(tmp_path, "SET k v", "NOSUCH k")
+    config.aof_skip_foreign_commands = True
+    with pytest.raises(LogError) as caught:
+        loaded_keys(config)
+    assert str(caught.value).endswith("reading the append only file appendonly.aof.1.incr.aof at offset 27")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        ["SET k old", "SADD a 1", "SUNIONSTORE k a b"],
+        ["SET k old", "HSET h f v", "RENAME h k"],
+        ["SET k old", "HSET h f v", "COPY h k REPLACE"],
+        ["SET k old", "SETBIT k 7 1"],
+        ["SET k old", "SET o x", "BITOP NOT k o", "DEL o"],
+        ["SET k old", "RPUSH l 2 1", "SORT l STORE k"],
+        ["SET k old", "SORT k DESC store k"],
+        ["SET k old", "GEOADD g 1 1 x", "GEORADIUS g 1 1 1 km STOREDIST k"],
+        ["SET k old", 'RESTORE k 0 "\\x02\\x01\\x01a\\x0b\\x00\\x4f\\x9d" REPLACE'],
+        ["SET k old", "LMOVE l k LEFT RIGHT", "DEL k"],
+    ],
+    ids=lambda records: records[-1].split()[0],
+)
+def test_a_key_that_was_overwritten_by_another_type_is_gone(
+    records: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = log_with(tmp_path, "SET other v", *records)
+    config.aof_skip_foreign_commands = True
+    assert loaded_keys(config)[0] == {b"other": b"v"}
+    assert "== CRITICAL ==" not in caplog.text
+
+
+PAYLOAD = '"' + "".join(f"\\x{byte:02x}" for byte in b"".join(payload.dump(b"v", now_ms=0))) + '"'
+# After `SET k 5` and a SETBIT of it, which cannot be followed: records of every command that writes strings or any key.
+# Those of the first list leave a dataset that is known again.
+KNOWN_AGAIN = [
+    "SET k new", "SET k new XX KEEPTTL", "SETEX k 100 new", "PSETEX k 100000 new", "MSET k 1 l 2", "MSETEX 1 k new",
+    "DEL k", "UNLINK k", "FLUSHDB", "FLUSHALL", "RENAME other k", "COPY other k REPLACE",
+    f"RESTORE k 0 {PAYLOAD} REPLACE",
+]  # fmt: skip
+LEFT_OUT = [
+    "APPEND k x", "SETRANGE k 3 z", "INCR k", "DECR k", "INCRBY k 2", "DECRBY k 2", "INCRBYFLOAT k 0.5", "INCREX k",
+    "GETSET k new", "SET k new GET", "GETDEL k", "GETEX k EX 100", "DELEX k", "SETNX k new", "MSETNX k 1 l 2",
+    "EXPIRE k 100", "PEXPIRE k 100000", "EXPIREAT k 99999999999", "PEXPIREAT k 99999999999000", "PERSIST k",
+    "RENAME k l", "RENAMENX k l", "MOVE k 1", "COPY k l", "COPY k k DB 1", "SWAPDB 0 1",
+]  # fmt: skip
+
+
+def test_every_write_of_a_string_or_of_any_key_is_tried_on_one_that_was_left_out() -> None:
+    tried = {line.split()[0] for line in KNOWN_AGAIN + LEFT_OUT}
+    assert tried == {row.name for row in all_rows() if row.is_write and row.group in ("string", "generic", "server")}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("line", KNOWN_AGAIN + LEFT_OUT)
+def test_no_string_has_another_value_than_in_redis_after_one_was_left_out(
+    line: str, tmp_path: Path, oracle: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Later records may bring none back: they are tried on each name that the key may have by then."""
+    later = [f"{command} {key}{rest}" for key in "kl" for command, rest in (("APPEND", " x"), ("EXPIRE", " 100"))]
+    records = ["SET other v", "SET k 5", "SETBIT k 7 0", line, *later, "SELECT 1", *later]
+    with oracle.connect() as wire:
+        wire.call("FLUSHALL")
+        for record in records:
+            wire.call(*split(record))
+        theirs = [strings_of(wire, index) for index in range(2)]
+        wire.call("FLUSHALL")
+    config = log_with(tmp_path, *records)
+    config.aof_skip_foreign_commands = True
+    ours = loaded_keys(config)
+    for mine, redis in zip(ours, theirs, strict=True):
+        assert mine.items() <= redis.items()
+    assert "== CRITICAL ==" not in caplog.text
+    if line in KNOWN_AGAIN:
+        assert ours == theirs
+
+
+MAKERS = {
+    "SETBIT": "SETBIT k 7 0",
+    "BITFIELD": "BITFIELD k SET u8 0 5",
+    "BITOP": "BITOP NOT k other",
+    "PFADD": "PFADD k a",
+    "PFCOUNT": "PFCOUNT k",
+    "PFMERGE": "PFMERGE k l",
+}
+
+
+@pytest.mark.parametrize("name", sorted(name.decode() for name in MAKES_STRINGS))
+def test_every_command_that_makes_a_string_leaves_it_out(name: str, tmp_path: Path) -> None:
+    config = log_with(tmp_path, "SET other v", MAKERS[name], "COPY k c", "APPEND k x", "APPEND c x", "EXPIRE k 100")
+    config.aof_skip_foreign_commands = True
+    assert loaded_keys(config)[0] == {b"other": b"v"}
+
+
+def test_stream_in_place_of_a_string_that_bitop_deleted_is_loaded(tmp_path: Path) -> None:
+    config = log_with(tmp_path, "BITOP AND k none none", "XADD k 1-1 f v", "BITOP AND g none none",
+                      "XGROUP CREATE g group 0 MKSTREAM")  # fmt: skip
+    config.aof_skip_foreign_commands = True
+    keys = loaded_keys(config)[0]
+    assert [(key, stream.log.length, list(stream.groups)) for key, stream in sorted(keys.items())] == [
+        (b"g", 0, [b"group"]),
+        (b"k", 1, []),
+    ]
+
+
+def strings_of(wire: Wire, index: int) -> dict[bytes, object]:
+    wire.call("SELECT", index)
+    keys = [node.value for node in parse(wire.call("KEYS", "*")).value]
+    return {key: parse(wire.call("GET", key)).value for key in keys}
+
+
+def test_a_copy_to_another_database_removes_the_key_there(tmp_path: Path) -> None:
+    records = ["SELECT 1", "SET k old", "SELECT 0", "SET k new", "HSET h f v", "COPY h k DB 1 REPLACE"]
+    config = log_with(tmp_path, *records)
+    config.aof_skip_foreign_commands = True
+    assert loaded_keys(config) == [{b"k": b"new"}, {}]
+
+
+def test_records_on_keys_left_out_of_an_rdb_base_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    base = b"REDIS0012\x02\x01a\x01\x01x\x00\x01k\x03old\xff" + bytes(8)
+    config = log_with(tmp_path, "RENAME a k", "SET l v", base=base)
+    config.rdb_skip_foreign_types = True
+    assert loaded_keys(config)[0] == {b"l": b"v"}
+    assert ": RENAME 1. Their keys are missing" in caplog.text
+    assert "== CRITICAL ==" not in caplog.text
+
+
+@pytest.mark.parametrize("source", ["base", "old log", "dump.rdb"])
+def test_keys_left_out_of_an_rdb_file_are_counted_in_one_warning(
+    source: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if source == "base":
+        config = log_with(tmp_path, "SET l w", base=FOREIGN_DUMP)
+    else:
+        name = "dump.rdb" if source == "dump.rdb" else "appendonly.aof"
+        (tmp_path / name).write_bytes(FOREIGN_DUMP)
+        config = Config()
+        config.dir, config.appendonly = os.fsencode(tmp_path), source == "old log"
+    config.rdb_skip_foreign_types = True
+    assert loaded_keys(config)[0].keys() == ({b"k", b"l"} if source == "base" else {b"k"})
+    (warning,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("Keys of other types left out of the RDB file: 2. ")
+
+
+def test_nothing_is_said_of_keys_if_none_was_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = log_with(tmp_path, "SET l w", base=b"REDIS0012\x00\x01k\x01v\xff" + bytes(8))
+    config.rdb_skip_foreign_types = True
+    assert loaded_keys(config)[0].keys() == {b"k", b"l"}
+    assert "left out" not in caplog.text

@@ -13,14 +13,13 @@ import pytest
 
 from headrace.commands.clients.client import Client
 from headrace.persistence.errors import LogError
-from headrace.persistence.lock import FolderLock
 from headrace.server.configuration.config import Config
 from headrace.server.requests.session import Session
 from headrace.server.storage.log_life import NEXT_STATES, LogLife, LogState
 from support.crash_world import FOLDER, SimulatedServer, new_config
 from support.inprocess import Clock, Peer, running_server
 from support.lines import split
-from support.logging_server import COUNT, LOADING, LoadingServer, LoggingServer, restarted
+from support.logging_server import COUNT, LOADING, LoadingServer, LoggingServer, is_locked, restarted
 from support.simulated_disk import Call, Fault, SimulatedDisk
 from support.stepping import SteppingExecutor, SteppingLoop
 
@@ -245,16 +244,6 @@ def test_log_never_starts_in_the_folder_of_another_server(words: str, tmp_path: 
         assert other.server.log_keeper.state is LogState.ON
 
 
-def is_locked(folder: Path) -> bool:
-    lock = FolderLock(str(folder))
-    try:
-        lock.acquire()
-    except LogError:
-        return True
-    lock.release()
-    return False
-
-
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Three folders, in the first of which the process runs, as a server does."""
@@ -468,6 +457,32 @@ async def test_waitaof_ends_with_the_log(tmp_path: Path) -> None:
         expected = b"-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n"
         async with asyncio.timeout(10):
             await peer.expect(expected)
+
+
+async def test_waitaof_waits_for_the_base_of_a_log_that_is_still_wanted(tmp_path: Path) -> None:
+    refusal = b"-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n"
+    async with running_server(dir=os.fsencode(tmp_path), appendfsync=b"no") as running:
+        peer, other = await running.connect(), await running.connect()
+        for number in range(50_000):
+            running.server.store.databases[0].put(b"%d" % number, b"v")
+        for is_turned_off in (True, False):
+            other.send("BGSAVE")
+            other.send("CONFIG", "SET", "appendonly", "yes")
+            peer.send("SET", "a", 1)
+            peer.send("WAITAOF", 1, 0, 0)
+            await other.expect(b"+Background saving started\r\n+OK\r\n")
+            await peer.expect(b"+OK\r\n")
+            if is_turned_off:
+                other.send("CONFIG", "SET", "appendonly", "no")
+                await other.expect(b"+OK\r\n")
+                await peer.expect(refusal)
+                while running.server.snapshots.save.is_running:
+                    await asyncio.sleep(0)
+        while running.server.log_keeper.state is not LogState.ON:
+            running.server.snapshots.cron(running.server.clock())
+            assert len(running.server.dispatcher.waiters) == 1
+            await asyncio.sleep(0)
+        await expect_synced(peer)
 
 
 # -- a disk that fails ---------------------------------------------------------------------------

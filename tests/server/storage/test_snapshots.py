@@ -64,7 +64,7 @@ def test_rewrite_during_writes_loses_and_repeats_nothing(seed: int, form: str, t
     state = server.state()
     server.stop()
     assert sorted(path.name for path in (tmp_path / "appendonlydir").iterdir()) == [
-        f"appendonly.aof.1.base.{form}",
+        f"appendonly.aof.2.base.{form}",
         "appendonly.aof.2.incr.aof",
         "appendonly.aof.manifest",
     ]
@@ -109,7 +109,7 @@ def test_failed_rewrite_leaves_the_old_files_in_force_and_backs_off(
 ) -> None:
     server = LoggingServer(tmp_path)
     server.config.auto_aof_rewrite_min_size = 0
-    server.call("XADD a 1-1 f v")
+    server.call(f"XADD a 1-1 f {'v' * 500}")
     disk = FullDisk(server)
     record = server.server.snapshots.rewrite
     for attempt in range(1, 6):
@@ -219,6 +219,34 @@ def test_save_points_ask_for_a_snapshot_after_time_and_changes(tmp_path: Path) -
     server.run_slices()
     assert (record.last_ok, server.server.snapshots.changes_count) == (True, 0)
     server.stop()
+
+
+def test_save_points_go_by_changes_and_not_by_records(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.config.save = b"60 3"
+    server.clock.advance(60_001)
+    server.call("MSET a 1 b 2")
+    server.server.snapshots.cron(server.clock())
+    assert not server.server.snapshots.save.is_running
+    server.call("DEL a no")
+    server.server.snapshots.cron(server.clock())
+    assert server.server.snapshots.save.is_running
+    server.run_slices()
+    server.stop()
+
+
+@pytest.mark.parametrize("begin", [(), ("BGSAVE",), ("MULTI", "SET c 1")])
+@pytest.mark.parametrize("appendonly", [False, True])
+def test_flushall_leaves_no_key_in_dump_rdb(begin: tuple[str, ...], appendonly: bool, tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=appendonly)
+    server.config.save = b"100 100"
+    server.call("SET a 1", "SAVE", "SET b 1", *begin, "FLUSHALL", *(["EXEC"] if "MULTI" in begin else []))
+    assert server.server.snapshots.changes_count == 0
+    assert server.server.snapshots.runner.job is None, "a save of the keys that are gone is aborted"
+    server.stop()
+    again = LoggingServer(tmp_path, appendonly=False, started_ms=50_000)
+    assert not again.server.store.databases[0].keys
+    again.stop()
 
 
 def test_writes_are_refused_after_a_failed_snapshot_until_one_succeeds(tmp_path: Path) -> None:
@@ -430,4 +458,30 @@ def test_rewrite_waits_for_a_thread_to_sync_what_much_has_been_written(tmp_path:
     assert (server.server.log_keeper.state, server.server.snapshots.rewrite.last_ok) == (LogState.ON, True)
     state = server.state()
     server.stop()
+    assert restarted(tmp_path) == state
+
+
+@pytest.mark.parametrize("appendonly", [True, False])
+@pytest.mark.parametrize("command", ["BGSAVE", "BGREWRITEAOF"])
+def test_a_stop_says_once_which_job_it_abandons(
+    command: str, appendonly: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = LoggingServer(tmp_path, appendonly=appendonly)
+    server.call("SET a 1", command)
+    assert server.server.prepare_stop(save=True)
+    server.server.snapshots.stop()
+    server.close()
+    said = [record.message for record in caplog.records if "Killing it!" in record.message]
+    assert [" rewriting the AOF. " in line for line in said] == [command == "BGREWRITEAOF"]
+
+
+def test_a_stop_completes_the_base_of_a_new_log_and_abandons_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.call("SET a 1", "CONFIG SET appendonly yes")
+    state = server.state()
+    assert server.server.prepare_stop()
+    server.stop()
+    assert "Killing it!" not in caplog.text
     assert restarted(tmp_path) == state
