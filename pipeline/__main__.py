@@ -21,12 +21,18 @@ except ModuleNotFoundError as missing:
 JOBS = {job.name: job for job in (archive.JOB, replay.JOB, deadletter.JOB, audit.JOB)}
 
 
-def main(words: list[str] | None = None) -> int:
-    """Runs a job. An error is one line on standard error and exit code 1."""
+def command_line() -> argparse.ArgumentParser:
+    """Returns the parser of the arguments of all jobs."""
     parser = argparse.ArgumentParser(prog="headrace.pipeline", description="Jobs around streams and consumer groups.")
     subparsers = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for job in JOBS.values():
         job.add_arguments(subparsers.add_parser(job.name, help=job.help, description=job.help))
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs a job. An error is one line on standard error and exit code 1."""
+    parser = command_line()
     for word in sys.argv[1:] if words is None else words:
         if _is_no_text(word):
             parser.error(f"{word!r} is not UTF-8: the command line cannot name keys with other bytes")

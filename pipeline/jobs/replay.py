@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> Summary:
     """Writes the rows. Raises PipelineError."""
     if arguments.rate is not None and arguments.rate <= 0:
         raise PipelineError("--rate must be positive")
-    spark = local_session("headrace replay", master=arguments.master)
+    spark = local_session("headrace replay", master=arguments.master, quiet=True)
     rows = _rows(spark, arguments)
     keeps_ids = arguments.ids == "keep"
     if keeps_ids and "_id" not in rows.columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,7 +17,9 @@ from ..options.kinds import BatchOptions, cores, known_keys, last_before, last_w
 from .pages import raise_loss, read_whole_span
 from .pushdown import Bounds, narrow
 from .spans import Expected, Position, Span, StreamState, choose_cuts, find_loss, split
-from .survey import measure, resolve_streams, states
+from .survey import MISSING, measure, resolve_streams, states
+
+logger = logging.getLogger("headrace.pipeline")
 
 # Measured steps per partition. The size of a range is not known in advance; fine steps still give even partitions.
 CUTS_PER_PARTITION = 8
@@ -74,6 +77,9 @@ class HeadraceBatchReader(DataSourceReader):
             known_keys("startingOffsets", options.starting_offsets, keys)
             known_keys("endingOffsets", options.ending_offsets, keys)
             found = states(connection, [key for key in keys if self.bounds.has_stream(key)])
+            for key, state in found.items():
+                if state is MISSING:
+                    logger.warning("there is no stream %s on %s: it is read as an empty one", key, options.address)
             if options.fail_on_data_loss:
                 for key, state in found.items():
                     position = plan.starting_position(key)

@@ -36,7 +36,7 @@ from .spans import (
     share,
     spans_between,
 )
-from .survey import first_after, measure, resolve_streams, states
+from .survey import MISSING, first_after, measure, resolve_streams, states
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -53,6 +53,8 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._published: Offsets = {}
         self._waiting_since: float | None = None
         self._warned: list[Position] = []
+        # Streams that did not exist when they were last read, each reported once.
+        self._missing: set[str] = set()
         # States of the streams when they were last read.
         self._seen: dict[str, StreamState] = {}
         # Number of batches, which decides the turns of streams when the limit is smaller than their number.
@@ -146,6 +148,10 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the states of the streams that exist now, and of those in `known`."""
         keys = resolve_streams(self._connection, self.options.stream, self.options.stream_pattern)
         self._seen = states(self._connection, dict.fromkeys([*keys, *(known or ())]))
+        for key, state in self._seen.items():
+            if state is MISSING and key not in self._missing:
+                self._missing.add(key)
+                logger.warning("there is no stream %s on %s: it is read if it is made", key, self.options.address)
         return self._seen
 
     def _first_position(self, key: str, state: StreamState) -> Position:

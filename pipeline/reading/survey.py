@@ -24,6 +24,8 @@ RULER_PREFIX: Final = "headrace:ruler:"
 NOT_NOW: Final = ("NOPERM", "READONLY", "MISCONF", "OOM")
 STEPS_PER_TRIP: Final = 64
 SCAN_COUNT: Final = 1000
+# The state of a stream that does not exist: this object, since a stream that was never added to has equal numbers.
+MISSING: Final = StreamState()
 # Entries per range read when counting by reading.
 PAGE_COUNT: Final = 5000
 
@@ -59,7 +61,7 @@ def resolve_streams(connection: Connection, keys: Sequence[str], pattern: str | 
 
 
 def states(connection: Connection, keys: Iterable[str]) -> dict[str, StreamState]:
-    """Returns the state of each stream, all zero for a key that does not exist."""
+    """Returns the state of each stream, MISSING for a key that does not exist."""
     keys = list(keys)
     replies = connection.call_all([("XINFO", "STREAM", key_bytes(key)) for key in keys])
     return {key: _state(connection, key, reply) for key, reply in zip(keys, replies, strict=True)}
@@ -68,7 +70,7 @@ def states(connection: Connection, keys: Iterable[str]) -> dict[str, StreamState
 def _state(connection: Connection, key: str, reply: Any) -> StreamState:
     if isinstance(reply, ReplyError):
         if str(reply) == "ERR no such key":
-            return StreamState()
+            return MISSING
         raise connection.refused(f"stream {key}", str(reply))
     return StreamState.from_reply(reply)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.ports import free_port
 from support.servers import Server
 from support.spark_streams import connect, fill
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
 
+from headrace import __version__
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.jobs.replay import taken
 from headrace.pipeline.reading.group import Group
@@ -220,23 +224,52 @@ def test_dead_letters_are_replayed_to_where_they_came_from(
 def test_audit_reports_deliveries_and_claims_of_each_group(
     spark: Any, start_server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = start_server("headrace", "--appendonly", "yes", "--appendfsync", "always")
+    """The acknowledgements come in the second of the deliveries or later, and are known to a second only."""
+    server = start_server(
+        "headrace", "--appendonly", "yes", "--appendfsync", "always", "--aof-timestamp-enabled", "yes"
+    )
     fill(server, "s", 10)
     with connect(server) as connection:
         connection.call("XGROUP", "CREATE", "s", "g", "0")
         connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
         connection.call("XCLAIM", "s", "g", "bob", 0, "2-0", "3-0")
         connection.call("XACK", "s", "g", *[f"{n}-0" for n in range(1, 8)])
+        connection.call("XGROUP", "CREATE", "timed", "g", "0", "MKSTREAM")
+        for _ in range(20):
+            entry_id = connection.call("XADD", "timed", "*", "f", "v")
+            connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "timed", ">")
+            connection.call("XACK", "timed", "g", entry_id)
+        # In microseconds, and never acknowledged.
+        connection.call("XGROUP", "CREATE", "micro", "g", "0", "MKSTREAM")
+        connection.call("XADD", "micro", "1700000000000000-0", "f", "v")
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "micro", ">")
     words = ["--path", server.folder, "--report", tmp_path / "r.html", "--events", tmp_path / "e", "--split-size", 200]
+    words += ["--json", tmp_path / "r.json"]
     summary = run(capsys, "audit", *words)
-    assert summary["kinds"] == {"ack": 7, "add": 10, "deliver": 12, "group-create": 1, "group-setid": 1}
-    [group] = summary["groups"]
+    assert summary["kinds"] == {"ack": 27, "add": 31, "deliver": 33, "group-create": 3, "group-setid": 22}
+    groups = {row["stream"]: row for row in summary["groups"]}
+    timed, group = groups["timed"], groups["s"]
+    assert (groups["micro"]["wait_ms"], groups["micro"]["ack_s"]) == (None, None)
     assert (group["entries"], group["deliveries"], group["redelivered_percent"]) == (10, 12, 20.0)
     assert group["not_acknowledged"] == 3
+    assert group["wait_ms"] is None, "the IDs are no times"
+    assert all(0 <= time < 10_000 for time in timed["wait_ms"].values())
+    assert all(0 <= time < 10 for time in timed["ack_s"].values())
     page = (tmp_path / "r.html").read_text()
     assert "<td>ann</td><td>bob</td><td class=number>2</td>" in page
+    assert ">wait, ms (p90)</th>" in page
+    assert str(server.folder) in page
+    assert f"by Headrace {__version__}" in page
+    assert "prefers-color-scheme: dark" in page
     assert "<rect" in page
-    assert spark.read.parquet(str(tmp_path / "e")).count() == 31
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert {**summary, "worst": written["worst"]} == {**written, "job": "audit", "seconds": summary["seconds"]}
+    assert [(row["id"], row["deliveries"], row["consumers"]) for row in written["worst"][:2]] == [
+        ("2-0", 2, ["ann", "bob"]),
+        ("3-0", 2, ["ann", "bob"]),
+    ]
+    assert len(written["worst"]) == 20
+    assert spark.read.parquet(str(tmp_path / "e")).count() == 116
 
 
 @pytest.mark.parametrize(
@@ -281,6 +314,39 @@ def test_mistakes_in_spark_are_one_line_errors(
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+# Runs jobs in a fresh process, as their users do, one after another so that Spark starts once.
+RUN_JOBS = """
+import json, sys
+from headrace.pipeline.__main__ import main
+for words in json.loads(sys.argv[1]):
+    print("code", main(words), flush=True)
+    print("--", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.spark
+def test_a_job_prints_one_line_and_java_prints_none(spark: Any, headrace: Server, tmp_path: Path) -> None:
+    """Neither lines about the start of Spark, nor a trace of Java before the error of a streaming query."""
+    there = ["--path", str(tmp_path / "a"), "--port", str(headrace.port), "--stream"]
+    jobs = {
+        ("archive", *there, "none"): f"there is no stream none on 127.0.0.1:{headrace.port}: it is read if it is made",
+        ("archive", *there, "s", "--fields", "n bigintt"): (
+            "archive: option fields: column n has the unknown type bigintt: did you mean bigint?"
+        ),
+        ("archive", "--path", str(tmp_path / "b"), "--port", str(free_port()), "--stream", "s", "--retry-for", "1s"): (
+            "did not answer for 1 s (options host, port, retryFor): Connection refused"
+        ),
+    }
+    words = [sys.executable, "-c", RUN_JOBS, json.dumps(list(jobs))]
+    environment = {**os.environ, "SPARK_MASTER": "local[1]"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=environment, check=True)
+    codes = [line for line in done.stdout.splitlines() if line.startswith("code")]
+    assert codes == ["code 0", "code 1", "code 1"], done.stderr
+    printed = done.stderr.split("--\n")[:-1]
+    assert [len(lines.splitlines()) for lines in printed] == [1, 1, 1], done.stderr
+    assert all(line in lines for line, lines in zip(jobs.values(), printed, strict=True)), done.stderr
 
 
 def test_every_job_has_help(capsys: pytest.CaptureFixture[str]) -> None:

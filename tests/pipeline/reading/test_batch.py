@@ -9,7 +9,7 @@ import pytest
 
 from headrace.pipeline.errors import message_of
 from support.servers import Server
-from support.spark_streams import fill
+from support.spark_streams import connect, fill
 
 pytestmark = pytest.mark.spark
 
@@ -121,3 +121,18 @@ def test_source_is_found_by_name_without_registration(spark: Any, headrace: Serv
     assert fresh.read.format("headrace").option("port", headrace.port).option("stream", "s").load().count() == 3
     fresh.sql(f"CREATE TEMPORARY VIEW entries USING headrace OPTIONS (port '{headrace.port}', stream 's')")
     assert fresh.sql("SELECT count(*) FROM entries").collect()[0][0] == 3
+
+
+def test_a_stream_that_does_not_exist_is_reported(headrace: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """It is read as an empty one, but not in silence. A stream without entries exists."""
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
+    from headrace.pipeline.columns.decode import Decoder
+    from headrace.pipeline.options.kinds import BatchOptions, parse
+    from headrace.pipeline.reading.batch import HeadraceBatchReader
+
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "empty", "g", "0", "MKSTREAM")
+    options = parse(BatchOptions, {"stream": "none,empty", "port": str(headrace.port)})
+    assert HeadraceBatchReader(options, Decoder(pyarrow.schema([]))).partitions() == []
+    missing = f"there is no stream none on 127.0.0.1:{headrace.port}: it is read as an empty one"
+    assert [record.getMessage() for record in caplog.records] == [missing]

@@ -320,3 +320,13 @@ def test_missing_group_and_wrong_type_are_errors(headrace: Server) -> None:
         reader(headrace, startingOffsets="group", group="missing").initialOffset()
     with pytest.raises(PipelineError, match="stream text: the key is not a stream"):
         reader(headrace, stream="text").initialOffset()
+
+
+def test_a_stream_that_does_not_exist_is_reported_once(headrace: Server, caplog: pytest.LogCaptureFixture) -> None:
+    source = reader(headrace, stream="s,none")
+    fill(headrace, "s", 3)
+    start = source.initialOffset()
+    assert source.latestOffset(start, ALL)["s"]["n"] == 3
+    source.prepareForTriggerAvailableNow()
+    missing = f"there is no stream none on 127.0.0.1:{headrace.port}: it is read if it is made"
+    assert [record.getMessage() for record in caplog.records] == [missing]
