@@ -1,5 +1,6 @@
 """A worker on a stream of orders, with redis-py 8: it reads, claims what others abandoned, acknowledges and releases.
 
+    pip install 'redis>=8'
     REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
     redis-cli XADD orders '*' item tea quantity 2
 
@@ -19,9 +20,12 @@ import signal
 import socket
 import sys
 
-import redis
-from redis.backoff import ExponentialBackoff
-from redis.retry import Retry
+try:
+    import redis
+    from redis.backoff import ExponentialBackoff
+    from redis.retry import Retry
+except ImportError:
+    sys.exit("This worker needs redis-py: pip install 'redis>=8'")
 
 STREAM = "orders"
 DEAD_STREAM = "orders:dead"
@@ -34,8 +38,19 @@ BLOCK_MS = 2_000
 # After this time, a delivered order counts as abandoned: longer than packing takes.
 CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))
 DELIVERIES_MAX = 5
+
+
+class SpokenBackoff(ExponentialBackoff):
+    """Waits longer after each failure, and says once that the worker waits."""
+
+    def compute(self, failures: int) -> float:
+        if failures == 1:
+            print(f"{CONSUMER} cannot reach the server of REDIS_URL, and tries again for a minute", flush=True)
+        return super().compute(failures)
+
+
 # Retry for about a minute while the server restarts.
-PATIENCE = Retry(ExponentialBackoff(cap=5, base=0.1), retries=20)
+PATIENCE = Retry(SpokenBackoff(cap=5, base=0.1), retries=20)
 
 stopping = False
 
@@ -108,3 +123,5 @@ if __name__ == "__main__":
         main()
     except (redis.RedisError, ValueError) as error:
         sys.exit(f"{CONSUMER} ends: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"{CONSUMER} ends before it is ready")

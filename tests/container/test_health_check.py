@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.certificates import Authority
 from support.image import read_instructions
 from support.inprocess import running_server
 from support.packaging import ROOT
@@ -22,13 +23,16 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 CHECK_TIMEOUT_S = 15
 
 
-async def is_healthy(port: int) -> bool:
-    """What the command of HEALTHCHECK says of the server at `port`."""
-    program, *words = json.loads(dict(read_instructions(DOCKERFILE))["HEALTHCHECK"].partition(" CMD ")[2])
+async def is_healthy(port: int, pid: int = 0, **variables: str) -> bool:
+    """What the command of HEALTHCHECK says of the server at `port`, which is in process `pid`."""
+    options, _, command = dict(read_instructions(DOCKERFILE))["HEALTHCHECK"].partition("CMD ")
+    assert "--start-interval=1s" in options
+    program, *flags, script = json.loads(command)
     assert program == "python"
-    environment = {**os.environ, "HEADRACE_PORT": str(port)}
+    script = ROOT / script.removeprefix("/opt/headrace/")
+    environment = {**os.environ, "HEADRACE_PORT": str(port), **variables}
     check = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        sys.executable, *flags, script, str(pid), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     return await asyncio.wait_for(check.wait(), CHECK_TIMEOUT_S) == 0
 
@@ -67,3 +71,41 @@ async def test_server_that_cannot_write_its_log_is_not_healthy(tmp_path: Path) -
 
 async def test_absent_server_is_not_healthy() -> None:
     assert not await is_healthy(free_port())
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+TLS = "--port 0 --tls-port {port} --tls-cert-file own.crt --tls-key-file own.key --tls-ca-cert-file ca.pem"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--port {port}",
+        "--port {port} --bind ::1",
+        "{folder}/redis.conf --port {port}",
+        "--port 0 --unixsocket own.sock",
+        TLS,
+        TLS + " --tls-auth-clients no",
+    ],
+)
+async def test_the_words_of_the_server_say_where_it_listens(options: str, tmp_path: Path, authority: Authority) -> None:
+    """The variable names another port, on which nothing listens."""
+    authority.issue("own")
+    (tmp_path / "redis.conf").write_text("port 1\nbind 127.0.0.1\n")
+    words = options.format(port=free_port(), folder=tmp_path).split()
+    if not any("conf" in word or word == "--bind" for word in words):
+        words += ["--bind", "127.0.0.1"]
+    server = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("headrace"), *words, "--save", "", "--dir", tmp_path, cwd=tmp_path
+    )
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            while not await is_healthy(free_port(), server.pid):
+                assert server.returncode is None
+    finally:
+        server.kill()
+        await server.wait()

@@ -136,12 +136,78 @@ def test_another_user_with_a_volume_of_its_own_can_run_it(image: Image, port: in
         container.kill()
 
 
-def test_a_volume_that_is_not_its_own_is_refused_in_one_line(image: Image, port: int, data: Path) -> None:
+def test_a_volume_of_root_is_given_to_the_user(start: StartContainer, port: int, data: Path) -> None:
     os.chown(data, 0, 0)
-    container = image.start(data, HEADRACE_PORT=str(port))
+    (data / "left.txt").touch(0o600)
+    start()
+    with Wire(port) as wire:
+        assert wire.ask("SAVE") == b"OK"
+    assert {path.stat().st_uid for path in (data, *data.rglob("*"))} == {USER_ID}
+
+
+def test_a_volume_that_is_not_the_users_is_refused_in_one_line(image: Image, port: int, data: Path) -> None:
+    os.chown(data, 0, 0)
+    container = image.start(data, user=f"{USER_ID}:{USER_ID}", HEADRACE_PORT=str(port))
     assert container.process.wait(30) == 1
     last = container.log.read_text().splitlines()[-1]
     assert "Can't write to the data directory '/data': Permission denied; give the user" in last
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["redis-server", "--appendonly", "no"],
+        ["headrace", "--appendonly", "no"],
+        ["--appendonly", "no"],
+        ["/data/redis.conf", "--appendonly", "no"],
+        ["sh", "-c", "exec headrace --appendonly no"],
+    ],
+    ids=" ".join,
+)
+def test_words_after_the_image_name_may_be_the_command_of_redis(
+    start: StartContainer, port: int, data: Path, words: list[str]
+) -> None:
+    (data / "redis.conf").write_text("maxclients 50\n")
+    container = start(*words)
+    with Wire(port) as wire:
+        assert wire.ask("CONFIG", "GET", "appendonly") == [b"appendonly", b"no"]
+        assert wire.ask("CONFIG", "GET", "maxclients") == [b"maxclients", b"50" if ".conf" in words[0] else b"10000"]
+    owner = Path(f"/proc/{container.entry_pid}").stat().st_uid
+    assert owner == (0 if words[0] == "sh" else USER_ID), "a shell keeps the rights that it was given"
+
+
+@pytest.mark.parametrize("words", [["redis-cli", "--version"], ["sh", "-c", "echo redis-cli from sh"]], ids=" ".join)
+def test_any_other_command_runs_instead_of_the_server(image: Image, data: Path, words: list[str]) -> None:
+    container = image.start(data, *words)
+    assert container.process.wait(30) == 0
+    assert container.log.read_text().splitlines()[-1].startswith("redis-cli ")
+
+
+def test_redis_cli_in_the_container_reaches_the_server(start: StartContainer, port: int) -> None:
+    assert start().execute("redis-cli", "-p", str(port), "XADD", "s", "1-1", "f", "v").stdout == "1-1\n"
+
+
+def test_a_dump_in_a_fresh_volume_is_loaded_and_then_logged(start: StartContainer, port: int, data: Path) -> None:
+    first = start(HEADRACE_APPENDONLY="no")
+    with Wire(port) as wire:
+        assert wire.ask("SET", "k", "v") == b"OK"
+        assert wire.ask("SAVE") == b"OK"
+    assert first.stop() == 0
+    second = start()
+    with Wire(port) as wire:
+        assert wire.ask("GET", "k") == b"v"
+        assert wire.ask("SET", "k", "w") == b"OK"
+    second.kill()
+    start()
+    with Wire(port) as wire:
+        assert wire.ask("GET", "k") == b"w"
+
+
+def test_root_without_the_right_to_change_its_user_is_refused_in_one_line(image: Image, data: Path) -> None:
+    container = image.start(data, capabilities="-setuid,-setgid")
+    assert container.process.wait(30) == 1
+    line = container.log.read_text().splitlines()[-1]
+    assert "start it as that user (--user 6379:6379)" in line
 
 
 def test_the_image_holds_the_program_and_neither_tools_nor_tests(image: Image) -> None:

@@ -210,9 +210,11 @@ class Image:
         variables = {**given, **stage.arguments, **stage.environment}
         self.shell(f"chroot {stage.root} /bin/sh -ec {shlex.quote(step)}", **variables)
 
-    def start(self, data: Path, *words: str, user: str | None = None, **variables: str) -> Container:
+    def start(
+        self, data: Path, *words: str, user: str | None = None, capabilities: str = "", **variables: str
+    ) -> Container:
         """A container with a read-only root and `data` as its volume, if it has one: `docker run --read-only -v ..`."""
-        container = Container(self, data, *words, user=user or self.final.user, **variables)
+        container = Container(self, data, *words, user=user or self.final.user, capabilities=capabilities, **variables)
         self._containers.append(container)
         return container
 
@@ -220,17 +222,21 @@ class Image:
 class Container:
     """A running container. Its standard output and error go to `log`."""
 
-    def __init__(self, image: Image, data: Path, *words: str, user: str, **variables: str) -> None:
+    def __init__(
+        self, image: Image, data: Path, *words: str, user: str, capabilities: str = "", **variables: str
+    ) -> None:
+        """`capabilities` changes the bounding set, as setpriv understands it: `-setuid`."""
         self.image = image
         stage = self.stage = image.final
         self.environment = {**stage.environment, **variables}
         self.user = user
         volumes = " && ".join(f"mount --bind {shlex.quote(str(data))} {stage.root}{volume}" for volume in stage.volumes)
+        bound = ["setpriv", f"--bounding-set={capabilities}"] if capabilities else []
         script = f"""
             {volumes}
             mount -t proc proc {stage.root}/proc
             mount -o remount,bind,ro {stage.root}
-            exec {shlex.join(self._enter([*stage.entry_point, *words]))}
+            exec {shlex.join(self._enter([*bound, *stage.entry_point, *words]))}
         """
         namespaces = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
         self.log = image.folder / f"{data.name}.log"
