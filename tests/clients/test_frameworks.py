@@ -1,0 +1,174 @@
+"""Frameworks and libraries for Python that keep caches, limits or messages in a server: what each is used for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from support.clients import require_client
+from support.servers import Server
+
+DEADLINE_S = 30
+
+
+def url(server: Server) -> str:
+    return f"redis://127.0.0.1:{server.port}/0"
+
+
+async def subscription(server: Server, channel: bytes) -> None:
+    """Waits for a subscriber."""
+    with server.connect() as wire:
+        while wire.ask("PUBSUB", "NUMSUB", channel) == [channel, 0]:
+            await asyncio.sleep(0)
+
+
+async def test_managers_of_socketio_reach_each_others_rooms(server: Server) -> None:
+    socketio = require_client("socketio")
+    received: asyncio.Queue[Any] = asyncio.Queue()
+
+    class Manager(socketio.AsyncRedisManager):
+        async def _handle_emit(self, message: dict[str, Any]) -> None:
+            await received.put((message["event"], message["data"], message["room"]))
+
+    manager = Manager(url(server))
+    manager.set_server(socketio.AsyncServer(client_manager=manager))
+    manager.initialize()
+    await subscription(server, b"socketio")
+    async with asyncio.timeout(DEADLINE_S):
+        await socketio.AsyncRedisManager(url(server), write_only=True).emit("news", "tea", room="packers")
+        assert await received.get() == ("news", ["tea"], "packers")
+    manager.thread.cancel()
+
+
+async def test_channels_delivers_to_groups(server: Server) -> None:
+    """The layer in `core` keeps channels in sorted sets: docs/clients.md."""
+    require_client("channels_redis")
+    from channels_redis.pubsub import RedisPubSubChannelLayer
+
+    layer = RedisPubSubChannelLayer(hosts=[url(server)])
+    async with asyncio.timeout(DEADLINE_S):
+        channel = await layer.new_channel()
+        await layer.group_add("packers", channel)
+        await layer.group_send("packers", {"type": "order", "item": "tea"})
+        assert await layer.receive(channel) == {"type": "order", "item": "tea"}
+        await layer.send(channel, {"type": "order", "item": "rum"})
+        assert await layer.receive(channel) == {"type": "order", "item": "rum"}
+        await layer.group_discard("packers", channel)
+        await layer.flush()
+
+
+class TestDjangoRedis:
+    @pytest.fixture
+    def cache(self, server: Server) -> Any:
+        require_client("django_redis")
+        from django.conf import settings
+
+        if not settings.configured:
+            settings.configure()
+        from django_redis.cache import RedisCache
+
+        return RedisCache(url(server), {})
+
+    def test_values_are_kept_with_an_expiry(self, cache: Any) -> None:
+        assert cache.set("tea", {"price": 3}, timeout=60)
+        assert cache.get("tea") == {"price": 3}
+        assert 0 < cache.ttl("tea") <= 60
+        assert cache.add("tea", 4) is False
+        assert cache.touch("tea", 90)
+        cache.set_many({"a": 1, "b": 2})
+        assert cache.get_many(["a", "b", "c"]) == {"a": 1, "b": 2}
+        assert cache.incr("a", 5) == 6
+        assert sorted(cache.keys("*")) == ["a", "b", "tea"]
+        assert cache.delete_pattern("[ab]") == 2
+        assert cache.persist("tea")
+        assert cache.ttl("tea") is None
+        cache.clear()
+        assert cache.get("tea") is None
+
+    def test_a_lock_has_one_owner(self, cache: Any) -> None:
+        with cache.lock("packing", timeout=60):
+            assert not cache.lock("packing", timeout=60).acquire(blocking=False)
+        assert cache.lock("packing", timeout=60).acquire(blocking=False)
+
+
+def test_flask_caching_keeps_results(server: Server) -> None:
+    require_client("flask_caching")
+    from flask import Flask
+    from flask_caching import Cache
+
+    app = Flask("shop")
+    options = {"CACHE_TYPE": "RedisCache", "CACHE_REDIS_URL": url(server), "CACHE_KEY_PREFIX": "shop:"}
+    cache, calls = Cache(app, config=options), []
+
+    @cache.memoize(timeout=60)
+    def price(item: str) -> int:
+        calls.append(item)
+        return len(item)
+
+    with app.app_context():
+        assert [price("tea"), price("tea"), price("sugar")] == [3, 3, 5]
+        assert calls == ["tea", "sugar"]
+        cache.delete_memoized(price, "tea")
+        assert price("tea") == 3
+        assert calls == ["tea", "sugar", "tea"]
+        cache.set_many({"a": 1, "b": 2}, timeout=60)
+        assert cache.get_many("a", "b") == [1, 2]
+        assert cache.add("a", 3) is False
+        assert cache.cache.inc("n", 2) == 2
+        assert cache.clear()
+        assert cache.get("a") is None
+
+
+async def test_aiocache_keeps_values_and_locks(server: Server) -> None:
+    aiocache = require_client("aiocache")
+    from aiocache.lock import RedLock
+
+    async with aiocache.Cache(aiocache.Cache.REDIS, endpoint="127.0.0.1", port=server.port, namespace="main:") as cache:
+        assert await cache.set("tea", 3, ttl=60)
+        assert await cache.get("tea") in (3, "3")
+        assert await cache.multi_set([("a", "1"), ("b", "2")], ttl=60)
+        assert await cache.multi_get(["a", "b", "c"]) == ["1", "2", None]
+        with pytest.raises(ValueError, match="already exists"):
+            await cache.add("tea", 4)
+        assert await cache.increment("n", 2) == 2
+        assert await cache.expire("tea", 90)
+        async with RedLock(cache, "packing", lease=60):
+            assert await cache.exists("packing-lock")
+        assert not await cache.exists("packing-lock")
+        assert await cache.clear(namespace="main:")
+        assert not await cache.exists("a")
+
+
+@pytest.mark.parametrize("strategy", ["FixedWindowRateLimiter", "SlidingWindowCounterRateLimiter"])
+def test_limits_refuses_the_third_of_two(server: Server, strategy: str) -> None:
+    limits = require_client("limits")
+    storage = limits.storage.storage_from_string(url(server))
+    limiter = getattr(limits.strategies, strategy)(storage)
+    rate = limits.parse("2/hour")
+    assert storage.check()
+    assert [limiter.hit(rate, "ann") for _ in range(3)] == [True, True, False]
+    assert limiter.test(rate, "bob")
+    assert limiter.get_window_stats(rate, "ann").remaining == 0
+    limiter.clear(rate, "ann")
+    assert limiter.hit(rate, "ann")
+
+
+def test_opentelemetry_has_a_span_for_each_command(server: Server) -> None:
+    require_client("opentelemetry.instrumentation.redis")
+    import redis
+    from opentelemetry.instrumentation.redis import RedisInstrumentor
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    client = redis.Redis(port=server.port)
+    RedisInstrumentor.instrument_client(client, tracer_provider=provider)
+    client.xadd("s", {"item": "tea"})
+    with client.pipeline() as pipe:
+        pipe.set("k", "v").get("k").execute()
+    assert [span.name for span in spans.get_finished_spans()] == ["XADD", "SET GET"]
+    client.close()

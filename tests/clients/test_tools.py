@@ -1,0 +1,91 @@
+"""Programs of Redis 7.0 and of Prometheus on the server, its log and its metrics."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from conftest import StartServer
+from support.clients import require_program
+from support.ports import free_port
+from support.servers import Server
+
+DEADLINE_S = 60
+
+
+def output(*words: str | Path, text: str = "") -> str:
+    """What a program prints; it must succeed."""
+    done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def fill(server: Server) -> None:
+    """A string, and a stream with a group and a pending entry."""
+    with server.connect() as wire:
+        wire.call("SET", "k", "v", "EX", 1000)
+        wire.call("XADD", "s", "1-1", "f", "v")
+        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        wire.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+
+
+def test_redis_cli_of_version_7_reads_and_writes(server: Server) -> None:
+    require_program("/usr/bin/redis-cli", "--version")
+    cli = ["/usr/bin/redis-cli", "-p", str(server.port)]
+    assert output(*cli, "--version").startswith("redis-cli 7.")
+    assert output(*cli, "XADD", "s", "1-1", "f", "v") == "1-1\n"
+    assert output(*cli, "-3", "XREAD", "STREAMS", "s", "0") == "s 1-1\nf\nv\n"
+    assert "Biggest stream found" in output(*cli, "--bigkeys")
+    assert "errors: 0, replies: 2" in output(*cli, "--pipe", text="SET k v\r\nGET k\r\n")
+
+
+def test_redis_check_aof_of_version_7_accepts_the_log(start_server: StartServer) -> None:
+    """tests/persistence tries the programs of the oracle on both kinds of files."""
+    require_program("redis-cli", "--version")  # of the same package
+    server = start_server("headrace", "--appendonly", "yes")
+    fill(server)
+    manifest = server.folder / "appendonlydir" / "appendonly.aof.manifest"
+    assert "All AOF files and manifest are valid" in output("/usr/bin/redis-check-aof", manifest)
+
+
+def test_promtool_accepts_the_metrics(start_server: StartServer) -> None:
+    require_program("promtool", "--version")
+    port = free_port()
+    server = start_server("headrace", "--metrics-port", str(port), "--appendonly", "yes")
+    if not server.is_headrace:
+        pytest.skip("Redis has no metrics endpoint")
+    fill(server)
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    assert output("promtool", "check", "metrics", text=text) == ""
+
+
+def test_redis_exporter_serves_the_server_its_keys_and_its_streams(start_server: StartServer) -> None:
+    require_program("prometheus-redis-exporter", "--version")
+    server = start_server("headrace", "--appendonly", "yes")
+    fill(server)
+    port = free_port()
+    words = [f"--redis.addr=redis://127.0.0.1:{server.port}", f"--web.listen-address=127.0.0.1:{port}"]
+    words += ["--check-streams=db0=s", "--check-keys=db0=*"]
+    exporter = subprocess.Popen(["prometheus-redis-exporter", *words], stderr=subprocess.DEVNULL)
+    try:
+        text = ""
+        while not text:
+            assert exporter.poll() is None
+            with suppress(URLError), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+    finally:
+        exporter.kill()
+        exporter.wait()
+    values = dict(re.findall(r"^(redis_\w+(?:\{.*?\})?) (\S+)$", text, re.MULTILINE))
+    assert values["redis_up"] == values["redis_aof_enabled"] == "1"
+    assert values['redis_db_keys{db="db0"}'] == "2"
+    assert values['redis_stream_length{db="db0",stream="s"}'] == "1"
+    assert values['redis_stream_group_messages_pending{db="db0",group="g",stream="s"}'] == "1"
+    assert float(values["redis_aof_current_size_bytes"]) > 0
