@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .server_process import ServerProcess
 
 
+# Whether the server did not start.
+FAILED = pytest.StashKey[bool]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`headrace_args` in the configuration, and --headrace-args, which come later and so win."""
     about = "words of the command line of the server behind headrace_server, e.g. '--maxmemory 1mb'"
@@ -27,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("headrace").addoption(
         "--headrace-args", action="append", default=[], metavar="ARGS", help=f"more {about}"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test after the one whose server did not start: the reason was printed there."""
+    if FAILED in item.config.stash and "headrace_shared_server" in getattr(item, "fixturenames", ()):
+        pytest.fail("Headrace did not start: the first error of a test that needs it says why", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +52,14 @@ def headrace_shared_server(
     config = request.config
     more = [word for words in config.getoption("--headrace-args") for word in shlex.split(words)]
     server = ServerProcess(tmp_path_factory.mktemp("headrace"), [*config.getini("headrace_args"), *more])
+    reason = ""
     try:
         server.start()
     except ServerError as error:
-        pytest.fail(str(error), pytrace=False)
+        config.stash[FAILED] = True
+        reason = str(error)
+    if reason:  # outside of the handler, since pytest would print the handled error as well
+        pytest.fail(reason, pytrace=False)
     yield server
     server.stop()
 
@@ -54,19 +69,25 @@ def headrace_server(headrace_shared_server: ServerProcess) -> ServerProcess:
     """The session's Headrace, emptied: with `url`, `host`, `port` and `password`."""
     from .server_process import ServerError
 
+    reason = ""
     try:
         headrace_shared_server.flush()
     except ServerError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    if reason:
+        pytest.fail(reason, pytrace=False)
     return headrace_shared_server
 
 
 @pytest.fixture
 def headrace_client(headrace_server: ServerProcess) -> Iterator[redis.Redis]:
     """A redis-py client of the emptied server; it returns bytes, as redis-py does by default."""
+    is_missing = False
     try:
         import redis
     except ModuleNotFoundError:
+        is_missing = True
+    if is_missing:
         pytest.fail("headrace_client needs redis-py: pip install redis", pytrace=False)
     with redis.Redis.from_url(headrace_server.url) as client:
         yield client

@@ -74,6 +74,15 @@ def test_the_server_is_known_by_url_host_and_port(run_suite: RunSuite) -> None:
     assert run_suite(suite, "-q")[-1].startswith("1 passed")
 
 
+def test_the_example_of_a_configuration_is_installed(environment: Environment, tmp_path: Path) -> None:
+    """`headrace --help` names its path, and lists the directives that it explains."""
+    shown = environment.run("-m", "headrace", "--help", folder=tmp_path).stdout
+    path = re.search(r"^Directives by group.*:\n +(\S*redis\.conf\.example)$", shown, re.MULTILINE)
+    assert path is not None, shown
+    assert Path(path[1]).is_relative_to(environment.folder)
+    assert Path(path[1]).read_bytes() == (ROOT / "redis.conf.example").read_bytes()
+
+
 def test_one_server_serves_the_session(run_suite: RunSuite) -> None:
     suite = """
         import pytest
@@ -137,6 +146,13 @@ def test_a_server_that_cannot_start_says_why_in_one_error(run_suite: RunSuite) -
     assert "Headrace did not start:" in lines
     assert any("nonsense" in line for line in lines)
     assert not any("Traceback" in line or "server_process.py" in line for line in lines)
+
+
+def test_a_server_that_cannot_start_fails_all_tests_and_says_why_once(run_suite: RunSuite) -> None:
+    lines = run_suite(TWO_TESTS, "-q", "--headrace-args=--nonsense 1")
+    assert lines[-1].startswith("2 errors")
+    assert len([line for line in lines if line == "Headrace did not start:"]) == 1
+    assert len([line for line in lines if line.startswith("Headrace did not start: the first error")]) == 1
 
 
 def test_a_server_that_is_gone_fails_the_next_test(run_suite: RunSuite) -> None:
