@@ -1,4 +1,4 @@
-"""Comments, docstrings, names of tests and documents use plain words: see *A change* in CONTRIBUTING.md.
+"""Comments, docstrings, names of tests, titles of test data and documents use plain words: see CONTRIBUTING.md.
 
 Quotations are exempt: text between backticks or double quotes, and blocks of code in Markdown. So a text of Redis is
 quoted.
@@ -47,7 +47,9 @@ QUOTATION = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
-SUFFIXES = {".py", ".pyi", ".pyx", ".pxi", ".md"}
+SUFFIXES = {".py", ".pyi", ".pyx", ".pxi", ".md", ".lua"}
+# Files of commands or scripts for two servers, with a title after `#` before each group of lines.
+TITLED = "tests/compat/data/"
 
 
 class Text(NamedTuple):
@@ -91,6 +93,23 @@ def prose_of_code(text: str) -> Iterator[Text]:
             previous = token.type
 
 
+def prose_of_lines(text: str, mark: str) -> Iterator[Text]:
+    """The lines that begin with a mark: comments or titles. A line with `#!` is the beginning of a script."""
+    for line, words in enumerate(text.splitlines(), 1):
+        if words.lstrip().startswith(mark) and not words.startswith("#!"):
+            yield Text(line, without_quotations(words))
+
+
+def prose_of(path: str) -> Iterable[Text]:
+    """The prose of a file."""
+    text = (ROOT / path).read_text("utf-8")
+    if path.endswith(".md"):
+        return prose_of_markdown(text)
+    if path.endswith(".lua"):
+        return prose_of_lines(text, "--")
+    return prose_of_lines(text, "#") if path.endswith(".txt") else prose_of_code(text)
+
+
 def findings(texts: Iterable[Text]) -> Iterator[Finding]:
     """All words of the texts that are not used."""
     for text in texts:
@@ -104,7 +123,7 @@ def findings(texts: Iterable[Text]) -> Iterator[Finding]:
 def sources() -> list[str]:
     """Paths of the files with prose."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [path for path in listed.splitlines() if Path(path).suffix in SUFFIXES]
+    return [path for path in listed.splitlines() if Path(path).suffix in SUFFIXES or path.startswith(TITLED)]
 
 
 @pytest.mark.parametrize(
@@ -127,11 +146,17 @@ def test_code_blocks_of_documents_are_exempt() -> None:
     assert list(findings(prose_of_markdown(document))) == [Finding(7, "told of", "reports, receives")]
 
 
+def test_words_are_found_in_titles_and_comments_of_data_and_lua() -> None:
+    script = "# wakes nobody\nSET nobody #\n#!lua nobody\nSET k v\n# waits `behind`\n"
+    assert list(findings(prose_of_lines(script, "#"))) == [Finding(1, "nobody", "no client, none")]
+    lua = "local lest = 1\n    -- lest it ends\n"
+    assert list(findings(prose_of_lines(lua, "--"))) == [Finding(2, "lest", "the usual word")]
+    assert {"tests/compat/data/scripts/30_blocking.txt", "commands/scripting/sandbox.lua"} <= set(sources())
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a checkout has all files")
 def test_plain_words_are_used_everywhere() -> None:
     wrong = []
     for path in sources():
-        text = (ROOT / path).read_text("utf-8")
-        prose = prose_of_markdown(text) if path.endswith(".md") else prose_of_code(text)
-        wrong += [f"{path}:{line}: {word!r}: write {instead}" for line, word, instead in findings(prose)]
+        wrong += [f"{path}:{line}: {word!r}: write {instead}" for line, word, instead in findings(prose_of(path))]
     assert not wrong, "\n" + "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""Which request a reply answers: needed to know what may be normalised in it."""
+"""Finds the request that a reply answers. The request decides what is normalised in the reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUBSCRIPTIONS = (b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b
 
 
 class Attribution:
-    """The requests of one client that are not answered yet, and its open transaction."""
+    """The requests of one client that have no reply yet, and its open transaction."""
 
     def __init__(self) -> None:
         self._unanswered: deque[Argv] = deque()
@@ -27,11 +27,11 @@ class Attribution:
         return bool(self._unanswered)
 
     def sent(self, requests: list[Argv]) -> None:
-        """Note requests."""
+        """Note requests that were sent."""
         self._unanswered.extend(requests)
 
     def arrived(self, frame: bytes) -> tuple[Argv, list[Argv]]:
-        """The request that this reply answers (empty for a push), and for EXEC the requests it has run."""
+        """The request that this reply answers (empty for a push), and for EXEC the requests that it has run."""
         node = parse(frame)
         if _is_subscription(node):
             self._has_subscribed = True
@@ -55,7 +55,7 @@ class Attribution:
 
 
 def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
-    """The reply with what depends on the clock marked, in the replies inside EXEC's as well."""
+    """The reply with marks in place of what depends on the clock, also in the replies inside EXEC's."""
     if not argv:
         return frame
     node = parse(frame)
@@ -67,24 +67,25 @@ def comparable(frame: bytes, argv: Argv, ran: list[Argv]) -> bytes:
 
 
 def _paired(node: Node, ran: list[Argv]) -> tuple[list[tuple[Node, Argv]], list[Argv]]:
-    """EXEC's replies, each with the request it answers, and the requests whose replies are still to come.
+    """EXEC's replies, each with the request it answers, and the requests whose replies come after EXEC's.
 
-    Redis announces a reply for each request. UNSUBSCRIBE and related commands have one for each channel, or an error:
-    they take the places of others, which follow by themselves. Their own have nothing to normalise.
+    The length of Redis' EXEC reply is the number of requests. UNSUBSCRIBE and related commands have one reply for each
+    channel, or an error. So they take the places of later replies, which follow after EXEC's reply. The replies of
+    UNSUBSCRIBE itself need no normalisation.
     """
     found: list[tuple[Node, Argv]] = []
     left = deque(ran)
-    told_count = 0
+    announced_count = 0
     for child in node.value if node.kind == b"*" and node.value else ():
         if not _is_subscription(child):
             found.append((child, left.popleft() if left else []))
-            told_count = 0
+            announced_count = 0
             continue
         found.append((child, []))
-        told_count += 1
-        if left and told_count == len(left[0]) - 1:
+        announced_count += 1
+        if left and announced_count == len(left[0]) - 1:
             left.popleft()
-            told_count = 0
+            announced_count = 0
     return found, [each for each in left if found and _word(each).lower() not in SUBSCRIPTIONS]
 
 

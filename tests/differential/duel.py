@@ -1,8 +1,7 @@
 """Two servers run the same sequence of requests, and every byte of their replies is compared.
 
-A sequence is for three clients of each server. Its steps are collected into batches, one per client, which are sent
-as pipelines; after each batch, what has arrived at every client must be the same at both servers. At the end the
-same questions are asked about every key.
+A sequence has three clients on each server. Consecutive steps of one client form a batch, which is sent as a pipeline.
+After each batch, every client must have received the same from both servers. At the end every key is compared.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from support.lines import quote
 from support.normalise import agree, normalise
 from support.replies import parse, render
 
-# A batch ends at the latest after so many steps.
+# The largest number of steps in a batch.
 BATCH_STEPS_MAX = 8
-# Replies that only one server has sent count as missing after so long: Redis leaves a FLUSHALL to a thread.
+# A reply that only one server has sent counts as missing after this time. Redis runs FLUSHALL in a thread.
 PATIENCE_S = 5.0
-# The same while a failure is made smaller, which takes hundreds of attempts.
+# This time while a failure is shrunk, which takes hundreds of attempts.
 IMPATIENCE_S = 0.1
 
 PATTERN_MESSAGE = re.compile(rb"[*>]4\r\n\$8\r\npmessage\r\n")
@@ -39,35 +38,40 @@ Answer = TypeVar("Answer")
 
 
 class Mismatch(AssertionError):
-    """The servers do not agree, or one does not answer any more."""
+    """The servers differ, or one has stopped answering."""
 
 
 class Duel:
-    """Both servers, and the sequence that is being played on them."""
+    """Both servers, and the sequence that they run."""
 
     def __init__(self, headrace: Side, redis: Side) -> None:
         self.headrace, self.redis = headrace, redis
         self.patience_s = PATIENCE_S
         self.reach = Reach()
-        # Clients that the sequence before this one left in an unknown state.
+        # Clients that the previous sequence left in an unknown state.
         self._waiting: set[str] = set()
-        # The batches, with their clients.
+        # The batches that were sent, with their clients.
         self._sent: list[tuple[str, list[Argv]]] = []
 
     def begin(self) -> None:
         """Empty servers and fresh clients."""
-        self._both(lambda side: side.begin(self._waiting))  # who dies of that dies of what was sent before
+        self._both(
+            lambda side: side.begin(self._waiting)
+        )  # a server that ends here does so because of earlier requests
         self._waiting = set(CLIENTS)
         self._attributions = {name: Attribution() for name in CLIENTS}
         self._sent = []
         self._batch: list[Request] = []
         self._speaker = CLIENTS[0]
         self._queuing: set[str] = set()
-        # Entries may have gone.
+        # Whether entries may have been removed.
         self._has_removed = False
 
     def step(self, client: str, request: Request) -> None:
-        """One request of one client, if Redis has an answer to it there. Raises Mismatch, maybe for an earlier one."""
+        """Add one request of one client to a batch, unless Redis would not reply to it. A full batch is run.
+
+        Raises Mismatch for any request of the batch.
+        """
         if request[0] == b"MULTI":
             self._queuing.add(client)
         elif request[0] in ENDS_OF_TRANSACTIONS:
@@ -82,13 +86,13 @@ class Duel:
         self._batch.append(request)
 
     def end(self) -> None:
-        """What is left must be the same as well. Raises Mismatch."""
+        """Run the last batch, and compare the datasets. Raises Mismatch."""
         self._play()
         self._compare_states()
         self._waiting = {name for name, each in self._attributions.items() if each.is_waiting}
 
     def play(self, steps: list[Step]) -> None:
-        """A whole sequence. Raises Mismatch."""
+        """Run a whole sequence. Raises Mismatch."""
         self.begin()
         for client, request in steps:
             self.step(client, request)
@@ -97,7 +101,7 @@ class Duel:
     # --------------------------------------------------------------------------------------------
 
     def _play(self) -> None:
-        """Send the batch to both, and compare whatever has arrived anywhere."""
+        """Send the batch to both servers, and compare what every client has received."""
         if not self._batch:
             return
         batch, self._batch = self._batch, []
@@ -114,7 +118,7 @@ class Duel:
             self._compare(name, ours.get(name, []), theirs.get(name, []))
 
     def _both(self, ask: Callable[[Side], Answer]) -> list[Answer]:
-        """What each server has to say. One that ends, hangs or talks no RESP is started again. Raises Mismatch."""
+        """The result of `ask` for each server. Raises Mismatch, after a restart, if a server ends or sends no RESP."""
         answers = []
         for side in (self.headrace, self.redis):
             try:
@@ -134,14 +138,14 @@ class Duel:
                 self.reach.answered(argv, ran, known)
                 if is_served and argv:
                     self.reach.served(argv, known)
-                    is_served = False  # what follows was after the request that waited
+                    is_served = False  # later frames answer requests after the one that waited
                 self._has_removed = self._has_removed or _may_have_removed([argv, *ran], known)
             if our_frame == their_frame:
                 continue
             try:
                 seen = [comparable(frame, argv, ran) for frame in (our_frame, their_frame)]
             except (ValueError, IndexError, TypeError, AttributeError):
-                seen = [our_frame, their_frame]  # not of the usual shape, or no reply at all
+                seen = [our_frame, their_frame]  # an unusual shape, or no reply
             seen = self._without_shapes(seen)
             line = b" ".join(argv).decode("latin-1")
             if not agree(*seen) and not is_known_difference(line, our_frame):
@@ -160,7 +164,7 @@ class Duel:
                     self._fail(f"at the end: {quote(ours_asked)}", *seen)
 
     def _without_shapes(self, frames: list[bytes]) -> list[bytes]:
-        """Without what is known to differ once entries have gone (compatibility.md, `XINFO STREAM`)."""
+        """The frames without what differs after entries were removed (compatibility.md, `XINFO STREAM`)."""
         if not self._has_removed:
             return frames
         return [TREE_SHAPE.sub(rb"\1:<n>", frame) for frame in frames]
@@ -169,9 +173,9 @@ class Duel:
         raise Mismatch(f"{where}\n{first_difference(ours, theirs)}\n\n{self._as_script()}")
 
     def _as_script(self) -> str:
-        """For redis-cli: one paste per block, each block into the terminal of its client.
+        """The sequence as blocks for redis-cli. Paste each block into the terminal of its client.
 
-        Lines that begin with a colon are for the reader: redis-cli sends them nowhere.
+        Lines that begin with a colon are comments: redis-cli does not send them.
         """
         lines = [":client control", *map(quote, SET_UP)]
         lines += [line for name in RESP3_CLIENTS for line in (f":client {name}", "HELLO 3")]
@@ -182,7 +186,10 @@ class Duel:
 
 
 def _by_pattern(frames: list[bytes]) -> list[bytes]:
-    """Where several patterns of a client fit one message, it comes for each of them, in the order of a hash table."""
+    """The frames with the copies of one message sorted.
+
+    A client gets one copy for each of its patterns that match, in the order of a hash table.
+    """
     ordered: list[bytes] = []
     for message, group in groupby(frames, _message_of):
         copies = list(group)
@@ -191,7 +198,7 @@ def _by_pattern(frames: list[bytes]) -> list[bytes]:
 
 
 def _message_of(frame: bytes) -> bytes:
-    """Channel and message of what came for a pattern; empty for anything else."""
+    """Channel and message of a frame that a pattern matched; empty for any other frame."""
     if not PATTERN_MESSAGE.match(frame):
         return b""
     _, _, channel, message = parse(frame).value

@@ -1,7 +1,7 @@
-"""Requests drawn from the command table's own argument grammar: the one that COMMAND DOCS prints.
+"""Random requests from the argument grammar of the command table, which COMMAND DOCS also prints.
 
-Most are well formed, some have a boundary or a wrong value in a right place, and some are bent: a word lost, repeated,
-replaced or added.
+Most requests are well formed. Some have a boundary value or a wrong value. Some are bent: one word is removed,
+repeated, replaced or added.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from headrace.commands.core.table import Argument, Flag, Row, all_rows
 
 assert registry.FAMILIES
 
-# How often a command of a group is drawn; the others have 1.
+# Relative frequency of the commands of a group; other groups have 1.
 WEIGHTS = {"stream": 8, "string": 3, "generic": 2, "transactions": 4}
-# How often an argument that may be repeated comes at most.
+# The largest number of repetitions of an argument.
 MULTIPLE_MAX = 3
-# One request of so many is bent.
+# One request in so many is bent.
 ONE_IN_BENT = 10
 
 
-# Commands whose argument is a request.
+# Commands whose arguments are a request.
 ABOUT_REQUESTS = {"COMMAND|GETKEYS", "COMMAND|GETKEYSANDFLAGS"}
 
 
 def is_left_out(row: Row) -> bool:
     """Whether the machine does not send this command."""
     is_new = row.flags & Flag.ADMIN and row.name not in ADMIN_SENT
-    return bool(is_new) or row.name.endswith("|HELP") or row.name in LEFT_OUT
+    return bool(is_new) or row.name in LEFT_OUT
 
 
-# Every row that is sent: containers only by their subcommands.
+# Every row that is sent. Of a container only its subcommands are sent.
 ROWS = [row for row in all_rows() if row.handler is not None and not is_left_out(row)]
 _WEIGHTS = [WEIGHTS.get(row.group, 1) for row in ROWS]
 
 
 def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) -> Request:
-    """One request to this command of the table, or to any that is sent."""
+    """One request to this command, or to a random one of those that are sent."""
     if row is None:
         (row,) = rnd.choices(ROWS, _WEIGHTS)
     words: list[Token] = [word.encode() for word in row.name.split("|")]
@@ -69,7 +69,7 @@ def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) 
 
 
 def _argument(rnd: Random, argument: Argument, own: Pools, *, repeats: int | None = None) -> list[Token]:
-    """The words of one argument, with the values of its command's `own`; none if it is optional and left out."""
+    """The words of one argument; none if it is optional and omitted. `own` are the values of its command."""
     if argument.optional and rnd.random() < 0.5:
         return []
     count = (_repeats(rnd) if repeats is None else repeats) if argument.multiple else 1
@@ -93,7 +93,7 @@ def _value(rnd: Random, argument: Argument, own: Pools) -> list[Token]:
 
 
 def _block(rnd: Random, block: Argument, own: Pools) -> list[Token]:
-    """The parts in order. Repeated parts come equally often (keys and IDs), and a number of IDs counts them."""
+    """The parts in order. Repeated parts (keys, IDs) have equally many values, and a number of IDs is their count."""
     repeats = _repeats(rnd) if any(part.multiple for part in block.arguments) else None
     words: list[Token] = []
     for part in block.arguments:
@@ -109,7 +109,7 @@ def _repeats(rnd: Random) -> int:
 
 
 def _pools(argument: Argument) -> tuple[list[Token], list[Token]]:
-    """Values that are mostly valid, and the others."""
+    """Values that are mostly valid, and values that are mostly invalid."""
     if argument.type == "integer" and argument.name in INTEGERS_BY_NAME:
         return INTEGERS_BY_NAME[argument.name]
     of_type = BY_TYPE.get(argument.type, BY_TYPE["string"])
@@ -117,7 +117,7 @@ def _pools(argument: Argument) -> tuple[list[Token], list[Token]]:
 
 
 def bend(rnd: Random, words: list[Token]) -> list[Token]:
-    """A word lost, repeated, replaced or added, after the name of the command."""
+    """The request with one word removed, repeated, replaced or added, after the name of the command."""
     place = min(rnd.randint(1, 8), len(words))
     kind = rnd.randrange(4)
     if kind == 0 and place < len(words):
@@ -133,7 +133,7 @@ def _has_duration(arguments: tuple[Argument, ...]) -> bool:
 
 
 def _without_short_times(words: list[Token]) -> list[Token]:
-    """A small number that slid into the place of a duration would make the outcome depend on the machine."""
+    """The words with large numbers in place of small ones: the effect of a short duration depends on the machine."""
     return [
         b"50000000" if isinstance(word, bytes) and word.isdigit() and 0 < int(word) < 40_000 else word for word in words
     ]

@@ -1,7 +1,7 @@
-"""Sequences for a duel of two servers.
+"""Random sequences of requests to compare two servers.
 
-Each is drawn by a generator of its own, so one can be played alone. (hypothesis, which drew them before, varies what it
-has drawn: of 26,000 requests 2,800 were different.)
+Each sequence has its own random generator, so it can be repeated alone. (hypothesis is not used: it varies earlier
+examples, so that of 26,000 requests only 2,800 were different.)
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from differential.grammar import draw_request
 from differential.openings import OPENINGS, Step
 from differential.values import CLIENTS
 
-# So many are drawn, after the opening.
+# Number of random steps after the opening.
 STEPS_COUNT = 60
-# The first client speaks most: what one does is felt by the next of its requests.
+# The first client sends most requests: a request often affects the next one of its own client.
 SPEAKERS = ("a", "a", *CLIENTS)
-# One request of so many is one that the sequence has had before.
+# One request in so many repeats an earlier one of the sequence.
 ONE_IN_REPEATED = 12
-# At one step of so many comes a whole transaction of one client.
+# One step in so many is a whole transaction of one client.
 ONE_IN_TRANSACTION = 30
-# How many requests it has at most.
+# The largest number of requests in a transaction.
 TRANSACTION_MAX = 3
-# Who waits. What they wait for is brought by the first.
+# Clients that may block. The first client serves them.
 WAITING = CLIENTS[1:]
 
 

@@ -1,7 +1,7 @@
-"""How a sequence may begin: prepared states that single random requests would hardly ever reach.
+"""How a sequence may begin: prepared states that random requests alone rarely reach.
 
-Each is a list of lines, `client> request`. A new opening is a name here and a place in OPENINGS. Nothing may come
-after a request that blocks, from the same client: the drawn requests decide what happens then.
+Each opening is a list of lines, `client> request`. A new opening needs a name here and a place in OPENINGS. A client
+sends nothing after a request that blocks: the random requests decide what happens then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _steps(text: str) -> list[Step]:
     return [(client, tuple(split(request))) for client, request in lines]
 
 
-# What most sequences begin with: something to hit.
+# Most sequences begin with this dataset.
 POPULATED = _steps("""
     a> XADD s 1-1 f v
     a> XADD s 2-1 f v
@@ -33,10 +33,10 @@ POPULATED = _steps("""
     a> XREADGROUP GROUP g c COUNT 3 STREAMS s >
 """)
 
-# The same, where it shows whether a request begins the idle time anew.
+# POPULATED with long idle times, which show whether a request resets them.
 LONG_IDLE = [*POPULATED, *_steps("a> XCLAIM s g c 0 1-1 2-1 IDLE 50000000 JUSTID")]
 
-# CLIENT CACHING is for clients that track by opting in or out.
+# CLIENT CACHING needs a client that tracks with OPTIN or OPTOUT.
 TRACKED = [[*POPULATED, *_steps(text)] for text in (
     "b> CLIENT TRACKING ON OPTIN",
     "b> CLIENT TRACKING ON OPTOUT",
@@ -53,8 +53,8 @@ TRACKED = [[*POPULATED, *_steps(text)] for text in (
     """,
 )]  # fmt: skip
 
-# Events are always on, and published to subscribers.
-HEARD = [*_steps("c> PSUBSCRIBE __key*"), *LONG_IDLE]
+# A subscriber to keyspace events, which are always on.
+SUBSCRIBED = [*_steps("c> PSUBSCRIBE __key*"), *LONG_IDLE]
 
 # A stream of seven nodes, for `~` and LIMIT.
 MANY_NODES = _steps("""
@@ -63,7 +63,7 @@ MANY_NODES = _steps("""
     a> XGROUP CREATE s h 4
 """) + [("a", (b"XADD", b"s", b"%d-1" % number, b"f", b"%d" % number)) for number in range(1, 21)]
 
-# Fifteen pending entries of two consumers besides.
+# MANY_NODES and fifteen pending entries of two consumers.
 MANY_PENDING = [*MANY_NODES, *_steps("""
     a> XREADGROUP GROUP g c COUNT 9 STREAMS s >
     a> XREADGROUP GROUP g d COUNT 6 STREAMS s >
@@ -79,21 +79,21 @@ TRIMMED = [[*MANY_PENDING, *_steps(f"a> {line}")] for line in (
     "XADD s ACKED MINID ~ 13 LIMIT 8 21-1 f v",
 )]  # fmt: skip
 
-# Ten busy entries before the first idle one: as many as XAUTOCLAIM looks at for each of COUNT.
+# Ten entries with a short idle time before the first one with a long one: XAUTOCLAIM checks ten for each of COUNT.
 FEW_IDLE = [*MANY_PENDING, *_steps("""
     a> XCLAIM s g d 0 11-1 12-1 13-1 IDLE 50000000 JUSTID
     a> XAUTOCLAIM s g e 40000000 0 COUNT 1
     a> XAUTOCLAIM s g e 40000000 2 COUNT 1 JUSTID
 """)]  # fmt: skip
 
-# Released entries next to owned ones, busy and idle.
+# Released entries next to owned ones, with short and long idle times.
 RELEASED = [*MANY_PENDING, *_steps("""
     a> XCLAIM s g c 0 2-1 IDLE 50000000 JUSTID
     a> XNACK s g FAIL IDS 3 4-1 3-1 11-1
     a> XNACK s g SILENT IDS 2 2-1 12-1
 """)]  # fmt: skip
 
-# Claims of what has been idle for longer than anything has.
+# Claims with a minimum idle time that no entry has.
 CLAIMED = [[*RELEASED, *_steps(f"a> {line}")] for line in (
     "XCLAIM s g e 90000000 1-1 2-1 3-1 11-1",
     "XCLAIM s g e 9223372036854775807 1-1 2-1 3-1 11-1",
@@ -106,7 +106,7 @@ _GROUP_OF_READERS = _steps("""
     b> XREADGROUP GROUP g c BLOCK 0 COUNT 1 STREAMS s >
     c> XREADGROUP GROUP g d BLOCK 0 STREAMS s >
 """)
-_READERS_OF_EITHER_KIND = _steps("""
+_READERS_WITH_AND_WITHOUT_GROUP = _steps("""
     a> XADD s 1-1 f v
     a> XGROUP CREATE s g $
     c> XREADGROUP GROUP g d BLOCK 0 COUNT 1 STREAMS t s > >
@@ -123,7 +123,7 @@ _READERS_OF_TWO_STREAMS = _steps("""
     c> XREADGROUP GROUP g c BLOCK 0 COUNT 1 STREAMS s t > >
     b> XREADGROUP GROUP g c BLOCK 0 COUNT 1 NOACK STREAMS t s > >
 """)
-_NEWS = [_steps(text) for text in (
+_ADDITIONS = [_steps(text) for text in (
     "a> XADD s 2-1 f v",
     """
     a> XADD s 2-1 f v
@@ -138,12 +138,12 @@ _NEWS = [_steps(text) for text in (
     """,
 )]  # fmt: skip
 # Two clients wait for the same key.
-BLOCKED = [_GROUP_OF_READERS, _READERS_OF_EITHER_KIND, _READERS, _READERS_OF_TWO_STREAMS]
+BLOCKED = [_GROUP_OF_READERS, _READERS_WITH_AND_WITHOUT_GROUP, _READERS, _READERS_OF_TWO_STREAMS]
 
-# The third serves one of them, or both in the order in which they came.
-SERVED = [[*readers, *news] for readers in BLOCKED for news in _NEWS]
+# The first client serves one of them, or both in the order in which they blocked.
+SERVED = [[*readers, *additions] for readers in BLOCKED for additions in _ADDITIONS]
 
-# Transactions that come to nothing.
+# Transactions that WATCH cancels.
 WATCHED = [[*POPULATED, *_steps(text)] for text in (
     """
     a> WATCH s str
@@ -160,12 +160,12 @@ WATCHED = [[*POPULATED, *_steps(text)] for text in (
     """,
 )]  # fmt: skip
 
-# (How often, which of them).
+# (Relative frequency, openings).
 OPENINGS: list[tuple[int, list[list[Step]]]] = [
     (4, [[]]),
     (8, [POPULATED]),
     (4, [LONG_IDLE]),
-    (4, [HEARD]),
+    (4, [SUBSCRIBED]),
     (8, TRACKED),
     (3, [MANY_NODES]),
     (3, [MANY_PENDING]),

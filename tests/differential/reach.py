@@ -1,7 +1,7 @@
-"""What the machine has reached: commands and options that were once taken, not refused, and states.
+"""What the machine has covered: commands and options that were accepted at least once, and states of the dataset.
 
-A command whose every request is refused is sent, and still not tested; one that meets only small and simple states is
-hardly tested.
+A command whose every request is refused is not tested. A command that runs only on small and simple states is hardly
+tested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.commands.core.lookup import named_row
 from headrace.commands.core.table import Argument
 from support.replies import Node, parse
 
-# (name of the row, its token); an empty token for the command itself.
+# (name of the row, token of the option); an empty token for the command itself.
 Option = tuple[str, str]
 
 EXEC_RAN: Option = ("EXEC", "that ran something")
@@ -26,21 +26,21 @@ SERVED: dict[bytes, Option] = {
 }
 NODES: Option = ("XINFO|STREAM", "more than one node")
 PENDING: Option = ("XPENDING", "more than ten pending entries")
-# What must be met besides. They come by the openings (openings.py).
+# States that must also be reached. The openings (openings.py) prepare them.
 STATES = {EXEC_RAN, EXEC_NIL, *SERVED.values(), NODES, PENDING}
 PENDING_COUNT = 10
-NODES_TOLD = re.compile(rb"radix-tree-keys\r\n:(\d+)\r\n")
-PENDING_TOLD = re.compile(rb"\*4\r\n:(\d+)\r\n")
+NODES_REPORTED = re.compile(rb"radix-tree-keys\r\n:(\d+)\r\n")
+PENDING_REPORTED = re.compile(rb"\*4\r\n:(\d+)\r\n")
 
 
 class Reach:
-    """Options that were taken, and states that were met."""
+    """Options that were accepted, and states that were reached."""
 
     def __init__(self) -> None:
         self.taken: set[Option] = set()
 
     def answered(self, argv: list[bytes], ran: list[list[bytes]], frame: bytes) -> None:
-        """Note a reply: to `argv`; of an EXEC, to what it ran; of (un)subscribing, to what the reply names itself."""
+        """Note a reply to `argv`, and to the requests that EXEC `ran`. Without `argv` the reply itself has the name."""
         node = parse(frame)
         if node.kind in (b"-", b"!") or not node.value:
             pass
@@ -58,16 +58,16 @@ class Reach:
             self.taken.add(EXEC_NIL)
 
     def served(self, argv: list[bytes], frame: bytes) -> None:
-        """Note a reply to a client that had been waiting, brought about by another one."""
+        """Note a reply to a blocked client that another client has served."""
         word = argv[0].upper() if argv else b""
         if word in SERVED and b"BLOCK" in argv and frame[:1] in b"*%" and frame[1:2] not in b"-0":
             self.taken.add(SERVED[word])
 
     def left(self, argv: list[bytes], frame: bytes) -> None:
-        """Note what a key is like at the end of a sequence."""
-        if (nodes := NODES_TOLD.search(frame)) and int(nodes[1]) > 1:
+        """Note the state of a key at the end of a sequence."""
+        if (nodes := NODES_REPORTED.search(frame)) and int(nodes[1]) > 1:
             self.taken.add(NODES)
-        elif argv[0] == b"XPENDING" and (pending := PENDING_TOLD.match(frame)) and int(pending[1]) > PENDING_COUNT:
+        elif argv[0] == b"XPENDING" and (pending := PENDING_REPORTED.match(frame)) and int(pending[1]) > PENDING_COUNT:
             self.taken.add(PENDING)
 
     def _took(self, argv: list[bytes], node: Node) -> None:
@@ -78,7 +78,7 @@ class Reach:
             self.taken.update((row.name, token) for token in _tokens(row.arguments) if token.encode() in words)
 
     def missing(self) -> set[Option]:
-        """States never met, and options that were never taken, though they are sent and not always refused."""
+        """States never reached, and options never accepted, without those of UNREACHED."""
         return (STATES | set(_options())) - self.taken - UNREACHED.keys()
 
 

@@ -1,6 +1,6 @@
-"""The smallest part of a sequence on which two servers still do not agree.
+"""Finds a small part of a sequence on which two servers still differ.
 
-Leaving out steps, and then words, takes a second.
+It leaves out steps, and then words. This takes a second.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from differential.duel import IMPATIENCE_S, Duel, Mismatch
 from differential.openings import Step
 from differential.values import ClientId
 
-# A server that does not answer for so long hangs here too: each attempt that it spoils waits for it.
+# While shrinking, a server that does not answer for this time hangs. Short, as each failed attempt takes this long.
 HANG_S = 3.0
 
 
 def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:
-    """The mismatch of the smallest sequence found; None if the whole one does not fail any more."""
+    """The mismatch of the smallest sequence found; None if the whole sequence no longer fails."""
     duel.patience_s = IMPATIENCE_S
     duel.headrace.limit_s = duel.redis.limit_s = HANG_S
     found = failure_of(duel, steps)
@@ -43,7 +43,7 @@ def shrink(duel: Duel, steps: list[Step]) -> Mismatch | None:
 
 
 def failure_of(duel: Duel, steps: list[Step]) -> Mismatch | None:
-    """Play a sequence."""
+    """Run a sequence, and return its mismatch."""
     try:
         duel.play(steps)
     except Mismatch as mismatch:
@@ -52,7 +52,7 @@ def failure_of(duel: Duel, steps: list[Step]) -> Mismatch | None:
 
 
 def _leave_out(current: Callable[[], list[Step]], attempt: Callable[[list[Step]], bool]) -> None:
-    """Leave out ever smaller runs of steps, from the end."""
+    """Try to leave out runs of steps, from the end; long runs first."""
     size = max(len(current()) // 2, 1)
     while size:
         end = len(current())
@@ -68,6 +68,6 @@ def _shorter(step: Step) -> Iterator[Step]:
     if client != "a":
         yield "a", request
     if any(isinstance(word, ClientId) for word in request):
-        return  # the ID in another place is a word that errors repeat, and another on each server
+        return  # in another place, errors repeat the ID, and it differs between the servers
     for place in range(1, len(request)):
         yield client, request[:place] + request[place + 1 :]

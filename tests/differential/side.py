@@ -1,8 +1,8 @@
 """One of the two servers of the differential machine, and the connections to it.
 
-Steps are sent in batches and nothing is assumed about how many replies a request gets. After a batch, two PINGs on a
-connection of its own prove that the server has run it and has sent what it had to say: then everything that has
-arrived, at whichever client, belongs to this batch. So a client that is blocked is simply one that has said nothing.
+Steps are sent in batches, and the number of replies to a request is not assumed. After a batch, two PINGs on another
+connection prove that the server has run the batch and sent its replies. Then everything that any client has received
+belongs to this batch. A blocked client is one that has received nothing.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from support.servers import Server
 from support.wire import RECEIVE_SIZE, REPLY_TIMEOUT_S, encode
 
 RESP3_CLIENTS = ("b",)
-# Stands for the end of a connection among its replies.
+# Marks the end of a connection among its replies.
 CLOSED = b"(closed)\r\n"
 SYNC = b"--sync--"
-# Those that requests name: their keys are compared at the end.
+# The databases that requests name. Their keys are compared at the end.
 DATABASES = (0, 1, 2, 15)
 GROUPS = (b"g", b"h")
-# A process that closes its connections ends within so long.
+# A process that closes its connections ends within this time.
 ENDING_S = 0.2
-# Characters of what a process that is replaced wrote last.
+# How many of the last characters in the server log are shown.
 LOG_SHOWN = 3000
-# What every sequence begins with, on a connection of its own.
+# Requests before every sequence, on the control connection.
 SET_UP = [
-    [b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"],  # else DBSIZE depends on how long ago a key has ended
+    [b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"],  # else DBSIZE depends on how long ago a key expired
     [b"ACL", b"DELUSER", b"alice", *(word for word in WORDS if isinstance(word, bytes))],
     [b"FLUSHALL"],
     [b"SCRIPT", b"FLUSH"],
     [b"CONFIG", b"SET", b"stream-node-max-entries", b"100", b"stream-node-max-bytes", b"4096"],
     [b"CONFIG", b"SET", b"stream-idmp-duration", b"100", b"stream-idmp-maxsize", b"100"],
     [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEAmnoc"],
-    [b"SCRIPT", b"LOAD", LOADED_SCRIPT],  # else few sequences run a script by its digest
+    [b"SCRIPT", b"LOAD", LOADED_SCRIPT],  # otherwise few sequences would run a script by its digest
 ]
 
-# What has arrived, by client.
+# Received frames by client.
 Frames = dict[str, list[bytes]]
 
 
@@ -53,13 +53,13 @@ class Connection:
         self.is_closed = False
 
     def send(self, requests: list[list[bytes]]) -> None:
-        """Send without waiting; into the void once the server has closed."""
+        """Send without waiting. Does nothing after the server has closed the connection."""
         if not self.is_closed:
             with contextlib.suppress(ConnectionError):
                 self.wire.send_bytes(b"".join(map(encode, requests)))
 
     def take(self) -> list[bytes]:
-        """Every whole reply that has arrived."""
+        """Returns every complete reply that has arrived."""
         wire = self.wire
         has_ended = False
         wire.socket.setblocking(False)
@@ -80,7 +80,7 @@ class Connection:
         return frames
 
     def renew(self) -> bool:
-        """Back to the state of a new connection; False if it is blocked or closed and must be replaced."""
+        """Restore the state of a new connection. Returns False if it is blocked or closed and must be replaced."""
         if self.is_closed:
             return False
         requests = [[b"RESET"], *([[b"HELLO", b"3"]] if self.name in RESP3_CLIENTS else []), [b"PING", SYNC]]
@@ -99,9 +99,9 @@ class Side:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.control = server.connect()
-        # A server that does not answer for so long hangs.
+        # A server that does not answer for this time hangs.
         self.limit_s = REPLY_TIMEOUT_S
-        # How much the log held when the process had begun.
+        # Size of the server log when the process was started.
         self._log_size = server.log_path.stat().st_size
         self.clients: dict[str, Connection] = {}
         self.payloads: list[bytes] = []
@@ -110,13 +110,13 @@ class Side:
         self._names: dict[int, str] = {}
 
     def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for name in list(self.clients):
             self._disconnect(name)
         self.control.close()
 
     def restart(self) -> str:
-        """Start the server anew, without clients. Says what the old process was found like, and what it wrote last."""
+        """Restart the server, without clients. Returns the state of the old process and its last log lines."""
         self.close()
         process = self.server.process
         assert process is not None
@@ -131,7 +131,7 @@ class Side:
         return f"the process of {self.server.name} {found}\n{log[-LOG_SHOWN:]}".rstrip()
 
     def begin(self, waiting: set[str]) -> None:
-        """An empty server, and clients as new; those that may still be waiting for something are replaced."""
+        """Empty the server and reset the clients. Clients in `waiting` are replaced, as they may be blocked."""
         self.control.socket.settimeout(self.limit_s)
         self._durations_count = 0
         for name in CLIENTS:
@@ -155,7 +155,7 @@ class Side:
         connection.wire.close()
 
     def send(self, client: str, requests: list[tuple[Token, ...]]) -> list[list[bytes]]:
-        """Send a batch; the words as they went out."""
+        """Send a batch. Returns the words that were sent."""
         resolved = [[self._resolve(word) for word in request] for request in requests]
         self.clients[client].send(resolved)
         return resolved
@@ -173,7 +173,7 @@ class Side:
         return word
 
     def settle(self) -> Frames:
-        """Everything the servers has to say about what it was sent."""
+        """Everything that the server sends because of the requests so far."""
         for _ in range(2):
             assert self.control.call("PING") == b"+PONG\r\n"
         frames: Frames = {}
@@ -186,7 +186,7 @@ class Side:
     # -- what is left at the end -----------------------------------------------------------------
 
     def state(self) -> list[tuple[list[bytes], bytes]]:
-        """Everything that can be asked about every key: (request, raw reply)."""
+        """The state of every key, as pairs (request, raw reply)."""
         requests: list[list[bytes]] = []
         for index in DATABASES:
             requests += [[b"SELECT", b"%d" % index], [b"KEYS", b"*"]]
@@ -207,7 +207,7 @@ class Side:
 
 
 def _questions(key: bytes) -> list[list[bytes]]:
-    """What is asked of a key of any type; the wrong ones are answered by the same error."""
+    """Requests about a key of any type. Those for another type get the same error from both servers."""
     return [
         [b"TYPE", key],
         [b"PTTL", key],
@@ -222,7 +222,7 @@ def _questions(key: bytes) -> list[list[bytes]]:
 
 
 def _split_frames(buffer: bytearray) -> list[bytes]:
-    """Take every whole reply off the buffer."""
+    """Remove every complete reply from the buffer, and return them."""
     frames: list[bytes] = []
     start = 0
     while start < len(buffer):
@@ -237,7 +237,7 @@ def _split_frames(buffer: bytearray) -> list[bytes]:
 
 
 def is_push(node: Node) -> bool:
-    """Whether this came by itself and answers no request."""
+    """Whether this is a message that answers no request."""
     if node.kind == b">":
         return True
     first = node.value[0] if node.kind == b"*" and node.value else None

@@ -1,8 +1,8 @@
 """Random sequences of every command get the replies of Redis, and result in the state of Redis.
 
-    make differential N=20000           so many sequences; CI runs 2,000
-    make differential SEED=12345        other sequences
-    make differential FIRST=77 N=1      one of them alone
+    make differential N=20000           runs 20,000 sequences; CI runs 2,000
+    make differential SEED=12345        runs other sequences
+    make differential FIRST=77 N=1      runs only sequence 77
 
 A failure is shrunk and printed as a script for redis-cli.
 """
@@ -32,14 +32,14 @@ from support.servers import Server
 
 SEQUENCES_COUNT = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEQUENCES", "200"))
 FIRST = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_FIRST", "0"))
-# So many sequences take every option of every command.
+# After so many sequences, every option of every command must have been accepted once.
 REACHING_COUNT = 2000
 SEED = int(os.environ.get("HEADRACE_TEST_DIFFERENTIAL_SEED", "1"))
 
 
 @pytest.fixture
 def duel(headrace: Server, oracle: Server) -> Iterator[Duel]:
-    """Both servers, with the same serialized values to restore."""
+    """Both servers, with the same serialized values for RESTORE."""
     sides = Side(headrace), Side(oracle)
     sides[0].payloads = sides[1].payloads = make_payloads(oracle)
     yield Duel(*sides)
@@ -48,7 +48,7 @@ def duel(headrace: Server, oracle: Server) -> Iterator[Duel]:
 
 
 def make_payloads(oracle: Server) -> list[bytes]:
-    """What Redis makes of a string, a stream with a group, a stream without entries, and one with deleted entries."""
+    """Redis' DUMP of a string, a stream with a group, a stream without entries, and one with deleted entries."""
     with oracle.connect() as wire:
         wire.call("SET", "p0", "value")
         for number in range(1, 8):
@@ -80,7 +80,7 @@ def test_random_sequences_are_answered_the_same(duel: Duel, record_property: Cal
 
 
 def bend_last_reply(duel: Duel, steps_count: int, old: bytes, new: bytes) -> list[bytes]:
-    """Change the last reply alone on its way to the machine. Answers all that comes."""
+    """Change only the last reply before the machine gets it. Returns a list that collects all replies."""
     settle = duel.headrace.settle
     seen: list[bytes] = []
 
@@ -123,7 +123,7 @@ def test_a_reply_that_is_not_quite_the_same_is_found(duel: Duel, request_: Reque
 
 @pytest.mark.oracle
 def test_shape_of_a_tree_of_generated_ids_is_not_compared(duel: Duel) -> None:
-    """It depends on which of them share a millisecond."""
+    """The shape depends on which IDs are in the same millisecond."""
     lines = ("CONFIG SET stream-node-max-entries 1", "XADD s * f v", "XADD s * f v", "XINFO STREAM s")
     steps: list[Step] = [("a", tuple(line.encode().split())) for line in lines]
     seen = bend_last_reply(duel, len(steps), b"radix-tree-nodes\r\n:", b"radix-tree-nodes\r\n:1")
@@ -133,22 +133,22 @@ def test_shape_of_a_tree_of_generated_ids_is_not_compared(duel: Duel) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(
-    ("harm", "told"), [(signal.SIGKILL, "headrace has ended with -9"), (signal.SIGSTOP, "headrace is still there")]
+    ("fault", "told"), [(signal.SIGKILL, "headrace has ended with -9"), (signal.SIGSTOP, "headrace is still there")]
 )
 def test_a_server_that_ends_or_hangs_is_named_with_the_smallest_sequence(
-    duel: Duel, harm: signal.Signals, told: str, monkeypatch: pytest.MonkeyPatch
+    duel: Duel, fault: signal.Signals, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send = duel.headrace.send
 
-    def send_and_harm(client: str, requests: list[Request]) -> list[list[bytes]]:
+    def send_and_break(client: str, requests: list[Request]) -> list[list[bytes]]:
         sent = send(client, requests)
         if any(request[0] == b"ECHO" for request in sent):
             pid = duel.headrace.server.pid
-            os.kill(pid, harm)
+            os.kill(pid, fault)
             os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
         return sent
 
-    monkeypatch.setattr(duel.headrace, "send", send_and_harm)
+    monkeypatch.setattr(duel.headrace, "send", send_and_break)
     monkeypatch.setattr("differential.shrinking.HANG_S", 1.0)
     smallest = shrink(duel, [("a", (b"ECHO", b"x")), ("c", (b"XLEN", b"s"))])
     assert told in str(smallest)
@@ -158,7 +158,7 @@ def test_a_server_that_ends_or_hangs_is_named_with_the_smallest_sequence(
 
 
 @pytest.mark.oracle
-def test_script_of_a_failure_is_one_for_redis_cli(duel: Duel, oracle: Server, cli: Path) -> None:
+def test_script_of_a_failure_can_be_pasted_into_redis_cli(duel: Duel, oracle: Server, cli: Path) -> None:
     steps: list[Step] = [
         ("a", (b"SET", b"str", b'a "b"\xff')),
         ("a", (b"MULTI",)),
@@ -182,7 +182,7 @@ def test_script_of_a_failure_is_one_for_redis_cli(duel: Duel, oracle: Server, cl
     assert not any(line.startswith((b"ERR", b"Invalid")) for line in told)
 
 
-def test_what_may_differ_is_found_between_the_replies_of_subscriptions() -> None:
+def test_reply_that_may_differ_is_found_between_replies_of_subscriptions() -> None:
     requests = [[b"MULTI"], [b"CLIENT", b"ID"], [b"UNSUBSCRIBE", b"y", b"z"], [b"CLIENT", b"ID"], [b"EXEC"]]
     gone = b"*3\r\n$11\r\nunsubscribe\r\n$1\r\n%b\r\n:0\r\n"
     frames = [b"+OK\r\n", *[b"+QUEUED\r\n"] * 3, b"*3\r\n:%d\r\n" + gone % b"y" + gone % b"z", b":%d\r\n"]
@@ -206,7 +206,7 @@ def test_refused_subscription_has_one_reply_in_a_transaction() -> None:
 
 
 def test_every_command_is_sent_or_left_out_with_a_reason() -> None:
-    names = {row.name for row in all_rows() if row.handler is not None and not row.name.endswith("|HELP")}
+    names = {row.name for row in all_rows() if row.handler is not None}
     sent = {row.name for row in ROWS}
     assert names == sent | LEFT_OUT.keys()
     assert not sent & LEFT_OUT.keys()

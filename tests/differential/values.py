@@ -1,10 +1,10 @@
-"""Values to draw for each argument that the command table names: valid ones, boundaries and traps.
+"""Random values for each argument that the command table names: valid ones, boundaries and traps.
 
-The grammar itself is in the command table alone. An argument whose name is not here gets a value of its type, so that
-a new command takes part from its first day; a name belongs here only where a random word would hardly ever be valid.
+The grammar itself is only in the command table. An argument whose name is not here gets a value of its type, so a new
+command is included without a change here. A name is listed only if a random word would hardly ever be valid.
 
-Nothing here takes time: durations are over at once or lie far ahead, because two servers never agree on a short one.
-What needs the clock is proved under a clock that the test moves (`tests/simulation`).
+Durations are zero or very long, because two servers never agree on a short one. What needs the clock is tested with a
+simulated clock (`tests/simulation`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ClientId:
 
 @dataclass(frozen=True)
 class Dump:
-    """What DUMP says of a key in database 0, on the very server that is asked."""
+    """The reply to DUMP of a key in database 0, from the server that gets the request."""
 
     key: bytes
 
@@ -41,20 +41,20 @@ class Payload:
 
 @dataclass(frozen=True)
 class Duration:
-    """How far ahead something lies, in units of which `second` make a second: never twice the same in a sequence.
+    """A duration, in units of which `second` make a second. No duration occurs twice in a sequence.
 
-    Whether `EXPIRE GT` takes the same duration again depends on whether a millisecond has passed.
+    Otherwise the result of `EXPIRE GT` would depend on whether a millisecond has passed between two of them.
     """
 
     second: int
 
     def take(self, number: int) -> bytes:
-        """The duration that is the `number`th of its sequence: 11 to 39 hours in steps of 100 s, up and down."""
+        """The duration with this number in its sequence: 11 to 39 hours in steps of 100 s, up and down."""
         return b"%d" % ((40_000 + number * 389 % 1009 * 100) * self.second)
 
 
 Token = bytes | ClientId | Dump | Payload | Duration
-# By the argument's name in the command table: (values that are mostly valid, the others).
+# (values that are mostly valid, values that are mostly invalid) by the argument's name in the command table.
 Pools = dict[str, tuple[list[Token], list[Token]]]
 
 INT64_MAX = b"9223372036854775807"
@@ -87,9 +87,9 @@ ODD_TIMES: list[Token] = [
 
 DIGESTS: list[Token] = [b"%016x" % xxh3_64_intdigest(value) for value in (b"x", b"7", b"hello", b"")]
 
-# As a number of milliseconds from now that one is taken, and ends so late that the clock does not matter.
+# A number of milliseconds that is accepted, and so large that the clock does not matter.
 ODD_MS: list[Token] = [each for each in ODD_TIMES if each != b"9223372036854775"]
-# What is taken may not come twice (see Duration), and the time at which it ends is near no clock.
+# No accepted value may occur twice (see Duration), and no expiry time may be near the present time.
 REFUSED_MS: list[Token] = [each for each in ODD_MS if each != b"9223370000000000000"]
 
 
@@ -185,13 +185,13 @@ BY_COMMAND: dict[str, Pools] = {
     "XREADGROUP": {"id": ([*[b">"] * 5, b"0", b"3-1"], ODD_IDS)},
 }
 
-# For names that stand for entry IDs where they are no integers.
+# For names of arguments that are entry IDs if their type is not integer.
 INTEGERS_BY_NAME: Pools = {
     "start": ([b"0", b"1", b"3", b"-1", b"-3"], ODD_INTEGERS),
     "end": ([b"-1", b"0", b"2", b"5", b"-2"], ODD_INTEGERS),
 }
 
-# Names of arguments that say how long something takes.
+# Names of arguments that are durations.
 DURATIONS = {"idmp-duration", "milliseconds", "min-idle-time", "ms", "seconds", "timeout", "ttl"}
 
 # For names that are not in BY_NAME.
@@ -204,10 +204,10 @@ BY_TYPE: Pools = {
     "string": (WORDS, NUMERIC_STRINGS),
 }
 
-# One value of so many is one of the others.
+# One value in so many is a mostly invalid one.
 ONE_IN_ODD = 8
 
-# What a bent request gets in the wrong place.
+# Words that a bent request gets in the wrong place.
 STRAY_TOKENS: list[Token] = [
     b"", b"0", b"-1", INT64_MAX, b"x", b"*", b"$", b"-", b"5-1", b"s", b"STREAMS", b"COUNT", b"GROUP", b"IDS", b"FORCE",
     b"JUSTID", b"NX", b"GET", b"MAXLEN", b"~", b"LIMIT", b"ACKED", b"BLOCK", b"\xff",

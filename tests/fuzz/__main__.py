@@ -7,7 +7,7 @@ try:
 except ImportError:
     watched = nullcontext()
 else:
-    # What is watched must be said before it is imported.
+    # atheris must be started before the modules that it instruments are imported.
     watched = instrument_imports(include=["headrace"])
 
 with watched:

@@ -1,9 +1,9 @@
-"""Drives a target: guided by coverage if `atheris` is installed, else with mutations of the seeds.
+"""Runs a target: guided by coverage if `atheris` is installed, otherwise with mutations of the seeds.
 
     python -m fuzz TARGET --seconds 60 [--seed 7]        from the folder `tests`
 
-A finding ends the run with a traceback that names the input. Guided, it is also written to `fuzz-TARGET-crash-HASH`,
-and the same command with `--input FILE` plays it again.
+A finding ends the run with a traceback that shows the input. A guided run also writes the input to
+`fuzz-TARGET-crash-HASH`, and the same command with `--input FILE` repeats it.
 """
 
 from __future__ import annotations
@@ -35,29 +35,32 @@ from fuzz.seeds import seeds_of
 from fuzz.targets import MEMORY_FIXED, MEMORY_PER_BYTE_MAX, TARGETS, Finding
 
 INPUT_SIZE_MAX = 4096
-# Share of the inputs during which every allocation of Python's is counted: that is slow.
+# Share of the inputs for which every allocation of Python is counted, which is slow.
 MEASURED_SHARE = 0.01
-# Bytes by which one input may raise the process' memory beyond what its size allows: allocators take steps.
-HEIGHT_FIXED = 1 << 20
-# Bytes that it may reserve and not touch, likewise.
+# Bytes by which one input may raise the resident memory, in addition to what its size allows: allocators take steps.
+RESIDENT_FIXED = 1 << 20
+# Bytes that one input may reserve and not touch, in addition to what its size allows.
 RESERVED_FIXED = 16 << 20
-# What it asks for beyond so many bytes, likewise, it is not given: the machine has others to serve.
+# One input cannot reserve more than this, in addition to what its size allows: it would harm other processes.
 REFUSED_FIXED = 512 << 20
-# Processor time that one input may take. Some ask for much by few bytes, and watching branches makes it more.
+# Processor time that one input may take. A few bytes can request much work, and counting branches slows it down.
 TIME_S_MAX = 2.0
-# After which what does not return to Python, where the time is looked at, is ended with the process.
+# The process is ended after this time. This ends a call that never returns to Python, where TIME_S_MAX is checked.
 HANG_S = 60
 REPORT_INTERVAL_S = 5.0
 PROCESS = Path("/proc/self")
 LIBC = ctypes.CDLL(None)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-# The least that the allocator of C gives back at once: glibc's own value, which else rises with what it is asked.
-GIVEN_BACK_SIZE_MIN = 128 << 10
+# The smallest block that the C allocator returns at once: glibc's default, which would otherwise rise with use.
+RETURNED_SIZE_MIN = 128 << 10
 _MEMORY = re.compile(rb"^(VmPeak|VmSize|VmHWM):\s+([0-9]+) kB", re.MULTILINE)
 
 
 def fuzz(target: str, seconds: float, seed: int) -> int:
-    """Made-up inputs for so long, the seeds first; how many. Raises what the target raises, the input in its notes."""
+    """Run random inputs, the seeds first, and return their number.
+
+    What the target raises is raised again, with the input in its notes.
+    """
     rnd = random.Random(seed)
     seeds = list(seeds_of(target))
     end = time.monotonic() + seconds
@@ -78,7 +81,7 @@ def fuzz(target: str, seconds: float, seed: int) -> int:
 
 @contextmanager
 def _ending_a_hang(seconds: float) -> Iterator[None]:
-    """A call that is still running after so long prints its place, and is ended with the process."""
+    """Within this context, a call that runs longer prints its traceback, and the process is ended."""
     faulthandler.dump_traceback_later(seconds, exit=True)
     try:
         yield
@@ -87,17 +90,20 @@ def _ending_a_hang(seconds: float) -> Iterator[None]:
 
 
 def run(target: str, data: bytes) -> None:
-    """One input; what is raised names it. What the process held and reserved meanwhile must suit its size."""
+    """Run one input. Raises Finding if it used more memory than its size allows.
+
+    What the target raises is raised again, with the input in its notes.
+    """
     excess = _run_watched(target, data)
     if excess:
-        _give_back()
-        excess = _run_watched(target, data)  # what an allocator, an import or a cache takes once is not the input's
+        _return_unused_memory()
+        excess = _run_watched(target, data)  # memory that an allocator, an import or a cache takes once does not count
     if excess:
         raise Finding(f"{len(data)} bytes raised what the process {excess}: {target} on {data!r}")
 
 
 def _run_watched(target: str, data: bytes) -> str:
-    """One input; what the process had too much of meanwhile, in words, nothing if all was well."""
+    """Run one input. Returns which memory it used too much of, or an empty text."""
     if not can_watch():
         _run_noted(target, data)
         return ""
@@ -107,13 +113,13 @@ def _run_watched(target: str, data: bytes) -> str:
         after = Memory.now()
     if after.reserved_most > before.reserved_most and after.reserved_most > before.reserved + RESERVED_FIXED + allowed:
         return f"reserves by {after.reserved_most - before.reserved}"
-    if after.held_most > before.held_most + HEIGHT_FIXED + MEMORY_FIXED[target] + allowed:
+    if after.held_most > before.held_most + RESIDENT_FIXED + MEMORY_FIXED[target] + allowed:
         return f"holds by {after.held_most - before.held_most}"
     return ""
 
 
-def _give_back() -> None:
-    """Unused memory of the allocator of C: it would hide an input that takes as much."""
+def _return_unused_memory() -> None:
+    """Return unused memory of the C allocator to the system: it would hide an input that takes as much."""
     if hasattr(LIBC, "malloc_trim"):
         LIBC.malloc_trim(0)
 
@@ -129,7 +135,7 @@ def _run_noted(target: str, data: bytes) -> None:
 
 @contextmanager
 def _taking_at_most(seconds: float) -> Iterator[None]:
-    """More processor time than this is a finding, raised where it runs out."""
+    """Within this context, more processor time raises Finding."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Finding(f"took more than {seconds:g} s")
@@ -146,25 +152,25 @@ def _taking_at_most(seconds: float) -> Iterator[None]:
 class Memory(NamedTuple):
     """Bytes of the process, as the kernel counts them."""
 
-    # Ever.
+    # The maximum since the process started.
     reserved_most: int
     reserved: int
-    # Since it was last made to forget.
+    # The maximum since it was last reset.
     held_most: int
 
     @staticmethod
     def now() -> Memory:
-        """What /proc says."""
+        """The present values in /proc."""
         found = dict(_MEMORY.findall((PROCESS / "status").read_bytes()))
         return Memory(*(int(found[name]) * 1024 for name in (b"VmPeak", b"VmSize", b"VmHWM")))
 
 
 @contextmanager
 def _reserving_at_most(size: int) -> Iterator[Memory]:
-    """Memory beyond so many bytes more is refused, and the most that the process has held is forgotten.
+    """Within this context, the process can reserve only so many more bytes. The maximum of resident memory is reset.
 
-    The most that it has ever reserved cannot be forgotten. Where that is too high to rise by what must be seen, the
-    difference is reserved meanwhile.
+    The maximum of reserved memory cannot be reset. If it is much larger than what is reserved now, the difference is
+    reserved within this context, so that a further reservation raises the maximum.
     """
     (PROCESS / "clear_refs").write_bytes(b"5")
     before = Memory.now()
@@ -182,23 +188,25 @@ def _reserving_at_most(size: int) -> Iterator[Memory]:
 
 @cache
 def can_watch() -> bool:
-    """Whether the kernel says how much memory the process has, and forgets how much it had: Linux. From then on the
-    allocator gives back what is freed."""
+    """Whether the kernel reports the memory of the process and can reset the maximum, as Linux does.
+
+    If so, the first call also makes the C allocator return freed memory at once.
+    """
     if not os.access(PROCESS / "clear_refs", os.W_OK):
         return False
     if hasattr(LIBC, "mallopt"):
-        LIBC.mallopt(M_TRIM_THRESHOLD, GIVEN_BACK_SIZE_MIN)
-        LIBC.mallopt(M_MMAP_THRESHOLD, GIVEN_BACK_SIZE_MIN)
+        LIBC.mallopt(M_TRIM_THRESHOLD, RETURNED_SIZE_MIN)
+        LIBC.mallopt(M_MMAP_THRESHOLD, RETURNED_SIZE_MIN)
     return True
 
 
 def measure(target: str, data: bytes) -> int:
-    """One input: the bytes it took at the worst moment. Raises Finding if these are too many."""
+    """Run one input, and return its peak of memory in bytes. Raises Finding if it is too high."""
     run(target, data)
     allowed = MEMORY_FIXED[target] + MEMORY_PER_BYTE_MAX[target] * len(data)
     peak = _peak(target, data)
     if peak > allowed:
-        peak = _peak(target, data)  # what is taken once, by an import or a cache, is not the input's
+        peak = _peak(target, data)  # memory that an import or a cache takes once does not count
     if peak > allowed:
         raise Finding(f"{len(data)} bytes took {peak}: {target} on {data!r}")
     return peak
@@ -224,7 +232,7 @@ def report(target: str) -> str:
 
 
 def _fuzz_guided(target: str, seconds: float, seed: int) -> None:
-    """Guided by coverage; ends the process."""
+    """Fuzz guided by coverage. Ends the process."""
     import atheris  # type: ignore[import-not-found,unused-ignore]
 
     rnd = random.Random(seed)
@@ -248,7 +256,9 @@ def _fuzz_guided(target: str, seconds: float, seed: int) -> None:
             measure(target, data)
         else:
             run(target, data)
-        if report(target) and time.monotonic() >= reported_s + REPORT_INTERVAL_S:  # nothing of ours is run at the end
+        if (
+            report(target) and time.monotonic() >= reported_s + REPORT_INTERVAL_S
+        ):  # libFuzzer ends the process without a call
             reported_s = time.monotonic()
             print(report(target), flush=True)
 
@@ -264,7 +274,7 @@ def _fuzz_guided(target: str, seconds: float, seed: int) -> None:
 
 
 def main() -> None:
-    """See the module."""
+    """Run the command line that the docstring of this module describes."""
     parser = argparse.ArgumentParser(prog="python -m fuzz")
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--seconds", type=float, default=60)

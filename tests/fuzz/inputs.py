@@ -1,4 +1,4 @@
-"""Inputs made up by the fuzzers: seeds with some bytes changed, and requests from the grammar of the command table."""
+"""Random inputs of the fuzzers: seeds with some bytes changed, and requests from the grammar of the command table."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from fuzz.seeds import seeds_of
 from headrace.commands.core.table import Flag, all_rows
 from support.wire import encode
 
-# Share of the inputs that are drawn, not changed seeds, where there is a grammar to draw from.
+# Share of the inputs that come from a grammar, for targets that have one. The others are changed seeds.
 DRAWN_SHARE: Final = 0.5
 REQUESTS_COUNT_MAX: Final = 30
-# One drawn input of so many has some bytes changed afterwards.
+# One input from a grammar in so many has some bytes changed.
 ONE_IN_CHANGED: Final = 4
-# One request of so many is to any command, those included that two servers need not answer the same.
+# One request in so many is to any command, including those to which two servers may reply differently.
 ONE_IN_ANY: Final = 5
-# What `targets.commands` executes.
+# The rows that `targets.commands` executes.
 ROWS: Final = [row for row in all_rows() if row.handler is not None and not row.flags & Flag.ADMIN]
 
 
 def new_input(target: str, seeds: list[bytes], rnd: random.Random) -> bytes:
-    """One input of a target; `seeds` are what changes begin with."""
+    """One input of a target; `seeds` are the inputs to change."""
     draw = DRAWN.get(target)
     if draw is None or rnd.random() >= DRAWN_SHARE:
         return mutate(seeds, rnd)
@@ -36,7 +36,7 @@ def new_input(target: str, seeds: list[bytes], rnd: random.Random) -> bytes:
 
 
 def draw_pipeline(rnd: random.Random) -> bytes:
-    """Requests as the differential machine sends them, mostly with something to hit."""
+    """Requests as the differential machine sends them, mostly after requests that fill the dataset."""
     requests = [request for _, request in POPULATED] if rnd.random() < 0.75 else []
     for _ in range(rnd.randint(1, REQUESTS_COUNT_MAX)):
         request = draw_request(rnd, None if rnd.randrange(ONE_IN_ANY) else rnd.choice(ROWS))
@@ -46,7 +46,7 @@ def draw_pipeline(rnd: random.Random) -> bytes:
 
 
 def _plain(word: Token, rnd: random.Random) -> bytes:
-    """The word as it is sent; what only a server can say is something of its kind."""
+    """The word as it is sent. A value that only a server knows is replaced by one of its kind."""
     if isinstance(word, ClientId):
         return b"%d" % rnd.randint(1, 3)
     if isinstance(word, Duration):
@@ -57,12 +57,12 @@ def _plain(word: Token, rnd: random.Random) -> bytes:
     return rnd.choice(payloads) if isinstance(word, Dump) else payloads[word.number % len(payloads)]
 
 
-# By target.
+# Grammar by target.
 DRAWN: Final[dict[str, Callable[[random.Random], bytes]]] = {"commands": draw_pipeline, "scripts": draw_script}
 
 
 def mutate(seeds: list[bytes], rnd: random.Random) -> bytes:
-    """Something that is nearly one of the seeds."""
+    """A random seed with some bytes changed."""
     data = bytearray(rnd.choice(seeds))
     for _ in range(rnd.choice((1, 1, 2, 4, 8))):
         place = rnd.randrange(len(data) + 1)

@@ -1,4 +1,4 @@
-"""Lua scripts for the target `scripts`: drawn from a grammar, and the server process that runs them."""
+"""Lua scripts for the target `scripts`: the grammar from which they are drawn, and the server that runs them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from support.servers import Server
 from support.wire import RECEIVE_SIZE, encode
 
 THRESHOLD_MS: Final = 50
-# Time for an answer; much more than the threshold, for a busy machine.
+# Time for a reply; much more than the threshold, for a busy machine.
 ANSWER_S_MAX: Final = 15.0
-# Bytes that the server may hold at the worst moment.
+# Bytes that the server may hold at its peak.
 HELD_MAX: Final = 2 * (MEMORY_SIZE_MAX + REPLY_SIZE_MAX)
-# Bytes of a reply that are looked at, from its beginning and from its end.
+# Bytes of a reply that are kept, from its beginning and from its end.
 KEPT_SIZE: Final = 4096
 
-# What every script finds alike, whatever ran before it.
+# A script whose result must be the same after every other script.
 PROBE: Final = """
 local function f(...) return select('#', ...) end
 local names = 0
@@ -90,7 +90,7 @@ KEYS_OF_METATABLES: Final = (
     "__index", "__newindex", "__call", "__tostring", "__eq", "__lt", "__le", "__concat", "__len", "__unm", "__add",
     "__mode", "__gc", "__metatable",
 )  # fmt: skip
-# Calls with arguments of the right kind: a number, string, table, function or any value in the place of its letter.
+# Calls with arguments of the right kind. A letter stands for a number, string, table, function or any value.
 SHAPES: Final = (
     "unpack({}, N, N)", "unpack(T, N)", "string.rep(S, N)", "(S):sub(N, N)", "(S):byte(N, N)",
     "string.find(S, S, N)", "string.match(S, S)", "string.gsub(S, S, S)", "string.gsub(S, S, F, N)",
@@ -107,7 +107,7 @@ DEPTH_MAX: Final = 4
 
 
 class Grammar:
-    """Draws programs. Most of them compile, many run, some for ever."""
+    """Draws programs. Most of them compile, many run without an error, and some never end."""
 
     def __init__(self, rnd: random.Random) -> None:
         self._rnd = rnd
@@ -148,7 +148,7 @@ class Grammar:
         ]
 
     def script(self) -> str:
-        """A whole program. Most of its steps are protected, so that the first error does not end it."""
+        """A whole program. Most steps are within `pcall`, so that the first error does not end the program."""
         rnd = self._rnd
         values = ", ".join(rnd.choice((*NUMBERS, *STRINGS, "{}", "{1, 2, 3}")) for _ in range(3))
         steps = [self.block(1) for _ in range(rnd.randint(1, 5))]
@@ -213,18 +213,18 @@ def draw_script(rnd: random.Random) -> bytes:
 
 
 class ScriptServer(Server):
-    """A server process for scripts. `preface` is Python that it runs first: a planted defect."""
+    """A server process for scripts. `preface` is Python code that it runs first, to plant a defect."""
 
     preface = ""
 
     def program(self) -> list[str]:
-        """The words that start it."""
+        """The command line that starts the server."""
         code = f"import sys; {self.preface}\nfrom headrace.server.main import main; sys.exit(main())"
         return [sys.executable, "-c", code] if self.preface else super().program()
 
 
 class Runner:
-    """Runs scripts in a server process, started when the first comes and after each that ended it."""
+    """Runs scripts in a server process. The process starts with the first script, and again after it has ended."""
 
     def __init__(self, preface: str = "") -> None:
         self._preface = preface
@@ -256,21 +256,21 @@ class Runner:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         limit = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.prlimit(server.pid, resource.RLIMIT_AS, (limit, limit))  # what holds for the fuzzer is not for it
+        resource.prlimit(server.pid, resource.RLIMIT_AS, (limit, limit))  # removes the limit of the fuzzer
         self._ask(server, b"SET", b"k", b"v")
         self._ask(server, b"XADD", b"s", b"1-1", b"f", b"v")
         self._server = server
         return server
 
     def run(self, script: bytes) -> str:
-        """What was wrong with the answer; nothing if all was well."""
+        """Run a script. Returns what was wrong with the reply, or an empty text."""
         server = self._started()
         try:
-            reply = self._ask(server, b"EVAL_RO", script, b"1", b"k", b"a")  # one that has written may run for ever
+            reply = self._ask(server, b"EVAL_RO", script, b"1", b"k", b"a")  # EVAL could not be ended after a write
             if b"internal error" in reply:
                 return f"answered {reply!r}: {server.log_tail()}"
             probed = self._ask(server, b"EVAL", PROBE.encode(), b"0")
-            if b"Script ended" in probed:  # a busy machine: one that has no end has none the second time either
+            if b"Script ended" in probed:  # a busy machine; an endless script fails again
                 probed = self._ask(server, b"EVAL", PROBE.encode(), b"0")
         except OSError as error:
             tail = server.log_tail()

@@ -1,4 +1,4 @@
-"""Well-formed inputs of every target: what mutations begin with, and the fixed part of each run."""
+"""Well-formed inputs of every target. They are the fixed part of each run, and the inputs that mutations change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ user alice on >secret ~* +@all
 
 @cache
 def seeds_of(target: str) -> tuple[bytes, ...]:
-    """Inputs that the target takes."""
+    """Well-formed inputs of the target."""
     return tuple(_MAKERS[target]())
 
 
@@ -70,7 +70,7 @@ def _filled() -> Rig:
     rig = Rig()
     caller = rig.connect()
     caller.call(*[line for line in LINES if not line.startswith(("SUB", "DEL", "HELLO", "MULTI", "EXEC"))])
-    caller.call("XGROUP CREATE empty g 0 MKSTREAM", "XADD bare 1-1 f v", "XDEL bare 1-1")  # the smallest there are
+    caller.call("XGROUP CREATE empty g 0 MKSTREAM", "XADD bare 1-1 f v", "XDEL bare 1-1")  # the smallest streams
     return rig
 
 

@@ -1,7 +1,7 @@
-"""What is given bytes of a stranger, and what must be true whatever the bytes are.
+"""Functions that run code on untrusted bytes, and check what must be true for all bytes.
 
-A target takes bytes and returns; what it raises is a finding. Errors that the code under test documents are no
-findings: they are what it says to a person.
+A target takes bytes and returns. An exception from a target is a finding. A target expects the errors that the code
+under test documents, as these are messages for users.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from support.wire import encode
 Target = Callable[[bytes], None]
 
 KEY = b"k"
-# Of every stream that was read.
+# Requests about every stream that was read.
 QUESTIONS = (
     [b"XRANGE", KEY, b"-", b"+"],
     [b"XREVRANGE", KEY, b"+", b"-", b"COUNT", b"3"],
@@ -56,11 +56,11 @@ QUESTIONS = (
 
 
 class Finding(AssertionError):
-    """Something that must not be."""
+    """A defect of the code under test."""
 
 
 class _Alarm(logging.Handler):
-    """An internal error that the server survived is a finding all the same."""
+    """Raises Finding for an internal error that the server logs, even though the server continues."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR:
@@ -78,14 +78,16 @@ def _alarmed() -> Iterator[None]:
         logger.removeHandler(alarm)
 
 
-# Requests, the error, whether the connection must close, and how many bytes of a request are waited for.
+# Requests, the error, whether the connection must close, and the size of an incomplete request in the buffer.
 Outcome = tuple[list[Request], bytes | None, bool, int]
 
 
 def resp(data: bytes) -> None:
-    """Requests read whole, byte by byte and in two halves are the same, and so is the error: of a stranger and of a
-    client that is known, with additions kept as they were sent and without, by the compiled twin and by the other.
-    What a stranger may not send yet is read once it may."""
+    """Requests and errors are the same if the bytes arrive at once, one by one, or in two halves.
+
+    This is checked before and after login, with and without additions in the form in which they were sent, and with
+    the compiled and the plain twin. After login, the reader continues with bytes that it had to refuse before.
+    """
     middle = len(data) // 2
     cuts = [[data], [data[:middle], data[middle:]], [data[index : index + 1] for index in range(len(data))]]
     expected = {}
@@ -95,7 +97,7 @@ def resp(data: bytes) -> None:
             for pieces in cuts:
                 reader = RequestReader(split=make_splitter())
                 _compare(whole, _read(pieces, reader, authenticated), "cut or kept")
-    for pieces in cuts[:2]:  # byte by byte, and of a stranger's bytes, nothing is read the fast way
+    for pieces in cuts[:2]:  # the fast path reads neither single bytes nor bytes before login
         reader = RequestReader()
         reader._split = frames_plain.splitter()
         _compare(expected[True], _read(pieces, reader, True), "in the plain twin")
@@ -116,13 +118,13 @@ def _read(pieces: list[bytes], reader: RequestReader, authenticated: bool, *, is
         found += reader.authenticate()
     requests = [words_sent(request) for request in found]
     if reader.error is not None:
-        reader.error.__traceback__ = None  # a reader that it leads to would only go when cycles are looked for
+        reader.error.__traceback__ = None  # otherwise it refers to the reader, which is then freed late
         return requests, reader.error.wire_text, reader.dropped, 0
     return requests, None, reader.dropped, 0 if reader.dropped else reader.buffered_size
 
 
 def words_sent(request: Request) -> Request:
-    """The words of a request. Of one that was kept as it was sent, both forms must say the same, and all of it hold."""
+    """The words of a request. For an addition in the form in which it was sent, all forms and twins must agree."""
     if request[0] is not ADDITION:
         return request
     words = streams.words_of(request)
@@ -135,13 +137,13 @@ def words_sent(request: Request) -> Request:
 
 @dataclass
 class Tally:
-    """What became of the requests of `commands`, by the name of the row."""
+    """Number of requests of `commands` by outcome and by name of the row."""
 
-    # Given to the dispatcher.
+    # Requests that the dispatcher ran.
     executed: Counter[str] = field(default_factory=Counter)
-    # Answered by something other than an error, or made to wait.
+    # Requests that blocked or had a reply that is no error.
     accepted: Counter[str] = field(default_factory=Counter)
-    # Inputs of which nothing was executed.
+    # Inputs without a request that was executed.
     idle_inputs_count: int = 0
 
     def __str__(self) -> str:
@@ -155,10 +157,10 @@ tally = Tally()
 
 
 def commands(data: bytes) -> None:
-    """Requests of any words: every one is answered or waits, no handler breaks, and the dataset stays sound.
+    """Every request gets a reply or blocks, no handler has an internal error, and the dataset stays consistent.
 
-    Requests to commands with the flag `admin` are skipped: they end this process, write to its disk, open ports,
-    change its folder. Who may run them owns the server anyway.
+    Requests to commands with the flag `admin` are skipped: they can end this process, write files, open ports, or
+    change its folder. A user who may run them controls the server anyway.
     """
     rig = Rig()
     is_idle = True
@@ -182,7 +184,7 @@ def commands(data: bytes) -> None:
 
 
 def rdb(data: bytes) -> None:
-    """A file is read, or refused with a reason; a value that is read is sound, and serves."""
+    """A file is read, or refused with a reason. A value that was read is consistent and usable."""
     try:
         for key in FileReader((data,), StreamLimits(), now_ms=START_MS, drops_expired=False, skips_foreign=True):
             _use(key.value)
@@ -191,7 +193,7 @@ def rdb(data: bytes) -> None:
 
 
 def restore(data: bytes) -> None:
-    """A serialized value is read, or refused; what is read is sound, and serves."""
+    """A serialized value is read, or refused. A value that was read is consistent and usable."""
     if len(data) < payload.FOOTER_SIZE + 1:
         return
     try:
@@ -202,7 +204,7 @@ def restore(data: bytes) -> None:
 
 
 def _use(value: Value) -> None:
-    """A stream that was read answers whatever may be asked, is what is dumped of it, and can be emptied."""
+    """A stream that was read can be queried, serialized without a change, and emptied."""
     if not isinstance(value, Stream):
         return
     value.check()
@@ -233,8 +235,10 @@ def _use(value: Value) -> None:
 
 
 def aof(data: bytes) -> None:
-    """A log is loaded, cut or refused; what was loaded is sound, and loads again to the same. It may begin with an RDB
-    file, as a base does."""
+    """A log is loaded, truncated or refused. What was loaded is consistent, and loading it again gives the same.
+
+    The log may begin with an RDB file, as a base does.
+    """
     folder = f"{FOLDER}/appendonlydir"
     disk = SimulatedDisk(
         {
@@ -255,7 +259,7 @@ def aof(data: bytes) -> None:
 
 
 def _load(disk: SimulatedDisk) -> Digest:
-    """What a server finds on this disk, which it may repair. Raises LogError, OSError."""
+    """The dataset that a server loads from this disk, which it may repair. Raises LogError, OSError."""
     executor = SteppingExecutor()
     try:
         server = SimulatedServer(new_config(b"no"), Clock(), disk, executor)
@@ -268,7 +272,7 @@ def _load(disk: SimulatedDisk) -> Digest:
 
 
 def config(data: bytes) -> None:
-    """A configuration is taken, or refused with a line for a person."""
+    """A configuration is accepted, or refused with one line of text."""
     if b"include" in data.lower():
         return
     try:
@@ -280,12 +284,12 @@ def config(data: bytes) -> None:
 
 @cache
 def runner() -> Runner:
-    """Where scripts run."""
+    """The runner of all scripts in this process."""
     return Runner()
 
 
 def scripts(data: bytes) -> None:
-    """A script ends in time, takes a bounded amount of memory, leaves nothing to the next, and the server lives."""
+    """A script ends in time, uses bounded memory, does not affect the next one, and does not end the server."""
     problem = runner().run(data)
     if problem:
         raise Finding(problem)
@@ -301,8 +305,8 @@ TARGETS: dict[str, Target] = {
     **({"scripts": scripts} if find_spec("lupa") is not None else {}),
 }
 
-# Bytes that one byte of input may cost at the worst moment, by target. An LZF string alone may unfold to 88 times its
-# size; where requests are run, each of them makes objects. See MEMORY_FIXED.
+# Peak of memory in bytes that one byte of input may cost, by target. An LZF string may expand to 88 times its size, and
+# each request creates objects. See MEMORY_FIXED.
 MEMORY_PER_BYTE_MAX = {
     "resp": 64,
     "commands": 512,
@@ -312,8 +316,8 @@ MEMORY_PER_BYTE_MAX = {
     "config": 256,
     "scripts": 64,
 }
-# What a target may take for an empty input, by target: where requests are run, a log is loaded, or a value is read and
-# then asked, a server with all its databases; the reply to COMMAND DOCS takes 1.3 MB while it is made.
+# Peak of memory in bytes that an empty input may cost, by target. Targets that run requests, load a log or query a
+# value need a server with all its databases. The reply to COMMAND DOCS takes 1.3 MB.
 MEMORY_FIXED = {
     "resp": 1 << 16,
     "commands": 1 << 21,

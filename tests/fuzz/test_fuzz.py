@@ -1,6 +1,6 @@
-"""Bytes of a stranger: no input breaks a reader, a loader or a handler, and none costs more than its size allows.
+"""Untrusted bytes: no input breaks a reader, a loader or a handler, and none uses more memory than its size allows.
 
-make fuzz SECONDS=60          every target for so long, and ten million RESP frames
+make fuzz SECONDS=60          runs each target for 60 seconds, and ten million RESP frames
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FRAMES_COUNT = int(os.environ.get("HEADRACE_TEST_FUZZ_FRAMES", "200000"))
 SEED = int(os.environ.get("HEADRACE_TEST_FUZZ_SEED", "1"))
 NAMES = (b"XADD", b"XADD", b"XADD", b"xadd", b"xadd", b"Xadd")
 OTHER_NAMES = (b"", b"X", b"SET", b"XADDS", b"XADD", b"MAXLEN", b"XREADGROUP", b"XACK", b"POS", b"HOST")
-# The first two may be kept as they were sent, and so may MAXLEN with a number that is drawn.
+# Additions with the first two, or with MAXLEN and a random number, may be kept in the form in which they were sent.
 CAPS = (
     (b"maxlen", b"~", b"0"), (b"MAXLEN", b"~", b"123456789012345678"), (b"MAXLEN", b"~", b"1234567890123456789"),
     (b"MAXLEN", b"~", b"05"), (b"MAXLEN", b"~", b"-1"), (b"MAXLEN", b"~", b""), (b"MAXLEN", b"=", b"5"),
@@ -49,23 +49,24 @@ IDS = (b"*",) * 16 + (b"1-1", b"1-*", b"")
 WORDS = (b"", b"*", b"~", b"\r\n", b"$1\r\n*\r\n", b"*3\r\n$4\r\nXADD\r\n", b"MAXLEN", b"XADD", b"0", b">9\r\n")
 PAIRS_COUNTS = (2,) * 6 + (4,) * 4 + (6, 6, 20, 0, 1, 3)
 ADDITIONS_SHARE = 0.7
-# Share of the frames that are kept as they were sent; one in three pipelines is cut too often for many of them.
+# Smallest share of the frames that are kept in the form in which they were sent. One pipeline in three is cut so often
+# that it has few of them.
 KEPT_SHARE_MIN = 0.08
-# Of fewer, the share is a matter of luck.
+# With fewer frames, the share varies too much.
 FRAMES_COUNT_JUDGED = 50_000
-# New words of each pipeline.
+# Number of random words for each pipeline.
 WORDS_COUNT = 100
 NOISE_SIZE_MAX = 2000
-# In which a planted defect must be found: it takes a moment.
+# Time limit for finding a planted defect, which usually takes a moment.
 PLANT_S = 30.0
-# In less time, watching the branches is not worth what it takes to begin with it.
+# For a shorter run, a guided process takes too long to start.
 GUIDED_S_MIN = 10.0
-# How lines begin that report each step of libFuzzer.
+# Beginnings of the lines in which libFuzzer reports its steps.
 NOISE = ("#", "INFO:", "WARNING:")
 TESTS = Path(__file__).parents[1]
 PIPELINE_FRAMES = 500
 INPUTS_COUNT = 300
-# Share of the commands that so many inputs have accepted at least once.
+# Smallest share of the commands that must be accepted once in INPUTS_COUNT inputs.
 COMMANDS_SHARE_MIN = 0.7
 
 
@@ -86,7 +87,7 @@ def test_no_input_is_a_finding(target: str, tmp_path: Path, record_property: Cal
 
 
 def fuzz_guided(target: str, folder: Path) -> str:
-    """In a process of its own, whose modules are watched from their import on; how far it came."""
+    """Fuzz in another process, where atheris instruments modules at import. Returns a summary."""
     words = [sys.executable, "-m", "fuzz", target, "--seconds", str(SECONDS), "--seed", str(SEED)]
     ended = subprocess.run(
         words,
@@ -102,7 +103,7 @@ def fuzz_guided(target: str, folder: Path) -> str:
     return "; ".join([line for line in lines if "\tDONE " in line] + told)
 
 
-def test_most_inputs_of_commands_are_run_and_most_commands_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_inputs_of_commands_run_and_most_commands_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     tally = Tally()
     monkeypatch.setattr("fuzz.targets.tally", tally)
     rnd, seeds = random.Random(SEED), list(seeds_of("commands"))
@@ -147,12 +148,12 @@ def test_announcement_reserves_nothing(data: bytes) -> None:
 
 
 def reserve(size: int, _: bytes) -> None:
-    """And touch nothing of it, as an announced length might have a parser do that is written in C."""
+    """Reserve memory without touching it, as a parser in C might do for an announced length."""
     mmap.mmap(-1, size).close()
 
 
 def reserve_in_secret(size: int, _: bytes) -> None:
-    """Not reporting that it was refused."""
+    """Reserve memory, and ignore a refusal."""
     with suppress(OSError):
         mmap.mmap(-1, size).close()
 
@@ -172,7 +173,7 @@ def touch_in_c(size: int, _: bytes) -> None:
     libc.free(place)
 
 
-@pytest.mark.skipif(not can_watch(), reason="the kernel tells heights on Linux only")
+@pytest.mark.skipif(not can_watch(), reason="only Linux reports the maximum of memory")
 @pytest.mark.parametrize(
     ("take", "size", "reason"),
     [
@@ -299,7 +300,7 @@ def give_the_words(kept: Request) -> Request:
 
 @pytest.mark.skipif(packing.splitter is frames_plain.splitter, reason="the compiled twin is not here")
 @pytest.mark.parametrize("spoil", [say_another_key, say_no_cap, send_another_value, give_the_words])
-def test_fault_in_what_is_kept_as_it_was_sent_is_found(
+def test_fault_in_an_addition_kept_as_sent_is_found(
     spoil: Callable[[Request], Request], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = streams.addition_splitter
@@ -333,7 +334,7 @@ def test_fault_of_the_plain_twin_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def draw_words(rnd: random.Random) -> Callable[[], list[bytes]]:
-    """What draws the words of requests: of additions mostly, nearly additions and anything else."""
+    """Returns a function that draws the words of a request: mostly an addition, sometimes nearly one, or any words."""
     noise = rnd.randbytes(NOISE_SIZE_MAX + WORDS_COUNT)
     sizes = [rnd.choice((rnd.randrange(12), rnd.randrange(120))) for _ in range(WORDS_COUNT - 1)]
     words = [noise[place : place + size] for place, size in enumerate([*sizes, rnd.randrange(NOISE_SIZE_MAX)])]
@@ -352,8 +353,7 @@ def draw_words(rnd: random.Random) -> Callable[[], list[bytes]]:
 
 
 def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:
-    """Fast and careful reading agree over a great many frames, as connections read them. The seed is printed by the
-    failure."""
+    """The fast and the slow path of the reader agree on many frames. A failure prints the seed."""
     rnd = random.Random(SEED)
     frames = [frame for frame in seeds_of("resp") if frame.startswith(b"*") and RequestReader().feed(frame)]
     frames += [b"*3\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (size, b"k" * size) for size in range(60)]
@@ -366,7 +366,7 @@ def test_pipelines_cut_anywhere_hold_the_same_requests() -> None:
         rnd.shuffle(chosen)
         data = b"".join([frame for frame, _ in chosen])
         reader, found, start = RequestReader(split=streams.addition_splitter()), [], 0
-        longest = rnd.choice((2 * len(data) // 3, 2000, 200))  # a third of them is cut every few frames
+        longest = rnd.choice((2 * len(data) // 3, 2000, 200))  # a third of the pipelines is cut every few frames
         while start < len(data):
             end = start + rnd.randrange(1, longest)
             found += reader.feed(data[start:end])

@@ -1,4 +1,4 @@
-"""What must be true of a stream and its groups, whatever has happened; each broken rule is a line."""
+"""Rules that a stream and its groups always obey. Each function returns one line of text for each broken rule."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.model import GroupModel, Model, Pending
 
-# Of the one producer that sends any, `p`.
+# The idempotent IDs that the simulation sends, all by producer `p`.
 IDEMPOTENT_IDS = [b"i%d" % number for number in range(12)]
-# IDs whose fate is looked up one by one after each step.
+# How many of the newest IDs are checked one by one after each step.
 RECENT_COUNT = 120
 
 
 def differences(model: Model, stream: Stream | None) -> list[str]:
-    """Where the store does not hold what the model holds."""
+    """Differences between the entries, IDs and groups of the store and of the model."""
     if stream is None:
         return ["the stream is gone"]
     wrong = []
@@ -51,7 +51,7 @@ def _group_differences(model: GroupModel, group: Group) -> list[str]:
 
 
 def pair_differences(model: Model, stream: Stream, now_ms: int) -> list[str]:
-    """Where the stream does not remember the idempotent IDs that it must, or any other."""
+    """Idempotent IDs that the stream should remember and does not, and those that it should have forgotten."""
     wrong = []
     for each in IDEMPOTENT_IDS:
         found, expected = stream.idempotence.find(b"p", each), model.remembers(each, now_ms)
@@ -61,7 +61,7 @@ def pair_differences(model: Model, stream: Stream, now_ms: int) -> list[str]:
 
 
 def string_differences(strings: dict[bytes, tuple[bytes, int]], db: Database, now_ms: int) -> list[str]:
-    """Where the database does not hold these strings, which end after their milliseconds."""
+    """Strings that differ in the database. `strings` has the value and the expiry time (Unix ms) by key."""
     wrong = []
     for key, (value, end_ms) in strings.items():
         found = db.keys.get(key), db.expires.get(key)
@@ -71,7 +71,7 @@ def string_differences(strings: dict[bytes, tuple[bytes, int]], db: Database, no
 
 
 def check_stream(model: Model, stream: Stream | None, *, is_whole: bool = False) -> list[str]:
-    """All rules; `is_whole`: the fate of every ID there has been, not of the last `RECENT_COUNT`."""
+    """Checks all rules. With `is_whole`, every ID that was ever added is checked, not only the last `RECENT_COUNT`."""
     wrong = differences(model, stream)
     if stream is None or wrong:
         return wrong
@@ -102,7 +102,7 @@ def _seen(delivery: Delivery) -> Pending:
 
 
 def _check_lists(group: Group) -> list[str]:
-    """The group's pending list is those of its consumers and the released entries, each exactly once."""
+    """Each pending entry of the group is in the list of exactly one consumer, or in the list of released entries."""
     parts = [[entry_id for entry_id, _ in group.pending.walk_owned(each)] for each in group.consumers.values()]
     parts.append(list(group.pending.released))
     together = [entry_id for part in parts for entry_id in part]
@@ -114,7 +114,7 @@ def _check_lists(group: Group) -> list[str]:
 def _check_fates(model: GroupModel, live: dict[int, bool], group: Group) -> list[str]:
     """Every ID is exactly one of: not yet delivered, pending, acknowledged, dropped, deleted before it was read.
 
-    The server, asked for this ID alone, says so too; of delivered ones that are not pending it keeps no account.
+    The server must agree for each ID. It does not distinguish delivered IDs that are no longer pending.
     """
     wrong = []
     entries, deleted = model.stream.entries, model.stream.deleted
@@ -136,7 +136,7 @@ def _check_fates(model: GroupModel, live: dict[int, bool], group: Group) -> list
 
 
 def _fate(entry_id: int, is_live: bool, group: Group) -> str:
-    """What the server holds of one ID."""
+    """The state of one ID on the server."""
     is_pending, is_delivered = entry_id in group.pending, entry_id <= group.last_id
     if is_pending:
         return "pending" if is_delivered else "pending, and not delivered"
@@ -146,7 +146,7 @@ def _fate(entry_id: int, is_live: bool, group: Group) -> str:
 
 
 def _check_counters(model: GroupModel, stream: Stream, group: Group) -> list[str]:
-    """Counters equal a count, and are shown exactly when Redis shows them."""
+    """The lag and entries-read of the group are those of the model, including where Redis replies with null."""
     wrong = []
     if stream.lag(group) != model.lag():
         wrong.append(f"lag {stream.lag(group)}, not {model.lag()}")

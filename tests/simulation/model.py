@@ -1,7 +1,8 @@
-"""What a stream with groups must do, said as plainly as can be: a dict of entries, and a dict of what is pending.
+"""A simple model of a stream with groups: a dict of entries, and a dict of pending entries for each group.
 
-No node, no index, no clock of its own. Every method gets the time, changes the model, and returns the reply that a
-client must get. The simulator plays the same on the real server and compares the two after every step.
+The model has no nodes, no index and no clock. Every method takes the time as an argument, changes the model, and
+returns the reply that a client must get. The simulator runs the same commands on the real server and compares the two
+after every step.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from headrace.store.ids import SEQ_BITS, id_after, make_id
 IDMP_DURATION_MS = 20_000
 IDMP_PAIRS_MAX = 100
 IDMP_SLACK_MS = 1_500
-# Deliveries are not counted any further; XNACK FATAL sets this.
+# The largest delivery count. XNACK FATAL sets it.
 COUNT_MAX = 2**63 - 1
-# Of every stream.
+# The groups of every stream.
 GROUPS = (b"g", b"h")
 
-# (ID as one number, value of its only field).
+# (ID as one integer, value of the only field).
 Entry = tuple[int, bytes]
 
 
 @dataclass
 class Pending:
-    """A delivery that is not acknowledged; `consumer` is None once it is released."""
+    """An entry that was delivered and is not acknowledged. `consumer` is None after a release."""
 
     consumer: bytes | None
     time_ms: int
@@ -50,18 +51,18 @@ class Model:
 
     # The live entries, in order of their IDs.
     entries: dict[int, bytes] = field(default_factory=dict)
-    # Every ID there has been.
+    # Every ID that was ever added, in order.
     ever: list[int] = field(default_factory=list)
     last_id: int = 0
-    # No entry any more: deleted or trimmed.
+    # IDs of entries that were deleted or trimmed.
     deleted: set[int] = field(default_factory=set)
-    # The highest ID that was deleted; XTRIM leaves no holes.
+    # The highest ID that XDEL deleted. XTRIM does not change it.
     max_deleted: int = 0
-    # ID by idempotent ID of the one producer, oldest first.
+    # Entry ID by idempotent ID of the only producer, oldest first.
     pairs: dict[bytes, int] = field(default_factory=dict)
-    # When the server came back: a replay brings back pairs whose window is over.
+    # When the server was last started: a replay also restores pairs whose window has passed.
     started_ms: int = 0
-    # Longest first.
+    # The longest wait first.
     waits: list[Wait] = field(default_factory=list)
     groups: dict[bytes, GroupModel] = field(default_factory=dict)
 
@@ -71,7 +72,7 @@ class Model:
     # -- producers -------------------------------------------------------------------------------
 
     def add(self, value: bytes, now_ms: int, idempotent_id: bytes | None = None) -> int:
-        """XADD key [IDMP p iid] * v value. The ID; an old one for a duplicate."""
+        """XADD key [IDMP p iid] * v value. Returns the ID; for a duplicate, the ID of the first addition."""
         if idempotent_id is not None:
             known = self.pairs.pop(idempotent_id, None)
             if known is not None and now_ms <= self._doubted_until_ms(known):
@@ -88,8 +89,10 @@ class Model:
         return new_id
 
     def is_in_doubt(self, idempotent_id: bytes, now_ms: int) -> bool:
-        """Whether the window of this pair is over, which the server, looking once a second, may not have noticed.
-        Then it must be settled before `add`."""
+        """Whether the window of this pair has passed so recently that the server may still remember the pair.
+
+        The server removes old pairs once a second. A pair in doubt must be settled before `add`.
+        """
         known = self.pairs.get(idempotent_id)
         if known is None:
             return False
@@ -99,19 +102,19 @@ class Model:
         return max((entry_id >> SEQ_BITS) + IDMP_DURATION_MS, self.started_ms) + IDMP_SLACK_MS
 
     def settle(self, idempotent_id: bytes, entry_id: int | None) -> bool:
-        """The entry with which the server remembers a pair that is in doubt, None if it does not. Whether it may."""
+        """Note what the server remembers of a pair in doubt: an entry ID, or None. Returns whether that is allowed."""
         known = self.pairs.pop(idempotent_id, None)
         if entry_id is not None:
             self.pairs[idempotent_id] = entry_id
         return entry_id in (None, known)
 
     def remembers(self, idempotent_id: bytes, now_ms: int) -> int | None:
-        """The entry of a pair that is not in doubt."""
+        """The entry ID of a pair that the server must remember; None if it must have forgotten the pair."""
         known = self.pairs.get(idempotent_id)
         return known if known is not None and now_ms <= self._doubted_until_ms(known) else None
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
-        """Serve the blocked clients that get something now, one after the other, the longest wait first."""
+        """Serves each blocked client for which there is an entry, the longest wait first."""
         for wait in list(self.waits):
             entries = self.groups[wait.group].read(wait.consumer, wait.count, now_ms)
             if entries:
@@ -127,7 +130,7 @@ class Model:
         return 1
 
     def delete_all(self, entry_ids: list[int], references: bytes) -> list[int]:
-        """XDELEX. By ID: 1 for a deleted entry, 2 for one that a group still needs, -1 where there is none."""
+        """XDELEX. Returns for each ID: 1 if deleted, 2 if a group still needs the entry, -1 if there is no entry."""
         results = []
         for entry_id in entry_ids:
             if references == b"DELREF":
@@ -147,11 +150,11 @@ class Model:
         return len(surplus)
 
     def is_referenced(self, entry_id: int) -> bool:
-        """Whether a group has it pending or has still to read it, be there such an entry or not."""
+        """Whether the ID is pending in a group, or follows a group's position. The entry need not exist."""
         return any(entry_id in group.pending or entry_id > group.last_delivered for group in self.groups.values())
 
     def drop_references(self, entry_id: int) -> None:
-        """It is pending nowhere any more."""
+        """Removes the ID from the pending lists of all groups."""
         for group in self.groups.values():
             if entry_id in group.pending:
                 group.drop(entry_id)
@@ -163,8 +166,10 @@ class Model:
         return min(self.entries, default=0)
 
     def is_place_known(self, entry_id: int) -> bool:
-        """Whether Redis knows how many entries there ever were up to this ID without having counted them: up to the
-        last one, in an empty stream all of them; up to the first live one if nothing after it was deleted."""
+        """Whether Redis can derive how many entries were added up to this ID, without a count kept for a group.
+
+        It can in an empty stream, for the last ID, and up to the first live entry if no later entry was deleted.
+        """
         if not self.ever or not self.entries:
             return True
         if 0 < entry_id < self.max_deleted:
@@ -174,9 +179,9 @@ class Model:
 
 @dataclass
 class ClaimOptions:
-    """Options of XCLAIM besides the consumer, the idle time and the IDs."""
+    """Options of XCLAIM other than the consumer, the idle time and the IDs."""
 
-    # The delivery time, by IDLE or by TIME; one to come means now.
+    # The delivery time, set with IDLE or TIME. A time in the future means now.
     time_ms: int | None = None
     retry_count: int | None = None
     is_forced: bool = False
@@ -189,13 +194,13 @@ class GroupModel:
 
     stream: Model = field(repr=False)
     last_delivered: int = 0
-    # Consumers that read or claimed, even without success, and were not deleted since.
+    # Consumers that read or claimed, even if they got nothing, and were not deleted since.
     consumers: set[bytes] = field(default_factory=set)
     pending: dict[int, Pending] = field(default_factory=dict)
     # Pending IDs without a consumer, in the order of their release.
     released: list[int] = field(default_factory=list)
     acknowledged: set[int] = field(default_factory=set)
-    # Left the pending list otherwise: with their consumer, with a reference, or because the entry was gone.
+    # IDs that left the pending list without XACK: their consumer, the reference or the entry was deleted.
     dropped: set[int] = field(default_factory=set)
     # Whether the group's entries-read is a number: see `_count_read`.
     is_read_counted: bool = False
@@ -203,7 +208,7 @@ class GroupModel:
     # -- consumers -------------------------------------------------------------------------------
 
     def read(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool = False) -> list[Entry]:
-        """XREADGROUP ... STREAMS key >. With NOACK it is acknowledged by being read."""
+        """XREADGROUP ... STREAMS key >. With NOACK, reading an entry acknowledges it."""
         self.consumers.add(consumer)
         fresh = [(entry_id, value) for entry_id, value in self.stream.entries.items() if entry_id > self.last_delivered]
         for entry_id, _ in fresh[:count]:
@@ -216,8 +221,9 @@ class GroupModel:
         return fresh[:count]
 
     def read_history(self, consumer: bytes, now_ms: int) -> list[tuple[int, bytes | None]]:
-        """XREADGROUP ... STREAMS key 0: all that is pending for the consumer, None for the value of what is gone. What
-        is live has been delivered again, and now.
+        """XREADGROUP ... STREAMS key 0: all pending entries of the consumer. A deleted entry has the value None.
+
+        For live entries this is another delivery: the time is now, and the count increases.
         """
         self.consumers.add(consumer)
         owned = sorted(entry_id for entry_id, delivery in self.pending.items() if delivery.consumer == consumer)
@@ -227,14 +233,14 @@ class GroupModel:
         return [(entry_id, self.stream.entries.get(entry_id)) for entry_id in owned]
 
     def is_idle(self, entry_id: int, idle_ms_min: int, now_ms: int) -> bool:
-        """Whether a pending entry may be claimed; a released one always may."""
+        """Whether a pending entry may be claimed. A released entry always may."""
         delivery = self.pending[entry_id]
         return delivery.consumer is None or now_ms - delivery.time_ms >= idle_ms_min
 
     def claim(
         self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int, options: ClaimOptions | None = None
     ) -> list[Entry]:
-        """XCLAIM: entries that are gone leave the pending list silently. FORCE takes delivered ones, pending or not."""
+        """XCLAIM. Deleted entries leave the pending list silently. FORCE also claims delivered entries not pending."""
         self.consumers.add(consumer)
         options = options or ClaimOptions()
         time_ms = now_ms if options.time_ms is None else min(options.time_ms, now_ms)
@@ -254,14 +260,14 @@ class GroupModel:
         return claimed
 
     def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
-        """XAUTOCLAIM from the beginning, of all there are: (entries, IDs of those that are gone)."""
+        """XAUTOCLAIM from the beginning, without a limit: (entries, IDs of deleted entries)."""
         gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.stream.entries]
         for entry_id in gone:
             self.drop(entry_id)
         return self.claim(consumer, idle_ms_min, sorted(self.pending), now_ms), gone
 
     def read_idle(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> list[tuple[int, bytes, int, int]]:
-        """XREADGROUP ... CLAIM of all there are: (ID, value, idle ms, deliveries before), then the new ones."""
+        """XREADGROUP ... CLAIM without a limit: (ID, value, idle ms, earlier deliveries), then the new entries."""
         by_time = sorted(
             (entry_id for entry_id in self.pending if entry_id not in self.released),
             key=lambda entry_id: self.pending[entry_id].time_ms,
@@ -284,7 +290,7 @@ class GroupModel:
         return len(known)
 
     def acknowledge_and_delete(self, entry_ids: list[int], references: bytes) -> list[int]:
-        """XACKDEL. By ID: 1 for one that is done with, 2 for one whose entry others still need, -1 if not pending."""
+        """XACKDEL. Returns for each ID: 1 if deleted, 2 if another group still needs the entry, -1 if not pending."""
         results = []
         for entry_id in entry_ids:
             if not self.acknowledge([entry_id]):
@@ -301,8 +307,10 @@ class GroupModel:
     def release(
         self, entry_ids: list[int], mode: bytes, *, retry_count: int | None = None, is_forced: bool = False
     ) -> int:
-        """XNACK: SILENT takes the delivery back, FAIL counts it, FATAL gives the entry up; RETRYCOUNT says it. FORCE
-        takes delivered entries, pending or not."""
+        """XNACK. SILENT subtracts one delivery, FAIL keeps the count, FATAL sets it to `COUNT_MAX`.
+
+        RETRYCOUNT sets the count itself. FORCE also releases delivered entries that are not pending.
+        """
         for entry_id in entry_ids:
             if is_forced and entry_id not in self.pending and entry_id in self.stream.entries:
                 self._make_pending(entry_id, 0)
@@ -327,14 +335,15 @@ class GroupModel:
     # -- counters --------------------------------------------------------------------------------
 
     def entries_read(self) -> int | None:
-        """How many entries there ever were up to the group's position; None where Redis does not know."""
+        """How many entries were ever added up to the group's position; None where Redis does not know."""
         return bisect_right(self.stream.ever, self.last_delivered) if self.is_read_counted else None
 
     def lag(self) -> int | None:
-        """How many live entries the group has still to read; None where Redis does not know.
+        """How many live entries the group has not read yet; None where Redis does not know.
 
-        That is not worth a search to Redis: it knows the number if the group is before all entries and holes, if it
-        has counted so far and no hole lies ahead, and in the places of `Model.is_place_known`.
+        Redis does not search for the number. It knows it in three cases: the group's position is before all entries
+        and deletions; the group has a count and no entry after its position was deleted; the position is one of
+        `Model.is_place_known`.
         """
         if self.stream.entries:
             is_in_front = max(self.last_delivered, self.stream.max_deleted) < self.stream.first()
@@ -344,13 +353,13 @@ class GroupModel:
         return sum(entry_id > self.last_delivered for entry_id in self.stream.entries)
 
     def _count_read(self, entry_id: int) -> bool:
-        """Whether entries-read is a number once this entry, the next one for the group, is delivered."""
+        """Whether entries-read is a number after this entry, the next one of the group, is delivered."""
         is_within = self.last_delivered >= self.stream.first()
         is_counting = self.is_read_counted and is_within and not self._is_hole_ahead()
         return is_counting or self.stream.is_place_known(entry_id)
 
     def _is_hole_ahead(self) -> bool:
-        """Whether XDEL deleted an entry at or after the group's position. 0-0 was never one."""
+        """Whether XDEL deleted an entry at or after the group's position."""
         return bool(self.stream.entries) and 0 < self.stream.max_deleted >= self.last_delivered
 
     # --------------------------------------------------------------------------------------------
@@ -364,7 +373,7 @@ class GroupModel:
         self.pending[entry_id] = Pending(consumer, time_ms, counted if count is None else count)
 
     def _make_pending(self, entry_id: int, count: int) -> None:
-        """It was delivered, and is done with no more."""
+        """Makes the ID pending, and no longer acknowledged or dropped."""
         self.pending[entry_id] = Pending(None, 0, count)
         self.acknowledged.discard(entry_id)
         self.dropped.discard(entry_id)
@@ -375,20 +384,20 @@ class GroupModel:
             self.released.remove(entry_id)
 
     def drop(self, entry_id: int) -> None:
-        """It is not pending any more, and was not acknowledged."""
+        """Removes the ID from the pending list without acknowledging it."""
         self._leave(entry_id)
         self.dropped.add(entry_id)
 
 
 @dataclass
 class State:
-    """All there is on the server."""
+    """The whole dataset of the server."""
 
-    # By key.
+    # Model of the stream by key.
     models: dict[bytes, Model]
-    # (value, Unix ms up to which it is there) by key.
+    # (value, expiry time in Unix ms) by key.
     strings: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
 
     def copy(self) -> State:
-        """As it is now."""
+        """A copy that later changes do not affect."""
         return deepcopy(self)

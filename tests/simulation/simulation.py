@@ -1,10 +1,10 @@
-"""A server under a simulated load: real dispatcher, store, waiters and log; the clock, sockets and disk are the test's.
+"""A server under a simulated load. Dispatcher, store, waiters and log are real; clock, sockets and disk are simulated.
 
     Simulation(seed, b"always").run(minutes=15)
 
-Producers add; consumers read, wait, claim, release, acknowledge late, stall, lose their connection and come back; the
-server is killed, between two steps or inside one, and started again from what its disk kept. A `Model` of each stream
-says what every reply must be, and after every step the store must hold what the model holds.
+Producers add. Consumers read, wait, claim, release, acknowledge late, stall, and reconnect. The server is killed,
+between two steps or inside one, and started again from what its disk kept. A `Model` of each stream predicts every
+reply, and after every step the store must equal the model.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ KEYS = (b"q0", b"q1")
 GROUP_BY_CONSUMER = {b"c0": b"g", b"c1": b"g", b"c2": b"g", b"c3": b"g", b"d0": b"h", b"d1": b"h"}
 VISITORS_COUNT = 20
 ACKNOWLEDGED_MAX = 8
-# Streams are trimmed to this from time to time.
+# Streams are sometimes trimmed to this length.
 ENTRIES_MAX = 60
-# Share of the steps that end in a crash, if nothing else is asked for.
+# Default share of the steps that end in a crash.
 CRASH_SHARE = 0.004
-# How many times as often it crashes in a step of interest: while the log is rewritten or soon after that, which is
-# seldom, and in transactions.
+# Factor for the share of crashes in rare steps: during a rewrite of the log, soon after one, and in transactions.
 CRASHES_OF_INTEREST = 10
 SOON_MS = 3_000
-# Moments of the disk, within the step, that a crash lets pass at most: XADD and its fsync have five.
+# A crash inside a step happens after at most so many operations of the disk. XADD with its fsync has five.
 CRASH_CALLS_MAX = 10
-# How long nothing happens after a step.
+# Pauses after a step, in milliseconds.
 PAUSES_MS = (0, 0, 1, 3, 20, 100, 250, 500, 1000)
 IDLE_MS = (0, 50, 400, 2000)
 REFERENCES = (b"KEEPREF", b"DELREF", b"ACKED")
@@ -53,7 +52,7 @@ class Violation(AssertionError):
 
 
 class Simulation:
-    """One run, through several lives of its server."""
+    """One run, in which the server is restarted after each crash."""
 
     def __init__(self, seed: int, policy: bytes, *, crash_share: float = CRASH_SHARE) -> None:
         self.seed, self.policy, self._crash_share = seed, policy, crash_share
@@ -63,13 +62,13 @@ class Simulation:
         self.state = State({key: Model() for key in KEYS})
         self.counts: Counter[str] = Counter()
         self._crash_in: int | None = None
-        # What a crash in this step may leave, in the order in which they come about; empty if none is to come.
+        # States that a crash in this step may leave, in order of time; empty if no crash is planned.
         self._states: list[State] = []
-        # By client that awaits a reply: the first of these states that this reply shows.
+        # Index of the first of these states that the next reply shows, by client that waits for a reply.
         self._promised: dict[Peer, int] = {}
-        # The first of them that no reply has promised to be past.
+        # Index of the first of these states that a crash may leave: a reply has confirmed all changes before it.
         self._kept = 0
-        # When the log was last being rewritten.
+        # The last time at which a rewrite of the log was running.
         self._rewritten_ms = -SOON_MS
         self._start()
         with self.loop.running():
@@ -93,7 +92,7 @@ class Simulation:
         self.consumers = {name: self._connect() for name in GROUP_BY_CONSUMER}
         # (key, wait) by blocked consumer.
         self.waiting: dict[bytes, tuple[bytes, Wait]] = {}
-        # Consumers that have connected anew, and first look at what they had not done.
+        # Consumers that have reconnected and have not read their history yet.
         self.returned = set(self.consumers)
         self.counts["starts"] += 1
 
@@ -114,19 +113,17 @@ class Simulation:
 
     @property
     def models(self) -> dict[bytes, Model]:
-        """What the streams must be, by key."""
+        """The models of the streams, by key."""
         return self.state.models
 
     def on_acknowledged(self, peer: Peer) -> None:
-        """A reply is sent: the disk has what it shows, and with `always` it is synced. No crash may
-        take it back any more.
-        """
+        """A reply is sent. Its change must be on the disk, and synced with `always`: no crash may undo it."""
         self.require_written()
         self._kept = max(self._kept, self._promised.pop(peer, 0))
         self.counts["replies"] += 1
 
     def require_written(self) -> None:
-        """Nothing waits to be written or, with `always`, to be synced. Raises Violation."""
+        """Raises Violation if a record waits to be written or, with `always`, to be synced."""
         log = self.server.log
         assert log is not None
         if any(not part.startswith(CHECKSUM_PREFIX) for part in log._buffer):
@@ -137,18 +134,18 @@ class Simulation:
                 raise Violation(f"a reply left before its record was synced, {self._where()}")
 
     def _promise(self, peer: Peer) -> None:
-        """The model is at the state that the next reply to this client shows."""
+        """Note that the present state of the model is the one that the next reply to this client shows."""
         if self._states:
             self._promised[peer] = len(self._states)
             self._come_about()
 
     def _come_about(self) -> None:
-        """A crash may leave what the model is now."""
+        """Add the present state of the model to the states that a crash may leave."""
         if self._states:
             self._states.append(self.state.copy())
 
     def crash(self) -> None:
-        """The server is gone; the one that is started must be in a state that no reply has promised to be past."""
+        """Kill the server and start it again. Its state must include every change that a reply has confirmed."""
         self._crash_in = None
         self.counts["crashes within a rewrite"] += self.server.snapshots.runner.job is not None
         for worker in (self.fsyncs, self.writer):
@@ -172,7 +169,7 @@ class Simulation:
             model.started_ms = self.clock()
 
     def _differences(self, state: State) -> list[str]:
-        """Where the restarted server is not in this state."""
+        """Differences between the restarted server and this state."""
         wrong = string_differences(state.strings, self.server.store.databases[0], self.clock())
         for key in KEYS:
             wrong += differences(state.models[key], self._stream(key))
@@ -186,14 +183,14 @@ class Simulation:
     # -- steps -----------------------------------------------------------------------------------
 
     def run(self, minutes: float) -> None:
-        """So many simulated minutes. Raises Violation."""
+        """Run for so many simulated minutes. Raises Violation."""
         end_ms = self.clock() + int(minutes * 60_000)
         while self.clock() < end_ms:
             self.turn()
         self.check(is_whole=True)
 
     def turn(self) -> None:
-        """One action of one client, or a crash, and then some time."""
+        """One action of one client, or a crash. Then some time passes."""
         rnd = self.rnd
         act = rnd.choice(self._actions())
         if self.server.snapshots.runner.job is not None:
@@ -234,7 +231,7 @@ class Simulation:
             of_consumers: list[Callable[[bytes], None]] = [
                 self._read, self._read, self._read, self._wait, self._wait,
                 self._acknowledge, self._acknowledge, self._acknowledge, self._acknowledge_and_delete,
-                self._claim, self._claim_as_told, self._claim_all, self._read_idle, self._release,
+                self._claim, self._claim_with_options, self._claim_all, self._read_idle, self._release,
             ]  # fmt: skip
             if consumer in self.returned:
                 of_consumers = [self._read_history] * len(of_consumers)
@@ -255,7 +252,7 @@ class Simulation:
         self.loop.run()
 
     def pass_time(self, ms: int) -> None:
-        """Move the clock, from one thing that is due to the next."""
+        """Move the clock, with a stop at each time at which something is due."""
         end_ms = self.clock() + ms
         while True:
             timers = [handle.due_ms for handle in self.loop._timers if not handle.is_cancelled]
@@ -273,7 +270,7 @@ class Simulation:
     # -- what clients do -------------------------------------------------------------------------
 
     def _call(self, peer: Peer, *lines: bytes) -> list[Any]:
-        """The replies as Python values; they must have arrived. The model already has the state that they show."""
+        """Send requests, and return the replies as Python values. The model must already have the resulting state."""
         if peer not in self._promised:
             self._promise(peer)
         peer.ask(*(line.decode() for line in lines))
@@ -320,9 +317,7 @@ class Simulation:
         self._expect_and_serve(key, [b"XADD %b %b* v %b" % (key, option, value)], [format_id(entry_id)])
 
     def _add_together(self) -> None:
-        """Some entries by one transaction: no crash leaves a part of them, and waiting clients are served after all
-        of them.
-        """
+        """Add entries in one transaction: a crash leaves all or none, and waiting clients are served after EXEC."""
         key = self.rnd.choice(KEYS)
         model = self.models[key]
         lines, ids = [], []
@@ -335,7 +330,10 @@ class Simulation:
         self.counts["transactions"] += 1
 
     def _expect_and_serve(self, key: bytes, lines: list[bytes], expected: list[Any]) -> None:
-        """What the producer sends, when the model has it already, and the readers of this stream that it wakes."""
+        """Send requests of the producer, and check the replies to it and to the blocked readers that they wake.
+
+        The model must already have the resulting state.
+        """
         self._promise(self.producer)
         served = []
         for wait, entries in self.models[key].serve_waits(self.clock()):
@@ -389,7 +387,7 @@ class Simulation:
             self._call(self.producer, b"BGREWRITEAOF")
 
     def _some_group(self, consumer: bytes) -> tuple[bytes, bytes, GroupModel]:
-        """(key, name, model) of the consumer's group, of either stream."""
+        """(key, name, model) of the consumer's group, in one of the two streams."""
         key, name = self.rnd.choice(KEYS), GROUP_BY_CONSUMER[consumer]
         return key, name, self.models[key].groups[name]
 
@@ -416,7 +414,7 @@ class Simulation:
         self.consumers[consumer].ask(line.decode())
 
     def _check_waits(self) -> None:
-        """A wait ends after its deadline, and not before."""
+        """A wait ends after its deadline, and no earlier."""
         for consumer, (key, wait) in list(self.waiting.items()):
             replies = self._take(self.consumers[consumer])
             is_over = self.clock() > wait.deadline_ms
@@ -429,7 +427,7 @@ class Simulation:
                 self.counts["waits timed out"] += 1
 
     def _some_pending(self, group: GroupModel, count_max: int = 3) -> list[int]:
-        """Pending IDs, and now and then others."""
+        """Pending IDs, and sometimes other IDs."""
         known = list(group.pending) or group.stream.ever[-5:]
         return self.rnd.sample(known, min(len(known), self.rnd.randint(1, count_max)))
 
@@ -457,10 +455,10 @@ class Simulation:
             line = b"XREADGROUP GROUP %b %b STREAMS %b 0" % (name, consumer, key)
             self._expect(self.consumers[consumer], line, [[key, rows]])
             self.counts["read again"] += len(rows)
-            self.counts["read again, but gone"] += sum(value is None for _, value in owned)
+            self.counts["read again, entry deleted"] += sum(value is None for _, value in owned)
 
     def _idle_ms(self, group: GroupModel, wanted: Iterable[int]) -> int:
-        """What a claim asks for: half of the time what one of these has been idle for by now, or one more."""
+        """The minimum idle time of a claim: in half of the cases the idle time of one of these IDs, or 1 ms more."""
         owned = [group.pending[each] for each in wanted if each in group.pending]
         times_ms = [delivery.time_ms for delivery in owned if delivery.consumer is not None]
         if not times_ms or self.rnd.random() < 0.5:
@@ -468,7 +466,7 @@ class Simulation:
         return self.clock() - self.rnd.choice(times_ms) + self.rnd.randrange(2)
 
     def _claimant(self, consumer: bytes) -> bytes:
-        """The consumer, or now and then one that does nothing else: only this claim brings it into being."""
+        """The consumer, or sometimes a new one that only this claim creates."""
         return b"x%d" % self.rnd.randrange(VISITORS_COUNT) if self.rnd.random() < 0.1 else consumer
 
     def _claim(self, consumer: bytes) -> None:
@@ -482,8 +480,8 @@ class Simulation:
             self._expect(self.consumers[consumer], line, _entries(claimed))
             self.counts["claims"] += len(claimed)
 
-    def _claim_as_told(self, consumer: bytes) -> None:
-        """With time, count and all other options of XCLAIM."""
+    def _claim_with_options(self, consumer: bytes) -> None:
+        """XCLAIM with time, count and all other options."""
         key, name, group = self._some_group(consumer)
         options, words = ClaimOptions(), b""
         if self.rnd.random() < 0.6:
@@ -502,10 +500,10 @@ class Simulation:
             line = b"XCLAIM %b %b %b %d %b%b" % (key, name, consumer, idle_ms, _ids(wanted), words)
             expected = [format_id(entry_id) for entry_id, _ in claimed] if options.just_ids else _entries(claimed)
             self._expect(self.consumers[consumer], line, expected)
-            self.counts["claims as told"] += len(claimed)
+            self.counts["claims with options"] += len(claimed)
 
     def _some_delivered(self, group: GroupModel) -> list[int]:
-        """IDs that the group has been given, whatever has become of them."""
+        """IDs that were delivered to the group, pending or not."""
         known = [entry_id for entry_id in group.stream.ever[-40:] if entry_id <= group.last_delivered]
         return self.rnd.sample(known, min(len(known), self.rnd.randint(1, 3)))
 
@@ -527,7 +525,7 @@ class Simulation:
         (reply,) = self._call(self.consumers[consumer], line)
         rows = reply[0][1] if reply else []
         expected = [[format_id(entry_id), [b"v", value], idle, count] for entry_id, value, idle, count in found]
-        # Of deliveries in the same millisecond the model does not know the order.
+        # The model does not know the order of deliveries in the same millisecond.
         owned = [row[2] for row in rows if row[3] and 0 <= row[2] < 10**9]
         if sorted(map(_released_alike, rows)) != sorted(map(_released_alike, expected)) or owned != sorted(
             owned, reverse=True
@@ -552,7 +550,7 @@ class Simulation:
         self._expect(self.producer, line, group.drop_consumer(consumer))
 
     def _disconnect(self) -> None:
-        """A consumer's connection breaks; a new one takes its place."""
+        """A consumer's connection breaks, and a new one replaces it."""
         if self.rnd.random() < 0.7:
             return
         consumer = self.rnd.choice(sorted(self.consumers))
@@ -567,7 +565,7 @@ class Simulation:
     # -- invariants ------------------------------------------------------------------------------
 
     def check(self, *, is_whole: bool = False) -> None:
-        """What must hold after every step. Raises Violation."""
+        """Check what must be true after every step. Raises Violation."""
         for key in KEYS:
             model, stream = self.models[key], self._stream(key)
             wrong = check_stream(model, stream, is_whole=is_whole)
@@ -583,7 +581,7 @@ class Simulation:
 
 
 def _is_checksum_line(changes: list[bytes | int]) -> bool:
-    """Whether what was written is nothing but the line that closes a block, of which no reply tells."""
+    """Whether only the checksum line that ends a block was written. No reply depends on it."""
     data = b"".join(change for change in changes if isinstance(change, bytes))
     return CHECKSUM_PREFIX.startswith(data[: len(CHECKSUM_PREFIX)]) and data.count(b"\n") <= 1
 
@@ -597,5 +595,5 @@ def _ids(entry_ids: list[int]) -> bytes:
 
 
 def _released_alike(row: list[Any]) -> list[Any]:
-    """The idle time of a released entry is whatever the clock shows."""
+    """The row without the idle time of a released entry, which depends on the clock."""
     return [parse_id(row[0]), row[1], "released" if row[2] > 10**9 else row[2], row[3]]

@@ -1,6 +1,6 @@
-"""Servers that are broken on purpose: the simulator notices, by either of its two ways.
+"""Servers that are broken on purpose: the simulator detects the defect in either of two ways.
 
-One checks the log whenever a reply is sent; the other checks, after a crash, for the writes that replies confirmed.
+The first checks the log whenever a reply is sent. The second checks, after a crash, the writes that replies confirmed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from headrace.store.pending import Delivery
 from headrace.store.stream import Stream
 from simulation.simulation import Simulation, Violation
 
-pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes call each other whatever is put in")
+pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes cannot be replaced")
 MINUTES_MAX = 5.0
 CRASH_SHARE = 0.3
 
 
 class Credulous(Simulation):
-    """Looks at what crashes leave, and not into the log."""
+    """A simulation that checks the state after crashes, and does not check the log at each reply."""
 
     def require_written(self) -> None:
-        """No reply is checked."""
+        """Checks nothing."""
 
 
 def reply_first(patch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def reply_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def reply_before_fsync(patch: pytest.MonkeyPatch) -> None:
-    """`always` writes, replies, and then syncs."""
+    """With `always`, replies are sent after the write and before the fsync."""
     flush = Turns.flush
 
     def flush_and_sync(self: Turns) -> None:
@@ -63,12 +63,12 @@ def reply_before_fsync(patch: pytest.MonkeyPatch) -> None:
 
 
 def write_with_cron(patch: pytest.MonkeyPatch) -> None:
-    """Records wait in memory until the server next looks around."""
+    """Records stay in memory until the next cron."""
     patch.setattr(LogKeeper, "write", lambda self: True)
 
 
 def reply_before_early_write(patch: pytest.MonkeyPatch) -> None:
-    """Replies that are sent early are sent before the write that they confirm."""
+    """Replies that are sent during a turn are sent before the write that they confirm."""
     patch.setattr(serving, "SERVED_AT_ONCE", 1)
     patch.setattr(LogKeeper, "write_early", lambda self: True)
 
@@ -82,7 +82,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize(("break_it", "policy"), [*BROKEN, *BROKEN_EARLY])
-def test_reply_ahead_of_its_record_is_seen_in_the_log(
+def test_reply_before_its_record_is_detected_in_the_log(
     break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
@@ -91,7 +91,7 @@ def test_reply_ahead_of_its_record_is_seen_in_the_log(
 
 
 @pytest.mark.parametrize(("break_it", "policy"), BROKEN)
-def test_confirmed_write_is_missed_after_a_crash(
+def test_loss_of_a_confirmed_write_is_detected_after_a_crash(
     break_it: Break, policy: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulation = Credulous(1, policy, crash_share=CRASH_SHARE)
@@ -100,7 +100,7 @@ def test_confirmed_write_is_missed_after_a_crash(
         simulation.run(MINUTES_MAX)
 
 
-def test_part_of_a_transaction_of_additions_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_of_a_transaction_of_additions_is_detected_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     append = AppendOnlyLog.append
 
     def append_apart(self: AppendOnlyLog, effects: list[Effect], grouped: bool) -> None:
@@ -111,13 +111,13 @@ def test_part_of_a_transaction_of_additions_is_seen_after_a_crash(monkeypatch: p
         Simulation(0, b"always", crash_share=CRASH_SHARE).run(MINUTES_MAX)
 
 
-def test_rewritten_log_without_idempotent_pairs_is_seen_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewritten_log_without_idempotent_pairs_is_detected_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "_producer_records", lambda key, stream, gone: iter(()))
     with pytest.raises(Violation, match="made None, not"):
         Simulation(0, b"always").run(MINUTES_MAX)
 
 
-def test_idempotent_pair_that_outlives_its_window_by_a_second_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idempotent_pair_that_outlives_its_window_by_a_second_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     expire = Idempotence.expire
     monkeypatch.setattr(Idempotence, "expire", lambda self, now_ms: expire(self, now_ms - 1000))
     with pytest.raises(Violation, match="not None"):
@@ -125,7 +125,9 @@ def test_idempotent_pair_that_outlives_its_window_by_a_second_is_seen(monkeypatc
 
 
 @pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
-def test_replies_that_leave_while_others_are_served_are_written(policy: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_that_leave_while_other_clients_are_served_are_written(
+    policy: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serving, "SERVED_AT_ONCE", 1)
     Simulation(1, policy, crash_share=CRASH_SHARE).run(MINUTES_MAX)
 
@@ -135,12 +137,12 @@ def lag_unknown(self: Stream, group: Group) -> int | None:
 
 
 def forgetful(self: Stream, entry_id: int) -> bool:
-    """Deletes as XTRIM does: without remembering it."""
+    """Deletes as XTRIM does: without raising max-deleted-entry-id."""
     return self.remove(entry_id, keep_node=False)
 
 
 @pytest.mark.parametrize(("name", "broken"), [("lag", lag_unknown), ("delete", forgetful)])
-def test_counter_that_is_not_told_is_missed(name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counter_that_is_not_updated_is_detected(name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = Simulation(1, b"no")
     monkeypatch.setattr(Stream, name, broken)
     with pytest.raises(Violation, match=r"lag|deleted ID"):
@@ -152,16 +154,16 @@ def late_by_a_millisecond(delivery: Delivery, min_idle_ms: int, now_ms: int) -> 
 
 
 def counted(mode: bytes, request: NackRequest, delivery: Delivery | None) -> int:
-    """Whatever the mode, the delivery counts."""
+    """The delivery count stays as it is in every mode."""
     return delivery.count if delivery is not None else 0
 
 
 def unlogged(context: Context, key: bytes, group: Group, consumer_name: bytes) -> None:
-    """The consumer is not logged."""
+    """Logs no record for the new consumer."""
 
 
 def keep_references(self: Stream, entry_id: int) -> None:
-    """All stays pending."""
+    """Leaves the ID in all pending lists."""
 
 
 def unsound(self: Stream) -> None:
@@ -179,7 +181,7 @@ BROKEN_COMMANDS = [
 
 
 @pytest.mark.parametrize(("owner", "name", "broken", "message"), BROKEN_COMMANDS)
-def test_command_that_is_broken_is_missed(
+def test_broken_command_is_detected(
     owner: object, name: str, broken: object, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulation = Simulation(3, b"no", crash_share=0.03)
@@ -189,7 +191,7 @@ def test_command_that_is_broken_is_missed(
 
 
 @pytest.mark.parametrize("policy", [b"always", b"everysec", b"no"])
-def test_crash_takes_nothing_back_from_a_server_that_is_whole(policy: bytes) -> None:
+def test_crash_of_a_correct_server_loses_no_confirmed_write(policy: bytes) -> None:
     simulation = Credulous(1, policy, crash_share=CRASH_SHARE)
     simulation.run(1)
     assert simulation.counts["crashes inside a step"], simulation.counts

@@ -1,9 +1,9 @@
-"""Simulated load, with crashes: every reply is the model's, and every invariant holds after every step.
+"""Simulated load, with crashes: every reply equals the model's, and every invariant holds after every step.
 
     make simulate MINUTES=60            CI runs an hour
-    make simulate SEED=1234             one seed, again
+    make simulate SEED=1234             repeats one seed
 
-A failure names its seed and step; `make simulate SEED=...` plays it again, step for step.
+A failure names its seed and step. `make simulate SEED=...` repeats the run step by step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def counts() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_entry_is_accounted_for_through_crashes(
+def test_every_reply_and_state_is_the_models_in_spite_of_crashes(
     seed: int, counts: Counter[str], record_property: Callable[[str, object], None]
 ) -> None:
     simulation = Simulation(seed, (b"always", b"everysec", b"no")[seed % 3])
@@ -41,7 +41,7 @@ def test_every_entry_is_accounted_for_through_crashes(
         record_property(name, number)
 
 
-def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_gives_the_same_run_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = []
     for step_s in (1e-7, 0.02):
         monkeypatch.setattr("headrace.server.storage.image_job.perf_counter", count(step=step_s).__next__)
@@ -56,11 +56,11 @@ def test_a_seed_is_the_same_run_on_a_machine_that_is_slow(monkeypatch: pytest.Mo
     assert ends[0] == ends[1]
 
 
-def test_load_was_of_every_kind(counts: Counter[str]) -> None:
+def test_load_included_every_kind_of_event(counts: Counter[str]) -> None:
     if counts["starts"] < len(SEEDS) or MINUTES < RUNS_COUNT:
         pytest.skip("needs a load of some minutes first")
     wanted = ["crashes", "crashes inside a step", "disconnects", "claims", "waits served", "waits timed out"]
-    wanted += ["read again", "claims as told", "transactions"]
-    if MINUTES >= 10 * RUNS_COUNT:  # these are too few for a short load to have one for sure
+    wanted += ["read again", "claims with options", "transactions"]
+    if MINUTES >= 10 * RUNS_COUNT:  # too rare to be certain in a short run
         wanted += ["duplicates", "duplicates in doubt", "forgotten in doubt", "crashes within a rewrite"]
     assert all(counts[name] for name in wanted), counts

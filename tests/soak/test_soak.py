@@ -1,4 +1,4 @@
-"""Work and harm at the same time, over real TCP: at the end every entry is accounted for, and nothing is left over.
+"""Load and faults at the same time, over real TCP: no entry is lost or duplicated, and no resource leaks.
 
 make soak MINUTES=30
 """
@@ -24,15 +24,15 @@ MINUTES = float(os.environ.get("HEADRACE_TEST_SOAK_MINUTES", "0.25"))
 PRODUCERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_PRODUCERS", "3"))
 CONSUMERS_COUNT = int(os.environ.get("HEADRACE_TEST_SOAK_CONSUMERS", "5"))
 DRAIN_DEADLINE_S = 60.0
-# (seconds after the last start, seconds looked at from then on at least, MiB a minute at most): the first that the run
-# is long enough for holds. What a server takes at first it may keep, so the shorter run only tells a leak of a hundred
-# bytes an entry from none: a hundred thousand entries a minute come and go.
+# (seconds to skip after the last start, least number of seconds to measure, largest growth in MiB a minute). The first
+# row for which the run is long enough is used. A server may keep what it takes at first. So a short run detects only a
+# leak of a hundred bytes for each entry, at a hundred thousand entries a minute.
 WATCHES = ((120.0, 60.0, 1.0), (15.0, 20.0, 10.0))
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DRAIN_DEADLINE_S
-    while not is_true():  # each look asks the server or the kernel
+    while not is_true():  # each call asks the server or the kernel
         assert time.monotonic() < deadline, what
 
 
@@ -41,7 +41,7 @@ def is_drained(server: Server) -> bool:
         return wire.ask("XLEN", KEY) == 0 and wire.ask("XPENDING", KEY, GROUP)[0] == 0
 
 
-def test_every_entry_is_accounted_for_and_nothing_is_left(
+def test_no_entry_is_lost_or_duplicated_and_nothing_is_left(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     seed = int(os.environ.get("HEADRACE_TEST_SOAK_SEED") or 1)
@@ -65,7 +65,7 @@ def test_every_entry_is_accounted_for_and_nothing_is_left(
         enough.set()
         for producer in producers:
             producer.join(DRAIN_DEADLINE_S)
-        wait_until(lambda: is_drained(server), "entries are left that nobody acknowledges")
+        wait_until(lambda: is_drained(server), "entries are left that no consumer acknowledges")
         over.set()
         for worker in workers:
             worker.join(DRAIN_DEADLINE_S)
@@ -77,10 +77,10 @@ def test_every_entry_is_accounted_for_and_nothing_is_left(
         for name, number in chaos.counts.items():
             record_property(name, number)
         print(dict(chaos.counts))
-        assert all(chaos.counts.values()), f"harm that was never done: {chaos.counts}"
-        told = check_memory(chaos.resident)
-        print(told)
-        assert MINUTES < 1 or "too short" not in told, told
+        assert all(chaos.counts.values()), f"faults that were never injected: {chaos.counts}"
+        summary = check_memory(chaos.resident)
+        print(summary)
+        assert MINUTES < 1 or "too short" not in summary, summary
     finally:
         enough.set()
         over.set()
@@ -97,11 +97,11 @@ def _check_accounts(producers: list[Producer], consumers: list[Consumer]) -> Non
     assert len(values) == len(set(values)), "an entry was added twice"
     assert len(acknowledged) == len(set(acknowledged)), "acknowledged by two consumers"
     sent_count = sum(producer.sent_count for producer in producers)
-    assert len(delivered) <= sent_count, "entries that nobody sent"
+    assert len(delivered) <= sent_count, "entries that no producer sent"
     assert answered, "no XADD was answered"
     assert acknowledged, "no entry was acknowledged"
     ended = set(acknowledged).union(*(consumer.unanswered for consumer in consumers))
-    assert delivered.keys() <= ended, f"gone, and acknowledged by nobody: {delivered.keys() - ended}"
+    assert delivered.keys() <= ended, f"gone, and acknowledged by no consumer: {delivered.keys() - ended}"
     print(
         f"{sent_count} entries sent, {len(answered)} answered, {len(delivered)} delivered, {len(acknowledged)} "
         f"acknowledgements answered, {sum(worker.reconnects_count for worker in [*producers, *consumers])} reconnects"
@@ -117,20 +117,20 @@ def _merge(parts: Iterable[dict[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def check_memory(resident: list[tuple[float, float]]) -> str:
-    """What was seen of the memory, which must be as flat as a run of this length can show; see WATCHES."""
+    """A summary of the resident memory. Raises AssertionError if it grows more than WATCHES allows."""
     for after_s, watched_s_min, slope_max in WATCHES:
         watched = [point for point in resident if point[0] >= after_s]
         watched_s = watched[-1][0] - watched[0][0] if watched else 0.0
         if watched_s >= watched_s_min:
             per_minute = slope(watched) * 60
-            told = f"resident {watched[-1][1]:.0f} MiB, {per_minute:+.2f} MiB a minute over {watched_s:.0f} s"
-            assert per_minute <= slope_max, told
-            return told
+            summary = f"resident {watched[-1][1]:.0f} MiB, {per_minute:+.2f} MiB a minute over {watched_s:.0f} s"
+            assert per_minute <= slope_max, summary
+            return summary
     return f"resident {resident[-1][1]:.0f} MiB; too short a run to tell whether memory is flat"
 
 
 def _wait_until_alone(wire: Wire) -> None:
-    """Until this is the only client, and nothing runs in the background."""
+    """Wait until this is the only client, and nothing runs in the background."""
 
     def is_alone() -> bool:
         clients = wire.ask("INFO", "clients")
@@ -141,7 +141,7 @@ def _wait_until_alone(wire: Wire) -> None:
 
 
 def _check_leftovers(server: Server, fresh_count: int) -> None:
-    """Connections, waiters and file descriptors return to what the server had at first, with one client."""
+    """The numbers of connections, waiters and file descriptors return to those of a new server with one client."""
     with server.connect() as wire:
         _wait_until_alone(wire)
         wait_until(
@@ -151,7 +151,7 @@ def _check_leftovers(server: Server, fresh_count: int) -> None:
             other.call("PING")
             assert descriptors_count(server.pid) == fresh_count + 1
         wait_until(lambda: descriptors_count(server.pid) == fresh_count, "a descriptor is left")
-    print(f"nobody connected or waiting, {fresh_count} descriptors")
+    print(f"no client connected or waiting, {fresh_count} descriptors")
 
 
 @pytest.mark.parametrize(

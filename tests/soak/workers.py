@@ -1,4 +1,4 @@
-"""Clients that continue after the end of their connection, and record what they were promised."""
+"""Clients that reconnect after their connection ends, and record the replies that they got."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from support.wire import Argument, Wire
 
 KEY = "jobs"
 GROUP = "workers"
-# Entries pending for longer than this are taken over.
+# Entries that are pending for longer than this are claimed by other consumers.
 IDLE_MS_MIN = 500
 RETRY_S = 0.05
 REPLY_TIMEOUT_S = 5.0
 
 
 class Worker(threading.Thread):
-    """One client. `find_port` says where the server is at present; `stopping` ends it between two turns."""
+    """One client. `find_port` returns the present port of the server; `stopping` ends the client between two turns."""
 
     def __init__(self, name: str, find_port: Callable[[], int], stopping: threading.Event, seed: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -28,11 +28,11 @@ class Worker(threading.Thread):
         self.rnd = random.Random(seed)
         self.turns_count = 0
         self.reconnects_count = 0
-        # What went wrong, if it was not the connection.
+        # An error other than a lost connection.
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """See `Worker`."""
+        """Run turns until `stopping` is set, with a new connection after each lost one."""
         wire: Wire | None = None
         try:
             while not self._stopping.is_set():
@@ -54,16 +54,16 @@ class Worker(threading.Thread):
                 wire.close()
 
     def turn(self, wire: Wire) -> None:
-        """Some requests."""
+        """Send some requests."""
         raise NotImplementedError
 
 
 class _NotServing(Exception):
-    """The server is up, and answers no commands yet."""
+    """The server is running, and does not serve commands yet."""
 
 
 def ask(wire: Wire, *arguments: Argument) -> Any:
-    """A reply as Python values. Raises OSError when the connection is lost."""
+    """Send a request, and return the reply as Python values. Raises OSError when the connection is lost."""
     return _value(wire.call(*arguments), arguments)
 
 
@@ -88,11 +88,11 @@ class Producer(Worker):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.sent_count = 0
-        # Value by ID, of every XADD that was answered.
+        # Value by ID of every XADD that got its reply.
         self.answered: dict[bytes, bytes] = {}
 
     def turn(self, wire: Wire) -> None:
-        """A pipeline."""
+        """Add some entries in a pipeline."""
         values = [b"%b-%d" % (self.name.encode(), self.sent_count + index) for index in range(self.rnd.randrange(1, 9))]
         self.sent_count += len(values)
         for value in values:
@@ -103,19 +103,19 @@ class Producer(Worker):
 
 
 class Consumer(Worker):
-    """Reads, takes over what others left, and acknowledges with XACKDEL; now and then it forgets to, or is slow."""
+    """Reads, claims entries that other consumers left pending, and acknowledges most entries with XACKDEL."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Value by ID of every entry it was given.
+        # Value by ID of every entry that was delivered to it.
         self.delivered: dict[bytes, bytes] = {}
-        # IDs whose XACKDEL was answered with 1.
+        # IDs for which XACKDEL replied with 1.
         self.acknowledged: set[bytes] = set()
-        # IDs whose XACKDEL was sent, and whose reply did not come: it may have been run.
+        # IDs whose XACKDEL was sent and got no reply. The server may have run it.
         self.unanswered: set[bytes] = set()
 
     def turn(self, wire: Wire) -> None:
-        """Read or take over, and acknowledge."""
+        """Read or claim, and acknowledge."""
         if self.rnd.random() < 0.1:
             entries = ask(wire, "XAUTOCLAIM", KEY, GROUP, self.name, IDLE_MS_MIN, "0", "COUNT", 50)[1]
         else:

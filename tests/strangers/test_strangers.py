@@ -1,4 +1,4 @@
-"""Clients that reach the port: slow, silent, many, guessing, a web browser. And what the server must never show."""
+"""Untrusted clients: slow or silent ones, many at once, password guessers, a web browser. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PASSWORD = "correct-horse-battery-staple"
 GUESS = "a-wrong-guess-nobody-may-read"
 DEADLINE_S = 30.0
 CROWD_COUNT = 10_000
-# How many are weighed that have not logged in.
+# Number of connections before login whose memory is measured.
 STRANGERS_COUNT = 500
-# Resident memory that a connection may take, at rest or within a request: some 5 KiB, without the kernel's.
+# Resident memory that a connection may take, idle or within a request. It takes about 5 KiB, without kernel memory.
 CONNECTION_KIB_MAX = 8.0
-# Socket option (Linux): a socket that has it is closed without a word to the peer.
+# Socket option of Linux: closing a socket that has it sends nothing to the peer.
 TCP_REPAIR = 19
 # Descriptors that this process and the server need in addition to those of idle connections.
-DESCRIPTORS_BESIDE = 500
+OTHER_DESCRIPTORS = 500
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Server]:
-    """A server with a password, that logs all it logs."""
+    """A server with a password and the log level `debug`."""
     options = ["--requirepass", PASSWORD, "--loglevel", "debug", "--appendonly", "no"]
     server = GuardedServer("headrace", tmp_path, *options)
     server.start()
@@ -43,7 +43,7 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
 
 
 class GuardedServer(Server):
-    """Answers that one must log in first."""
+    """A server that requires a login. It is ready when it replies with NOAUTH."""
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), Wire(self.port, timeout_s=5.0) as wire:
@@ -76,7 +76,7 @@ def wait_for_input(wire: Wire, size: int) -> None:
 
 
 def wait_until_acknowledged(wire: Wire) -> None:
-    """Until no bytes are on the way: bytes to a closed socket are answered by a RST, which the server notices."""
+    """Wait until the peer has acknowledged all bytes. A closed socket would reply to later ones with a RST."""
     deadline = time.monotonic() + DEADLINE_S
     while any(fcntl.ioctl(wire.socket, termios.TIOCOUTQ, bytes(4))):
         assert time.monotonic() < deadline
@@ -106,8 +106,8 @@ def test_clients_that_send_a_byte_at_a_time_delay_no_other(headrace: Server) -> 
             wire.close()
 
 
-def test_half_open_connections_are_answered_and_let_go(headrace: Server) -> None:
-    """The peer has ended its side: what it asked is answered, what it only began is dropped; then it is let go."""
+def test_half_open_connections_get_their_replies_and_are_closed(headrace: Server) -> None:
+    """The peer has shut down its side. It gets the replies to complete requests, and the connection is closed."""
     with headrace.connect() as control:
         before = field(control, "clients", "connected_clients")
         for data, answer in ((b"PING\r\n", b"+PONG\r\n"), (b"*2\r\n$4\r\nECHO\r\n$100\r\nbegun", b""), (b"", b"")):
@@ -119,13 +119,13 @@ def test_half_open_connections_are_answered_and_let_go(headrace: Server) -> None
 
 
 @pytest.mark.parametrize(("keepalive_s", "timeout_s"), [(1, 0), (0, 1)])
-def test_peer_that_is_gone_without_a_word_is_let_go(
+def test_connection_of_a_vanished_peer_is_closed(
     keepalive_s: int, timeout_s: int, start_server: Callable[..., Server]
 ) -> None:
-    """Its machine lost power, say: no FIN, no RST. A probe gets no reply, or it is idle for too long."""
+    """The peer sends neither FIN nor RST, as after a power loss. A keepalive probe fails, or `timeout` passes."""
     server = start_server("headrace", "--tcp-keepalive", str(keepalive_s))
     with server.connect(3) as control:
-        control.call("SUBSCRIBE", "x")  # who listens is never idle
+        control.call("SUBSCRIBE", "x")  # a subscriber is never idle
         for data in (b"\r\n", b"*2\r\n$4\r\nECHO\r\n$100\r\nbegun"):
             wire = server.connect()
             began_s = time.monotonic()
@@ -153,16 +153,16 @@ def test_peer_that_is_gone_without_a_word_is_let_go(
         (b"*1000\r\n", b"unauthenticated multibulk length"),
     ],
 )
-def test_stranger_that_announces_much_is_cut_off(begun: bytes, error: bytes, guarded: Server) -> None:
-    """Before login a request is short; a connection that announces more is closed at once."""
+def test_large_announcement_before_login_closes_the_connection(begun: bytes, error: bytes, guarded: Server) -> None:
+    """Before login, requests must be short. A connection that announces a longer one is closed at once."""
     with guarded.connect() as wire:
         wire.send_bytes(begun)
         assert error in wire.wait_for_close()
 
 
 @pytest.mark.parametrize("begun", [b"*10\r\n$16384\r\nbegun", b"*2\r\n$4\r\nAUTH\r\n$16384\r\nbegun"])
-def test_strangers_that_hang_in_the_middle_keep_little_memory(begun: bytes, guarded: Server) -> None:
-    """They have announced as much as is allowed before login; no memory is reserved for it."""
+def test_incomplete_requests_before_login_take_little_memory(begun: bytes, guarded: Server) -> None:
+    """The requests announce as much as is allowed before login. No memory is reserved for it."""
     with logged_in(guarded) as wire:
         input_size = field(wire, "stats", "total_net_input_bytes")
         resident_before = resident_mib(guarded.pid)
@@ -179,16 +179,14 @@ def test_strangers_that_hang_in_the_middle_keep_little_memory(begun: bytes, guar
 
 @pytest.fixture
 def crowd_count() -> Iterator[int]:
-    """How many connections this process may have: ten thousand, or what the machine allows, which is then said."""
+    """How many connections to open: ten thousand, or as many as the machine allows, with a warning."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CROWD_COUNT + DESCRIPTORS_BESIDE
+    wanted = CROWD_COUNT + OTHER_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
     if allowed < wanted:
-        warnings.warn(
-            f"{allowed - DESCRIPTORS_BESIDE} connections, not {CROWD_COUNT}: {hard} descriptors", stacklevel=1
-        )
-    yield allowed - DESCRIPTORS_BESIDE
+        warnings.warn(f"{allowed - OTHER_DESCRIPTORS} connections, not {CROWD_COUNT}: {hard} descriptors", stacklevel=1)
+    yield allowed - OTHER_DESCRIPTORS
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -220,7 +218,7 @@ def test_ten_thousand_connections_delay_no_other_and_take_little(
             each.close()
 
 
-def test_guessing_passwords_shows(guarded: Server) -> None:
+def test_guessing_passwords_is_counted_and_logged(guarded: Server) -> None:
     with guarded.connect() as stranger:
         for _ in range(20):
             assert stranger.call("AUTH", GUESS).startswith(b"-WRONGPASS")
@@ -228,13 +226,13 @@ def test_guessing_passwords_shows(guarded: Server) -> None:
     with logged_in(guarded) as wire:
         assert field(wire, "stats", "acl_access_denied_auth") == 20
         newest = wire.ask("ACL", "LOG", 1)[0]
-        told = dict(zip(newest[::2], newest[1::2], strict=True))
-        assert (told[b"count"], told[b"reason"], told[b"username"]) == (20, b"auth", b"default")
+        entry = dict(zip(newest[::2], newest[1::2], strict=True))
+        assert (entry[b"count"], entry[b"reason"], entry[b"username"]) == (20, b"auth", b"default")
 
 
 def test_no_secret_is_shown(guarded: Server) -> None:
-    """Passwords come in by AUTH, HELLO, ACL SETUSER and CONFIG SET, right and wrong ones, well formed or not."""
-    heard = b""
+    """AUTH, HELLO, ACL SETUSER and CONFIG SET get right and wrong passwords, in correct and incorrect requests."""
+    shown = b""
     with logged_in(guarded) as wire, logged_in(guarded) as monitor:
         assert wire.call("CONFIG", "SET", "slowlog-log-slower-than", 0) == b"+OK\r\n"
         assert monitor.call("MONITOR") == b"+OK\r\n"
@@ -247,11 +245,11 @@ def test_no_secret_is_shown(guarded: Server) -> None:
             ["MULTI"], ["AUTH", PASSWORD], ["EXEC"],
         ):  # fmt: skip
             wire.call(*request)
-        heard += wire.call("SLOWLOG", "GET", -1) + wire.call("ACL", "LOG") + wire.call("ACL", "LIST")
-        heard += wire.call("CLIENT", "LIST") + wire.call("INFO", "everything") + wire.call("ECHO", "the end")
+        shown += wire.call("SLOWLOG", "GET", -1) + wire.call("ACL", "LOG") + wire.call("ACL", "LIST")
+        shown += wire.call("CLIENT", "LIST") + wire.call("INFO", "everything") + wire.call("ECHO", "the end")
         monitored = b""
         while b"the end" not in monitored:
             monitored += monitor.receive()
-    heard += monitored + guarded.log_path.read_bytes()
-    assert PASSWORD.encode() not in heard
-    assert GUESS.encode() not in heard
+    shown += monitored + guarded.log_path.read_bytes()
+    assert PASSWORD.encode() not in shown
+    assert GUESS.encode() not in shown
