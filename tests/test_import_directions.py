@@ -39,6 +39,7 @@ ORDER = {
     "server": [
         "main",
         "lifecycle",
+        "supervision",
         "app",
         "periodic",
         "sockets",

@@ -101,6 +101,7 @@ class Rig:
         """`monotonic` times waits, in place of `clock`."""
         self.clock = Clock()
         self.config = Config()
+        self.config.save = b""  # or FLUSHALL would write dump.rdb into the present folder
         for name, value in directives.items():
             setattr(self.config, name, value)
         self.server = Server(self.config, clock=self.clock, monotonic=monotonic)

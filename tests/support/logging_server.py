@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headrace.commands.clients.client import Client
+from headrace.persistence.errors import LogError
+from headrace.persistence.lock import FolderLock
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
 from headrace.server.requests.session import Session
@@ -84,6 +86,17 @@ class LoggingServer:
         if self.server.log is not None:
             assert self.server.log.close()
         self.server.log_keeper.lock.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a server has locked a data folder."""
+    lock = FolderLock(str(folder))
+    try:
+        lock.acquire()
+    except LogError:
+        return True
+    lock.release()
+    return False
 
 
 def restarted(folder: Path) -> Digest:

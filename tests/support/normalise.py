@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from support.replies import LIST_KINDS, PAIR_KINDS, Node, pairs, parse, render
@@ -196,6 +197,33 @@ def _pairs_in_any_order(node: Node, _: list[bytes]) -> Node:
     return Node(node.kind, [part for pair in children for part in pair])
 
 
+def _hot_keys(node: Node, _: list[bytes]) -> Node:
+    fields = {
+        b"all-commands-all-slots-us": mark_unless,
+        b"collection-duration-ms": mark_unless,
+        b"total-cpu-time-user-ms": mark_unless,
+        b"total-cpu-time-sys-ms": mark_unless,
+        b"by-cpu-time-us": _without_times,
+        b"by-net-bytes": _equal_sums_sorted,
+    }
+    return _each(lambda session: _map_values(session, fields))(node)
+
+
+def _without_times(node: Node) -> Node:
+    keys = sorted(node.value[::2], key=_sort_key)
+    return Node(node.kind, [part for key in keys for part in (key, Node(b":", MARK))])
+
+
+def _equal_sums_sorted(node: Node) -> Node:
+    rows = zip(node.value[::2], node.value[1::2], strict=True)
+    ordered = [
+        row
+        for _, equal in groupby(rows, key=lambda row: row[1].value)
+        for row in sorted(equal, key=lambda row: render(row[0]))
+    ]
+    return Node(node.kind, [part for row in ordered for part in row])
+
+
 def _commands(node: Node, words: list[bytes]) -> Node:
     """COMMAND INFO: flags, categories, tips and subcommands are sets."""
     if node.kind == b"_" or node.value is None:
@@ -235,6 +263,7 @@ RULES = [
     Rule("the connection's number", words_are(b"CLIENT", b"ID"), lambda node, _: mark_unless(node)),
     Rule("another's number", words_are(b"CLIENT", b"GETREDIR"), lambda node, _: mark_unless(node, b"-1", b"0")),
     Rule("another's number", words_are(b"CLIENT", b"TRACKINGINFO"), _tracking),
+    Rule("times, and the order of keys with equal sums", words_are(b"HOTKEYS", b"GET"), _hot_keys),
     Rule("keys come in no order", words_are(b"KEYS"), _any_order),
     Rule("channels come in no order", words_are(b"PUBSUB", b"CHANNELS"), _any_order),
     Rule("channels come in no order", words_are(b"PUBSUB", b"SHARDCHANNELS"), _any_order),

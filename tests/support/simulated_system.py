@@ -42,6 +42,10 @@ class SimulatedLock(FolderLock):
         """See `FolderLock`."""
         return self._system.locks.get(self.path) is self
 
+    def is_of(self, path: str) -> bool:
+        """See `FolderLock`."""
+        return self.path == path
+
     def acquire(self) -> None:
         """See `FolderLock`."""
         if self._system.locks.setdefault(self.path, self) is not self:
