@@ -35,6 +35,7 @@ from headrace.server.configuration.directive_kinds import (
     MemoryOrPercent,
     Octal,
     OomScores,
+    Primary,
     SavePoints,
     Text,
     Words,
@@ -290,7 +291,7 @@ def other_values(kind: Kind, value: Any) -> list[bytes]:
         case MemoryOrPercent():
             candidates = [b"1073741824", b"5%"]
         case Choice():
-            candidates = [kind.only] if kind.only is not None else list(kind.choices)
+            candidates = list(kind.choices)
         case EventClasses():
             candidates = [b"KEA", b""]
         case FileName():
@@ -305,6 +306,8 @@ def other_values(kind: Kind, value: Any) -> list[bytes]:
             candidates = [b"normal 1048576 0 0", b"pubsub 1048576 0 0"]
         case OomScores():
             candidates = [b"0 100 200"]
+        case Primary():
+            candidates = [b"10.0.0.1 6379"]
         case Words():
             candidates = [b"50 90"] if kind.check is not None else [b"127.0.0.1"]
         case _:

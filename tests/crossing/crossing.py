@@ -352,10 +352,11 @@ class Play:
             start = sent.peer.reply_after(sent.fences[1])
             if replies is not None and len(replies) == len(acts):
                 yield from (act for act, reply in zip(acts, replies, strict=True) if reply.kind not in b"-!")
-            elif (
-                len(acts) == 1 and start >= 0 and not any(each.kind in b"-!" for each in sent.peer.replies[start:][:1])
-            ):
-                yield acts[0]
+            elif len(acts) == 1 and start >= 0:
+                following = sent.peer.replies[start:][:1]
+                # Without a reply it may have blocked or silenced the client. CONFIG SET does neither: the server ended.
+                if following[0].kind not in b"-!" if following else acts[0].row_name != "CONFIG|SET":
+                    yield acts[0]
 
     def _is_refused(self, sent: Sent) -> bool:
         """Whether all that the step did was refused, so that nothing may have changed."""
@@ -509,7 +510,7 @@ class Play:
         left = {
             "a load": server.context.loading,
             "a pause": server.dispatcher.pause.end_ms,
-            "a freeze": any(db.frozen for db in server.store.databases),
+            "a freeze": any(db.frozen or db.keeps_expired for db in server.store.databases),
             "clients that are held": list(server.dispatcher.pause.held),
             "clients that wait": len(server.dispatcher.waiters),
             "a client without its turn": list(server.dispatcher.resumable),
@@ -634,10 +635,10 @@ class Play:
             return False
         if config.appendonly:
             return not self._is_unlogged
-        # A stop in good order has saved everything just now, unless SHUTDOWN NOSAVE asked for less.
+        # A stop in good order saves everything, unless SHUTDOWN NOSAVE asks for less. A SAVE before it is not enough.
         if any(b"NOSAVE" in act.request for sent in self._sent for act in sent.step.acts):
             return False
-        return self.scene.saved_ms is not None and self.scene.saved_ms == self.scene.ended_ms and self.scene.has_served
+        return server.has_saved_to_stop and self.scene.has_served
 
 
 def _written_and_read(token: bytes) -> tuple[Request, Request]:

@@ -69,6 +69,9 @@ class CrossingServer(SimulatedServer):
 
     is_load_held = False
     steps_before_hold = 1
+    has_saved_to_stop = False
+    """Whether dump.rdb was written by the last stop, and not by a SAVE before it."""
+    _is_preparing_stop = False
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -80,6 +83,24 @@ class CrossingServer(SimulatedServer):
             yield
             while self.is_load_held and number >= self.steps_before_hold:
                 yield
+
+    def record_saves(self) -> None:
+        """Note every dump.rdb that is complete, for `has_saved_to_stop`."""
+        note_saved = self.snapshots._note_saved
+
+        def note_and_record(changes_count: int) -> None:
+            note_saved(changes_count)
+            self.has_saved_to_stop |= self._is_preparing_stop
+
+        self.snapshots._note_saved = note_and_record  # type: ignore[method-assign]
+
+    def prepare_stop(self, save: bool | None = None) -> bool:
+        """See `Server`."""
+        self.has_saved_to_stop, self._is_preparing_stop = False, True
+        is_prepared = super().prepare_stop(save)
+        self.has_saved_to_stop &= is_prepared
+        self._is_preparing_stop = False
+        return is_prepared
 
 
 class Peer:
@@ -179,8 +200,6 @@ class Scene:
         self.has_served = False
         """Whether the load has ended well."""
         self.ended_ms: int | None = None
-        # When dump.rdb was last complete, None if it never was.
-        self.saved_ms: int | None = None
         """When the process ended by itself."""
         # Warnings and errors of the server log.
         self.logged: list[str] = []
@@ -244,13 +263,7 @@ class Scene:
         self.system.lock(TAKEN_FOLDER).acquire()
         runner = server.snapshots.runner
         runner.thread, runner.read_clock_s = self._writing_thread, lambda: 0.0  # type: ignore[method-assign]
-        note_saved = server.snapshots._note_saved
-
-        def note_and_record(changes_count: int) -> None:
-            note_saved(changes_count)
-            self.saved_ms = server.snapshots.last_save_ms
-
-        server.snapshots._note_saved = note_and_record  # type: ignore[method-assign]
+        server.record_saves()
         server.is_load_held = holds_load
         self.task = self.loop.create_task(lifecycle.run(server))
 

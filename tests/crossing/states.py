@@ -305,11 +305,11 @@ def loading_bad_dump(stage: Stage) -> Steps:
 BROKEN_LISTS: Final[dict[str, tuple[Callable[[SimulatedDisk], None], tuple[str, ...]]]] = {
     "no manifest": (
         lambda disk: disk.lose(MANIFEST_PATH),
-        ("appendonly.aof.1.base.rdb, appendonly.aof.2.incr.aof", "restore appendonly.aof.manifest from a backup"),
+        ("appendonly.aof.2.base.rdb, appendonly.aof.2.incr.aof", "restore appendonly.aof.manifest from a backup"),
     ),
     "a manifest that names a missing base": (
-        lambda disk: disk.lose(f"{LOG_FOLDER}/appendonly.aof.1.base.rdb"),
-        ("appendonly.aof.1.base.rdb", f"restore {LOG_FOLDER}/appendonly.aof.1.base.rdb from a backup"),
+        lambda disk: disk.lose(f"{LOG_FOLDER}/appendonly.aof.2.base.rdb"),
+        ("appendonly.aof.2.base.rdb", f"restore {LOG_FOLDER}/appendonly.aof.2.base.rdb from a backup"),
     ),
     "a manifest that names a missing increment": (
         lambda disk: disk.lose(f"{LOG_FOLDER}/appendonly.aof.2.incr.aof"),
@@ -320,7 +320,7 @@ BROKEN_LISTS: Final[dict[str, tuple[Callable[[SimulatedDisk], None], tuple[str, 
         (MANIFEST_PATH, "empty AOF manifest", "repair this list of the log's files, or take it from a backup"),
     ),
     "a manifest with a zero byte in a name": (
-        lambda disk: disk.put(MANIFEST_PATH, b'file "appendonly.aof.1.base.rdb\\x00" seq 1 type b\n'),
+        lambda disk: disk.put(MANIFEST_PATH, b'file "appendonly.aof.2.base.rdb\\x00" seq 1 type b\n'),
         (MANIFEST_PATH, "Invalid AOF manifest", "repair this list of the log's files, or take it from a backup"),
     ),
     "a manifest that ends in zeros": (
@@ -456,7 +456,7 @@ def rewrite_beginning(stage: Stage) -> Steps:
     stage.scene.settle()
     stage.scene.connect("director").ask((b"BGREWRITEAOF",))
     yield
-    assert stage.scene.has_ended or stage.server.snapshots.rewrite.count, "no rewrite has begun"
+    assert stage.scene.has_ended or stage.server.snapshots.rewrite.started_ms, "no rewrite has begun"
 
 
 @state("rewriting")

@@ -106,13 +106,14 @@ def run_on_as_the_unblocked_client(patch: pytest.MonkeyPatch) -> None:
 
 
 def thaw_for_all(patch: pytest.MonkeyPatch) -> None:
-    """The end of a pause lets keys expire, although something else had stopped that."""
+    """The end of a pause lets keys expire while a log is loaded."""
+    keep_expired = Store.keep_expired
 
-    def thaw(self: Store, owner: str) -> None:
-        self._frozen_by.clear()
-        self._note_frozen()
+    def keep_and_thaw(self: Store, is_on: bool) -> None:
+        keep_expired(self, is_on)
+        self.thaw()
 
-    patch.setattr(Store, "thaw", thaw)
+    patch.setattr(Store, "keep_expired", keep_and_thaw)
 
 
 def send_when_the_peer_reads(patch: pytest.MonkeyPatch) -> None:
@@ -220,8 +221,8 @@ def drop_pairs_of_deleted_entries(patch: pytest.MonkeyPatch) -> None:
 def forget_a_directive(patch: pytest.MonkeyPatch) -> None:
     """CONFIG REWRITE changes the lines that are there, and adds none."""
 
-    def wanted_lines(self: Config) -> Any:
-        return {name: (lines, name == b"dir") for name, (lines, _) in wanted(self).items()}
+    def wanted_lines(self: Config, old_text: bytes) -> Any:
+        return {name: (lines, name == b"dir") for name, (lines, _) in wanted(self, old_text).items()}
 
     wanted = Config._wanted_lines
     patch.setattr(Config, "_wanted_lines", wanted_lines)
@@ -252,7 +253,7 @@ def unlock_what_is_written(patch: pytest.MonkeyPatch) -> None:
     """CONFIG SET dir unlocks the old folder at once, whatever still writes there."""
 
     def release(self: LogSwitch) -> None:
-        for lock in self._locks.values():
+        for lock in self._locks:
             if lock is not self._keeper.lock:
                 lock.release()
 
