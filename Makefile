@@ -98,9 +98,13 @@ $(VENV)/.installed-node: tests/clients/node/package-lock.json $(VENV)/.installed
 
 ##@ Run
 
+SERVE = $(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
+
 serve: $(VENV)/.installed ## Serve this checkout on 127.0.0.1, with an append-only file in ./data
 	@mkdir -p data
-	$(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
+	$(info $(SERVE))
+	@$(SERVE) || { code=$$?; \
+	  echo "make serve takes --port as PORT=7000, and other options as ARGS='--dir /tmp/other'" >&2; exit $$code; }
 
 ##@ Test
 
@@ -127,8 +131,9 @@ PURE := store protocol persistence
 test-pure: ## Run the tests of all that has a twin in C, on a wheel without compiled modules
 	$(MAKE) FORM=pure run-tests ARGS="$(PURE:%=tests/%) tests/test_compiled.py $(ARGS)"
 
-test-clients: $(VENV)/.installed-node ## Install other projects' clients and run them against a server
-	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest tests/clients $(ARGS)
+test-clients: $(VENV)/.installed-node ## Install other projects' clients and run them; build the image
+	HEADRACE_REQUIRE_CLIENTS=1 $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile tests/clients \
+	  tests/container/test_engine.py $(ARGS)
 
 $(VENV)/.installed-spark: pyproject.toml $(VENV)/.installed-dev
 	$(INSTALL) '.[dev,spark]'
