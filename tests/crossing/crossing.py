@@ -113,8 +113,16 @@ class Sent:
             place += len(act.opening)
             found += replies[place : place + 1]
             place += 1
-        return found + replies[place:] if not self.is_exec else found
+        return found + replies[place:]
 
+    @property
+    def requests_count(self) -> int:
+        """How many requests the acts are, with those that go before them."""
+        return sum(len(act.opening) + 1 for act in self.step.acts)
+
+
+TRANSACTION_FRAME_COUNT: Final = 5
+"""Requests of the machine's own in a transaction: a write and a read before the acts, the same and a read behind."""
 
 # How often what was played with success in this process.
 ACCEPTED: Final[Counter[str]] = Counter()
@@ -283,6 +291,7 @@ class Play:
         echo = [(b"ECHO", fence) for fence in fences]
         if mode == MULTI:
             inner = [*_written_and_read(before), *requests, *_written_and_read(after), info]
+            assert len(inner) == len(requests) + TRANSACTION_FRAME_COUNT
             actor.ask(echo[0], (b"MULTI",), *inner, (b"EXEC",), echo[3])
             yield Sent(step, mode, actor, fences, is_exec=True)
             return
@@ -332,10 +341,10 @@ class Play:
             start, end = peer.reply_after(sent.fences[0]), peer.reply_after(sent.fences[3])
             if start < 0 or end < 0:
                 return None
-            found = peer.replies[start : end - 1]
-            if not found or found[-1].kind != b"*" or found[-1].value is None:
-                return found[-1:]
-            return sent.without_openings(found[-1].value[2:])
+            answers = _answers_of_transaction(peer.replies[start : end - 1])
+            if len(answers) != TRANSACTION_FRAME_COUNT + sent.requests_count:
+                return None
+            return sent.without_openings(answers[2 : 2 + sent.requests_count])
         start, end = peer.reply_after(sent.fences[1]), peer.reply_after(sent.fences[2])
         return sent.without_openings(peer.replies[start : end - 1]) if 0 <= start < end else None
 
@@ -645,6 +654,25 @@ def _written_and_read(token: bytes) -> tuple[Request, Request]:
     """A write, and a read whose reply shows it."""
     key = b"~a:" + token.strip(b"~")
     return (b"SET", key, token), (b"GET", key)
+
+
+def _answers_of_transaction(replies: list[Node]) -> list[Node]:
+    """The answer to each request between MULTI and EXEC: that of EXEC, or its own if it was not queued.
+
+    `replies` begin with that to MULTI and end with that to EXEC. Empty if answers cannot be assigned to requests.
+    """
+    if len(replies) < 2 or replies[0].kind != b"+":
+        return []
+    *own, last = replies[1:]
+    is_queued = [reply.value == b"QUEUED" for reply in own]
+    if last.kind == b"-":
+        executed = [last] * sum(is_queued)
+    elif last.kind == b"*" and last.value is not None and len(last.value) == sum(is_queued):
+        executed = last.value
+    else:
+        return []
+    following = iter(executed)
+    return [next(following) if queued else reply for queued, reply in zip(is_queued, own, strict=True)]
 
 
 def without_settings(digest: Digest) -> Digest:
