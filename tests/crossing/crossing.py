@@ -122,7 +122,7 @@ class Sent:
 
 
 TRANSACTION_FRAME_COUNT: Final = 5
-"""Requests of the machine's own in a transaction: a write and a read before the acts, the same and a read behind."""
+"""Requests of the machine's own in a transaction: a write and a read before the acts, three requests after them."""
 
 # How often what was played with success in this process.
 ACCEPTED: Final[Counter[str]] = Counter()
