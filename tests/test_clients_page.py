@@ -41,6 +41,7 @@ TESTS = {
     "hiredis": ("languages/groups.c", "hiredis/hiredis.h"),
     "redis-cli": ("test_redis_cli.py", "--bigkeys"),
     "redis-check-aof": ("test_tools.py", "redis-check-aof"),
+    "redis-check-rdb": ("test_tools.py", "redis-check-rdb"),
     "redis-benchmark": ("test_redis_benchmark.py", "redis-benchmark"),
     "promtool": ("test_tools.py", "promtool"),
     "redis_exporter": ("test_tools.py", "prometheus-redis-exporter"),

@@ -27,12 +27,21 @@ def output(*words: str | Path, text: str = "") -> str:
 
 
 def fill(server: Server) -> None:
-    """A string, and a stream with a group and a pending entry."""
+    """A string that expires, and a stream with a group and a pending entry."""
     with server.connect() as wire:
         wire.call("SET", "k", "v", "EX", 1000)
         wire.call("XADD", "s", "1-1", "f", "v")
         wire.call("XGROUP", "CREATE", "s", "g", "0")
         wire.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+
+
+def save_and_rewrite(server: Server) -> None:
+    """Write a snapshot, and a log with a new base."""
+    with server.connect() as wire:
+        assert wire.call("SAVE") == b"+OK\r\n"
+        assert not wire.call("BGREWRITEAOF").startswith(b"-")
+        while re.search(rb"aof_rewrite_(in_progress|scheduled):1", wire.ask("INFO", "persistence")):
+            pass
 
 
 def test_redis_cli_of_version_7_reads_and_writes(server: Server) -> None:
@@ -52,6 +61,35 @@ def test_redis_check_aof_of_version_7_accepts_the_log(start_server: StartServer)
     fill(server)
     manifest = server.folder / "appendonlydir" / "appendonly.aof.manifest"
     assert "All AOF files and manifest are valid" in output("/usr/bin/redis-check-aof", manifest)
+
+
+def judged(printed: str) -> list[str]:
+    """What redis-check-rdb counted in a file, and its judgement of it, without the offsets."""
+    lines = [re.sub(r"^\[.*?\] ", "", line) for line in printed.splitlines() if line.startswith(("[info]", "[offset"))]
+    return [line for line in lines if not line.startswith(("Checking", "AUX", "Selecting", "Checksum"))]
+
+
+@pytest.mark.oracle
+def test_redis_check_rdb_counts_the_same_in_our_files_as_in_those_of_redis(
+    start_server: StartServer, oracle_tools: Path, tmp_path: Path
+) -> None:
+    """The program of the oracle is its server under another name. That of version 7.0 refuses the format of both."""
+    require_program("redis-cli", "--version")  # of the same package
+    program = tmp_path / "redis-check-rdb"
+    program.symlink_to(oracle_tools / "redis-server")
+    findings: list[list[str]] = []
+    for name in ("headrace", "oracle"):
+        server = start_server(name, "--appendonly", "yes", "--aof-use-rdb-preamble", "yes")
+        fill(server)
+        save_and_rewrite(server)
+        (base,) = server.folder.glob("appendonlydir/*.base.rdb")
+        for path in (server.folder / "dump.rdb", base):
+            refused = subprocess.run(["/usr/bin/redis-check-rdb", path], capture_output=True, text=True)
+            assert refused.returncode == 1
+            assert "Can't handle RDB format version" in refused.stdout
+            findings.append(judged(output(program, path)) + judged(refused.stdout))
+    assert findings[0][:3] == [r"\o/ RDB looks OK! \o/", "2 keys read", "1 expires"]
+    assert findings == [findings[0]] * 4
 
 
 def test_promtool_accepts_the_metrics(start_server: StartServer) -> None:
