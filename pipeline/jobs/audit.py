@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,10 @@ ID_TIME_MS_MIN: Final = 1_000_000_000_000
 ID_TIME_MS_MAX: Final = 9_999_999_999_999
 ID_MS: Final = "try_cast(split_part(id, '-', 1) AS bigint)"
 ID_TIME_MS: Final = f"CASE WHEN {ID_MS} BETWEEN {ID_TIME_MS_MIN} AND {ID_TIME_MS_MAX} THEN {ID_MS} END"
+# The time of an event. Only an addition has the time of its entry's ID.
+EVENT_MS: Final = f"coalesce(time_ms, ts * 1000, CASE WHEN kind = 'add' THEN {ID_TIME_MS} END)"
+# An event cannot be newer than the file that contains it. A day allows for producers and servers whose clocks differ.
+CLOCK_DIFFERENCE_MS_MAX: Final = 24 * 3600 * 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,11 +143,12 @@ def run(arguments: argparse.Namespace) -> Summary:
     kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
     progress.show(sum(kinds.values()))
     known = histories(events).cache()
+    latest_ms = _latest_ms(files)
     summary: Summary = {
         "version": __version__,
         "path": str(Path(arguments.path).absolute()),
         "files": {path.name: path.stat().st_size for path in files},
-        **_period(events),
+        **_period(events, latest_ms),
         "events": sum(kinds.values()),
         "kinds": dict(sorted(kinds.items())),
         "groups": [_with_percentiles(row.asDict()) for row in groups(known).collect()],
@@ -151,7 +156,7 @@ def run(arguments: argparse.Namespace) -> Summary:
     if arguments.report or arguments.json:
         figures = {**summary, "worst": [row.asDict() for row in worst(known).collect()]}
         if arguments.report:
-            _write_report(Path(arguments.report), events, known, figures)
+            _write_report(Path(arguments.report), events.where(f"{EVENT_MS} <= {latest_ms}"), known, figures)
         if arguments.json:
             write_text(Path(arguments.json), json.dumps(figures, indent=2) + "\n", "--json")
     progress.end()
@@ -167,11 +172,21 @@ def _with_percentiles(row: Summary) -> Summary:
     return {**row, **named}
 
 
-def _period(events: DataFrame) -> Summary:
-    """Returns the times of the first and the last event, null if none has a time."""
-    known = f"coalesce(time_ms, ts * 1000, CASE WHEN kind = 'add' THEN {ID_TIME_MS} END)"
-    row = events.selectExpr(f"min({known}) AS first", f"max({known}) AS last").first()
-    return {"first": _time(row and row["first"]), "last": _time(row and row["last"])}
+def _latest_ms(files: Sequence[Path]) -> int:
+    """Returns the latest time that an event of these files can have."""
+    return max((path.stat().st_mtime_ns // 1_000_000 for path in files), default=0) + CLOCK_DIFFERENCE_MS_MAX
+
+
+def _period(events: DataFrame, latest_ms: int) -> Summary:
+    """Returns the times of the first and the last event up to `latest_ms`, and the number of events with later times.
+
+    The times are null if no event has one.
+    """
+    known = f"CASE WHEN {EVENT_MS} <= {latest_ms} THEN {EVENT_MS} END"
+    row = events.selectExpr(
+        f"min({known}) AS first", f"max({known}) AS last", f"count_if({EVENT_MS} > {latest_ms}) AS later"
+    ).collect()[0]
+    return {"first": _time(row["first"]), "last": _time(row["last"]), "future_events": row["later"]}
 
 
 def _time(ms: int | None) -> str | None:
@@ -210,10 +225,10 @@ TIMES_NOTE: Final = (
 )
 
 
-def _write_report(path: Path, events: DataFrame, known: DataFrame, figures: Mapping[str, Any]) -> None:
+def _write_report(path: Path, timed: DataFrame, known: DataFrame, figures: Mapping[str, Any]) -> None:
+    """Writes the page; `timed` are the events in the period."""
     claims = [row.asDict() for row in takeovers(known).limit(CLAIMS_COUNT).collect()]
     waits = "CASE WHEN wait_ms < 1 THEN 0 ELSE int(floor(log2(wait_ms))) + 1 END"
-    hour = f"coalesce(time_ms, {ID_TIME_MS}) DIV 3600000"
     groups_rows = [
         {
             **row,
@@ -228,6 +243,8 @@ def _write_report(path: Path, events: DataFrame, known: DataFrame, figures: Mapp
         "Events": f"{figures['events']:,}",
         "Made": f"{_time(int(datetime.now(UTC).timestamp() * 1000))}, by Headrace {__version__}",
     }
+    if figures["future_events"]:
+        facts["Later events"] = f"{figures['future_events']:,}, left out: more than a day after the newest file"
     kinds = [{"kind": kind, "count": count} for kind, count in figures["kinds"].items()]
     claim_headings = {
         "stream": "stream", "grp": "group", "from_consumer": "from", "to_consumer": "to", "entries": "entries"
@@ -238,11 +255,12 @@ def _write_report(path: Path, events: DataFrame, known: DataFrame, figures: Mapp
         Table("Who claimed from whom", claim_headings, claims),
         Bars("Entries by number of deliveries", delivery_bars(_counts(known, "deliveries"))),
         Bars("Entries by wait for the first delivery", wait_bars(_counts(known, waits))),
-        Bars("Additions and deliveries by hour (UTC)", hour_bars(_counts(events.where(COUNTED_BY_HOUR), hour))),
+        Bars("Additions and deliveries by hour (UTC)", hour_bars(_counts(timed.where(COUNTED_BY_HOUR), EVENT_HOUR))),
         Table("Events", {"kind": "kind", "count": "events"}, kinds),
     )
     write_report(path, "Audit of a stream log", facts, parts)
 
 
+EVENT_HOUR: Final = f"{EVENT_MS} DIV 3600000"
 COUNTED_BY_HOUR: Final = "kind IN ('add', 'deliver') AND id IS NOT NULL"
 JOB = Job("audit", "Report from append-only files what happened to each entry.", add_arguments, run)

@@ -15,6 +15,7 @@ import pytest
 from support.ports import free_port
 from support.servers import Server
 from support.spark_streams import connect, fill
+from support.wire import encode
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
 
@@ -270,6 +271,27 @@ def test_audit_reports_deliveries_and_claims_of_each_group(
     ]
     assert len(written["worst"]) == 20
     assert spark.read.parquet(str(tmp_path / "e")).count() == 116
+
+
+@pytest.mark.spark
+def test_entry_id_in_the_future_hides_no_hour_of_the_audit(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file was written in the hour of its last true entry, 2023-11-14 22:00 UTC."""
+    log = tmp_path / "appendonly.aof"
+    ids = ("1699999200000-0", "1700000000000-0", "1700086399000-0", "4102444800000-0")
+    log.write_bytes(b"".join(encode(("XADD", "s", entry_id, "f", "v")) for entry_id in ids))
+    os.utime(log, (1_700_000_000, 1_700_000_000))
+    page = tmp_path / "r.html"
+    summary = run(capsys, "audit", "--path", log, "--report", page)
+    assert (summary["first"], summary["last"]) == ("2023-11-14 22:00:00 UTC", "2023-11-15 22:13:19 UTC")
+    assert summary["future_events"] == 1
+    assert ">11-14 22:00</text>" in page.read_text()
+    assert "<dt>Later events</dt><dd>1, left out: more than a day after the newest file</dd>" in page.read_text()
+    log.write_bytes(encode(("XADD", "s", ids[0], "f", "v")))
+    os.utime(log, (1_700_000_000, 1_700_000_000))
+    assert run(capsys, "audit", "--path", log, "--report", page)["future_events"] == 0
+    assert "Later events" not in page.read_text()
 
 
 @pytest.mark.parametrize(
