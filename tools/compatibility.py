@@ -178,8 +178,14 @@ CLIENTS: Final = {
         "libraries for Node",
         "adapters, sessions, limits, locks, caches: [clients.md](clients.md)",
     ),
-    "test_other_languages": ("redis-rb, phpredis, Redis (Perl), hiredis", "groups, transactions, locks, scripts"),
-    "test_tools": ("redis-cli and redis-check-aof 7.0, promtool, redis_exporter", "on the server, its log and metrics"),
+    "test_other_languages": (
+        "redis-rb, phpredis, Redis (Perl), hiredis, redigo",
+        "groups, transactions, locks, scripts",
+    ),
+    "test_tools": (
+        "redis-cli and redis-check-aof 7.0, redis-check-rdb, promtool, redis_exporter",
+        "on the server, its log, snapshots and metrics",
+    ),
     "test_monitoring_tools": ("redis_exporter, RedisInsight", "the calls that their documents list, replayed"),
 }
 

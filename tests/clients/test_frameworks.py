@@ -172,3 +172,47 @@ def test_opentelemetry_has_a_span_for_each_command(server: Server) -> None:
         pipe.set("k", "v").get("k").execute()
     assert [span.name for span in spans.get_finished_spans()] == ["XADD", "SET GET"]
     client.close()
+
+
+class TestLitestar:
+    @pytest.mark.parametrize("backend", ["RedisChannelsPubSubBackend", "RedisChannelsStreamBackend"])
+    async def test_channels_deliver_to_subscribers(self, server: Server, backend: str) -> None:
+        require_client("litestar")
+        import redis.asyncio
+        from litestar.channels import ChannelsPlugin
+        from litestar.channels.backends import redis as backends
+
+        options = {"history": 10, "cap_streams_approximate": False} if "Stream" in backend else {}
+        async with redis.asyncio.Redis(port=server.port) as client:
+            made = getattr(backends, backend)(redis=client, **options)
+            async with asyncio.timeout(DEADLINE_S), ChannelsPlugin(made, channels=["orders", "news"]) as plugin:
+                async with plugin.start_subscription(["orders", "news"]) as subscriber:
+                    if not options:
+                        await subscription(server, b"orders")
+                        await subscription(server, b"news")
+                    await plugin.wait_published({"item": "tea"}, ["orders", "news"])
+                    events = subscriber.iter_events()
+                    assert [await anext(events), await anext(events)] == [b'{"item":"tea"}'] * 2
+                if options:
+                    assert await made.get_history("orders", limit=5) == [b'{"item":"tea"}']
+                    assert 0 < await client.pttl("LITESTAR_CHANNELS_ORDERS") <= 60_000
+                    assert await made.flush_all() == 2
+                    assert await made.get_history("orders") == []
+
+    async def test_a_store_keeps_values_with_an_expiry(self, server: Server) -> None:
+        require_client("litestar")
+        from litestar.stores.redis import RedisStore
+
+        store = RedisStore.with_client(url(server))
+        async with store:
+            await store.set("tea", "3", expires_in=60)
+            assert await store.get("tea") == b"3"
+            assert await store.get("tea", renew_for=90) == b"3"
+            assert 60 < (await store.expires_in("tea") or 0) <= 90
+            other = store.with_namespace("other")
+            await other.set("tea", b"4")
+            await store.delete("tea")
+            assert not await store.exists("tea")
+            assert await other.exists("tea")
+            await store.delete_all()
+            assert not await other.exists("tea")

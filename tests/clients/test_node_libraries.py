@@ -56,6 +56,17 @@ def test_a_cache_of_keyv_keeps_values_with_an_expiry(use: Use) -> None:
     assert use("keyv") == {"found": {"price": 3}, "expires": True, "names": ["rum", "tea"], "deleted": True, "left": 0}
 
 
+def test_a_broker_of_redis_streams_broker_delivers_removes_and_limits(use: Use) -> None:
+    assert use("redis-streams-broker") == {
+        "full": "Maximum length exceeded!!, limit(2)",
+        "received": [["tea", True], ["rum", True]],
+        "pending": [{"ann": "1"}, {"ann": "1"}],
+        "total": 0,
+        "isMeasured": True,
+        "left": 0,
+    }
+
+
 def test_emitters_of_mqemitter_hear_each_other(use: Use) -> None:
     assert use("mqemitter-redis") == [["orders/tea", "tea"], ["orders/tea", "tea"]]
 

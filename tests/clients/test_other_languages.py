@@ -1,4 +1,4 @@
-"""Clients of Debian's packages in other languages: redis-rb, phpredis, Perl's Redis and hiredis."""
+"""Clients of Debian's packages in other languages: redis-rb, phpredis, Perl's Redis, hiredis and redigo."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from support.clients import require_program
 from support.servers import Server
@@ -49,3 +51,16 @@ def test_hiredis_runs_groups_locks_and_pipelines(server: Server, tmp_path: Path)
     run(compiler, "-o", tmp_path / "groups", SCRIPTS / "groups.c", "-lhiredis")
     lines = run(tmp_path / "groups", str(server.port)).splitlines()
     assert lines == ["OK ", "1-1 ", "s 1-1 item te ", "1-1 ", "1 ", "OK ", "nil ", "1 2 3 "]
+
+
+def test_redigo_runs_groups_transactions_locks_scripts_and_subscriptions(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GO111MODULE", "off")  # the packages of GOPATH, not modules of a proxy
+    monkeypatch.setenv("GOPATH", "/usr/share/gocode")
+    monkeypatch.setenv("GOCACHE", str(tmp_path / "cache"))
+    require_program("go", "list", "github.com/gomodule/redigo/redis")
+    run("go", "build", "-o", tmp_path / "groups", SCRIPTS / "groups.go")
+    replies: list[Any] = json.loads(run(tmp_path / "groups", str(server.port)))
+    delivered = [["s", [["1-1", ["item", "tea"]]]]]
+    assert replies == [delivered, ["1-1"], 1, ["OK", "v"], "OK", None, "v", "tea"]

@@ -142,6 +142,29 @@ const libraries = {
     return { found, expires: ttl > 0 && ttl <= 60_000, names: names.sort(), deleted, left: await control.dbsize() };
   },
 
+  async "redis-streams-broker"() {
+    const { StreamChannelBroker } = (await import("redis-streams-broker")).default;
+    const broker = new StreamChannelBroker(await ioredis(), "orders");
+    const group = await broker.joinConsumerGroup("packers", "0");
+    await broker.publish({ item: "tea" });
+    await broker.publish({ item: "rum" }, 2, true);
+    const full = await broker.publish({ item: "gin" }, 2, true).then(() => "added", ({ message }) => message);
+    const received = [];
+    const pending = [];
+    await new Promise((resolve) => {
+      group.subscribe("ann", async (entries) => {
+        pending.push((await group.pendingSummary()).consumerStats);
+        for (const entry of entries) received.push([entry.payload.item, await entry.markAsRead(true)]);
+        if (received.length === 2) resolve();
+        return received.length === 2 ? -1 : 1;
+      }, 1000, 1);
+    });
+    const control = await ioredis();
+    const { total } = await group.pendingSummary();
+    const isMeasured = (await broker.memoryFootprint()) > 0;
+    return { full, received, pending, total, isMeasured, left: await control.xlen("orders") };
+  },
+
   async "mqemitter-redis"() {
     const { default: mqemitterRedis } = await import("mqemitter-redis");
     const [one, two] = [0, 1].map(() => mqemitterRedis({ host: "127.0.0.1", port: Number(port) }));
