@@ -21,6 +21,8 @@ _CLEAR_PASSWORD: Final = re.compile(rb"(?:^|(?<=[\s(]))([<>]).*", re.DOTALL)
 # The name at the start of a line, or an option. A wrong `name=value` has its name, too.
 _NAME: Final = re.compile(rb"""[-\s"']*([^\s"'=]*)""")
 
+COMMENT_HINT: Final = ": a comment needs a line of its own"
+
 _ESCAPES: Final = {0x6E: 0x0A, 0x72: 0x0D, 0x74: 0x09, 0x62: 0x08, 0x61: 0x07}
 _BLANKS: Final = b" \n\r\t\v\f"
 

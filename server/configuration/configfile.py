@@ -20,7 +20,15 @@ from ...commands.core.secrets import SECRET_DIRECTIVES
 from ...persistence.errors import NotRegularFile
 from ...persistence.files import open_regular
 from .config import Config
-from .config_lines import ConfigError, ConfigLineError, ConfigLinesError, LateLine, likely_name, split_words
+from .config_lines import (
+    COMMENT_HINT,
+    ConfigError,
+    ConfigLineError,
+    ConfigLinesError,
+    LateLine,
+    likely_name,
+    split_words,
+)
 from .directive_kinds import BadValue, Memory, MemoryOrPercent, Path, SavePoints, quote
 from .directives import BY_NAME, OBSOLETE, REFUSED, Directive
 from .environment import environment_lines
@@ -30,9 +38,6 @@ INCLUDE_DEPTH_MAX: Final = 16
 
 REMEDY: Final = "remove the line, or set 'compat-config yes' to ignore it"
 REMEDY_ALWAYS: Final = "remove the line; docs/coming-from-redis.md shows how to bring the data"
-
-COMMENT_HINT: Final = ": a comment needs a line of its own"
-
 
 # Prefixes of paths that are read whatever kind of file they are.
 OPEN_PLACES: Final = (b"/dev/null", b"/dev/stdin", b"/dev/fd/", b"/proc/self/fd/")

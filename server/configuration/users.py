@@ -16,7 +16,7 @@ from ...commands.permissions.users import DEFAULT_NAME, Users
 from ...persistence.errors import remedy
 from ...store.errors import GenericError
 from .config import Config
-from .config_lines import ConfigError, ConfigLineError, LateLine, without_passwords
+from .config_lines import COMMENT_HINT, ConfigError, ConfigLineError, LateLine, without_passwords
 from .config_rewrite import replace_file
 from .configfile import open_named
 from .directive_kinds import quote
@@ -38,6 +38,9 @@ NO_CHANGE: Final = "WARNING: ACL errors detected, no change to the previously ac
 
 # A word that the reader of configuration lines does not change.
 _PLAIN_WORD: Final = re.compile(rb"""[^\x00-\x20\x7f"']+""")
+
+# A word of a `user` line that begins with `#` and is no password hash, not even one of a wrong length.
+_COMMENT: Final = re.compile(rb"#(?![0-9A-Fa-f]+$)")
 
 OTHER_ACL_FILE: Final = "create it, an empty file will do, or choose another (aclfile)"
 
@@ -97,15 +100,16 @@ def _declared(users: Users, declared: LateLine) -> User:
         return ConfigLineError(declared.place, declared.shown, f"Error in user declaration '{shown}': {why}")
 
     name, *words = declared.words
+    hint = COMMENT_HINT if any(map(_COMMENT.match, words)) else ""
     if has_blanks(name):
         raise wrong(name, "Spaces not allowed in ACL usernames")
     user = User(name, all_channels=users.all_channels)
     try:
         user.apply_all(merge_selectors(words), all_channels=users.all_channels)
     except OpenParenthesis as unclosed:
-        raise wrong(unclosed.start, "Unmatched parenthesis in selector definition") from None
+        raise wrong(unclosed.start, f"Unmatched parenthesis in selector definition{hint}") from None
     except BadRule as bad:
-        raise wrong(bad.rule, str(bad)) from None
+        raise wrong(bad.rule, f"{bad}{hint}") from None
     return user
 
 

@@ -19,6 +19,7 @@ TCP_REMEDIES: Final = {
     socket.EAI_NONAME: "give addresses of this machine (--bind)",
     **dict.fromkeys(OPTIONAL_ADDRESS_ERRORS, "this machine does not have the address: choose another (--bind)"),
 }
+COMMENT_REMEDY: Final = "a comment needs a line of its own (--bind)"
 # What to do about an error, by errno; 0 if Python refuses the path without a system call.
 UNIX_REMEDIES: Final = {
     errno.ENOENT: "create its folder, or choose another path (--unixsocket)",
@@ -81,6 +82,8 @@ def open_tcp_sockets(addresses: list[str], port: int, backlog: int, *, directive
                 listening.close()
             what = f"Failed listening on port {port} (tcp) of {word}"
             remedies = {number: text.replace("--port", f"--{directive}") for number, text in TCP_REMEDIES.items()}
+            if word.startswith("#"):
+                remedies[error.errno or 0] = COMMENT_REMEDY
             raise ListenError.explain(what, error, remedies) from error
     return opened
 

@@ -98,6 +98,20 @@ def test_wrong_users_stop_the_start(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize("rest", ["on # new", "on >pw ~* #new", "# new", "on (~x # new)", "on # (new"])
+def test_comment_after_a_user_gets_a_hint(rest: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        described(f"user ann {rest}")
+    assert str(caught.value).endswith(": a comment needs a line of its own")
+
+
+@pytest.mark.parametrize("rest", ["on #c0ffee", f"#{PW_HASH.upper()}", f"#{PW_HASH} nonsense", "on >#pw nonsense"])
+def test_wrong_hash_or_rule_of_a_user_gets_no_hint_about_comments(rest: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        described(f"user ann {rest}")
+    assert "comment" not in str(caught.value)
+
+
 def test_acl_load_of_a_missing_file_says_what_redis_says(tmp_path: Path) -> None:
     path = tmp_path / "users.acl"
     path.touch()

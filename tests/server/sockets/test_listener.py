@@ -36,6 +36,13 @@ def test_address_that_is_not_ours_is_named(word: str, reason: str) -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["#", "#local"])
+def test_comment_after_an_address_gets_a_hint(word: str) -> None:
+    with pytest.raises(ListenError) as failure:
+        open_tcp_sockets(["127.0.0.1", word], 0, 1)
+    assert str(failure.value).endswith("; a comment needs a line of its own (--bind)")
+
+
 def test_optional_address_may_be_missing() -> None:
     assert open_tcp_sockets(["-192.0.2.1"], 0, 1) == []
 
