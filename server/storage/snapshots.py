@@ -50,11 +50,15 @@ SAVE_BLOCKED: Final = (
     b"BGSAVE whenever possible."
 )
 
-# Redis' line, and then what it means here, where there is no child.
+# Redis' line, and then what it means here, where there is no child and no signal.
 REWRITE_ABANDONED: Final = (
     "There is a child rewriting the AOF. Killing it! The rewrite is abandoned, and the log keeps its old files."
 )
 SAVE_ABANDONED: Final = "There is a child saving an .rdb. Killing it! The background snapshot is abandoned."
+REWRITE_DROPPED: Final = (
+    "Killing running AOF rewrite child: the log was turned off (appendonly no), and the rewrite is abandoned."
+)
+SAVE_DROPPED: Final = "Background saving terminated by FLUSHALL: the keys of this snapshot are gone."
 
 
 class ForkFigures(Protocol):
@@ -332,6 +336,7 @@ class Snapshots:
         if self.save_points:
             if self.save.is_running:
                 self._abort(self.save)
+                logger.warning("%s", SAVE_DROPPED)
             self._write_now()
 
     def _write_now(self) -> bool:
@@ -411,8 +416,9 @@ class Snapshots:
     # -- the end ---------------------------------------------------------------------------------
 
     def abort_rewrite(self) -> None:
-        """Before the log ends, abort its rewrite or its start. A snapshot continues."""
+        """Before the log is turned off, abort its rewrite or its start. A snapshot continues."""
         if self.rewrite.is_running:
+            logger.info("%s", REWRITE_DROPPED)
             self._abort(self.rewrite)
 
     def stop(self) -> None:

@@ -147,6 +147,33 @@ def test_stop_that_cannot_save_is_logged_in_the_words_of_redis(name: str, start_
         assert missing_line(server.log_path, lines) is None
 
 
+# By the requests that start a job and end it: what the server says about the job.
+DROPPED = {
+    ("BGREWRITEAOF", "CONFIG SET appendonly no"): "Killing running AOF rewrite child: ",
+    ("CONFIG SET appendonly no", "CONFIG SET appendonly yes", "CONFIG SET appendonly no"): (
+        "Killing running AOF rewrite child: "
+    ),
+    ("BGSAVE", "FLUSHALL"): "Background saving terminated by ",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("requests", DROPPED)
+def test_job_that_a_command_drops_is_logged_in_the_words_of_redis(
+    name: str, requests: tuple[str, ...], start_server: StartServer
+) -> None:
+    # Redis' job takes ten seconds with this delay. Headrace runs all requests before the first slice of its job.
+    slow = ("--rdb-key-save-delay", "100000") if name == "oracle" else ()
+    server = start_server(name, "--appendonly", "yes", "--save", "3600 1000", *slow)
+    with server.connect() as wire:
+        wire.call("MSET", *(word for number in range(100) for word in (f"k{number}", "v")))
+        wire.send_bytes(b"".join(encode(tuple(request.split())) for request in requests))
+        for _ in requests:
+            wire.receive()
+        wait_for(wire, b"rdb_bgsave_in_progress:0", *NO_REWRITE)
+    assert missing_line(server.log_path, [DROPPED[requests]]) is None
+
+
 # By the command that starts a job: what a stop says that abandons the job.
 ABANDONED = {
     "BGREWRITEAOF": "There is a child rewriting the AOF. Killing it!",
