@@ -6,16 +6,18 @@ import csv
 import resource
 import select
 import shutil
-import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.row import Sample
 
 from support.servers import Server
+from support.wire import Argument, Wire
+
+Words = tuple[Argument, ...]
 
 # Connections of every measured run of redis-benchmark.
 CLIENTS = 50
@@ -101,15 +103,49 @@ class Batch:
     requests: bytes
     replies: bytes
 
+    def is_answered_by(self, received: bytes) -> bool:
+        """Whether these are all replies. Raises Refused if they are not what was expected."""
+        if not self.replies.startswith(received):
+            raise Refused(_shown(received))
+        return len(received) == len(self.replies)
+
+
+@dataclass(frozen=True)
+class CountedBatch:
+    """Requests sent in one piece, of whose replies only the number of lines is known."""
+
+    requests: bytes
+    lines_count: int
+
+    def is_answered_by(self, received: bytes) -> bool:
+        """Whether these are all replies. Raises Refused if there is an error among them."""
+        lines = received.split(b"\r\n")
+        if error := next((line for line in lines if line.startswith(b"-")), None):
+            raise Refused(_shown(error))
+        return lines[-1] == b"" and len(lines) - 1 == self.lines_count
+
+
+AnyBatch = Batch | CountedBatch
+
+
+def _shown(received: bytes) -> str:
+    return received[:200].decode("utf-8", "replace").strip()
+
 
 class Lane:
-    """A connection with its batches; the next is sent when the replies to the last have arrived."""
+    """A connection with its batches; the next is sent when the replies to the last have arrived. `opening` goes before
+    them, a request at a time.
+    """
 
-    def __init__(self, port: int, batches: list[Batch]) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port: int, batches: Sequence[AnyBatch], opening: Sequence[Words]) -> None:
+        wire = Wire(port)
+        for words in opening:
+            if (reply := wire.call(*words)).startswith(b"-"):
+                raise Refused(_shown(reply))
+        self.socket = wire.socket
+        self.socket.settimeout(None)
         self._batches = iter(batches)
-        self._expected = b""
+        self._batch: AnyBatch = Batch(b"", b"")
         self._received = b""
 
     def send_next(self) -> bool:
@@ -117,25 +153,30 @@ class Lane:
         batch = next(self._batches, None)
         if batch is None:
             return False
-        self._received, self._expected = b"", batch.replies
+        self._received, self._batch = b"", batch
         self.socket.sendall(batch.requests)
         return True
 
     def receive(self) -> bool:
         """Read the replies that have arrived. Returns whether the batch is answered. Raises Refused."""
-        self._received += self.socket.recv(RECEIVE_SIZE)
-        if not self._expected.startswith(self._received) or not self._received:
-            raise Refused(self._received[:200].decode("utf-8", "replace").strip())
-        return len(self._received) == len(self._expected)
+        data = self.socket.recv(RECEIVE_SIZE)
+        if not data:
+            raise Refused("the server closed the connection")
+        self._received += data
+        return self._batch.is_answered_by(self._received)
 
 
-def prepared(server: Server, requests: int, lanes: list[list[Batch]]) -> Sample:
+def prepared(
+    server: Server, requests: int, lanes: Sequence[Sequence[AnyBatch]], opening: Sequence[Words] = ()
+) -> Sample:
     """Send all batches, those of a lane one after the other, and return the rate of requests. Raises Refused.
+
+    Each connection sends the requests of `opening` before the clock starts.
 
     For requests that redis-benchmark cannot make, each with IDs of its own. They are bytes before the clock starts:
     what this client does for a batch is one send, one poll, one read and one comparison.
     """
-    opened = {lane.socket.fileno(): lane for lane in (Lane(server.port, batches) for batches in lanes)}
+    opened = {lane.socket.fileno(): lane for lane in (Lane(server.port, batches, opening) for batches in lanes)}
     poll = select.epoll()
 
     def run() -> float:

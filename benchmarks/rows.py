@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import adding, connections, durability, growth, memory, pending, reading
+from benchmarks import adding, conditions, connections, durability, growth, memory, pending, reading
 
 ROWS = (
     *adding.ROWS,
@@ -12,4 +12,5 @@ ROWS = (
     *memory.ROWS,
     *durability.ROWS,
     *growth.ROWS,
+    *conditions.ROWS,
 )
