@@ -46,7 +46,7 @@ def test_hot_modules_run_in_one_form(name: str) -> None:
     assert is_extension or not os.environ.get("HEADRACE_REQUIRE_COMPILED")
 
 
-TAKES_ALL = ("accumulate", "all", "any", "frozenset", "next", "sorted", "sum", "tuple")
+TAKES_ALL = ("accumulate", "all", "any", "frozenset", "min", "next", "sorted", "sum", "tuple")
 
 
 @pytest.mark.parametrize("name", HOT_MODULES)

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+from ...persistence.grammar.streams import words_of
 from ...store.database import Database
+from ..core.request_size import request_size
+from ..core.table import Handler, Row
+from ..permissions.allowed_rows import NO_ROWS
 from ..permissions.user import User
 from .blocking import Blocked
 from .tracking_mode import TrackingMode
@@ -20,6 +24,10 @@ CLIENT_SIZE: Final = 6 << 10
 # Bytes of a watched key in the tables of client and database, without the key itself, as measured over a hundred
 # thousand keys.
 WATCHED_KEY_SIZE: Final = 410
+
+
+# (row, its handler, request) of a command that waits for EXEC.
+Queued = tuple[Row, Handler, "list[bytes]"]
 
 
 class ReplyMode(Enum):
@@ -37,15 +45,7 @@ class Transaction:
     """MULTI's queue and the result of WATCH. Also the `Watcher` that databases mark dirty."""
 
     # Queued commands; None outside MULTI.
-    queue: list[list[bytes]] | None = None
-    # Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis.
-    queue_size: int = 0
-    # Bytes that the queue takes; limits count these.
-    queue_memory_size: int = 0
-    # Whether a queued command writes: EXEC then obeys the rules for writes.
-    has_write: bool = False
-    # Whether a queued command may need memory.
-    has_denyoom: bool = False
+    queue: list[Queued] | None = None
     # Whether a command was refused when it was queued: EXEC then returns EXECABORT.
     aborted: bool = False
     # Whether a watched key changed: EXEC then returns null.
@@ -56,6 +56,35 @@ class Transaction:
     watched: dict[tuple[int, bytes], None] = field(default_factory=dict)
     # Bytes of the watched keys in the tables of client and database.
     watched_size: int = 0
+    # The first commands of the queue are measured: so many, with so many bytes in their arguments and in memory.
+    _measured_count: int = 0
+    _queue_size: int = 0
+    _queue_memory_size: int = 0
+
+    @property
+    def queue_size(self) -> int:
+        """Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis."""
+        self._measure()
+        return self._queue_size
+
+    @property
+    def queue_memory_size(self) -> int:
+        """Bytes that the queue takes; limits count these."""
+        self._measure()
+        return self._queue_memory_size
+
+    def _measure(self) -> None:
+        """Measure what was queued since the last call: queueing itself is to cost nothing else."""
+        queue = self.queue or []
+        for _, _, argv in queue[self._measured_count :]:
+            words = words_of(argv)
+            self._queue_size += sum(map(len, words))
+            self._queue_memory_size += request_size(words)
+        self._measured_count = len(queue)
+
+    def has_flag(self, flag_bit: int) -> bool:
+        """Whether a queued command has this flag."""
+        return any(row.flag_bits & flag_bit for row, _, _ in self.queue or ())
 
 
 class Client:
@@ -95,9 +124,9 @@ class Client:
         self.blocked = blocked
         # Whether a command waits for the end of CLIENT PAUSE.
         self.is_held = False
-        # Set by the dispatcher: ordinary commands of this client need no check except their arity.
-        self.takes_fast_path = False
-        # Set by the dispatcher: only the rules of its user can refuse a command of this client.
+        # Set by the dispatcher: the commands of this client that need no check except those in the table.
+        self.rows = NO_ROWS
+        # Set by the dispatcher: only the rules of its user, and MULTI, can refuse a command of this client.
         self.needs_only_acl_check = False
         # Which replies are sent, as CLIENT REPLY has set.
         self.reply_mode = ReplyMode.ON
@@ -132,6 +161,19 @@ class Client:
         self.query_buffer_size = 0
         # Returns `output_buffer_size`; set by the sender of replies.
         self.measure_output: Callable[[], int] = int
+
+    @property
+    def takes_fast_path(self) -> bool:
+        """Whether ordinary commands of this client need no check except those in its table."""
+        return bool(self.rows)
+
+    def may_run(self, argv: list[bytes]) -> bool:
+        """Whether the table allows this request; otherwise the rules must be asked."""
+        found = self.rows.get(argv[0])
+        if found is None:
+            return False
+        check = found[5]
+        return check is None or check.allows(argv)
 
     @property
     def is_local(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ...store.errors import GenericError
-from ..clients.client import WATCHED_KEY_SIZE, ReplyMode, Transaction
-from ..core.lookup import find_row
-from ..core.table import Argument, Flag, KeySpec, Trait, command
+from ..clients.client import WATCHED_KEY_SIZE, Queued, ReplyMode, Transaction
+from ..core.table import Argument, Flag, Handler, KeySpec, Row, Trait, command
 from ..execution.calls import call
 from ..execution.enforcement import refusal_at_exec
 from ..execution.transactions import ExecAborted, discard, unwatch_all
@@ -31,7 +31,7 @@ QUEUE_FLAGS: Final = Flag.NOSCRIPT | Flag.LOADING | Flag.STALE | Flag.FAST | Fla
     since="1.2.0",
     summary="Starts a transaction.",
     complexity="O(1)",
-    traits=Trait.NOT_QUEUED,
+    traits=Trait.ORDINARY | Trait.NOT_QUEUED,
 )
 def multi(context: Context, argv: list[bytes]) -> Reply:
     """MULTI
@@ -85,7 +85,7 @@ def execute(context: Context, argv: list[bytes]) -> Reply:
         discard(context.store, client)
 
 
-def _run_queue(context: Context, sent: list[bytes], queue: list[list[bytes]]) -> tuple[bytes, ...]:
+def _run_queue(context: Context, sent: list[bytes], queue: list[Queued]) -> tuple[bytes, ...]:
     """Run the queued commands; `sent` is the EXEC. Each reply is encoded at once: HELLO may change the protocol, CLIENT
     REPLY OFF may end the replies.
 
@@ -93,11 +93,11 @@ def _run_queue(context: Context, sent: list[bytes], queue: list[list[bytes]]) ->
     """
     pieces = [b"*%d\r\n" % len(queue)]
     effects, hot_keys = context.effects, context.hot_keys
-    for argv in queue:
+    for row, handler, argv in queue:
         if hot_keys.is_active and hot_keys.running_exec is None:
             hot_keys.running_exec = RunningExec(sent, pieces)
         effects_before = len(effects)
-        reply = _run_one(context, argv)
+        reply = _run_one(context, row, handler, argv)
         if context.store.expired_keys:
             effects[effects_before:effects_before] = context.take_expired()
         if context.client.reply_mode is not ReplyMode.OFF or type(reply) is Pushed:
@@ -105,15 +105,15 @@ def _run_queue(context: Context, sent: list[bytes], queue: list[list[bytes]]) ->
     return tuple(pieces)
 
 
-def _run_one(context: Context, argv: list[bytes]) -> Reply:
+def _run_one(context: Context, row: Row, handler: Handler, argv: list[bytes]) -> Reply:
     """Run one queued command and count it like any other. An exception becomes its element of the reply."""
-    row = find_row(argv)
-    refusal = refusal_at_exec(context, row, argv)
-    if refusal is not None:
-        context.server.stats.count_error(refusal.wire_text)
-        return refusal
+    if not context.client.may_run(argv):
+        refusal = refusal_at_exec(context, row, words_of(argv))
+        if refusal is not None:
+            context.server.stats.count_error(refusal.wire_text)
+            return refusal
     context.preserve(row, argv)
-    return call(context, row, argv)
+    return call(context, row, handler, argv)
 
 
 def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool:
@@ -134,7 +134,7 @@ def _watched_key_has_expired(context: Context, transaction: Transaction) -> bool
     since="2.0.0",
     summary="Drops a transaction.",
     complexity="O(N), when N is the number of queued commands",
-    traits=Trait.NOT_QUEUED,
+    traits=Trait.ORDINARY | Trait.NOT_QUEUED,
 )
 def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     """DISCARD
@@ -158,7 +158,7 @@ def discard_transaction(context: Context, argv: list[bytes]) -> Reply:
     summary="Makes the next EXEC fail if one of the keys changes.",
     complexity="O(1) for every key.",
     arguments=(Argument("key", "key", multiple=True, key_spec_index=0),),
-    traits=Trait.NOT_QUEUED,
+    traits=Trait.ORDINARY | Trait.NOT_QUEUED,
 )
 def watch(context: Context, argv: list[bytes]) -> Reply:
     """WATCH key [key ...]
@@ -190,6 +190,7 @@ def watch(context: Context, argv: list[bytes]) -> Reply:
     since="2.2.0",
     summary="Forgets the watched keys.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def unwatch(context: Context, argv: list[bytes]) -> Reply:
     """UNWATCH"""

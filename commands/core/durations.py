@@ -28,7 +28,7 @@ EDGE_NS_MAX: Final = 1 << 30
 class Durations:
     """Counts of calls by duration in ns.
 
-    Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` on IndexError.
+    Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` if `short` has no such bucket.
     """
 
     __slots__ = ("_long", "_long_total_ns", "short")

@@ -29,10 +29,11 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
     if row.has_one_key:
         return [(argv[1], row.keys[0])]
     specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
-    return [(argv[position], spec) for spec in specs for position in _positions(spec, argv)]
+    return [(argv[position], spec) for spec in specs for position in key_positions(spec, argv)]
 
 
-def _positions(spec: KeySpec, argv: list[bytes]) -> range:
+def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
+    """Where the keys of one spec are in a request; empty if the arguments name none."""
     if spec.keyword is not None:
         return _positions_after(spec.keyword, argv)
     if spec.count_at is not None:

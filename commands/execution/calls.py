@@ -12,13 +12,14 @@ import traceback
 from time import perf_counter_ns
 from typing import Any, Final
 
+from ...persistence.grammar.streams import words_of
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, ReplyError
 from ...store.stream import Stream
 from ..clients.blocking import Blocked
 from ..clients.client import Client
 from ..core.keys import find_keys
-from ..core.table import Flag, Row, Trait
+from ..core.table import Flag, Handler, Row, Trait
 from .context import NEVER_NS, Context
 
 logger = logging.getLogger(__name__)
@@ -29,9 +30,11 @@ ALWAYS_TOUCHES: Final = Trait.ALWAYS_TOUCHES.value
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
 
 
-def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None = None) -> Reply:
-    """Run the handler of `row`. An exception becomes the reply. `sent` is what the client sent, if not `argv`."""
-    handler, client = row.handler, context.client
+def call(
+    context: Context, row: Row, handler: Handler | None, argv: list[bytes], sent: list[bytes] | None = None
+) -> Reply:
+    """Run a handler of `row`. An exception becomes the reply. `sent` is what the client sent, if not `argv`."""
+    client = context.client
     assert handler is not None
     untouched = _use_times(context, row, argv) if client.no_touch else ()
     started_ns = perf_counter_ns()
@@ -40,21 +43,21 @@ def call(context: Context, row: Row, argv: list[bytes], sent: list[bytes] | None
     except ReplyError as error:
         reply = failed(context, row, error)
     except Exception:
-        reply = broken(context, row, argv)
+        reply = broken(context, row, words_of(argv))
     duration_ns = perf_counter_ns() - started_ns
     for stream, used_ms in untouched:
         stream.used_ms = used_ms
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:
-        context.monitors.show(client, row, argv)
+        context.monitors.show(client, row, words_of(argv))
     if client.tracking is not None and row.flag_bits & READS == READONLY and client.tracking.remembers:
         context.tracking.remember(client, [key for key, _ in find_keys(row, argv)])
     if type(reply) is Blocked:
         reply.spent_ns = duration_ns
     else:
         if context.hot_keys.is_active and client.blocked is None:
-            context.hot_keys.note(client, row, argv, reply, duration_ns)
+            context.hot_keys.note(client, row, words_of(argv), reply, duration_ns)
         count_call(context, client, row, sent or argv, duration_ns)
         count_commands(context, client, 1)
     return reply
@@ -79,7 +82,7 @@ def count_call(context: Context, client: Client, row: Row, argv: list[bytes], du
     threshold_us = config.slowlog_log_slower_than
     duration_us = duration_ns // 1000
     if 0 <= threshold_us <= duration_us and config.slowlog_max_len and not row.flags & Flag.SKIP_SLOWLOG:
-        context.slow_log.add(client, row, argv, duration_us, context.now_ms, config)
+        context.slow_log.add(client, row, words_of(argv), duration_us, context.now_ms, config)
     event = "fast-command" if row.flags & Flag.FAST else "command"
     context.latency.note(event, duration_ns, context.now_ms)
 

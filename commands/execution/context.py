@@ -25,7 +25,7 @@ from .script_engine import ScriptEngine
 from .services import Services
 
 # Longer than any call.
-NEVER_NS: Final = 1 << 63
+NEVER_NS: Final = 1 << 60
 
 
 class Context:

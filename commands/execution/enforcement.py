@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...store.errors import GenericError, ReplyError
 from ..clients.client_line import describe
 from ..core.table import Row
+from ..permissions.allowed_rows import NO_ROWS
 from ..permissions.denial import Denial, NoPermission
 from ..permissions.log import Refusal
 from ..permissions.user import User
@@ -44,11 +45,13 @@ def log_in(context: Context, client: Client, user: User) -> None:
     """Log the client in as this user."""
     client.user = user
     client.authenticated = True
+    client.rows = NO_ROWS  # until the dispatcher has computed them again
 
 
 def log_out(context: Context, client: Client) -> None:
     """Make the client the default user again, which may need a password."""
     client.user = context.server.accounts.users.default
+    client.rows = NO_ROWS
     client.authenticated = not client.user.needs_login
 
 

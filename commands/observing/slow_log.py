@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,7 +72,7 @@ class SlowLog:
 
     def latest(self, count: int) -> Iterator[SlowCall]:
         """The newest entries, newest first."""
-        return (call for call, _ in zip(self._calls, range(count), strict=False))
+        return islice(self._calls, count)
 
     def clear(self) -> None:
         """SLOWLOG RESET. Later entries continue the numbers."""

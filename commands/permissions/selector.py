@@ -136,6 +136,10 @@ class Selector:
                 return True
         return False
 
+    def globs_for(self, access: int) -> list[bytes]:
+        """The globs that allow this access to the keys that they match."""
+        return [b"*"] if self.all_keys else [glob for glob, allowed in self.keys.items() if allowed & access == access]
+
     def may_read(self, key: bytes) -> bool:
         """Whether the content of this key may be read."""
         return self.all_keys or self._allows_key(key, READ)

@@ -84,7 +84,7 @@ class Run:
         context.preserve(row, words)
         effects = context.effects
         effects_before = len(effects)
-        reply = call(context, row, words)
+        reply = call(context, row, row.handler, words)
         if not self.replication & REPL_AOF:
             context.counted_apart += len(effects) - effects_before
             del effects[effects_before:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ...commands.clients.client import Client, ReplyMode
-from ...commands.core.durations import SHORT_COUNT, SHORT_SHIFT
 from ...commands.core.table import Flag, Row, Trait
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import NoAuthentication, must_authenticate, refusal_of
@@ -28,6 +27,7 @@ class Misconfigured(ReplyError):
 NO_AUTH: Final = Flag.NO_AUTH.value
 NO_MULTI: Final = Flag.NO_MULTI.value
 DENYOOM: Final = Flag.DENYOOM.value
+WRITE: Final = Flag.WRITE.value
 LOADING: Final = Flag.LOADING.value
 READS_OR_WRITES: Final = (Flag.READONLY | Flag.WRITE).value
 REFUSED_WITH_WRITES: Final = Trait.REFUSED_WITH_WRITES.value
@@ -62,14 +62,14 @@ class Admission:
         context = self.context
         if row.require_enabled is not None:
             row.require_enabled(context)
-        if not client.needs_only_acl_check:
-            if must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
-                raise NoAuthentication
-            if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
-                raise GenericError(b"Command not allowed inside a transaction")
+        needs_only_acl_check = client.needs_only_acl_check
+        if not needs_only_acl_check and must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
+            raise NoAuthentication
+        if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
+            raise GenericError(b"Command not allowed inside a transaction")
         if not client.user.is_unrestricted and (refusal := refusal_of(context, row, argv)) is not None:
             raise refusal
-        if not client.needs_only_acl_check:
+        if not needs_only_acl_check:
             self._admit_now(client, row)
 
     def _admit_now(self, client: Client, row: Row) -> None:
@@ -92,10 +92,11 @@ class Admission:
             raise GenericError(b"Replica can't interact with the keyspace")
 
     def needs_only_acl_check(self, client: Client) -> bool:
-        """Whether only the user's rules can refuse a command of this client, and nothing can delay its reply."""
+        """Whether only the user's rules, and MULTI, can refuse a command of this client, and nothing can delay its
+        reply.
+        """
         return (
-            client.transaction.queue is None
-            and client.reply_mode is ReplyMode.ON
+            client.reply_mode is ReplyMode.ON
             and not client.close_after_reply
             and not client.is_subscriber
             and not client.is_monitor
@@ -107,23 +108,22 @@ class Admission:
         )
 
     def is_unobserved(self, client: Client) -> bool:
-        """Whether an ordinary command of this client notifies no other client, and leaves no trace of its own."""
+        """Whether an ordinary command of this client leaves no trace of its own, except in the slow log, the latency
+        monitor and at monitors.
+        """
         return (
-            client.user.is_unrestricted
-            and not client.no_touch
+            not client.no_touch
             and client.tracking is None
             and client.id not in self.context.tracking.receivers
-            and not self.context.monitors.clients
             and not self.context.hot_keys.is_active
-            and self.context.watched_ns >= SHORT_COUNT << SHORT_SHIFT
         )
 
 
 def _may_need_memory(client: Client, row: Row) -> bool:
     """Whether the command, or one of the queue that it runs, may make the dataset grow."""
-    return bool(row.flag_bits & DENYOOM) or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_denyoom)
+    return bool(row.flag_bits & DENYOOM) or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_flag(DENYOOM))
 
 
 def may_write(client: Client, row: Row) -> bool:
     """Whether the command, or one of the queue that it runs, writes."""
-    return row.is_write or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_write)
+    return row.is_write or bool(row.trait_bits & RUNS_QUEUE and client.transaction.has_flag(WRITE))

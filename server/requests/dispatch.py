@@ -1,9 +1,9 @@
 """From requests to replies: the checks of every request, the handler, and the log.
 
-Most requests come from an ordinary client (authenticated, no transaction, no pause, replies on) and name an ordinary
-data command. For those the dispatcher has one flag per client and one dictionary of rows, and `execute` runs them after
-three tests. Everything else goes through `_execute_checked`, which applies the checks in Redis' order, and computes the
-flags again afterwards if they may have changed.
+Most requests come from an ordinary client (authenticated, no pause, replies on) and name an ordinary data command. For
+those each client has a table of the rows that its user may run, which is made when rights or states change, and
+`execute` runs or queues them after a lookup in it. Everything else goes through `_execute_checked`, which applies the
+checks in Redis' order, and computes the table again afterwards if it may have changed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client, ReplyMode
 from ...commands.core.durations import SHORT_SHIFT
 from ...commands.core.lookup import find_row
-from ...commands.core.request_size import request_size
-from ...commands.core.table import TABLE, Handler, Row, Trait
+from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.execution.transactions import discard
-from ...persistence.grammar.kept import KEPT_COUNT
+from ...commands.permissions.allowed_rows import NO_ROWS, AllowedRows, allowed_rows
+from ...commands.permissions.user import User
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import QUEUED
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
-from .admission import DENYOOM, Admission
+from .admission import Admission
 from .pause import Pause
 from .pushes import Pushes
 from .runner import Runner
@@ -42,9 +42,7 @@ from .units import Units
 logger = logging.getLogger(__name__)
 
 NOT_QUEUED: Final = Trait.NOT_QUEUED.value
-
-# Largest number of words where the arity has no upper end; the reader allows fewer.
-ARGUMENTS_COUNT_MAX: Final = 2**31
+QUEUED_LINE: Final = b"+QUEUED\r\n"
 
 # Time that the requests of one read may take before other clients get their turn.
 TURN_NS: Final = 5_000_000
@@ -55,9 +53,6 @@ TURN_OUTPUT_SIZE: Final = 256 << 10
 # Number of pieces of output after which their bytes are added up; each reply has one or more. After a slow call they
 # are added up at once.
 UNMEASURED_COUNT: Final = 16
-
-# (handler, fewest words, most words, row, its histogram of short calls).
-FastRow = tuple[Handler, int, int, Row, list[int]]
 
 
 def size_of(pieces: list[Any], first: int) -> int:
@@ -98,20 +93,8 @@ class Dispatcher:
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
         self.resumable = self.runner.resumable
-        self._fast: dict[bytes, FastRow] = {}
-        self.refresh_table()
-
-    def refresh_table(self) -> None:
-        """Rebuild the dictionary of ordinary rows, under their usual spellings."""
-        for name, row in TABLE.items():
-            if row.handler is not None and row.is_ordinary:
-                words_min, words_max = abs(row.arity), row.arity if row.arity > 0 else ARGUMENTS_COUNT_MAX
-                self._fast[name] = self._fast[name.lower()] = (
-                    row.handler, words_min, words_max, row, row.durations.short,
-                )  # fmt: skip
-            if row.sent_form is not None:
-                mark, handler = row.sent_form
-                self._fast[mark] = (handler, KEPT_COUNT, KEPT_COUNT, row, row.durations.short)
+        # By user; forgotten when rules may have changed.
+        self._rows: dict[User, AllowedRows] = {}
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -123,11 +106,12 @@ class Dispatcher:
         locals. One reading of the clock per command is the end of one command and the start of the next. The only trace
         of a call is one count in the histogram of its row.
         """
-        context, client, out, fast = self.context, session.client, session.out, self._fast
+        context, client, out = self.context, session.client, session.out
         effects, units, waiting = context.effects, self.units, self.waiters.by_client
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
-        db, image = client.db, context.image
+        db, image, watched_ns = client.db, context.image, context.watched_ns
+        monitors = context.monitors.clients
         units_end = output_size = 0
         measured_count = len(out)
         measure_at = measured_count + UNMEASURED_COUNT
@@ -135,8 +119,12 @@ class Dispatcher:
         iterator = iter(requests)
         began_ns = started_ns = read_clock()
         for argv in iterator:
-            found = fast.get(argv[0])
-            if found is None or not client.takes_fast_path or not found[1] <= len(argv) <= found[2]:
+            found = client.rows.get(argv[0])
+            if (
+                found is None
+                or not found[1] <= len(argv) <= found[2]
+                or ((check := found[5]) is not None and not check.allows(argv))
+            ):
                 if units_end:
                     units.log_singles()
                     units_end = 0
@@ -152,6 +140,7 @@ class Dispatcher:
                     self._stop(session, argv, iterator, after)
                     break
                 encode, db, image = ENCODERS[client.protocol], client.db, context.image
+                watched_ns = context.watched_ns
                 started_ns = read_clock()
                 output_size += size_of(out, measured_count)
                 measured_count = len(out)
@@ -161,7 +150,12 @@ class Dispatcher:
                     self._leave_for_later(session, iterator)
                 context.yields_turn = False
                 continue
-            handler, _, _, row, short_calls = found
+            handler, _, _, row, short_calls, _ = found
+            if (queue := client.transaction.queue) is not None and not row.trait_bits & NOT_QUEUED:
+                queue.append((row, handler, argv))
+                out.append(QUEUED_LINE)
+                uncounted -= 1
+                continue
             if image is not None:
                 context.preserve(row, argv)
             try:
@@ -176,9 +170,12 @@ class Dispatcher:
                 encode(reply, out)
             ended_ns = read_clock()
             duration_ns = ended_ns - started_ns
-            try:
-                short_calls[duration_ns >> SHORT_SHIFT] += 1
-            except IndexError:
+            if monitors:
+                context.monitors.show(client, row, words_of(argv))
+            bucket = duration_ns >> SHORT_SHIFT
+            if bucket < len(short_calls) and duration_ns < watched_ns:
+                short_calls[bucket] += 1
+            else:
                 if type(reply) is Blocked:
                     row.durations.add(duration_ns)
                 else:
@@ -286,22 +283,19 @@ class Dispatcher:
         runner.end_run(session, argv)
         if self.waiters.by_client:
             self.serving.serve_ready()
-        elif argv[0] not in self._fast:
+        elif not row.is_ordinary:
             self.serving.forget_ready()
-        if not client.needs_only_acl_check or argv[0] not in self._fast:
+        if not client.needs_only_acl_check or not row.is_ordinary:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
             return Next.CLOSE
         return Next.GO_ON if client.blocked is None else Next.WAIT
 
     def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
-        transaction = client.transaction
-        assert transaction.queue is not None
-        transaction.queue.append(argv)
-        transaction.queue_size += sum(map(len, argv))
-        transaction.queue_memory_size += request_size(argv)
-        transaction.has_write = transaction.has_write or row.is_write
-        transaction.has_denyoom = transaction.has_denyoom or bool(row.flag_bits & DENYOOM)
+        queue, handler = client.transaction.queue, row.handler
+        assert queue is not None
+        assert handler is not None
+        queue.append((row, handler, argv))
 
     def refresh_client(self, client: Client) -> None:
         """Compute again which checks the commands of this client need, after its state has changed.
@@ -310,12 +304,18 @@ class Dispatcher:
         command.
         """
         client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
-        client.takes_fast_path = (
-            client.needs_only_acl_check and self.pause.end_ms is None and self.admission.is_unobserved(client)
-        )
+        if client.needs_only_acl_check and self.pause.end_ms is None and self.admission.is_unobserved(client):
+            client.rows = self._rows.get(client.user) or self._rows_of(client.user)
+        else:
+            client.rows = NO_ROWS
+
+    def _rows_of(self, user: User) -> AllowedRows:
+        rows = self._rows[user] = allowed_rows(user)
+        return rows
 
     def refresh_clients(self) -> None:
         """Compute again which checks the commands of all clients need, after a change that concerns them all."""
+        self._rows.clear()
         for session in self.sessions.values():
             self.refresh_client(session.client)
 

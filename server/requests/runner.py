@@ -46,7 +46,7 @@ class Runner:
         context = self.context
         context.preserve(row, argv)
         self.begin_run(context.client)
-        reply = call(context, row, argv, sent)
+        reply = call(context, row, row.handler, argv, sent)
         if context.effects or context.store.expired_keys:
             self.units.log_unit()
         return reply

@@ -198,7 +198,7 @@ class Connection(Session):
             client.last_active_ms = self.shared.clock()
         if not (self.backlog or self.unread):
             client.query_buffer_size = reader.buffered_size
-        if reader.error is not None or reader.dropped or not client.takes_fast_path:
+        if reader.error is not None or reader.dropped or not client.rows or client.transaction.queue is not None:
             self._check_limits()
 
     def _keep(self, data: bytes) -> None:
@@ -343,7 +343,7 @@ class Connection(Session):
             self.shared.dispatcher.resumable[self] = None
         if requests:
             self.shared.turns.run(self, requests)
-            if not self.client.takes_fast_path:
+            if not self.client.rows or self.client.transaction.queue is not None:
                 self._check_limits()
         elif self.unread:
             self.shared.turns.finish()

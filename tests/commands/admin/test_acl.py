@@ -1,4 +1,4 @@
-"""Users: changed rules for connected clients, the log of refusals, and the fast path of unrestricted users."""
+"""Users: changed rules for connected clients, the log of refusals, and the tables of their commands."""
 
 from __future__ import annotations
 
@@ -41,22 +41,25 @@ def log_of(admin: Caller, count: int = 10) -> list[dict[bytes, object]]:
 # -- checks of requests --------------------------------------------------------------------------
 
 
-def test_a_user_with_all_rights_stays_on_the_fast_path_and_another_does_not(rig: Rig, admin: Caller) -> None:
-    al = user(rig, admin, "+@all ~* &*")
-    assert al.client.takes_fast_path
-    assert admin.client.takes_fast_path
-    admin.call("ACL SETUSER al -keys")
-    assert not al.client.takes_fast_path
-    assert admin.client.takes_fast_path
-    admin.call("ACL SETUSER al +keys")
-    assert al.client.takes_fast_path
-
-
 @pytest.mark.parametrize("rule", ["-@stream", "resetkeys", "resetchannels", "resetkeys %R~*"])
-def test_any_restriction_leaves_the_fast_path(rig: Rig, admin: Caller, rule: str) -> None:
+def test_restricted_users_take_the_fast_path_with_tables_of_their_own(rig: Rig, admin: Caller, rule: str) -> None:
     al = user(rig, admin, "+@all ~* &*")
+    open_rows = al.client.rows
     admin.call(f"ACL SETUSER al {rule}")
-    assert not al.client.takes_fast_path
+    assert al.client.takes_fast_path
+    assert al.client.rows != open_rows
+    assert admin.client.rows.keys() == open_rows.keys()
+
+
+@pytest.mark.parametrize("line", ["AUTH al pw", "HELLO 3 AUTH al pw"])
+def test_a_login_in_a_transaction_applies_to_the_commands_after_it(rig: Rig, admin: Caller, line: str) -> None:
+    user(rig, admin, "+get ~a*")
+    caller = rig.connect()
+    caller.call("SET b 1", "MULTI", line, "GET b", "GET a")
+    replies = plain(parse(caller.call("EXEC")))
+    assert b"no permission to touch the specified keys" in bytes(replies[1].value)
+    assert replies[2] is None
+    assert caller.call("GET b") == b"-NOPERM No permissions to access a key\r\n"
 
 
 def test_a_restricted_user_is_served_and_refused_within_one_pipeline(rig: Rig, admin: Caller) -> None:

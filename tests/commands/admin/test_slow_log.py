@@ -167,12 +167,15 @@ def test_cutting_leaves_what_fits() -> None:
     assert cut([b"ab", b"cd"], 2, 2) == [b"ab", b"cd"]
 
 
-@pytest.mark.parametrize(
-    ("threshold_us", "takes_fast_path"), [(10_000, True), (17, True), (16, False), (0, False), (-1, True)]
-)
-def test_only_thresholds_below_the_usual_disable_the_fast_path(threshold_us: int, takes_fast_path: bool) -> None:
-    rig = Rig(slowlog_log_slower_than=threshold_us)
-    assert rig.connect().client.takes_fast_path is takes_fast_path
+def test_clients_that_take_the_fast_path_are_logged_with_every_word() -> None:
+    rig = Rig(slowlog_log_slower_than=0)
+    caller = rig.connect()
+    assert caller.client.takes_fast_path
+    caller.call("XADD s * f v", "GET k", "PING")
+    assert [call.argv for call in rig.server.context.slow_log.latest(9)] == [
+        [b"PING"], [b"GET", b"k"], [b"XADD", b"s", b"*", b"f", b"v"],
+    ]  # fmt: skip
+    assert caller.call("INFO commandstats").count(b"calls=1,") == 3
 
 
 def test_threshold_may_change_while_clients_are_there() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.commands.permissions.allowed_rows import NO_ROWS
 from headrace.server.storage.log_life import LogState
 from headrace.store.image import StoreImage
 from support.logging_server import LoggingServer, restarted
@@ -78,7 +79,7 @@ def test_streams_made_or_changed_while_a_snapshot_is_read_do_not_pile_up(tmp_pat
     server.call("XADD a 1-1 f v")
     image = StoreImage(server.server.store)
     server.server.context.image = image
-    server.session.client.takes_fast_path = False
+    server.session.client.rows = NO_ROWS
     server.call("XADD a 1-2 f v", "XADD a 1-3 f v", "XADD new 1-1 f v", "XADD new 1-2 f v")
     assert len(image._preserved) == 1
     assert [(each.key, len(each.value)) for each in image] == [(b"a", 1)]
