@@ -89,6 +89,7 @@ class Machine:
         elif program in ("cp", "mv", "mkdir"):
             subprocess.run([program, *words], check=True, timeout=TIMEOUT_S)
         else:
+            # tests/container/test_engine.py runs the lines of Docker.
             assert program == "docker", f"no test knows how to run {program!r}"
 
     def start(self, program: str, words: list[str]) -> None:

@@ -65,7 +65,7 @@ NOT_RUN: dict[tuple[str, str, str], str] = {}
 PROGRAMS_NOT_RUN = {
     "useradd": "changes the machine; tests/server/test_supervision.py compares its user with that of the unit",
     "systemctl": "needs systemd; tests/server/test_supervision.py starts the server as the unit says",
-    "docker": "needs a container runtime; tests/container builds and runs the image and compose.yaml without one",
+    "docker": "needs a container runtime; tests/container/test_engine.py runs every shown line with podman",
 }
 NOT_TESTED_BY_THIS_LANGUAGE = {"text": "a drawing, not something to type"}
 

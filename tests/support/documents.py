@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # CHANGELOG.md is about past versions, errors.md has texts of errors, and commands.md is made from the command table.
+# Files whose comments show command lines of Docker.
+FILES_OF_THE_IMAGE = ("Dockerfile", "compose.yaml", "container/entrypoint")
 NOT_INSTRUCTIONS = {"CHANGELOG.md", "docs/errors.md", "docs/commands.md"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -69,3 +71,21 @@ def commands(block: Block) -> list[tuple[str, str]]:
     if block.language == "sh":
         return [(line, "") for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
+def docker_lines() -> set[str]:
+    """The command lines of Docker that pages and the comments of the image's files show.
+
+    A line of two commands is two lines. A span that only names a command, such as `docker run`, is none.
+    """
+    lines: list[str] = []
+    for page in instructions():
+        lines += (line for block in blocks(page) if block.language in ("sh", "console") for line, _ in commands(block))
+        lines += spans(page)
+    for name in FILES_OF_THE_IMAGE:
+        text = (ROOT / name).read_text("utf-8")
+        # What a line does follows it after some blanks.
+        lines += re.findall(r"^#   (docker .*?)(?: {2,}.*)?$", text, re.MULTILINE)
+        lines += SPAN.findall(text)
+    parts = (part.strip() for line in lines for part in line.partition("#")[0].split("&&"))
+    return {part for part in parts if part.startswith("docker ") and part.count(" ") > 1}

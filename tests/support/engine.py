@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -58,14 +59,13 @@ class Engine:
             timeout=timeout_s,
         )
 
-    def build(self, name: str, dockerfile: str, context: Path, *names: str) -> None:
-        """Build an image from the packages that this machine can install."""
+    def build(self, options: Sequence[str], dockerfile: str, context: Path) -> None:
+        """`docker build` with these options, from the packages that this machine can install."""
         (self.folder / "Dockerfile").write_text(dockerfile)
-        words = ["--isolation=chroot", "--network=host", "--format=docker", "--pull-never", "--layers=false"]
+        words = ["--isolation=chroot", "--network=host", "--format=docker", "--pull-never", "--layers"]
         if CERTIFICATES.exists():
             words.append(f"--volume={CERTIFICATES.parent}:{CERTIFICATES.parent}:ro")
-        tags = [f"--tag=localhost/{each}" for each in (name, *names)]
-        words += [*tags, f"--file={self.folder}/Dockerfile", str(context)]
+        words += [*options, f"--file={self.folder}/Dockerfile", str(context)]
         done = self.call("build", *words, timeout_s=BUILD_TIMEOUT_S)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -73,15 +73,17 @@ class Engine:
         """Make the base images."""
         base = self.folder / "base"
         base.mkdir(parents=True)
-        words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", "bookworm", base / "base.tar"]
+        # Without a sync after each file, as in the images of Debian: it takes a third of the time.
+        options = ["--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io", f"--include={PACKAGES}"]
+        words = ["mmdebstrap", *options, "bookworm", base / "base.tar"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
         assert done.returncode == 0, done.stderr
-        self.build(BASES[0], BASE, base, *BASES[1:])
+        self.build([f"--tag={name}" for name in BASES], BASE, base)
         shutil.rmtree(base)
 
-    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """`docker run`, on the network of this machine."""
-        return self.call("run", "--network=host", *self._limits, *words)
+    def run(self, *words: str | Path, network: str = "host") -> subprocess.CompletedProcess[str]:
+        """`docker run`, on the network of this machine or on another one."""
+        return self.call("run", f"--network={network}", *self._limits, *words)
 
     def close(self) -> None:
         """Remove all containers, and the storage."""
