@@ -150,20 +150,19 @@ def latency_reset(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(N) where N is the number of commands with latency information being retrieved.",
     arguments=(Argument("command", optional=True, multiple=True),),
     tips=TIPS,
-    differs="Calls made while `latency-tracking` is off are counted, too.",
 )
 def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
     """LATENCY HISTOGRAM [command ...]
 
     A map from the name of each command that was called to a map of `calls` and `histogram_usec`, itself a map from a
-    duration in microseconds to the calls that took no longer. A container stands for its subcommands; what is no
-    command is left out.
+    duration in microseconds to the calls that took no longer. Calls made while `latency-tracking` is off do not count.
+    A container stands for its subcommands; what is no command is left out.
     """
     rows = all_rows() if len(argv) == 2 else (row for word in argv[2:] for row in _named(word))
     return Pairs(
-        (row.name_lower, {b"calls": row.calls, b"histogram_usec": dict(row.durations.cumulative_us())})
+        (row.name_lower, {b"calls": row.durations.count, b"histogram_usec": dict(row.durations.cumulative_us())})
         for row in rows
-        if row.calls
+        if row.durations.count
     )
 
 

@@ -212,7 +212,12 @@ class Row:
     # Whether only the user's rules and the state of the client can refuse it, so that it may take the fast path.
     is_ordinary: bool = False
     # Statistics since the start or CONFIG RESETSTAT: see INFO commandstats and latencystats.
+    # Calls made while `latency-tracking` is on: the histogram that clients see.
     durations: Durations = field(default_factory=Durations)
+    # Calls made while it is off. Only their number and their total time are shown.
+    unsampled: Durations = field(default_factory=Durations)
+    # Counts the calls that end now: one of these two.
+    recorder: Durations = field(init=False)
     rejected_calls: int = 0
     failed_calls: int = 0
     slow_tally: SlowTally = field(default_factory=SlowTally)
@@ -222,6 +227,7 @@ class Row:
         self.is_write = bool(self.flags & Flag.WRITE)
         self.has_one_key = len(self.keys) == 1 and self.keys[0].is_first_argument
         self.flag_bits = self.flags.value
+        self.recorder = self.durations
         self._set_traits(self.traits)
 
     def _set_traits(self, traits: Trait) -> None:
@@ -236,17 +242,23 @@ class Row:
     @property
     def calls(self) -> int:
         """Calls that have ended."""
-        return self.durations.count
+        return self.durations.count + self.unsampled.count
+
+    @property
+    def total_ns(self) -> int:
+        """Time spent in the handler."""
+        return self.durations.total_ns + self.unsampled.total_ns
 
     @property
     def duration_us(self) -> int:
         """Time spent in the handler, in whole microseconds."""
-        return self.durations.total_ns // 1000
+        return self.total_ns // 1000
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
         self.rejected_calls = self.failed_calls = 0
         self.durations.clear()
+        self.unsampled.clear()
         self.slow_tally = SlowTally()
 
 

@@ -75,7 +75,7 @@ def _use_times(context: Context, row: Row, argv: list[bytes]) -> list[tuple[Stre
 
 def count_call(context: Context, client: Client, row: Row, argv: list[bytes], duration_ns: int) -> None:
     """Count a call that has ended. A slow one is passed to the slow log and the latency monitor."""
-    row.durations.add(duration_ns)
+    row.recorder.add(duration_ns)
     if duration_ns < context.watched_ns:
         return
     config = context.server.config

@@ -93,7 +93,7 @@ def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE) -> AllowedRows:
             continue
         check = None if user.is_unrestricted else _check_of(user, row)
         words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
-        short_calls = row.durations.short
+        short_calls = row.recorder.short
         found[name] = found[name.lower()] = (row.handler, abs(row.arity), words_max, row, short_calls, check)
         if row.sent_form is not None:
             mark, handler = row.sent_form

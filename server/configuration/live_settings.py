@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...commands.core.table import all_rows
 from ...commands.execution.calls import watched_ns
 from ...commands.execution.context import Context
 from ...commands.permissions.users import Users
@@ -45,6 +46,7 @@ class LiveSettings:
         )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
+        self._put_in_force(self._sample_calls, "latency-tracking")
         self._put_in_force(self._choose_events, "notify-keyspace-events")
         # The start applies these directives where it creates the objects that they configure.
         self._listen(configure_readers, "proto-max-bulk-len", "client-query-buffer-limit")
@@ -81,6 +83,12 @@ class LiveSettings:
         context = self._context
         context.latency.threshold_ms = self._config.latency_monitor_threshold
         context.watched_ns = watched_ns(self._config)
+        self._refresh_clients()
+
+    def _sample_calls(self) -> None:
+        """Choose whether the histograms count the calls that end from now on."""
+        for row in all_rows():
+            row.recorder = row.durations if self._config.latency_tracking else row.unsampled
         self._refresh_clients()
 
     def _change_default_password(self) -> None:

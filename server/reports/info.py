@@ -285,7 +285,7 @@ def error_fields(server: Source) -> Fields:
 
 
 def latency_fields(server: Source) -> Fields:
-    """Durations of each command's runs. Every run counts; those of a blocked command count separately."""
+    """Percentiles of the durations of each command's calls, of those made while `latency-tracking` is on."""
     if not server.config.latency_tracking:
         return []
     percents = server.config.latency_tracking_info_percentiles.decode().split()
@@ -293,7 +293,7 @@ def latency_fields(server: Source) -> Fields:
     for row in all_rows():
         found = row.durations.percentiles_ns(map(float, percents))
         parts = [f"p{float(name):.15g}={value_ns / 1000:.3f}" for name, value_ns in zip(percents, found, strict=False)]
-        if found or row.calls:
+        if row.durations.count:
             fields.append((f"latency_percentiles_usec_{row.name_lower.decode()}", ",".join(parts)))
     return fields
 

@@ -177,7 +177,7 @@ class Dispatcher:
                 short_calls[bucket] += 1
             else:
                 if type(reply) is Blocked:
-                    row.durations.add(duration_ns)
+                    row.recorder.add(duration_ns)
                 else:
                     count_call(context, client, row, words_of(argv), duration_ns)
                 output_size += size_of(out, measured_count)
@@ -211,7 +211,7 @@ class Dispatcher:
             if type(reply) is Blocked:
                 client.last_command = row.name_lower
                 # A blocked command counts when it has ended.
-                row.durations.remove(duration_ns)
+                row.recorder.remove(duration_ns)
                 reply.spent_ns = duration_ns
                 uncounted -= length_hint(iterator) + 1
                 self.serving.park(session, reply)

@@ -199,6 +199,39 @@ def test_latency_is_shown_for_every_command_that_was_called(server: Server) -> N
         assert read_fields(wire, "latencystats").keys() == {"latency_percentiles_usec_config|resetstat"}
 
 
+def sampled_calls(wire: Wire, command: str) -> int:
+    """Calls of this command that LATENCY HISTOGRAM counts; its first number."""
+    found = re.search(rb":(\d+)", wire.call("LATENCY", "HISTOGRAM", command))
+    return int(found[1]) if found else 0
+
+
+def test_calls_are_not_sampled_while_latency_tracking_is_off(server: Server) -> None:
+    with server.connect() as wire:
+        wire.call("CONFIG", "SET", "latency-tracking", "yes")
+        wire.call("CONFIG", "RESETSTAT")
+        for _ in range(2):
+            wire.call("GET", "k")
+        wire.call("CONFIG", "SET", "latency-tracking", "no")
+        for line in ("GET k", "GET k", "MULTI", "SET k v", "GET k", "EXEC", "XREAD BLOCK 1 STREAMS s $"):
+            wire.call(*line.split())
+        commands = ("get", "set", "xread", "exec", "config|set")
+        assert [sampled_calls(wire, name) for name in commands] == [2, 0, 0, 0, 0]
+        wire.call("CONFIG", "SET", "latency-tracking", "yes")
+        assert [sampled_calls(wire, name) for name in commands] == [2, 0, 0, 0, 1]
+        for line in ("GET k", "SET k v", "XREAD BLOCK 1 STREAMS s $"):
+            wire.call(*line.split())
+        assert [sampled_calls(wire, name) for name in commands] == [3, 1, 1, 0, 1]
+        fields = read_fields(wire, "commandstats")
+        assert [re.match(r"calls=(\d+)", fields[f"cmdstat_{name}"])[1] for name in commands] == [
+            "6",
+            "2",
+            "2",
+            "1",
+            "2",
+        ]
+        assert "latency_percentiles_usec_exec" not in read_fields(wire, "latencystats")
+
+
 def fields_of_client(line: bytes) -> dict[str, str]:
     """The fields of one line of CLIENT LIST."""
     return dict(part.split("=", 1) for part in line.decode().split())
