@@ -63,7 +63,7 @@ def _command_calls(source: Source) -> Samples:
 
 
 def _command_seconds(source: Source) -> Samples:
-    return (((row.name_lower.decode(),), row.durations.total_ns / 1e9) for row in all_rows() if row.calls)
+    return (((row.name_lower.decode(),), row.total_ns / 1e9) for row in all_rows() if row.calls)
 
 
 def _command_failures(source: Source) -> Samples:
@@ -76,8 +76,8 @@ CALL_EDGES_NS: Final = tuple(4**exponent * 1000 for exponent in range(12))
 
 def _command_durations(source: Source) -> Samples:
     for row in all_rows():
-        if row.calls:
-            durations = row.durations
+        durations = row.durations
+        if durations.count:
             counts = durations.cumulative(CALL_EDGES_NS)
             buckets = [(edge_ns / 1e9, count) for edge_ns, count in zip(CALL_EDGES_NS, counts, strict=True)]
             yield (row.name_lower.decode(),), Histogram(buckets, durations.count, durations.total_ns / 1e9)
@@ -174,12 +174,12 @@ SERVER_SERIES: Final = (
     _one("headrace_received_bytes", "counter", "From clients.", lambda source: source.stats.input_size),
     _one("headrace_sent_bytes", "counter", "To clients.", lambda source: source.stats.output_size),
     _one("headrace_commands", "counter", "Calls that have ended.", lambda source: source.stats.commands_processed),
-    _many("headrace_command_calls", "counter", "Calls of each command.", ("command",), _command_calls),
-    _many("headrace_command_seconds", "counter", "Time in each command.", ("command",), _command_seconds),
+    _many("headrace_command_calls", "counter", "All calls of each command.", ("command",), _command_calls),
+    _many("headrace_command_seconds", "counter", "Time of all calls of each command.", ("command",), _command_seconds),
     _many(
         "headrace_command_duration_seconds",
         "histogram",
-        "Calls of each command by duration.",
+        "Calls of each command by duration, while `latency-tracking` is on.",
         ("command",),
         _command_durations,
     ),

@@ -148,6 +148,17 @@ def test_command_latencies_are_a_histogram(rig: Rig) -> None:
     assert found[f"{name}_sum", "xlen"] == pytest.approx(60, abs=1)
 
 
+def test_counters_of_calls_count_those_that_the_histogram_leaves_out(rig: Rig) -> None:
+    client = rig.connect()
+    client.call("CONFIG RESETSTAT", "XLEN k", "CONFIG SET latency-tracking no", "XLEN k", "XLEN k")
+    found = values(ask(rig)[0])
+    client.call("CONFIG SET latency-tracking yes")
+    assert found["headrace_command_duration_seconds_count", "xlen"] == 1
+    assert found["headrace_command_calls_total", "xlen"] == 3
+    histogram_s = found["headrace_command_duration_seconds_sum", "xlen"]
+    assert found["headrace_command_seconds_total", "xlen"] > histogram_s > 0
+
+
 def test_fsyncs_are_a_histogram_while_there_is_a_log(rig: Rig) -> None:
     assert "headrace_log_fsync_duration_seconds_count 0" not in ask(rig)[0]
     times = FsyncTimes()
