@@ -57,7 +57,7 @@ HOT_MODULES: Final = {
         "chunk", "clock", "database", "group", "idempotence", "ids", "key_slots", "log", "nodes", "observed", "pending",
         "radix_tree", "spans", "stream", "trimming", "value",
     ),
-    "commands/clients": ("blocking", "client"),
+    "commands/clients": ("blocking", "client", "transaction"),
     "commands/connections": ("connection", "transaction"),
     "commands/core": ("durations", "keys", "lookup", "numbers"),
     "commands/execution": ("calls", "context", "enforcement"),

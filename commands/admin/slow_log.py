@@ -61,10 +61,11 @@ def slowlog_get(context: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         count = integer_between(argv[2], -1, INT64_MAX, b"count should be greater than or equal to -1")
     log = context.slow_log
-    return [
-        [call.id, call.time_s, call.duration_us, list(call.argv), call.address, call.name, call.argument_count]
-        for call in log.latest(len(log) if count == -1 else count)
-    ]
+    entries: list[Reply] = []
+    for call in log.latest(len(log) if count == -1 else count):
+        words, words_count = call.shown()
+        entries.append([call.id, call.time_s, call.duration_us, words, call.address, call.name, words_count])
+    return entries
 
 
 @command(

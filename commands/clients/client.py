@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from ...persistence.grammar.streams import words_of
 from ...store.database import Database
-from ..core.request_size import request_size
-from ..core.table import Handler, Row
 from ..permissions.allowed_rows import NO_ROWS
 from ..permissions.user import User
 from .blocking import Blocked
 from .tracking_mode import TrackingMode
+from .transaction import Transaction
 
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
 
 # Bytes of an idle connection, as measured over a thousand of them.
 CLIENT_SIZE: Final = 6 << 10
-# Bytes of a watched key in the tables of client and database, without the key itself, as measured over a hundred
-# thousand keys.
-WATCHED_KEY_SIZE: Final = 410
-
-
-# (row, its handler, request) of a command that waits for EXEC.
-Queued = tuple[Row, Handler, "list[bytes]"]
 
 
 class ReplyMode(Enum):
@@ -38,53 +28,6 @@ class ReplyMode(Enum):
     # SKIP omits its own reply, then the reply of the next command.
     SKIP_NEXT = auto()
     SKIP = auto()
-
-
-@dataclass(slots=True, eq=False)
-class Transaction:
-    """MULTI's queue and the result of WATCH. Also the `Watcher` that databases mark dirty."""
-
-    # Queued commands; None outside MULTI.
-    queue: list[Queued] | None = None
-    # Whether a command was refused when it was queued: EXEC then returns EXECABORT.
-    aborted: bool = False
-    # Whether a watched key changed: EXEC then returns null.
-    dirty: bool = False
-    # Whether that change was of the key alone: CLIENT LIST then shows no watched keys any more.
-    shows_no_keys: bool = False
-    # (database index, key) of every WATCH, in order.
-    watched: dict[tuple[int, bytes], None] = field(default_factory=dict)
-    # Bytes of the watched keys in the tables of client and database.
-    watched_size: int = 0
-    # The first commands of the queue are measured: so many, with so many bytes in their arguments and in memory.
-    _measured_count: int = 0
-    _queue_size: int = 0
-    _queue_memory_size: int = 0
-
-    @property
-    def queue_size(self) -> int:
-        """Bytes of the queued arguments alone: `multi-mem` of CLIENT LIST, as in Redis."""
-        self._measure()
-        return self._queue_size
-
-    @property
-    def queue_memory_size(self) -> int:
-        """Bytes that the queue takes; limits count these."""
-        self._measure()
-        return self._queue_memory_size
-
-    def _measure(self) -> None:
-        """Measure what was queued since the last call: queueing itself is to cost nothing else."""
-        queue = self.queue or []
-        for _, _, argv in queue[self._measured_count :]:
-            words = words_of(argv)
-            self._queue_size += sum(map(len, words))
-            self._queue_memory_size += request_size(words)
-        self._measured_count = len(queue)
-
-    def has_flag(self, flag_bit: int) -> bool:
-        """Whether a queued command has this flag."""
-        return any(row.flag_bits & flag_bit for row, _, _ in self.queue or ())
 
 
 class Client:

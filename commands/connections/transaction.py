@@ -8,7 +8,8 @@ from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import NULL_ARRAY, OK, Pushed, Reply
 from ...store.errors import GenericError
-from ..clients.client import WATCHED_KEY_SIZE, Queued, ReplyMode, Transaction
+from ..clients.client import ReplyMode
+from ..clients.transaction import WATCHED_KEY_SIZE, Queued, Transaction
 from ..core.table import Argument, Flag, Handler, KeySpec, Row, Trait, command
 from ..execution.calls import call
 from ..execution.enforcement import refusal_at_exec
@@ -54,7 +55,7 @@ def multi(context: Context, argv: list[bytes]) -> Reply:
     since="1.2.0",
     summary="Runs the queued commands of a transaction.",
     complexity="Depends on commands in the transaction",
-    traits=Trait.NOT_QUEUED | Trait.RUNS_QUEUE,
+    traits=Trait.ORDINARY | Trait.NOT_QUEUED | Trait.RUNS_QUEUE,
 )
 def execute(context: Context, argv: list[bytes]) -> Reply:
     """EXEC

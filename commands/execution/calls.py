@@ -25,6 +25,8 @@ from .context import NEVER_NS, Context
 logger = logging.getLogger(__name__)
 
 READONLY: Final = Flag.READONLY.value
+SKIP_SLOWLOG: Final = Flag.SKIP_SLOWLOG.value
+FAST: Final = Flag.FAST.value
 ALWAYS_TOUCHES: Final = Trait.ALWAYS_TOUCHES.value
 # Where these bits of a row equal READONLY, the command itself has read its keys. A script reads by other commands.
 READS: Final = (Flag.READONLY | Flag.SCRIPT_RUNNER).value
@@ -81,10 +83,11 @@ def count_call(context: Context, client: Client, row: Row, argv: list[bytes], du
     config = context.server.config
     threshold_us = config.slowlog_log_slower_than
     duration_us = duration_ns // 1000
-    if 0 <= threshold_us <= duration_us and config.slowlog_max_len and not row.flags & Flag.SKIP_SLOWLOG:
-        context.slow_log.add(client, row, words_of(argv), duration_us, context.now_ms, config)
-    event = "fast-command" if row.flags & Flag.FAST else "command"
-    context.latency.note(event, duration_ns, context.now_ms)
+    if 0 <= threshold_us <= duration_us and config.slowlog_max_len and not row.flag_bits & SKIP_SLOWLOG:
+        context.slow_log.add(client, row, argv, duration_us, context.now_ms, config)
+    if context.latency.threshold_ms:
+        event = "fast-command" if row.flag_bits & FAST else "command"
+        context.latency.note(event, duration_ns, context.now_ms)
 
 
 def watched_ns(config: Any) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...store.errors import ReplyError
-from ..clients.client import Transaction
 
 if TYPE_CHECKING:
     from ...store.database import Store
@@ -25,6 +24,8 @@ class ExecAborted(ReplyError):
 def unwatch_all(store: Store, client: Client) -> None:
     """Forget every watched key, and whether one has changed."""
     transaction = client.transaction
+    if not transaction.watched:
+        return
     for db_index, key in transaction.watched:
         store.databases[db_index].unwatch(key, transaction)
     transaction.watched = {}
@@ -35,4 +36,4 @@ def unwatch_all(store: Store, client: Client) -> None:
 def discard(store: Store, client: Client) -> None:
     """End MULTI and WATCH, if the client is in them."""
     unwatch_all(store, client)
-    client.transaction = Transaction()
+    client.transaction.end()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ...protocol.replies import SimpleString
 from ..clients.client import Client
 from ..clients.courier import Courier
 from ..core.directives import Directives
@@ -74,6 +73,10 @@ class Monitors:
         if client.is_unix:
             address = b"unix:" + self._config.unixsocket
         seconds, microseconds = divmod(self._clock_us(), 1_000_000)
-        words = b" ".join(map(quoted, redact(row, argv)))
-        line = b"%d.%06d [%d %b] %b" % (seconds, microseconds, client.db.index, address, words)
-        self._courier.deliver(self.clients, SimpleString(line))
+        words = redact(row, argv)
+        if SPECIAL.search(b"".join(words)) is None:
+            shown = b'"%b"' % b'" "'.join(words)
+        else:
+            shown = b" ".join(map(quoted, words))
+        line = b"+%d.%06d [%d %b] %b\r\n" % (seconds, microseconds, client.db.index, address, shown)
+        self._courier.deliver(self.clients, (line,))

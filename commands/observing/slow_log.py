@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
-from ...store.memory import text_size
+from ...persistence.grammar.streams import words_of
+from ..core.request_size import request_size
 from ..core.secrets import redact
 from ..core.slow_tally import SlowTally
 
@@ -23,26 +22,44 @@ if TYPE_CHECKING:
 
 # Bytes of an entry without its words.
 SLOW_CALL_SIZE: Final = 200
+# Bytes of a request that is kept as it is until it is shown.
+UNCUT_SIZE_MAX: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
 class SlowCall:
-    """One entry. `argv` is cut to `slowlog-entry-max-argc` and `slowlog-entry-max-string-len`."""
+    """One entry. A short request is kept as it is, since most entries are never shown."""
 
-    id: int
-    # Unix seconds.
-    time_s: int
-    duration_us: int
-    argv: list[bytes]
-    address: bytes
-    name: bytes
-    # Before cutting.
-    argument_count: int
+    __slots__ = ("_request", "_shown", "address", "duration_us", "id", "memory_size", "name", "time_s")
 
-    @property
-    def memory_size(self) -> int:
-        """Bytes of the entry."""
-        return SLOW_CALL_SIZE + getsizeof(self.argv) + sum(map(text_size, self.argv))
+    def __init__(
+        self, number: int, client: Client, row: Row, argv: list[bytes], duration_us: int, now_ms: int, config: Any
+    ) -> None:
+        self.id = number
+        # Unix seconds.
+        self.time_s = now_ms // 1000
+        self.duration_us = duration_us
+        self.address = client.address
+        self.name = client.name
+        # The request, and the largest number and size of words that are shown.
+        self._request = (row, argv, config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
+        # The words that are shown and how many there were; None until they are asked for.
+        self._shown: tuple[list[bytes], int] | None = None
+        # Bytes of the entry.
+        self.memory_size = SLOW_CALL_SIZE + request_size(argv)
+        if self.memory_size > UNCUT_SIZE_MAX or row.secrets is not None or row.enclosed_at:
+            words = self.shown()[0]
+            self._request = (row, [], 0, 0)
+            self.memory_size = SLOW_CALL_SIZE + request_size(words)
+
+    def shown(self) -> tuple[list[bytes], int]:
+        """The words without secrets, cut to `slowlog-entry-max-argc` and `slowlog-entry-max-string-len` as they were
+        then, and how many words there were.
+        """
+        if self._shown is None:
+            row, argv, count_max, size_max = self._request
+            words = words_of(argv)
+            self._shown = cut(redact(row, words), count_max, size_max), len(words)
+        return self._shown
 
 
 class SlowLog:
@@ -60,8 +77,7 @@ class SlowLog:
 
     def add(self, client: Client, row: Row, argv: list[bytes], duration_us: int, now_ms: int, config: Any) -> None:
         """Add a call of `client`. The oldest entries are removed when there are more than `slowlog-max-len`."""
-        shown = cut(redact(row, argv), config.slowlog_entry_max_argc, config.slowlog_entry_max_string_len)
-        call = SlowCall(self._next_id, now_ms // 1000, duration_us, shown, client.address, client.name, len(argv))
+        call = SlowCall(self._next_id, client, row, argv, duration_us, now_ms, config)
         self._calls.appendleft(call)
         self.memory_size += call.memory_size
         self._next_id += 1

@@ -179,7 +179,7 @@ class Dispatcher:
                 if type(reply) is Blocked:
                     row.recorder.add(duration_ns)
                 else:
-                    count_call(context, client, row, words_of(argv), duration_ns)
+                    count_call(context, client, row, argv, duration_ns)
                 output_size += size_of(out, measured_count)
                 measured_count = len(out)
                 if ended_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE:
@@ -285,7 +285,7 @@ class Dispatcher:
             self.serving.serve_ready()
         elif not row.is_ordinary:
             self.serving.forget_ready()
-        if not client.needs_only_acl_check or not row.is_ordinary:
+        if not client.needs_only_acl_check or not client.rows or not row.is_ordinary:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
             return Next.CLOSE
@@ -296,6 +296,9 @@ class Dispatcher:
         assert queue is not None
         assert handler is not None
         queue.append((row, handler, argv))
+        if not row.is_ordinary:
+            client.transaction.is_ordinary = False
+            client.rows = NO_ROWS  # until EXEC, which may change the client
 
     def refresh_client(self, client: Client) -> None:
         """Compute again which checks the commands of this client need, after its state has changed.
@@ -304,7 +307,12 @@ class Dispatcher:
         command.
         """
         client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
-        if client.needs_only_acl_check and self.pause.end_ms is None and self.admission.is_unobserved(client):
+        if (
+            client.needs_only_acl_check
+            and client.transaction.is_ordinary
+            and self.pause.end_ms is None
+            and self.admission.is_unobserved(client)
+        ):
             client.rows = self._rows.get(client.user) or self._rows_of(client.user)
         else:
             client.rows = NO_ROWS

@@ -47,8 +47,8 @@ def test_microseconds_of_a_line_are_those_of_the_clock() -> None:
     client = Client(1, db=Database(0))
     monitors.add(client)
     monitors.show(client, DECLARED[b"PING"], [b"PING"])
-    (_, line), _ = courier.deliver.call_args
-    assert line.startswith(b"%d.000007 [0 " % (START_MS // 1000))
+    (_, (line,)), _ = courier.deliver.call_args
+    assert line.startswith(b"+%d.000007 [0 " % (START_MS // 1000))
 
 
 def test_a_line_names_time_database_address_and_words(rig: Rig) -> None:
