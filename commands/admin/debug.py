@@ -19,6 +19,7 @@ from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
 from ..keyspace.idle import value_idle_s
 from ..strings.encoding import string_encoding
+from .server_admin import SaveFailed
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ def require_enabled(context: Context) -> None:
     arguments=(Argument("subcommand"), Argument("arg", optional=True, multiple=True)),
     differs=(
         "A subset: AOF-FLUSH-SLEEP, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, POPULATE, PROTOCOL, "
-        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE goes through RDB in memory, and "
+        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE loads an RDB file in memory, and "
         "if it fails, the dataset stays as it was. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and "
         "REPLYBUFFER are accepted without effect."
     ),
@@ -235,16 +236,18 @@ def _populate(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _reload(context: Context, argv: list[bytes]) -> Reply:
-    """RELOAD [MERGE] [NOFLUSH] [NOSAVE]: serializes the dataset as RDB in memory, empties it and loads it again.
+    """RELOAD [MERGE] [NOFLUSH] [NOSAVE]: writes dump.rdb, and then empties the dataset and loads it from RDB in memory.
 
-    NOSAVE loads dump.rdb instead. NOFLUSH leaves the dataset as it is; MERGE allows the file to have keys of it.
+    NOSAVE loads the present dump.rdb instead. NOFLUSH leaves the dataset as it is; MERGE allows the file to have keys
+    of it.
     """
     options = {word.upper() for word in argv[2:]}
     if options - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise GenericError(b"DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    context.server.storage.reload_dataset(
-        from_disk=b"NOSAVE" in options, flushes=b"NOFLUSH" not in options, merges=b"MERGE" in options
-    )
+    storage, from_disk = context.server.storage, b"NOSAVE" in options
+    if not from_disk and not storage.write_dump():
+        raise SaveFailed
+    storage.reload_dataset(from_disk=from_disk, flushes=b"NOFLUSH" not in options, merges=b"MERGE" in options)
     context.tracking.note_flush()
     return OK
 

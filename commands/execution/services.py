@@ -128,6 +128,10 @@ class Storage(Protocol):
         """SAVE: write dump.rdb now. Returns False if that failed. Raises GenericError while BGSAVE runs."""
         ...
 
+    def write_dump(self) -> bool:
+        """DEBUG RELOAD: write dump.rdb, as SAVE does, but uncounted. Returns False if it failed."""
+        ...
+
     def save_flushed(self) -> None:
         """FLUSHALL: write dump.rdb without the keys that are gone, if there are save points."""
         ...

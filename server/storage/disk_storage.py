@@ -70,6 +70,10 @@ class DiskStorage:
         """SAVE. Returns False if it failed. Raises GenericError."""
         return self._snapshots.save_now()
 
+    def write_dump(self) -> bool:
+        """DEBUG RELOAD: write dump.rdb, as SAVE does, but uncounted. Returns False if it failed."""
+        return self._snapshots.write_dump()
+
     def save_flushed(self) -> None:
         """FLUSHALL: write dump.rdb without the keys that are gone, if there are save points."""
         self._snapshots.save_flushed()

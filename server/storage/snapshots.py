@@ -326,7 +326,7 @@ class Snapshots:
         if self.save.is_running:
             raise GenericError(SAVE_IN_PROGRESS)
         self.save.count += not is_stop
-        return self._write_now()
+        return self.write_dump()
 
     def save_flushed(self) -> None:
         """FLUSHALL: with save points, write dump.rdb without the keys that are gone, so that no start brings them back.
@@ -337,9 +337,10 @@ class Snapshots:
             if self.save.is_running:
                 self._abort(self.save)
                 logger.warning("%s", SAVE_DROPPED)
-            self._write_now()
+            self.write_dump()
 
-    def _write_now(self) -> bool:
+    def write_dump(self) -> bool:
+        """Write dump.rdb while all clients wait, uncounted. Returns False if that failed."""
         try:
             blocks = self._reporting(self._rdb_blocks(keys_now(self._context.store)))
             self._log_keeper.files.replace(dump_path(self._config), blocks)

@@ -285,7 +285,7 @@ PLANTED = [
     (thaw_for_all, "loading a log", "CLIENT|UNPAUSE", b"no", "restart"),
     (send_when_the_peer_reads, "a stalled reader that waits", "PING", b"always", "told"),
     (end_the_snapshot_with_the_log, "snapshot running", "CONFIG|SET appendonly no", b"everysec", "BGSAVE ended well"),
-    (forget_what_the_transaction_did, "in MULTI", "DEBUG RELOAD", b"no", "told"),
+    (forget_what_the_transaction_did, "in MULTI", "DEBUG RELOAD", b"no", "restart"),
     (run_on_after_shutdown, "serving without a log", "SHUTDOWN", b"everysec", "restart"),
     (keep_the_old_mark, "rewrite beginning", "PING", b"always", "WAITAOF"),
     (wake_readers_during_a_pause, "paused for writes", "PING", b"everysec", "changes during a pause"),

@@ -127,6 +127,25 @@ def test_streams_digest_as_in_redis(start_server: StartServer) -> None:
     assert digests[0] == digests[1] != b"0" * 40
 
 
+@pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
+def test_reload_saves_the_dataset_first(name: str, start_server: StartServer) -> None:
+    server = start_server(name, "--appendonly", "no", "--save", "", "--enable-debug-command", "yes")
+    dump = server.folder / "dump.rdb"
+    with server.connect() as wire:
+        wire.call("SET", "a", "1")
+        assert wire.call("DEBUG", "RELOAD") == b"+OK\r\n"
+        assert {b"rdb_changes_since_last_save:0", b"rdb_saves:0"} <= set(wire.ask("INFO", "persistence").split())
+        assert dump.read_bytes().startswith(b"REDIS")
+        wire.call("SET", "b", "1")
+        assert wire.call("DEBUG", "RELOAD", "NOSAVE") == b"+OK\r\n"
+        assert b"rdb_changes_since_last_save:1" in wire.ask("INFO", "persistence")
+        assert wire.call("KEYS", "*") == b"*1\r\n$1\r\na\r\n"
+        dump.unlink()
+        (dump / "in the way").mkdir(parents=True)
+        assert wire.call("DEBUG", "RELOAD") == wire.call("SAVE")
+        assert wire.call("KEYS", "*") == b"*1\r\n$1\r\na\r\n"
+
+
 def test_reload_keeps_the_dataset(start_server: StartServer) -> None:
     with start_server("headrace").connect() as wire:
         for line in STREAMS:
