@@ -151,7 +151,8 @@ def _write_all(descriptor: int, block: bytes) -> None:
     """Call write(2) until everything is written: a disk that fills up first accepts a part, and fails afterwards."""
     view = memoryview(block)
     while view:
-        view = view[os.write(descriptor, view) :]
+        written_size = os.write(descriptor, view)
+        view = view[written_size:]
 
 
 class DiskFiles:

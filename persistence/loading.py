@@ -154,7 +154,6 @@ class Loader:
         if first.startswith(RDB_MAGIC):
             blocks, good_offset = yield from self._load_rdb(name, blocks)
         reader = RecordReader(size, start=good_offset, gathers_runs=self._target is not None)
-        self._group = None
         try:
             taken_count = 0
             for record in self._records(blocks, reader):
@@ -218,6 +217,7 @@ class Loader:
 
     def _records(self, blocks: Iterable[bytes], reader: RecordReader) -> Iterator[list[bytes]]:
         """Yield all records that may be applied. Raises Damage."""
+        self._group = None
         for block in blocks:
             yield from reader.feed(block)
             if not reader.wants_more:

@@ -120,7 +120,7 @@ def _decode_line(line: bytes) -> Part:
         raise LoadError("File can't be a path, just a filename")
     if kind not in KINDS:
         raise LoadError("Unknown AOF file type")
-    start, end = (_number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset"))
+    start, end = [_number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset")]
     return Part(name, sequence, kind, start, end)
 
 

@@ -143,7 +143,7 @@ def _removal_records(key: bytes, stream: StreamImage, deleted: list[StreamID]) -
     which leaves the largest deleted ID as it is.
     """
     first_id = stream.log.first_id if len(stream) else stream.last_id + 1
-    for ids in _batches((each for each in deleted if each > first_id), CLAIM_COUNT_MAX):
+    for ids in _batches([each for each in deleted if each > first_id], CLAIM_COUNT_MAX):
         yield pack_deleted(key, ids)
     yield pack_length(key, len(stream))
 
@@ -155,13 +155,17 @@ def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
         if not consumer.pending_count:
             yield pack_consumer(key, name, consumer.name)
     released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
-    owned = (pair for pair in group.pending.walk_by_time() if pair[1].consumer is not None)
+    owned = filter(_is_owned, group.pending.walk_by_time())
     for (owner, time_ms, count), pairs in groupby(owned, key=_shared):
-        for ids in _batches((entry_id for entry_id, _ in pairs), CLAIM_COUNT_MAX):
+        for ids in _batches(map(itemgetter(0), pairs), CLAIM_COUNT_MAX):
             yield pack_base_claim(key, name, owner, ids, time_ms, count)
     for count, released_pairs in groupby(released, key=lambda pair: pair[1]):
-        for ids in _batches((entry_id for entry_id, _ in released_pairs), RELEASE_COUNT_MAX):
+        for ids in _batches(map(itemgetter(0), released_pairs), RELEASE_COUNT_MAX):
             yield pack_released(key, name, ids, count)
+
+
+def _is_owned(pair: tuple[StreamID, Delivery]) -> bool:
+    return pair[1].consumer is not None
 
 
 def _shared(pair: tuple[StreamID, Delivery]) -> tuple[bytes, int, int]:

@@ -10,7 +10,7 @@ The cache of unpacked chunks belongs to no key: see `chunk.unpacked_size`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, starmap
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from .pending import CONSUMER_SIZE
 
 if TYPE_CHECKING:
     from .group import Group
-    from .idempotence import Idempotence
+    from .idempotence import Idempotence, Producer
     from .nodes import NodeLedger
     from .pending import PendingEntries
 
@@ -142,15 +142,17 @@ def producers_size(idempotence: Idempotence) -> int:
     producers = idempotence.producers
     if not producers:
         return 0
-    sizes = (
+    return getsizeof(producers) + estimated_total(starmap(_producer_size, producers.items()), len(producers))
+
+
+def _producer_size(producer_id: bytes, producer: Producer) -> int:
+    return (
         text_size(producer_id)
         + PRODUCER_SIZE
         + getsizeof(producer.ids)
         + len(producer.ids) * PAIR_SIZE
         + estimated_total(map(text_size, producer.ids), len(producer.ids))
-        for producer_id, producer in producers.items()
     )
-    return getsizeof(producers) + estimated_total(sizes, len(producers))
 
 
 def estimated_total(sizes: Iterable[int], count: int, sample_count: int = SAMPLE_COUNT) -> int:

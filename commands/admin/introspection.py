@@ -33,7 +33,7 @@ def flag_names(row: Row) -> list[str]:
 
 
 def _simple_set(names: list[str]) -> SetReply:
-    return SetReply(SimpleString(name.encode()) for name in names)
+    return SetReply([SimpleString(name.encode()) for name in names])
 
 
 def _describe_key_spec(spec: KeySpec) -> dict[bytes, Any]:
@@ -67,8 +67,8 @@ def describe(row: Row) -> list[Any]:
         _simple_set(flag_names(row)),
         *key_range(row.keys),
         _simple_set(["@" + category for category in acl_categories(row)]),
-        SetReply(tip.encode() for tip in row.tips),
-        SetReply(_describe_key_spec(each) for each in row.keys),
+        SetReply([tip.encode() for tip in row.tips]),
+        SetReply([_describe_key_spec(each) for each in row.keys]),
         # As in Redis: an array if there are subcommands, else an empty set.
         [describe(each) for each in row.subcommands.values()] if row.subcommands else SetReply(),
     ]
@@ -108,7 +108,7 @@ def document(row: Row) -> dict[bytes, Any]:
     if row.complexity:
         fields[b"complexity"] = row.complexity.encode()
     if row.history:
-        fields[b"history"] = SetReply([version.encode(), text.encode()] for version, text in row.history)
+        fields[b"history"] = SetReply([[version.encode(), text.encode()] for version, text in row.history])
     if row.deprecated is not None:
         since, replaced_by = row.deprecated
         fields[b"doc_flags"] = _simple_set(["deprecated"])

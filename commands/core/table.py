@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag as FlagEnum
 from enum import auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...protocol.replies import Reply
 from .durations import Durations
@@ -123,11 +123,15 @@ NO_KEYS: tuple[KeySpec, ...] = ()
 _READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
 
 
+# mypyc looks for the type of a field among the names of the module.
+Slice: TypeAlias = slice
+
+
 @dataclass(frozen=True, slots=True)
 class Channels:
     """The words of a request that name channels, which the user's rules must allow."""
 
-    words: slice
+    words: Slice
     are_patterns: bool = False
 
 

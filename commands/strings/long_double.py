@@ -20,9 +20,9 @@ EXPONENT_MAX: Final = 16384
 # The exponent of the smallest positive number.
 EXPONENT_MIN: Final = -16445
 
-# The number 1.
-ONE: Final = 1 << -EXPONENT_MIN
-LARGEST: Final = ((1 << SIGNIFICANT_BITS) - 1 << EXPONENT_MAX - SIGNIFICANT_BITS) * ONE
+# The number 1. It is a call because mypyc crashes on a constant of more than 4300 digits, the most that Python prints.
+ONE: Final = int(pow(2, -EXPONENT_MIN))
+LARGEST: Final = (ONE << SIGNIFICANT_BITS) - ONE << EXPONENT_MAX - SIGNIFICANT_BITS
 
 # Maximum size in bytes of a text to parse, as in Redis.
 TEXT_SIZE_MAX: Final = 5 * 1024 - 1

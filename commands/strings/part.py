@@ -122,7 +122,7 @@ def _declare_substring(name: str, since: str, summary: str, deprecated: tuple[st
         value = context.db.read_string(argv[1], context.now_ms) or b""
         if start < 0 and end < 0 and start > end:
             return b""
-        start, end = (max(0, place + len(value) if place < 0 else place) for place in (start, end))
+        start, end = [max(0, place + len(value) if place < 0 else place) for place in (start, end)]
         return value[start : end + 1]
 
     substring.__doc__ = f"""{name} key start end

@@ -11,7 +11,7 @@ marked; they are skipped when read, and not written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from struct import Struct
 from typing import Final
 
@@ -56,7 +56,7 @@ def settle_by_parts(ledger: NodeLedger, log: EntryLog, limits: StreamLimits) -> 
 
 def encode_nodes(nodes: Iterable[Node], log: EntryLog) -> Iterator[tuple[StreamID, bytes]]:
     """ID and listpack of each node that has live entries; their deleted ones are left out."""
-    entries = (entry for part in log.all_entries() for entry in part)
+    entries = chain.from_iterable(log.all_entries())
     for node in nodes:
         if node.live:
             yield node.first_id, _encode_node(node, islice(entries, node.live))

@@ -291,7 +291,7 @@ def _group(names: str, kind: Kind, default: Any, **options: Any) -> tuple[Direct
     """Rows without effect, from words of the form `name|alias`."""
     return tuple(
         _row(name, kind, default, *aliases, has_effect=False, **options)
-        for name, *aliases in (word.split("|") for word in names.split())
+        for name, *aliases in [word.split("|") for word in names.split()]
     )
 
 

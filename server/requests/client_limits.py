@@ -84,7 +84,7 @@ class ClientLimits:
 
     def smallest_output_limit(self) -> int:
         """The smallest hard or soft limit of the classes that clients are of."""
-        limits = (size for name in (b"normal", b"pubsub") for size in self._by_class[name][:2])
+        limits = [size for name in (b"normal", b"pubsub") for size in self._by_class[name][:2]]
         return min((size for size in limits if size), default=NO_LIMIT)
 
     def _output_limit(self, connection: Limited) -> Limit:

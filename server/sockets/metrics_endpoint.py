@@ -159,7 +159,7 @@ class MetricsEndpoint:
 
 def _accept(lines: list[str]) -> str:
     """The values of all Accept headers."""
-    named = (line.partition(":") for line in lines)
+    named = [line.partition(":") for line in lines]
     return ",".join(value.strip() for name, _, value in named if name.strip().lower() == "accept")
 
 
