@@ -1,4 +1,8 @@
-"""Checks the option `fields` before Spark parses it, since Spark's error names another word than the wrong one."""
+"""Checks the option `fields` before Spark parses it, since Spark's error names another word than the wrong one.
+
+The names of the types are repeated here because Spark's parser, `DataType.fromDDL`, is part of the JVM. Spark makes a
+data source in a Python process that has no connection to the JVM.
+"""
 
 from __future__ import annotations
 
