@@ -79,6 +79,24 @@ def test_systemd_is_notified_when_clients_are_served_and_when_the_server_ends(
     assert process.wait(TIMEOUT_S) == 0
 
 
+def test_line_of_the_debian_unit_starts_a_server(manager: NotifySocket, tmp_path: Path) -> None:
+    """`ExecStart` of redis-server.service: a file, which says `daemonize yes`, and then the options."""
+    port = free_port()
+    (tmp_path / "redis.conf").write_text(f"bind 127.0.0.1\nport {port}\ndaemonize yes\ndir {tmp_path}\n")
+    words = [tmp_path / "redis.conf", "--supervised", "systemd", "--daemonize", "no"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace", *words],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")},
+    )
+    manager.until("READY=1")
+    with Wire(port) as wire:
+        assert wire.call("PING") == b"+PONG\r\n"
+    process.send_signal(signal.SIGTERM)
+    manager.until("STOPPING=1")
+    assert process.wait(TIMEOUT_S) == 0
+
+
 def test_a_name_in_the_abstract_namespace_is_a_notify_socket(tmp_path: Path) -> None:
     name = f"@headrace-test-{os.getpid()}"
     with contextlib.closing(NotifySocket(name)) as manager:
