@@ -25,6 +25,15 @@ from .manifest import LINE_SIZE_MAX, Manifest, Part
 from .rdb.file import FileReader
 
 USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
+HELP: Final = f"""{USAGE}
+
+Checks whether an append-only file is complete and undamaged. Stop the server first.
+
+  --fix                            cuts the last file at its first damaged record, after a question: all records from
+                                   there on are lost
+  --truncate-to-timestamp SECONDS  cuts the last file after the last record of that Unix time (aof-timestamp-enabled)
+
+Restore damage elsewhere from a backup. Exit codes: 0 if the log is valid or was repaired, 1 otherwise."""
 RDB_MAGIC: Final = b"REDIS"
 KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from a backup instead"
 TIMESTAMP_DIGITS_MAX: Final = 19
@@ -64,7 +73,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
     words = sys.argv[1:] if words is None else words
     if list(words) in (["--help"], ["-h"]):
-        print(USAGE)
+        print(HELP)
         return 0
     try:
         Check(Request.parse(words)).run()

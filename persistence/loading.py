@@ -257,7 +257,10 @@ class Loader:
 
     def _truncate_torn(self, name: str, offset: int, *, is_last: bool) -> int:
         if not is_last:
-            raise LoadError(f"Fatal error: the truncated file is not the last file: {name} ends at offset {offset}")
+            raise LoadError(
+                f"Fatal error: the truncated file is not the last file: {name} ends at offset {offset}: "
+                "restore it from a backup"
+            )
         if not self._policy.truncate_torn:
             raise LoadError(
                 f"Unexpected end of file reading the append only file {name} at offset {offset}: "

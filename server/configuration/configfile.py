@@ -80,7 +80,8 @@ def options_text(words: list[bytes]) -> bytes:
             needs_value = False
         else:
             raise ConfigError(
-                f"'{os.fsdecode(word)}' is neither a configuration file nor an option: options start with --"
+                f"'{os.fsdecode(word)}' is neither a configuration file nor an option: "
+                "options start with --, as in --port 7000"
             )
     return b"\n".join(lines)
 

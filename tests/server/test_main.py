@@ -139,7 +139,7 @@ def test_directory_is_entered(served: list[Config], tmp_path: Path) -> None:
         (["--bind", "", "--port", "7000"], "Configured to not listen anywhere, exiting.\n"),
         (
             ["-", "extra", "--port", "1"],
-            "'extra' is neither a configuration file nor an option: options start with --\n",
+            "'extra' is neither a configuration file nor an option: options start with --, as in --port 7000\n",
         ),
     ],
 )
