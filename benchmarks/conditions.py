@@ -20,6 +20,7 @@ from benchmarks.streams import ask, entry_id, fill_numbered
 
 from support.wire import Wire, encode
 
+TABLE: Final = "conditions"
 KEY: Final = "jobs"
 ADDED: Final = "jobs:added"
 OTHER_DATABASE: Final = 9
@@ -50,14 +51,12 @@ class Condition:
     watching: tuple[Words, ...] = ()
     is_resp3: bool = False
     database: int = 0
+    # A directive, its value while the condition lasts, and its usual one.
+    directive: tuple[str, str, str] | None = None
 
 
 def _user(*rules: str) -> tuple[Words, ...]:
     return (("ACL", "SETUSER", "worker", "reset", "on", "nopass", *rules),)
-
-
-def _config(name: str, value: str | int, usual: str | int) -> dict[str, tuple[Words, ...]]:
-    return {"setting": (("CONFIG", "SET", name, value),), "undoing": (("CONFIG", "SET", name, usual),)}
 
 
 AS_WORKER: Final = (("AUTH", "worker", "any"),)
@@ -87,14 +86,14 @@ CONDITIONS: Final = (
     Condition(
         "watched-transaction", "WATCH, MULTI, three commands, EXEC", transaction_size=3, watching=(("WATCH", "other"),)
     ),
-    Condition("slow-log", "slowlog-log-slower-than 0", **_config("slowlog-log-slower-than", 0, 10_000)),
-    Condition("latency-monitor", "latency-monitor-threshold 1", **_config("latency-monitor-threshold", 1, 0)),
+    Condition("slow-log", "slowlog-log-slower-than 0", directive=("slowlog-log-slower-than", "0", "10000")),
+    Condition("latency-monitor", "latency-monitor-threshold 1", directive=("latency-monitor-threshold", "1", "0")),
     Condition("monitor", "another client in MONITOR", others=((("MONITOR",),),)),
-    Condition("events", "keyspace events, nobody listens", **_config("notify-keyspace-events", "KEA", "")),
+    Condition("events", "keyspace events, nobody listens", directive=("notify-keyspace-events", "KEA", "")),
     Condition(
         "heard-events",
         "keyspace events, one listener",
-        **_config("notify-keyspace-events", "KEA", ""),
+        directive=("notify-keyspace-events", "KEA", ""),
         others=((("PSUBSCRIBE", "__key*__:*"),),),
     ),
     Condition(
@@ -107,7 +106,7 @@ CONDITIONS: Final = (
     Condition("resp3", "RESP3", opening=(("HELLO", 3),), is_resp3=True),
     Condition("no-touch", "CLIENT NO-TOUCH", opening=(("CLIENT", "NO-TOUCH", "ON"),)),
     Condition("database", "database 9", database=OTHER_DATABASE),
-    Condition("memory-limit", "maxmemory far away", **_config("maxmemory", "8gb", 0)),
+    Condition("memory-limit", "maxmemory far away", directive=("maxmemory", "8gb", "0")),
 )
 
 
@@ -188,11 +187,16 @@ def _holding(server: PeerServer, condition: Condition, command: Command, request
                 ask(wire, "XREADGROUP", "GROUP", "g", "c", "COUNT", DELIVERED_AT_ONCE, "STREAMS", KEY, ">")
         for words in condition.setting:
             ask(wire, *words)
+        if condition.directive is not None:
+            name, value, usual = condition.directive
+            ask(wire, "CONFIG", "SET", name, value)
         for client in condition.others:
             _begin_reading(stack.enter_context(server.connect()), client)
         yield
         for words in condition.undoing:
             ask(wire, *words)
+        if condition.directive is not None:
+            ask(wire, "CONFIG", "SET", name, usual)
 
 
 def _begin_reading(wire: Wire, requests: tuple[Words, ...]) -> None:
@@ -209,9 +213,14 @@ def _read_all(connection: socket.socket) -> None:
             pass
 
 
+def row_name(condition: Condition, command: Command) -> str:
+    """The name of the row of this command under this condition."""
+    return f"condition-{condition.name}-{command.name}"
+
+
 ROWS = tuple(
     Row(
-        f"{condition.name}-{command.name}",
+        row_name(condition, command),
         f"{command.name.upper()}, {condition.title}",
         "requests/s",
         partial(measure, condition=condition, command=command),
@@ -219,6 +228,7 @@ ROWS = tuple(
         target=0.9,
         runs=3,
         is_usual=False,
+        table=TABLE,
     )
     for condition in CONDITIONS
     for command in COMMANDS

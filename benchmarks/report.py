@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.conditions import COMMANDS, CONDITIONS, TABLE, row_name
 from benchmarks.results import SUBJECT, Result, Run
 from benchmarks.rows import ROWS
 
@@ -36,6 +37,7 @@ README_ROWS = (
     "reload",
     "rewrite",
 )
+CONDITIONS_PART = re.compile(r"(<!-- conditions -->\n).*(\n<!-- end of conditions -->)", re.DOTALL)
 README_TABLE = re.compile(r"(<!-- benchmark: [^\n]*-->\n).*(\n<!-- end of benchmark -->)", re.DOTALL)
 
 METHOD = """\
@@ -96,8 +98,9 @@ YOURS = """\
 ## Measure it yourself
 
 `make bench` runs the rows that take seconds. `make bench FORM=compiled ARGS='--all --peers all --json run.json'` runs
-all rows in the compiled form (half an hour), and `make bench-report FORM=compiled` makes this page from the results.
-`--list` names the rows and `--only xadd,xrange` selects some. `python -m benchmarks.stalls` measures how long large
+all rows in the compiled form (an hour), and `make bench-report FORM=compiled` makes this page from the results.
+`--list` names the rows and `--only xadd,xrange` selects some. A run of `--only condition` replaces only the table of
+conditions. `python -m benchmarks.stalls` measures how long large
 commands delay other clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE` with the
 resident memory of the process, and `python -m benchmarks.pipeline` measures the Spark connector
 ([pipeline](pipeline.md)).
@@ -138,7 +141,7 @@ def main_table(run: Run) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     for result in run.results:
-        if result.series or MAIN_PEER not in result.numbers:
+        if result.series or MAIN_PEER not in result.numbers or result.table:
             continue
         cells = (
             result.title,
@@ -179,6 +182,37 @@ def growth_table(run: Run) -> Iterator[str]:
         sizes = " to ".join(f"{result.size:,}" for result in (results[0], results[-1]))
         cells = [f"{series}, {sizes}", *(", ".join(each) for each in costs.values())]
         yield "| " + " | ".join([*cells, *(f"{each:.2f}" for each in growth.values())]) + " |"
+
+
+def conditions_part(run: Run) -> Iterator[str]:
+    """The table of conditions under its heading; nothing if none was measured."""
+    results = {result.row: result for result in run.results if result.table == TABLE and MAIN_PEER in result.numbers}
+    if not results:
+        return
+    yield "## Under conditions that production has"
+    yield ""
+    yield f"On {run.machine['date']}: {run.servers[SUBJECT]}, {run.servers[MAIN_PEER]}, {run.machine['processor']}."
+    yield "Processor time of one request in microseconds, in pipelines of 15 over ten connections. In bold: how many"
+    yield "times less that is than with Redis under the same condition."
+    yield ""
+    yield "| condition |" + "".join(f" {command.name.upper()} |" for command in COMMANDS)
+    yield "|---|" + "---|" * len(COMMANDS)
+    for condition in CONDITIONS:
+        cells = [condition.title]
+        for command in COMMANDS:
+            result = results.get(row_name(condition, command))
+            ratios = [] if result is None else result.cpu_ratios(MAIN_PEER)
+            shown = f"**{figure(statistics.median(ratios))}**" if ratios else ""
+            cells.append("" if result is None else f"{figure(result.cpu_median(SUBJECT))} {shown}".strip())
+        yield "| " + " | ".join(cells) + " |"
+
+
+def with_conditions(page: str, run: Run, present: str) -> str:
+    """The page with the table of conditions of this run, or with that of the present page if the run has none."""
+    found = CONDITIONS_PART.search(present)
+    kept = found[0].removeprefix(found[1]).removesuffix(found[2]) if found else ""
+    part = "\n".join(conditions_part(run)) or kept
+    return CONDITIONS_PART.sub(lambda place: place[1] + part + place[2], page)
 
 
 def series_of(run: Run) -> dict[str, list[Result]]:
@@ -229,6 +263,10 @@ def document(run: Run) -> Iterator[str]:
         yield ""
         yield from picture("growth", "Processor time of a request by the size of the data", "performance")
         yield ""
+    yield "<!-- conditions -->"
+    yield ""
+    yield "<!-- end of conditions -->"
+    yield ""
     others = [name for name in run.servers if name not in (SUBJECT, MAIN_PEER)]
     if others:
         yield "## Compared with other servers"
@@ -274,8 +312,13 @@ def main() -> int:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="what `python -m benchmarks --json` wrote")
     options = parser.parse_args()
     run = together([Run.from_json(path.read_text()) for path in options.runs])
-    DOCUMENT.write_text("\n".join(document(run)) + "\n")
+    present = DOCUMENT.read_text()
+    is_whole = any(not result.table for result in run.results)
+    page = "\n".join(document(run)) + "\n" if is_whole else present
+    DOCUMENT.write_text(with_conditions(page, run, present))
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    if not is_whole:
+        return 0
     if MAIN_PEER in run.servers:
         table = "\n".join(readme_table(run))
         README.write_text(README_TABLE.sub(lambda found: found[1] + table + found[2], README.read_text()))

@@ -29,6 +29,7 @@ class Result:
     target: float | None
     series: str
     size: int
+    table: str = ""
     numbers: dict[str, list[float]] = field(default_factory=dict)
     # Processor time of the server for each request; empty where none was measured.
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
@@ -38,7 +39,7 @@ class Result:
     @classmethod
     def of(cls, row: Row) -> Result:
         """No runs yet."""
-        return cls(row.name, row.title, row.unit, row.is_rate, row.target, row.series, row.size)
+        return cls(row.name, row.title, row.unit, row.is_rate, row.target, row.series, row.size, row.table)
 
     def add(self, name: str, sample: Sample) -> None:
         """One run of one server."""

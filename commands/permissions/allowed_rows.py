@@ -52,7 +52,7 @@ class OneKeyCheck(Check):
         self._globs = [glob for selector in selectors for glob in selector.globs_for(access)]
 
     def allows(self, argv: list[bytes]) -> bool:
-        """Whether the request may be run. Hot (benchmark: worker-user-xadd)."""
+        """Whether the request may be run. Hot (benchmark: condition-worker-user-xadd)."""
         for glob in self._globs:  # noqa: SIM110 - for every request a generator is too slow
             if matches(glob, argv[1]):
                 return True
