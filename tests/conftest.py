@@ -24,6 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Counting(Path(folder)))
 
 
+def pytest_sessionstart() -> None:
+    """Refuse to run where servers that are started here would load a dataset."""
+    if Path("dump.rdb").exists():
+        pytest.exit("move ./dump.rdb away: servers of the tests would load it, or a test has written it", returncode=1)
+
+
 def pytest_sessionfinish() -> None:
     """Write the measured coverage: otherwise a process of xdist is ended before a long write is complete."""
     coverage = sys.modules.get("coverage")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -98,7 +99,8 @@ def test_lag_is_there_unless_it_is_unknowable() -> None:
     assert lag not in values(ask(rig)[0])
 
 
-def test_what_a_load_replays_is_not_counted(rig: Rig) -> None:
+def test_what_a_load_replays_is_not_counted(rig: Rig, tmp_path: Path) -> None:
+    rig.config.dir = os.fsencode(tmp_path)
     rig.config.enable_debug_command = b"yes"
     rig.connect().call("DEBUG RELOAD")
     found = values(ask(rig)[0])
