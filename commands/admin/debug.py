@@ -19,7 +19,7 @@ from ..execution.context import Context
 from ..keyspace.digest import EMPTY, digest_dataset, digest_value
 from ..keyspace.idle import value_idle_s
 from ..strings.encoding import string_encoding
-from .server_admin import SaveFailed
+from .save_failed import SaveFailed
 
 logger = logging.getLogger(__name__)
 

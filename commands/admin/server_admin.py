@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.replies import OK, Reply, SimpleString
-from ...store.errors import GenericError, ReplyError, syntax_error
+from ...store.errors import GenericError, syntax_error
 from ..core.table import Argument, Flag, command
+from .save_failed import SaveFailed
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -100,15 +101,6 @@ def save(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/save, Redis 1.0.
     """
     return OK if context.server.storage.save() else SaveFailed()
-
-
-class SaveFailed(ReplyError):
-    """The error of a failed SAVE: `ERR` without a text, as in Redis. The cause is in the server log."""
-
-    prefix = b""
-
-    def __init__(self) -> None:
-        super().__init__(b"ERR")
 
 
 @command(
