@@ -95,7 +95,7 @@ class Server:
                 refresh_clients=self.refresh_clients, refresh_listeners=lambda: context.refresh_listeners(),
                 broadcast_soon=self.broadcast_soon,
             ),
-            Monitors(pushes, config, clock_us=clock_us, refresh_clients=self.refresh_clients),
+            Monitors(pushes, config, clock_us=clock_us),
             HotKeys(refresh_clients=self.refresh_clients),
             clock_us,
         )  # fmt: skip
@@ -103,7 +103,7 @@ class Server:
         context.logging = False
         self.dispatcher = Dispatcher(context, self.stats, self.monotonic, pushes)
         connected = ConnectedClients(self.dispatcher)
-        self.accounts = UserAccounts(config, context, connected, self.refresh_clients)
+        self.accounts = UserAccounts(config, context, connected, self.renew_rows)
         # Set by `end`, when the server was asked to stop.
         self.stopped = asyncio.Event()
         self.exit_code = 0
@@ -145,7 +145,7 @@ class Server:
         for name in ("save", "stop-writes-on-bgsave-error"):
             config.on_change(name, lambda value: self.snapshots.note_failing())
         LiveSettings(
-            config, context, self.accounts.users, refresh_clients=self.refresh_clients,
+            config, context, self.accounts.users, renew_rows=self.renew_rows,
             apply_users=self.accounts.apply, configure_readers=self._configure_readers,
         )  # fmt: skip
         self.storage = DiskStorage(
@@ -161,6 +161,10 @@ class Server:
     def refresh_clients(self) -> None:
         """Check again which clients may use the dispatcher's fast path."""
         self.dispatcher.refresh_clients()
+
+    def renew_rows(self) -> None:
+        """Make the tables of what users may run anew."""
+        self.dispatcher.renew_rows()
 
     # -- connections -----------------------------------------------------------------------------
 

@@ -105,11 +105,6 @@ class Client:
         # Returns `output_buffer_size`; set by the sender of replies.
         self.measure_output: Callable[[], int] = int
 
-    @property
-    def takes_fast_path(self) -> bool:
-        """Whether ordinary commands of this client need no check except those in its table."""
-        return bool(self.rows)
-
     def may_run(self, argv: list[bytes]) -> bool:
         """Whether the table allows this request; otherwise the rules must be asked."""
         found = self.rows.get(argv[0])

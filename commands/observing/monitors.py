@@ -34,31 +34,24 @@ def quoted(word: bytes) -> bytes:
 
 
 class Monitors:
-    """The clients that watch. It calls `refresh_clients` when they have changed."""
+    """The clients that watch."""
 
-    def __init__(
-        self, courier: Courier, config: Directives, *, clock_us: Callable[[], int], refresh_clients: Callable[[], None]
-    ) -> None:
+    def __init__(self, courier: Courier, config: Directives, *, clock_us: Callable[[], int]) -> None:
         self._courier = courier
         self._config = config
         self._clock_us = clock_us
-        self._refresh_clients = refresh_clients
         self.clients: dict[Client, None] = {}
 
     def add(self, client: Client) -> None:
-        """Send a client every command from the next one on. Until `remove`, all clients leave the dispatcher's fast
-        path.
-        """
+        """Send a client every command from the next one on, until `remove`."""
         client.is_monitor = True
         self.clients[client] = None
-        self._refresh_clients()
 
     def remove(self, client: Client) -> None:
         """Stop sending commands to a client. A client that gets none is not an error."""
         if client.is_monitor:
             client.is_monitor = False
             del self.clients[client]
-            self._refresh_clients()
 
     def show(self, client: Client, row: Row, argv: list[bytes]) -> None:
         """Show a command that was run. Administrative commands and passwords are not shown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,8 +18,16 @@ from .user import User
 WORDS_COUNT_MAX: Final = 2**31
 
 
-class Check:
-    """What the arguments of a request with a valid arity decide: all rules of the user."""
+class Check(ABC):
+    """What the arguments of a request with a valid arity decide."""
+
+    @abstractmethod
+    def allows(self, argv: list[bytes]) -> bool:
+        """Whether the request may be run."""
+
+
+class RulesCheck(Check):
+    """All rules of the user."""
 
     def __init__(self, user: User, row: Row) -> None:
         self._user = user
@@ -32,8 +41,7 @@ class Check:
 class KeyCheck(Check):
     """The rules of the selectors that allow the command: one must allow all keys."""
 
-    def __init__(self, user: User, row: Row, selectors: list[Selector]) -> None:
-        super().__init__(user, row)
+    def __init__(self, row: Row, selectors: list[Selector]) -> None:
         specs = [spec for spec in row.keys if NOT_KEY not in spec.access]
         # For each selector, the specs with the globs that allow their access.
         self._rules = [[(spec, selector.globs_for(_access_of(spec))) for spec in specs] for selector in selectors]
@@ -46,8 +54,7 @@ class KeyCheck(Check):
 class OneKeyCheck(Check):
     """The key rules for a command whose only key is its first argument."""
 
-    def __init__(self, user: User, row: Row, selectors: list[Selector]) -> None:
-        super().__init__(user, row)
+    def __init__(self, row: Row, selectors: list[Selector]) -> None:
         access = _access_of(row.keys[0])
         self._globs = [glob for selector in selectors for glob in selector.globs_for(access)]
 
@@ -109,5 +116,5 @@ def _check_of(user: User, row: Row) -> Check | None:
         if (each.all_keys or not has_keys) and (each.all_channels or row.channels is None):
             return None
     if row.channels is not None or not selectors:
-        return Check(user, row)
-    return OneKeyCheck(user, row, selectors) if row.has_one_key else KeyCheck(user, row, selectors)
+        return RulesCheck(user, row)
+    return OneKeyCheck(row, selectors) if row.has_one_key else KeyCheck(row, selectors)

@@ -26,15 +26,15 @@ class LiveSettings:
         context: Context,
         users: Users,
         *,
-        refresh_clients: Callable[[], None],
+        renew_rows: Callable[[], None],
         apply_users: Callable[[], None],
         configure_readers: Callable[[], None],
     ) -> None:
         self._config = config
         self._context = context
         self._users = users
-        # Computes again which checks the commands of each client need.
-        self._refresh_clients = refresh_clients
+        # Makes the tables of what users may run anew; they name what counts a call.
+        self._renew_rows = renew_rows
         # Applies changed users to the connected clients.
         self._apply_users = apply_users
         self._put_in_force(
@@ -83,13 +83,12 @@ class LiveSettings:
         context = self._context
         context.latency.threshold_ms = self._config.latency_monitor_threshold
         context.watched_ns = watched_ns(self._config)
-        self._refresh_clients()
 
     def _sample_calls(self) -> None:
         """Choose whether the histograms count the calls that end from now on."""
         for row in all_rows():
             row.recorder = row.durations if self._config.latency_tracking else row.unsampled
-        self._refresh_clients()
+        self._renew_rows()
 
     def _change_default_password(self) -> None:
         self._users.set_default_password(self._config.requirepass)

@@ -93,7 +93,7 @@ class Dispatcher:
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
         self.resumable = self.runner.resumable
-        # By user; forgotten when rules may have changed.
+        # By user.
         self._rows: dict[User, AllowedRows] = {}
 
     # -- requests --------------------------------------------------------------------------------
@@ -323,9 +323,13 @@ class Dispatcher:
 
     def refresh_clients(self) -> None:
         """Compute again which checks the commands of all clients need, after a change that concerns them all."""
-        self._rows.clear()
         for session in self.sessions.values():
             self.refresh_client(session.client)
+
+    def renew_rows(self) -> None:
+        """Make the tables of all users anew, after a change of rules or of what counts calls."""
+        self._rows.clear()
+        self.refresh_clients()
 
     def note_write_error(self, error: bytes | None) -> None:
         """Set why the log cannot be written, so that writes get MISCONF; None if it can."""

@@ -89,9 +89,9 @@ def test_listeners_are_counted_and_shown(rig: Rig) -> None:
 def test_a_client_that_is_no_listener_any_more_is_plain_again(rig: Rig) -> None:
     listener = rig.connect()
     listener.call("SUBSCRIBE a")
-    assert not listener.client.takes_fast_path
+    assert not listener.client.rows
     listener.call("UNSUBSCRIBE a")
-    assert listener.client.takes_fast_path
+    assert listener.client.rows
 
 
 async def test_messages_arrive_while_the_listener_is_silent() -> None:

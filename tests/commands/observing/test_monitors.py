@@ -43,7 +43,7 @@ def test_words_are_quoted(word: bytes, shown: bytes) -> None:
 
 def test_microseconds_of_a_line_are_those_of_the_clock() -> None:
     courier = Mock()
-    monitors = Monitors(courier, Mock(), clock_us=lambda: START_MS * 1000 + 7, refresh_clients=Mock())
+    monitors = Monitors(courier, Mock(), clock_us=lambda: START_MS * 1000 + 7)
     client = Client(1, db=Database(0))
     monitors.add(client)
     monitors.show(client, DECLARED[b"PING"], [b"PING"])
@@ -105,8 +105,8 @@ def test_a_transaction_is_shown_when_it_runs(rig: Rig) -> None:
 def test_clients_take_the_fast_path_while_another_monitors(rig: Rig, how: str) -> None:
     other = rig.connect()
     monitor = watching(rig)
-    assert other.client.takes_fast_path
-    assert not monitor.client.takes_fast_path
+    assert other.client.rows
+    assert not monitor.client.rows
     other.call("PING", "XADD s 1-1 f v", "GET s")
     assert [line.split(b"] ")[1] for line in monitor.output().splitlines()] == [
         b'"PING"', b'"XADD" "s" "1-1" "f" "v"', b'"GET" "s"',
@@ -115,7 +115,7 @@ def test_clients_take_the_fast_path_while_another_monitors(rig: Rig, how: str) -
         monitor.call("RESET")
     else:
         rig.dispatcher.detach(monitor.session)
-    assert other.client.takes_fast_path
+    assert other.client.rows
     other.call("PING")
     assert monitor.output() == b""
 

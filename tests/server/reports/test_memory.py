@@ -97,14 +97,14 @@ def test_clients_stay_plain_while_the_limit_is_far() -> None:
     rig = Rig()
     caller = rig.connect()
     caller.call(f"CONFIG SET maxmemory {rig.server.memory.measure() + 4 * MARGIN_MIN}")
-    assert caller.client.takes_fast_path
+    assert caller.client.rows
     caller.call(f"SET k {'x' * (3 * MARGIN_MIN + MARGIN_MIN // 2)}")
     rig.server.memory.cron()
-    assert not caller.client.takes_fast_path
+    assert not caller.client.rows
     caller.call("DEL k")
     rig.server.memory.cron()
     caller.call("PING")
-    assert caller.client.takes_fast_path
+    assert caller.client.rows
 
 
 def test_writes_are_refused_exactly_from_the_limit_on_and_taken_again_below_it() -> None:
