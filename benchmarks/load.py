@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.row import Sample
 
@@ -125,7 +126,14 @@ class CountedBatch:
         return lines[-1] == b"" and len(lines) - 1 == self.lines_count
 
 
-AnyBatch = Batch | CountedBatch
+class AnyBatch(Protocol):
+    """Requests sent in one piece, with what is known of their replies."""
+
+    @property
+    def requests(self) -> bytes: ...
+
+    def is_answered_by(self, received: bytes) -> bool:
+        """Whether these are all replies, all bytes since the requests were sent. Raises Refused."""
 
 
 def _shown(received: bytes) -> str:

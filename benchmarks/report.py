@@ -13,15 +13,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.conditions import COMMANDS, CONDITIONS, TABLE, row_name
-from benchmarks.results import SUBJECT, Result, Run
+from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
 from benchmarks.rows import ROWS
+from benchmarks.tables import TABLES, with_tables
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 PLOTS = ROOT / "docs" / "performance"
-MAIN_PEER = "redis"
 README_ROWS = (
     "ping",
     "xadd",
@@ -37,7 +36,6 @@ README_ROWS = (
     "reload",
     "rewrite",
 )
-CONDITIONS_PART = re.compile(r"(<!-- conditions -->\n).*(\n<!-- end of conditions -->)", re.DOTALL)
 README_TABLE = re.compile(r"(<!-- benchmark: [^\n]*-->\n).*(\n<!-- end of benchmark -->)", re.DOTALL)
 
 METHOD = """\
@@ -100,20 +98,11 @@ YOURS = """\
 `make bench` runs the rows that take seconds. `make bench FORM=compiled ARGS='--all --peers all --json run.json'` runs
 all rows in the compiled form (an hour), and `make bench-report FORM=compiled` makes this page from the results.
 `--list` names the rows and `--only xadd,xrange` selects some. A run of `--only condition` replaces only the table of
-conditions. `python -m benchmarks.stalls` measures how long large
+conditions, and one of `--only command` the table of commands. `python -m benchmarks.stalls` measures how long large
 commands delay other clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE` with the
 resident memory of the process, and `python -m benchmarks.pipeline` measures the Spark connector
 ([pipeline](pipeline.md)).
 """
-
-
-def figure(number: float | None) -> str:
-    """A number with three digits that matter, thousands apart; nothing for None."""
-    if number is None:
-        return ""
-    if number >= 100:
-        return f"{number:,.0f}"
-    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
 def spread(ratios: list[float]) -> str:
@@ -162,7 +151,7 @@ def peers_table(run: Run, peers: list[str]) -> Iterator[str]:
     yield "| row | Headrace |" + "".join(f" {run.servers[name]} | times better | times less CPU |" for name in peers)
     yield "|---|---|" + "---|---|---|" * len(peers)
     for result in run.results:
-        if result.series or not any(name in result.numbers for name in peers):
+        if result.series or result.table or not any(name in result.numbers for name in peers):
             continue
         cells = [result.title, quantity(result, SUBJECT)]
         for name in peers:
@@ -182,37 +171,6 @@ def growth_table(run: Run) -> Iterator[str]:
         sizes = " to ".join(f"{result.size:,}" for result in (results[0], results[-1]))
         cells = [f"{series}, {sizes}", *(", ".join(each) for each in costs.values())]
         yield "| " + " | ".join([*cells, *(f"{each:.2f}" for each in growth.values())]) + " |"
-
-
-def conditions_part(run: Run) -> Iterator[str]:
-    """The table of conditions under its heading; nothing if none was measured."""
-    results = {result.row: result for result in run.results if result.table == TABLE and MAIN_PEER in result.numbers}
-    if not results:
-        return
-    yield "## Under conditions that production has"
-    yield ""
-    yield f"On {run.machine['date']}: {run.servers[SUBJECT]}, {run.servers[MAIN_PEER]}, {run.machine['processor']}."
-    yield "Processor time of one request in microseconds, in pipelines of 15 over ten connections. In bold: how many"
-    yield "times less that is than with Redis under the same condition."
-    yield ""
-    yield "| condition |" + "".join(f" {command.name.upper()} |" for command in COMMANDS)
-    yield "|---|" + "---|" * len(COMMANDS)
-    for condition in CONDITIONS:
-        cells = [condition.title]
-        for command in COMMANDS:
-            result = results.get(row_name(condition, command))
-            ratios = [] if result is None else result.cpu_ratios(MAIN_PEER)
-            shown = f"**{figure(statistics.median(ratios))}**" if ratios else ""
-            cells.append("" if result is None else f"{figure(result.cpu_median(SUBJECT))} {shown}".strip())
-        yield "| " + " | ".join(cells) + " |"
-
-
-def with_conditions(page: str, run: Run, present: str) -> str:
-    """The page with the table of conditions of this run, or with that of the present page if the run has none."""
-    found = CONDITIONS_PART.search(present)
-    kept = found[0].removeprefix(found[1]).removesuffix(found[2]) if found else ""
-    part = "\n".join(conditions_part(run)) or kept
-    return CONDITIONS_PART.sub(lambda place: place[1] + part + place[2], page)
 
 
 def series_of(run: Run) -> dict[str, list[Result]]:
@@ -263,10 +221,11 @@ def document(run: Run) -> Iterator[str]:
         yield ""
         yield from picture("growth", "Processor time of a request by the size of the data", "performance")
         yield ""
-    yield "<!-- conditions -->"
-    yield ""
-    yield "<!-- end of conditions -->"
-    yield ""
+    for name in TABLES:
+        yield f"<!-- {name} -->"
+        yield ""
+        yield f"<!-- end of {name} -->"
+        yield ""
     others = [name for name in run.servers if name not in (SUBJECT, MAIN_PEER)]
     if others:
         yield "## Compared with other servers"
@@ -315,7 +274,7 @@ def main() -> int:
     present = DOCUMENT.read_text()
     is_whole = any(not result.table for result in run.results)
     page = "\n".join(document(run)) + "\n" if is_whole else present
-    DOCUMENT.write_text(with_conditions(page, run, present))
+    DOCUMENT.write_text(with_tables(page, run, present))
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")
     if not is_whole:
         return 0

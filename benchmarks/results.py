@@ -16,6 +16,7 @@ from benchmarks.peers import Peer
 from benchmarks.row import Row, Sample
 
 SUBJECT = "headrace"
+MAIN_PEER = "redis"
 
 
 @dataclass
@@ -75,6 +76,15 @@ class Result:
         """How many times less processor time than `peer` Headrace took, pair by pair."""
         pairs = zip(self.cpu_us.get(peer, []), self.cpu_us.get(SUBJECT, []), strict=False)
         return [theirs / mine for theirs, mine in pairs]
+
+
+def figure(number: float | None) -> str:
+    """A number with three digits that matter, thousands apart; nothing for None."""
+    if number is None:
+        return ""
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import adding, conditions, connections, durability, growth, memory, pending, reading
+from benchmarks import adding, commands, conditions, connections, durability, growth, memory, pending, reading
 
 ROWS = (
     *adding.ROWS,
@@ -13,4 +13,5 @@ ROWS = (
     *durability.ROWS,
     *growth.ROWS,
     *conditions.ROWS,
+    *commands.ROWS,
 )

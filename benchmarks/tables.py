@@ -1,0 +1,85 @@
+"""Tables that docs/performance.md has besides the main one. A run that measured rows of a table replaces it.
+
+The place of a table is between `<!-- name -->` and `<!-- end of name -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from benchmarks import commands, conditions
+from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
+
+Part = Callable[[Run], Iterator[str]]
+
+
+def measured(run: Run, table: str) -> dict[str, Result]:
+    """The results of a table that both servers have, by row."""
+    return {result.row: result for result in run.results if result.table == table and MAIN_PEER in result.numbers}
+
+
+def servers(run: Run) -> str:
+    """When, what and where."""
+    return f"On {run.machine['date']}: {run.servers[SUBJECT]}, {run.servers[MAIN_PEER]}, {run.machine['processor']}."
+
+
+def conditions_part(run: Run) -> Iterator[str]:
+    """The table of conditions under its heading."""
+    results = measured(run, conditions.TABLE)
+    yield "## Under conditions that production has"
+    yield ""
+    yield servers(run)
+    yield "Processor time of one request in microseconds, in pipelines of 15 over ten connections. In bold: how many"
+    yield "times less that is than with Redis under the same condition."
+    yield ""
+    yield "| condition |" + "".join(f" {command.name.upper()} |" for command in conditions.COMMANDS)
+    yield "|---|" + "---|" * len(conditions.COMMANDS)
+    for condition in conditions.CONDITIONS:
+        cells = [condition.title]
+        for command in conditions.COMMANDS:
+            result = results.get(conditions.row_name(condition, command))
+            ratios = [] if result is None else result.cpu_ratios(MAIN_PEER)
+            shown = f"**{figure(statistics.median(ratios))}**" if ratios else ""
+            cells.append("" if result is None else f"{figure(result.cpu_median(SUBJECT))} {shown}".strip())
+        yield "| " + " | ".join(cells) + " |"
+
+
+def commands_part(run: Run) -> Iterator[str]:
+    """The table of commands under its heading, the slowest compared with Redis first."""
+    yield "## Command by command"
+    yield ""
+    yield servers(run)
+    yield "Processor time of one request in microseconds, on data that has been there for a while, in pipelines of 16"
+    yield "over ten connections; for a form of several requests, of all of them. `k` and others are keys with a number."
+    yield ""
+    yield "| form | Headrace | Redis | times less |"
+    yield "|---|---|---|---|"
+    by_ratio = [
+        (statistics.median(ratios), result)
+        for result in measured(run, commands.TABLE).values()
+        if (ratios := result.cpu_ratios(MAIN_PEER))
+    ]
+    for ratio, result in sorted(by_ratio, key=lambda each: each[0]):
+        costs = [figure(result.cpu_median(name)) for name in (SUBJECT, MAIN_PEER)]
+        yield f"| `{result.title}` | {costs[0]} | {costs[1]} | **{figure(ratio)}** |"
+
+
+# The lines of each table, in the order of the page.
+TABLES: Final[dict[str, Part]] = {
+    conditions.TABLE: conditions_part,
+    commands.TABLE: commands_part,
+}
+
+
+def with_tables(page: str, run: Run, present: str) -> str:
+    """The page with the tables of this run, and with those of the present page that the run does not have."""
+    for name, part in TABLES.items():
+        place = re.compile(rf"(<!-- {name} -->\n).*(\n<!-- end of {name} -->)", re.DOTALL)
+        found = place.search(present)
+        kept = found[0].removeprefix(found[1]).removesuffix(found[2]) if found else ""
+        text = "\n".join(part(run)) if measured(run, name) else kept
+        page = place.sub(lambda match, text=text: match[1] + text + match[2], page)  # type: ignore[misc]
+    return page

@@ -1,0 +1,61 @@
+"""Tables of docs/performance.md: each is replaced by a run that has it, and kept by one that has not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from support.documents import ROOT
+
+PAGE = "# Page\n\n<!-- {0} -->\n{1}\n<!-- end of {0} -->\n\nrest\n"
+PROGRAM = """
+import sys
+from benchmarks.tables import with_tables
+from benchmarks.results import Result, Run
+from benchmarks.rows import ROWS
+results = []
+for row in [row for row in ROWS if row.table == sys.argv[1]][: int(sys.argv[2])]:
+    result = Result.of(row)
+    result.numbers = {"headrace": [1.0], "redis": [2.0]}
+    result.cpu_us = {"headrace": [4.0], "redis": [2.0]}
+    results.append(result)
+run = Run({"date": "today", "processor": "2 x any"}, {"headrace": "Headrace", "redis": "Redis"}, results)
+print(with_tables(sys.argv[3], run, sys.argv[4]), end="")
+"""
+# A line of each table.
+LINES = {
+    "conditions": "| no condition | 4.00 **0.50** | 4.00 **0.50** | 4.00 **0.50** |",
+    "commands": "| `ACL CAT` | 4.00 | 2.00 | **0.50** |",
+}
+by_table = pytest.mark.parametrize("table", LINES)
+
+
+def replaced(table: str, rows_count: int) -> str:
+    words = (table, str(rows_count), PAGE.format(table, ""), PAGE.format(table, "before"))
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@by_table
+def test_a_run_without_the_table_keeps_it(table: str) -> None:
+    assert replaced(table, 0) == PAGE.format(table, "before")
+
+
+@by_table
+def test_a_run_with_the_table_replaces_it(table: str) -> None:
+    page = replaced(table, 3)
+    assert "before" not in page
+    assert LINES[table] in page
+    assert page.endswith(f"\n<!-- end of {table} -->\n\nrest\n")
+
+
+def test_each_table_is_tested_and_has_a_place_on_the_page() -> None:
+    program = "from benchmarks.tables import TABLES; print(*TABLES)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == list(LINES)
+    page = (ROOT / "docs" / "performance.md").read_text()
+    for table in LINES:
+        assert f"\n<!-- {table} -->\n" in page
+        assert f"\n<!-- end of {table} -->\n" in page
