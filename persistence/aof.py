@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from errno import ENOSPC
 from typing import Final
 
@@ -18,7 +19,7 @@ from .checksum import with_checksums
 from .files import DiskFiles, Files
 from .folder import LogFolder, LogSettings
 from .loading import Apply, LoadResult, Progress, Target, run_through
-from .manifest import Manifest
+from .manifest import Manifest, Part
 from .rdb.file import own_aux, write_file
 from .records import select_record, timestamp_line
 from .writer import Effect, LogWriter
@@ -173,9 +174,12 @@ class AppendOnlyLog(LogWriter):
         return self._next_base_path()
 
     def _next_base_path(self) -> str:
-        folder = self._folder
         self.has_rdb_base = self._wants_rdb_base
-        return folder.path(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base))
+        return self._folder.path(self._next_base(self._folder.manifest))
+
+    def _next_base(self, manifest: Manifest, size: int | None = None) -> Part:
+        """Return the base after that of `manifest`. `size` is in bytes, None while it is being written."""
+        return replace(self._folder.next_part(b"b", manifest, is_rdb=self.has_rdb_base), size=size)
 
     def finish_start(self, size: int) -> None:
         """Make the base, which is now at its path with `size` bytes, and the records since `begin_start` the log.
@@ -185,7 +189,7 @@ class AppendOnlyLog(LogWriter):
         assert self.is_open
         folder = self._folder
         old = folder.manifest
-        base, increment = folder.next_part(b"b", old, is_rdb=self.has_rdb_base), folder.next_part(b"i", old)
+        base, increment = self._next_base(old, size), folder.next_part(b"i", old)
         self.files.rename(folder.temporary_path, folder.path(increment))
         folder.supersede(base, [increment])
         self._end_start()
@@ -252,7 +256,7 @@ class AppendOnlyLog(LogWriter):
         """
         folder = self._folder
         current = folder.manifest.increments[-1:] if self.is_open else []
-        folder.supersede(folder.next_part(b"b", folder.manifest, is_rdb=self.has_rdb_base), current)
+        folder.supersede(self._next_base(folder.manifest, size), current)
         self.base_size = size
         self.current_size = size + sum(map(folder.size, current))
         self._remove_history()

@@ -36,6 +36,7 @@ Checks whether an append-only file is complete and undamaged. Stop the server fi
 Restore damage elsewhere from a backup. Exit codes: 0 if the log is valid or was repaired, 1 otherwise."""
 RDB_MAGIC: Final = b"REDIS"
 KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from a backup instead"
+RESTORE_BASE: Final = "Restore it from a backup: --fix cannot bring back what was cut off."
 TIMESTAMP_DIGITS_MAX: Final = 19
 # Accept any number of databases: the files do not show how many the server was configured with.
 DATABASES_COUNT_MAX: Final = 2**31
@@ -97,7 +98,7 @@ class Check:
         data = _content(path)
         if not is_manifest(data):
             print("Start checking Old-Style AOF")
-            self._check(path, path, "AOF", is_last=True)
+            self._check(path, path, "AOF", is_last=not is_followed(path))
             return
         print("Start checking Multi Part AOF")
         try:
@@ -108,6 +109,7 @@ class Check:
         if base is not None:
             is_rdb = _content(self._path(base))[: len(RDB_MAGIC)] == RDB_MAGIC
             print(f"Start to check BASE AOF ({'RDB' if is_rdb else 'RESP'} format).")
+            self._check_size(base)
             self._check(os.fsdecode(base.name), self._path(base), "BASE AOF", is_last=not increments)
         if increments:
             print("Start to check INCR files.")
@@ -117,6 +119,13 @@ class Check:
 
     def _path(self, part: Part) -> str:
         return os.path.join(os.path.dirname(self._request.path), os.fsdecode(part.name))
+
+    def _check_size(self, base: Part) -> None:
+        """A base that was cut off between two records has no other sign of it. Raises Aborted."""
+        path = self._path(base)
+        problem = base.size_error(len(_content(path, ", aborting...")))
+        if problem is not None:
+            raise Aborted(f"BASE AOF {os.fsdecode(base.name)} is not valid: {problem}. {RESTORE_BASE}")
 
     # -- one file --------------------------------------------------------------------------------
 
@@ -218,6 +227,20 @@ def check_rdb(data: mmap | bytes, name: str) -> int:
         raise Aborted("RDB preamble of AOF file is not sane, aborting.")
     print("RDB preamble is OK, proceeding with AOF tail...")
     return reader.offset
+
+
+def is_followed(path: str) -> bool:
+    """Whether a manifest in the same folder names files after this one, so that cutting it would leave a gap."""
+    folder, name = os.path.split(os.path.abspath(path))
+    for entry in sorted(os.listdir(folder)):
+        if entry.endswith(".manifest"):
+            try:
+                parts = Manifest.decode(_content(os.path.join(folder, entry))[:]).readable
+            except (Aborted, LoadError):
+                continue
+            if os.fsencode(name) in [part.name for part in parts[:-1]]:
+                return True
+    return False
 
 
 def is_manifest(data: mmap | bytes) -> bool:

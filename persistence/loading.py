@@ -13,7 +13,7 @@ from ..protocol.packing import splitter
 from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .grammar.kept import is_run
-from .manifest import Manifest
+from .manifest import Manifest, Part
 from .rdb.file import FileKey, FileReader
 from .records import Damage, RecordReader
 
@@ -123,6 +123,8 @@ class Loader:
         """
         parts = [(os.fsdecode(part.name), part.kind) for part in manifest.readable]
         sizes = {name: self._size_of(name) for name, _ in parts}
+        for part in manifest.readable:
+            self._check_size(part, sizes[os.fsdecode(part.name)])
         self._size_total = sum(sizes.values())
         for index, (name, kind) in enumerate(parts):
             # Also if only empty files follow, which a crash leaves if a rewrite had just named the next file.
@@ -145,6 +147,16 @@ class Loader:
                 "backup: the list of the log's files names it"
             )
         return size
+
+    def _check_size(self, part: Part, size: int) -> None:
+        """Raise LoadError if a base was cut off since it was written. Nothing else shows a cut between two records."""
+        problem = part.size_error(size)
+        if problem is not None:
+            path = os.path.abspath(self._path(os.fsdecode(part.name)))
+            raise LoadError(
+                f"{path} was cut off or changed after it was written: {problem}; restore it from a backup, or, to load "
+                f"what it still has, delete the words 'size {part.size}' from that list (the .manifest file)"
+            )
 
     def _load_file(self, name: str, size: int, *, is_last: bool) -> Generator[None, None, int]:
         """Apply one file. Returns its size, which is smaller than before if its end was cut off."""

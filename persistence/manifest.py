@@ -1,10 +1,11 @@
 """The manifest: which files make up the log, and in which order.
 
-    file appendonly.aof.1.base.aof seq 1 type b
+    file appendonly.aof.1.base.aof seq 1 type b size 4096
     file appendonly.aof.1.incr.aof seq 1 type i
 
 At most one base (`b`), then increments (`i`) in the order of their numbers; `h` marks files that a rewrite has
-superseded and that are not read. The format is Redis' own, so either server can read what the other wrote.
+superseded and that are not read. The format is Redis' own, so either server can read what the other wrote. The size of
+a base is an addition, which Redis skips: a base never changes, so a file of another size was cut off.
 """
 
 from __future__ import annotations
@@ -35,15 +36,25 @@ class Part:
     kind: bytes
     start_offset: int | None = None
     end_offset: int | None = None
+    # Bytes of a base; None if they are unknown, as in a log of Redis.
+    size: int | None = None
 
     def line(self) -> bytes:
         """Return the part's line in the manifest."""
         line = b"file %b seq %d type %b" % (quoted(self.name), self.sequence, self.kind)
+        if self.size is not None:
+            line += b" size %d" % self.size
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
             if self.end_offset is not None:
                 line += b" endoffset %d" % self.end_offset
         return line + b"\n"
+
+    def size_error(self, size: int) -> str | None:
+        """What is wrong with a file of `size` bytes in the place of this part; None if nothing is known to be wrong."""
+        if self.size is None or self.size == size:
+            return None
+        return f"it has {size} bytes, but the list of the log's files says {self.size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +131,10 @@ def _decode_line(line: bytes) -> Part:
         raise LoadError("File can't be a path, just a filename")
     if kind not in KINDS:
         raise LoadError("Unknown AOF file type")
-    start, end = [_number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset")]
-    return Part(name, sequence, kind, start, end)
+    start, end, size = [
+        _number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset", b"size")
+    ]
+    return Part(name, sequence, kind, start, end, size)
 
 
 def _number(word: bytes) -> int:

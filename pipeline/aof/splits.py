@@ -61,7 +61,11 @@ def log_files(path: Path) -> list[Path]:
         manifest = Manifest.decode(manifests[0].read_bytes())
     except LoadError as error:
         raise BadLog(f"{manifests[0]}: {error}") from None
-    return [manifests[0].parent / part.name.decode() for part in manifest.readable]
+    files = [manifests[0].parent / part.name.decode() for part in manifest.readable]
+    for part, file in zip(manifest.readable, files, strict=True):
+        if file.is_file() and (problem := part.size_error(file.stat().st_size)) is not None:
+            raise BadLog(f"{file} was cut off or changed after it was written: {problem}")
+    return files
 
 
 def plan_splits(files: Sequence[Path], split_size: int = SPLIT_SIZE) -> list[Split]:

@@ -148,6 +148,35 @@ def test_base_begins_with_its_time() -> None:
     assert bench.load() == [[b"SELECT", b"0"], [b"SET", b"a", b"1"]]
 
 
+def rewritten(*, has_block_checksums: bool) -> tuple[Bench, str]:
+    """A log that was rewritten to a base of two records and an increment of one, and the path of the base."""
+    bench = Bench()
+    bench.settings = replace(bench.settings, has_block_checksums=has_block_checksums)
+    log = bench.new_log()
+    log.open()
+    path = log.begin_rewrite()
+    log.append([(0, SET_A)], False)
+    log.finish_rewrite(bench.disk.replace(path, log.base_blocks([(0, SET_A), (0, SET_B)])))
+    log.close()
+    return bench, path
+
+
+@pytest.mark.parametrize("has_block_checksums", [False, True])
+def test_base_that_was_cut_anywhere_is_refused_until_the_user_accepts_it(has_block_checksums: bool) -> None:
+    bench, path = rewritten(has_block_checksums=has_block_checksums)
+    base = bytes(bench.disk.content[path])
+    assert len(bench.load()) == 5
+    for size in range(len(base)):
+        bench.disk.content[path] = bytearray(base[:size])
+        with pytest.raises(LoadError, match=rf"2\.base\.aof was cut off .*has {size} bytes.*says {len(base)};"):
+            bench.load()
+        assert bench.disk.content[path] == base[:size]
+    manifest = bytes(bench.disk.content[MANIFEST])
+    bench.disk.content[path] = bytearray(base[: len(SELECT_0 + SET_A)])
+    bench.disk.content[MANIFEST] = bytearray(manifest.replace(b" size %d" % len(base), b""))
+    assert bench.load()[:2] == [[b"SELECT", b"0"], [b"SET", b"a", b"1"]]
+
+
 def test_short_writes_are_continued() -> None:
     bench = Bench()
     bench.disk.write_size_max = 5

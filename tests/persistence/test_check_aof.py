@@ -283,6 +283,43 @@ def test_only_the_last_part_is_cut_to_a_timestamp(manifest: Path, capsys: pytest
     assert (manifest.parent / "i2").read_bytes() == b"#TS:40\r\n" + SET
 
 
+def test_base_of_another_size_than_the_manifest_says_is_not_valid(
+    manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = manifest.parent / "b"
+    whole = base.read_bytes() + SET
+    manifest.write_text(manifest.read_text().replace("type b", f"type b size {len(whole)}"))
+    answer(monkeypatch, "y\n")
+    for size in (0, len(whole) - len(SET)):
+        base.write_bytes(whole[:size])
+        code, lines = run(capsys, "--fix", manifest)
+        assert (code, lines[-1]) == (
+            1,
+            f"BASE AOF b is not valid: it has {size} bytes, but the list of the log's files says {len(whole)}. "
+            "Restore it from a backup: --fix cannot bring back what was cut off.",
+        )
+        assert base.read_bytes() == whole[:size]
+    base.write_bytes(whole)
+    assert run(capsys, manifest)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["b", "i1", "i2"])
+def test_file_that_others_follow_is_not_cut_by_its_own_name_either(
+    name: str, manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = manifest.parent / name
+    damaged = path.read_bytes() + b"*"
+    path.write_bytes(damaged)
+    (manifest.parent / "other.manifest").write_text("not a manifest")
+    answer(monkeypatch, "y\n")
+    code, lines = run(capsys, "--fix", path)
+    if name == "i2":
+        assert (code, path.read_bytes()) == (0, damaged[:-1])
+    else:
+        assert (code, lines[-1]) == (1, f"Failed to truncate AOF {path} because it is not the last file")
+        assert path.read_bytes() == damaged
+
+
 def test_missing_part_and_bad_manifest_are_reported(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (manifest.parent / "i1").unlink()
     code, lines = run(capsys, manifest)

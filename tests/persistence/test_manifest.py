@@ -22,6 +22,14 @@ def test_manifest_of_redis_is_read_and_written_back() -> None:
     assert manifest.next_sequence(b"i") == 3
 
 
+def test_size_of_a_base_is_kept() -> None:
+    base = Part(b"appendonly.aof.2.base.aof", 2, b"b", size=4096)
+    assert base.line() == b"file appendonly.aof.2.base.aof seq 2 type b size 4096\n"
+    assert Manifest.decode(base.line()).base == base
+    assert base.size_error(4096) is None
+    assert base.size_error(0) == "it has 0 bytes, but the list of the log's files says 4096"
+
+
 def test_reopening_drops_the_mark_of_a_clean_stop() -> None:
     assert Manifest.decode(AFTER_REWRITE).reopened().encode() == AFTER_REWRITE.replace(b" endoffset 99", b"")
 

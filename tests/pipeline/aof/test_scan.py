@@ -230,6 +230,9 @@ def test_damage_and_wrong_cuts_are_errors(tmp_path: Path) -> None:
         list(scan(Split(str(path), 0, 0, 200), SCHEMA))
     with pytest.raises(BadLog, match="holds no manifests"):
         log_files(tmp_path)
+    (tmp_path / "log.manifest").write_bytes(b"file log.aof seq 1 type b size %d\n" % (len(whole) * 4))
+    with pytest.raises(BadLog, match=r"log\.aof was cut off or changed after it was written: it has \d+ bytes, but"):
+        log_files(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)])
