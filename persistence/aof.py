@@ -66,9 +66,15 @@ class AppendOnlyLog(LogWriter):
         """Path of the manifest."""
         return self._folder.manifest_path
 
-    def size_on_disk(self) -> int:
-        """Bytes that a start with this log would read. Raises LoadError, OSError."""
-        return sum(map(self._folder.size, self._folder.read().readable))
+    def path_on_disk(self) -> str | None:
+        """Path of the manifest, or of a log of one file, if a start with this log would read any bytes; else None.
+
+        Raises LoadError, OSError.
+        """
+        folder = self._folder
+        if parts := folder.read().readable:
+            return folder.manifest_path if any(map(folder.size, parts)) else None
+        return folder.old_path if self.files.size(folder.old_path) else None
 
     def is_absent(self) -> bool:
         """Whether there is no log on disk. Raises LoadError if its manifest is lost, OSError."""

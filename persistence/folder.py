@@ -79,6 +79,11 @@ class LogFolder:
         """Path of the file that keeps records while their base is being written."""
         return os.path.join(self._settings.folder, f"temp-{self._settings.file_name}.incr")
 
+    @property
+    def old_path(self) -> str:
+        """Path of a log of one file, in the data folder, as Redis had before version 7."""
+        return os.path.join(os.path.dirname(self._settings.folder), self._settings.file_name)
+
     def next_part(self, kind: bytes, manifest: Manifest, *, is_rdb: bool = False) -> Part:
         """Return a new base (`b"b"`) or increment (`b"i"`) with the number after those of `manifest`."""
         sequence = manifest.next_sequence(kind)
@@ -156,15 +161,14 @@ class LogFolder:
         return loader.result
 
     def _adopt_old_file(self) -> None:
-        """Turn a log of one file in the data folder, as Redis had before version 7, into the base of a log of parts.
+        """Turn a log of one file into the base of a log of parts.
 
         The manifest is written first: after a crash, this server and Redis continue the migration.
         """
-        folder, name = self._settings.folder, self._settings.file_name
-        old_path = os.path.join(os.path.dirname(folder), name)
+        old_path = self.old_path
         if self.files.size(old_path) is None:
             return
-        base = Part(os.fsencode(name), 1, b"b")
+        base = Part(os.fsencode(self._settings.file_name), 1, b"b")
         manifest = self.read()
         is_begun = manifest.readable == [base] and self.files.size(self.path(base)) is None
         if manifest.readable and not is_begun:
@@ -179,8 +183,7 @@ class LogFolder:
 
     def is_absent(self) -> bool:
         """Whether there is no log yet, neither of parts nor of one file. Raises LoadError if its manifest is lost."""
-        old_path = os.path.join(os.path.dirname(self._settings.folder), self._settings.file_name)
-        return not self.read().parts and self.files.size(old_path) is None
+        return not self.read().parts and self.files.size(self.old_path) is None
 
     def begin_with_rdb(self, blocks: Iterable[bytes]) -> None:
         """Make an RDB file the base of a new log."""

@@ -131,13 +131,13 @@ class Loading:
         """Warn of a log that is not loaded: a user who forgot `appendonly yes` could think it lost, and then really
         lose it.
         """
-        log = self._log_keeper.new_log()
         try:
-            if log.size_on_disk():
+            path = self._log_keeper.new_log().path_on_disk()
+            if path is not None:
                 logger.warning(
                     "%s was not read: with appendonly no the dataset is in dump.rdb. To serve the log, stop, and start "
                     "with appendonly yes; CONFIG SET appendonly yes would replace it by the present dataset",
-                    log.manifest_path,
+                    path,
                 )
         except (LogError, OSError) as error:
             logger.warning("With appendonly no the dataset is in dump.rdb; the log was not read: %s", explain(error))

@@ -401,7 +401,7 @@ def test_start_puts_the_dataset_in_place_of_the_old_log() -> None:
 LOST = f"{FOLDER} has appendonly.aof.1.incr.aof, but the list of the log's files is missing: restore"
 
 
-@pytest.mark.parametrize("use", ["open", "begin_start", "begin_rewrite", "size_on_disk", "load"])
+@pytest.mark.parametrize("use", ["open", "begin_start", "begin_rewrite", "path_on_disk", "load"])
 def test_log_without_its_manifest_is_neither_read_nor_overwritten(use: str) -> None:
     bench = Bench()
     bench.disk.content[INCREMENT] = bytearray(SET_A)

@@ -250,6 +250,18 @@ def test_a_log_that_is_not_loaded_is_reported(tmp_path: Path, caplog: pytest.Log
     assert "appendonly.aof.manifest was not read: with appendonly no the dataset is in dump.rdb" in caplog.text
 
 
+@pytest.mark.parametrize(("content", "is_reported"), [(b"*1\r\n$4\r\nPING\r\n", True), (b"", False)])
+def test_a_log_of_one_file_that_is_not_loaded_is_reported(
+    content: bytes, is_reported: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "appendonly.aof").write_bytes(content)
+    config = Config()
+    config.dir = os.fsencode(tmp_path)
+    Server(config, clock=Clock()).load_now()
+    assert (f"{tmp_path}/appendonly.aof was not read: with appendonly no" in caplog.text) == is_reported
+    assert (tmp_path / "appendonly.aof").read_bytes() == content
+
+
 def test_a_dump_that_is_not_loaded_because_of_an_empty_log_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
