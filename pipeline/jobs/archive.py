@@ -9,13 +9,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..errors import PipelineError, message_of
+from ..errors import PipelineError
+from ..reading.log_mode import CHECKPOINT_ADVICE
 from ..reading.pages import ADVICE
 from ..session import local_session
-from .common import Job, Progress, Summary, add_connection, add_spark, connection_options
+from .common import Job, Progress, Summary, add_connection, add_spark, advising, connection_options
 
 # The folder of the checkpoint in the archive. Readers of Parquet ignore names that begin with an underscore.
 CHECKPOINT = "_headrace_checkpoint"
+
+# What to do about errors of the data source, in options of this job.
+JOB_ADVICE = {
+    ADVICE: "--allow-data-loss archives the entries that are left",
+    CHECKPOINT_ADVICE: "add it to --stream, or choose another --path",
+}
 
 # Columns that name the folders. They do not begin with an underscore, because readers would ignore the folders.
 DAY, BATCH = PARTITIONS = ("archive_day", "archive_batch")
@@ -64,15 +71,11 @@ def run(arguments: argparse.Namespace) -> Summary:
     checkpoint = f"{arguments.path.rstrip('/')}/{CHECKPOINT}"
     query = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(**trigger).start()
     try:
-        while not query.awaitTermination(1):
-            written.look(query)
+        with advising(JOB_ADVICE):
+            while not query.awaitTermination(1):
+                written.look(query)
     except KeyboardInterrupt:
         query.stop()
-    except Exception as error:
-        message = message_of(error)
-        if ADVICE not in message:
-            raise
-        raise PipelineError(message.replace(ADVICE, "--allow-data-loss archives the entries that are left")) from None
     written.look(query)
     written.progress.end()
     return {"entries": written.entries, "batches": written.batches, "path": arguments.path}

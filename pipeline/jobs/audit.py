@@ -20,7 +20,7 @@ from ..errors import PipelineError
 from ..session import local_session
 from .common import Job, Progress, Summary, add_spark
 from .histogram import delivery_bars, hour_bars, wait_bars
-from .report import Bars, Table, write_report, write_text
+from .report import Bars, Table, require_writable, write_report, write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,6 +130,9 @@ def run(arguments: argparse.Namespace) -> Summary:
     if arguments.split_size < 1:
         raise PipelineError("--split-size must be positive")
     files = log_files(Path(arguments.path))
+    for option in ("report", "json"):
+        if path := getattr(arguments, option):
+            require_writable(Path(path), f"--{option}")
     spark = local_session("headrace audit", master=arguments.master, quiet=True)
     from ..events import read_events
 

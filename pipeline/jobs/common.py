@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ..errors import PipelineError, message_of
 from ..options.kinds import Endpoint, option_name, parse
 
 # Arguments and the options of the data source that they set. There is none for a password: it would show in the process
@@ -60,6 +62,22 @@ def endpoint(arguments: argparse.Namespace) -> Endpoint:
 def add_spark(parser: argparse.ArgumentParser) -> None:
     """Declares the argument `--master`."""
     parser.add_argument("--master", help="Spark master; the default is $SPARK_MASTER or local[*]")
+
+
+@contextlib.contextmanager
+def advising(advice: Mapping[str, str]) -> Iterator[None]:
+    """Replaces the advice of an error, which names options of the data source, by one that names those of the job.
+
+    Raises PipelineError for an error with such an advice; other errors pass unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        message = message_of(error)
+        for theirs, ours in advice.items():
+            if theirs in message:
+                raise PipelineError(message.replace(theirs, ours)) from None
+        raise
 
 
 @dataclass(frozen=True)

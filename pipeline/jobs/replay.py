@@ -19,12 +19,20 @@ from ..errors import PipelineError
 from ..options.kinds import Endpoint
 from ..session import local_session
 from ..writing.encode import FIELDS, IID, PID
+from ..writing.sink import ORDER_ADVICE
 from .archive import PARTITIONS
-from .common import Job, Progress, Summary, add_connection, add_spark, connection_options, endpoint
+from .common import Job, Progress, Summary, add_connection, add_spark, advising, connection_options, endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# What to do about errors of the data source, in options of this job.
+JOB_ADVICE = {
+    ORDER_ADVICE: (
+        "--ids keep needs a stream without later entries, and rows of one stream (--where \"_stream = '...'\"); "
+        "--ids new accepts all rows"
+    ),
+}
 # Rows of a file per producer: half of the rows that a stream remembers of a producer.
 CHUNK_ROWS = 5000
 CORRUPT = "_corrupt"
@@ -83,13 +91,15 @@ def run(arguments: argparse.Namespace) -> Summary:
     from pyspark.sql import functions as sql
 
     seen, progress = Observation("rows"), Progress("replay")
-    writer = rows.observe(seen, sql.count(sql.lit(1)).alias("entries")).write.format("headrace").options(**options)
-    with _watched(progress, endpoint(arguments), rows if progress.is_seen else None, arguments.stream):
+    writer = rows.observe(seen, sql.count(sql.lit(1)).alias("rows")).write.format("headrace").options(**options)
+    watched = _watched(progress, endpoint(arguments), rows if progress.is_seen else None, arguments.stream)
+    with watched, advising(JOB_ADVICE):
         writer.mode("append").save()
-    entries = seen.get["entries"]
-    progress.show(entries)
+    rows_count = seen.get["rows"]
+    progress.show(rows_count)
     progress.end()
-    return {"entries": entries, "path": arguments.path}
+    # A stream that knows a row does not add it again.
+    return {"rows": rows_count, "path": arguments.path}
 
 
 @contextlib.contextmanager

@@ -60,6 +60,17 @@ def write_report(path: Path, title: str, facts: Mapping[str, str], parts: Sequen
     write_text(path, "\n".join(lines), "--report")
 
 
+def require_writable(path: Path, option: str) -> None:
+    """Checks before long work that a file that an option names can be written. Raises PipelineError."""
+    is_new = not path.exists()
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise PipelineError(f"{option}: cannot write {path}: {error.strerror}") from None
+    if is_new:
+        path.unlink()
+
+
 def write_text(path: Path, text: str, option: str) -> None:
     """Writes a file that an option names. Raises PipelineError."""
     try:

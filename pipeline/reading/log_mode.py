@@ -40,6 +40,9 @@ from .survey import MISSING, first_after, measure, resolve_streams, states
 
 logger = logging.getLogger("headrace.pipeline")
 
+# The part of an error that says what to do about a checkpoint with streams that the query no longer names.
+CHECKPOINT_ADVICE = "add it to the option stream, or use another checkpointLocation"
+
 
 class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the driver, in one process for each query, and reads them in the executors."""
@@ -79,6 +82,7 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark has committed everything before `start`, so the group moves there.
         """
         begun = offsets_from_json(start)
+        self._refuse_other_streams(begun)
         self._publish(begun)
         found = self._look(begun)
         ends = {key: state.end for key, state in found.items()} if self._target is None else self._target
@@ -153,6 +157,18 @@ class HeadraceLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._missing.add(key)
                 logger.warning("there is no stream %s on %s: it is read if it is made", key, self.options.address)
         return self._seen
+
+    def _refuse_other_streams(self, begun: Offsets) -> None:
+        """Raises OptionError if the checkpoint has a stream that the option `stream` does not name.
+
+        That stream would be read as well, or reported as lost once it is deleted.
+        """
+        other = begun.keys() - set(self.options.stream)
+        if self.options.stream and other:
+            raise OptionError(
+                f"the checkpoint of this query has the position of stream {min(other)}, which is not selected: "
+                f"{CHECKPOINT_ADVICE}"
+            )
 
     def _first_position(self, key: str, state: StreamState) -> Position:
         options = self.options

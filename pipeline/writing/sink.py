@@ -32,6 +32,11 @@ logger = logging.getLogger("headrace.pipeline")
 # Windows sent before a reply is read, so that the server works while the next rows are packed.
 WINDOWS_IN_FLIGHT = 4
 ALREADY_THERE = "ERR The ID specified in XADD is equal or smaller"
+# The part of an error that says in which order rows with explicit IDs are written.
+ORDER_ADVICE = (
+    "with idMode=explicit write rows in the order of _id (coalesce(1) and sortWithinPartitions), to a stream without "
+    "later entries"
+)
 # Refused rows that are collected before they are checked against the stream.
 REFUSED_COUNT_MAX = 10_000
 # Refused rows that are checked in one pipeline.
@@ -168,8 +173,7 @@ class Pipeline:
             if not found or found[0][1] != pairs:
                 raise PipelineError(
                     f"row {row} of a partition: {entry_id.decode()} is not above the last ID of stream {stream}, and "
-                    "the row is not in it: with idMode=explicit write rows in the order of _id (coalesce(1) and "
-                    "sortWithinPartitions), to a stream without later entries"
+                    f"the row is not in it: {ORDER_ADVICE}"
                 )
 
     def _acknowledge(self, acks: Iterable[tuple[bytes, bytes]]) -> None:

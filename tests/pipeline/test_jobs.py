@@ -77,6 +77,44 @@ def test_archive_of_a_trimmed_stream_continues_with_allow_data_loss(
 
 
 @pytest.mark.spark
+def test_archive_of_one_stream_refuses_the_folder_of_another(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "a", 5)
+    fill(headrace, "b", 5)
+    where = ["--path", tmp_path / "archive", "--port", headrace.port]
+    run(capsys, "archive", "--stream", "a", *where)
+    with connect(headrace) as connection:
+        connection.call("DEL", "a")
+    assert main([str(word) for word in ("archive", "--stream", "b", *where)]) == 1
+    assert capsys.readouterr().err == (
+        "archive: the checkpoint of this query has the position of stream a, which is not selected: "
+        "add it to --stream, or choose another --path\n"
+    )
+    fill(headrace, "a", 3, first=6)
+    assert run(capsys, "archive", "--stream", "a,b", *where, "--allow-data-loss")["entries"] == 8
+
+
+@pytest.mark.spark
+def test_kept_ids_of_two_streams_in_one_are_refused_in_options_of_the_job(
+    spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "a", 3)
+    with connect(headrace) as connection:
+        connection.call("XADD", "b", "2-0", "other", "x")
+    where = ["--path", tmp_path / "archive", "--port", headrace.port]
+    run(capsys, "archive", "--stream", "a,b", "--exact", *where)
+    assert main([str(word) for word in ("replay", "--stream", "both", "--ids", "keep", *where)]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith(
+        "is not in it: --ids keep needs a stream without later entries, and rows of one stream "
+        "(--where \"_stream = '...'\"); --ids new accepts all rows\n"
+    )
+    one = ("--ids", "keep", "--where", "_stream = 'b'", *where)
+    assert run(capsys, "replay", "--stream", "copy", *one)["rows"] == 1
+
+
+@pytest.mark.spark
 def test_exact_archive_is_replayed_unchanged_and_once(
     spark: Any, headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +124,7 @@ def test_exact_archive_is_replayed_unchanged_and_once(
     where = ["--path", tmp_path / "a", "--port", headrace.port]
     run(capsys, "archive", "--stream", "s", "--exact", *where)
     for _ in range(2):
-        assert run(capsys, "replay", "--stream", "copy", "--ids", "keep", *where)["entries"] == 51
+        assert run(capsys, "replay", "--stream", "copy", "--ids", "keep", *where)["rows"] == 51
         run(capsys, "replay", "--stream", "new", "--rate", 10_000, *where)
     assert entries(headrace, "copy") == entries(headrace, "s")
     assert sorted(pairs for _, pairs in entries(headrace, "new")) == sorted(
@@ -151,7 +189,7 @@ def test_json_lines_are_replayed_once(
         (tmp_path / f"{name}.json").write_text("\n".join(lines))
     words = ["--path", tmp_path, "--format", "json", "--stream", "out", "--port", headrace.port, "--where", "n < 2"]
     for _ in range(2):
-        assert run(capsys, "replay", *words)["entries"] == 4
+        assert run(capsys, "replay", *words)["rows"] == 4
     found = [dict(zip(pairs[::2], pairs[1::2], strict=True)) for _, pairs in entries(headrace, "out")]
     assert [row[b"more"] for row in found] == [b'{"x":[1]}'] * 4
     assert sorted(row[b"file"] for row in found) == [b"a", b"a", b"b", b"b"]
@@ -217,7 +255,7 @@ def test_dead_letters_are_replayed_to_where_they_came_from(
     where = ["--port", headrace.port, "--path", tmp_path / "dead"]
     run(capsys, "deadletter", "--stream", "s", "--group", "g", *where)
     for _ in range(2):
-        assert run(capsys, "replay", *where)["entries"] == 3
+        assert run(capsys, "replay", *where)["rows"] == 3
     assert [pairs[:2] for _, pairs in entries(headrace, "s")][6:] == [[b"n", b"2"], [b"n", b"3"], [b"n", b"5"]]
 
 
@@ -393,6 +431,20 @@ def test_deadletter_refuses_senseless_arguments(
 ) -> None:
     assert main(["deadletter", "--stream", "s", "--group", "g", "--dry-run", *words]) == 1
     assert capsys.readouterr().err == f"deadletter: {message}\n"
+
+
+@pytest.mark.parametrize("option", ["--report", "--json"])
+def test_audit_looks_at_its_files_before_it_starts_spark(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headrace.pipeline.jobs import audit
+
+    monkeypatch.setattr(audit, "local_session", lambda *words, **options: pytest.fail("Spark was started"))
+    log = tmp_path / "log.aof"
+    log.write_bytes(b"")
+    target = tmp_path / "no" / "folder" / "file"
+    assert main(["audit", "--path", str(log), option, str(target)]) == 1
+    assert capsys.readouterr().err == f"audit: {option}: cannot write {target}: No such file or directory\n"
 
 
 def test_key_that_is_not_utf8_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
