@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -101,6 +102,7 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
     """Build the wheel into `wheel_directory`. Returns its name."""
     for folder in ROOT.glob("build/lib*"):
         shutil.rmtree(folder)  # files of an earlier build would get into the wheel
+    note_commit(ROOT, ROOT / "server" / "reports" / "commit.txt")
     return build("compiled", build_meta.build_wheel, wheel_directory, config_settings)
 
 
@@ -156,6 +158,18 @@ def why_pure() -> str | None:
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "the headers of Python are not installed"
     return None
+
+
+def note_commit(checkout: Path, note: Path) -> None:
+    """Write the commit of a checkout into the file that a server reads it from.
+
+    Without a checkout, a file that came with the sources stays.
+    """
+    if not (checkout / ".git").exists() or not shutil.which("git"):
+        return
+    done = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True)
+    if not done.returncode:
+        note.write_text(done.stdout)
 
 
 def codecs() -> list[Any]:

@@ -23,6 +23,7 @@ from .configuration.config import Config
 from .configuration.config_lines import ConfigError, ConfigLineError
 from .configuration.configfile import Loader
 from .reports.logs import set_level, set_up
+from .reports.source import commit
 from .sockets.listener import ListenError
 from .supervision import detect
 
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def version_line() -> str:
     """The output of --version."""
-    versions = f"v={__version__} redis={REDIS_VERSION} python={platform.python_version()}"
+    versions = f"v={__version__} sha={commit()} redis={REDIS_VERSION} python={platform.python_version()}"
     return f"Headrace server {versions} form={build_form()}"
 
 

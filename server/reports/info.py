@@ -21,6 +21,7 @@ from ...store.database import Database
 from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
 from .process import gcc_version
+from .source import commit
 
 # The number of keys from which `avg_ttl` is computed: the mean of more keys would not be worth the pause.
 TTL_SAMPLE_COUNT: Final = 1000
@@ -56,7 +57,7 @@ def server_fields(server: Source) -> Fields:
     system = os.uname()
     fields: Fields = [
         ("redis_version", REDIS_VERSION),
-        ("redis_git_sha1", "00000000"),
+        ("redis_git_sha1", commit()),
         ("redis_git_dirty", 0),
         ("redis_build_id", "0" * 16),
         ("redis_mode", "standalone"),
