@@ -53,10 +53,10 @@ TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
 ifneq ($(filter compiled pure,$(FORM)),)
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
-SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
+SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
-SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi)
+SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi */*/*.pxi)
 endif
 
 .PHONY: help serve test run-tests test-compiled test-pure test-clients test-pipeline lint oracle \

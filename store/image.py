@@ -17,7 +17,7 @@ from .group import Group
 from .idempotence import Idempotence
 from .ids import StreamID
 from .log import EntryLog
-from .nodes import StreamLimits
+from .nodes import NodeLedger, StreamLimits
 from .pending import PendingImage
 from .stream import Stream
 
@@ -45,9 +45,11 @@ class GroupImage:
 
 @dataclass(frozen=True, slots=True)
 class StreamImage:
-    """A stream. Its groups are ordered by the bytes of their names. `log` is a copy to which no entry is added."""
+    """A stream. Its groups are ordered by the bytes of their names. `log` is a copy to which no entry is added, `nodes`
+    a copy of its nodes, which may lack those of the last entries."""
 
     log: EntryLog
+    nodes: NodeLedger
     last_id: StreamID
     max_deleted_id: StreamID
     entries_added: int
@@ -63,6 +65,7 @@ def stream_image(stream: Stream) -> StreamImage:
     """The stream as it is now."""
     return StreamImage(
         stream.log.copy(),
+        stream.nodes.copy(),
         stream.last_id,
         stream.max_deleted_id,
         stream.entries_added,

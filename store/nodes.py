@@ -43,10 +43,10 @@ class StreamLimits:
     idmp_entries_max: int = 100
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """One node: IDs of its first and last entry, deleted ones included, live and total entries, and its listpack size
-    in bytes."""
+    in bytes. Another node replaces it when it changes, so that copies of a ledger share their nodes."""
 
     first_id: StreamID
     last_id: StreamID
@@ -93,10 +93,8 @@ class NodeLedger:
             filled = (first_id >> SEQ_BITS, first_id & SEQ_MASK, last.live, last.total, last.size, last.field_names)
         (count, size), opened = count_run(data, ms, seq, size_max, entries_max, filled)
         if last is not None and count:
-            last.live += count
-            last.total += count
-            last.size = size
-            last.last_id = make_id(ms[count - 1], seq[count - 1])
+            end_id = make_id(ms[count - 1], seq[count - 1])
+            self.nodes[-1] = Node(last.first_id, end_id, last.live + count, last.total + count, size, last.field_names)
         for row, count, size, names in opened:
             first_id, end = make_id(ms[row], seq[row]), row + count - 1
             self.nodes.append(Node(first_id, make_id(ms[end], seq[end]), count, count, size, names))
@@ -110,16 +108,17 @@ class NodeLedger:
         """Count one entry as deleted. It stays in its node. A node without live entries is removed unless `keep_node`
         is set."""
         index = self.index_of(entry_id)
-        node = self.nodes[index]
-        self._resize_counters(node, node.live - 1)
-        if not node.live and not keep_node:
+        live = self.nodes[index].live - 1
+        if live or keep_node:
+            self._recount(index, live)
+        else:
             self.drop(index, 1)
 
     def forget_head(self, whole_count: int, partial_count: int) -> None:
         """Remove the first `whole_count` nodes, and count `partial_count` live entries of the next one as deleted."""
         self.drop(0, whole_count)
         if partial_count:
-            self._resize_counters(self.nodes[0], self.nodes[0].live - partial_count)
+            self._recount(0, self.nodes[0].live - partial_count)
 
     def drop(self, index: int, count: int) -> None:
         """Remove whole nodes."""
@@ -132,17 +131,17 @@ class NodeLedger:
                 tree.remove(self.first_ids, index, counted)
         del self.nodes[index : index + count], self.first_ids[index : index + count]
 
-    @staticmethod
-    def _resize_counters(node: Node, live: int) -> None:
-        before = integer_size(node.live) + integer_size(node.total - node.live)
-        node.live = live
-        node.size += integer_size(live) + integer_size(node.total - live) - before
+    def _recount(self, index: int, live: int) -> None:
+        """Set the number of live entries of a node. The size changes with its counters."""
+        node = self.nodes[index]
+        growth = integer_size(live) - integer_size(node.live)
+        growth += integer_size(node.total - live) - integer_size(node.total - node.live)
+        self.nodes[index] = Node(node.first_id, node.last_id, live, node.total, node.size + growth, node.field_names)
 
     def copy(self) -> NodeLedger:
         """An independent ledger with the same nodes."""
         twin = NodeLedger()
-        twin.nodes = [Node(n.first_id, n.last_id, n.live, n.total, n.size, n.field_names) for n in self.nodes]
-        twin.first_ids = list(self.first_ids)
+        twin.nodes, twin.first_ids = list(self.nodes), list(self.first_ids)
         twin.settled_id = self.settled_id
         return twin
 

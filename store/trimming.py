@@ -126,8 +126,9 @@ def _trim_acked(stream: Stream, request: Trim) -> tuple[int, StreamID]:
                 removed, last_id = removed + 1, entry_id
         if not whole:
             break
-        if not node.live:
-            stream.nodes.drop(stream.nodes.index_of(node.first_id), 1)
+        index = stream.nodes.index_of(node.first_id)
+        if not stream.nodes.nodes[index].live:
+            stream.nodes.drop(index, 1)
     return removed, last_id
 
 

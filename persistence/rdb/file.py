@@ -20,7 +20,7 @@ from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
 from .foreign import can_skip, skip_module_fields, skip_value
 from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
-from .primitives import crc64
+from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import STREAM_TYPES
 from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
@@ -146,8 +146,8 @@ def _records(
         if key.expires_ms is not None:
             yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
         yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
-        # Compressing stream nodes takes longer than the rest of writing them.
-        compress_value = compress and isinstance(key.value, bytes)
+        # In the pure form, compressing stream nodes takes longer than the rest of writing them.
+        compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
         yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
     yield _opcode(END)
 

@@ -12,8 +12,8 @@ from ...store.image import GroupImage
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer
 from ...store.stream import Stream
 from ..errors import RdbError
+from .ids import ID_SIZE, decode_id, encode_id
 from .lengths import UNKNOWN, encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
-from .nodes import ID_SIZE, decode_id, encode_id
 from .source import Source
 
 # Pending entries that are encoded at once.

@@ -8,6 +8,7 @@ integer is stored as that integer.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 from ..errors import RdbError
@@ -58,6 +59,11 @@ def encode_text(text: bytes) -> bytes:
     return head + text + _back_length(len(head) + size)
 
 
+def encode_texts(texts: list[bytes]) -> bytes:
+    """Return the elements of texts, end to end."""
+    return b"".join([_encode_short(text) if len(text) <= CACHED_SIZE_MAX else encode_text(text) for text in texts])
+
+
 def _back_length(size: int) -> bytes:
     """Encode the size of an element, 7 bits in a byte, high part first. Every byte except the first has its top bit
     set."""
@@ -67,6 +73,10 @@ def _back_length(size: int) -> bytes:
     back[-1] &= 0x7F
     return bytes(reversed(back))
 
+
+# Values repeat: the elements of short texts are cached, up to a number of them.
+CACHED_SIZE_MAX: Final = 32
+_encode_short: Final = lru_cache(4096)(encode_text)
 
 _SMALL: Final = [bytes((number, 1)) for number in range(128)]
 _SHORT_HEADS: Final = [bytes((0x80 | size,)) for size in range(64)]

@@ -22,15 +22,14 @@ COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
 
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
     """The payload of a value, as Redis would make it, in pieces."""
-    ledger = None
     if isinstance(value, bytes):
         content: bytes | StreamImage = value
     else:
         value.settle_nodes()
-        content, ledger = stream_image(value), value.nodes
-        compress = compress and sum(node.size for node in ledger.nodes) <= COMPRESSED_STREAM_SIZE_MAX
+        content = stream_image(value)
+        compress = compress and sum(node.size for node in content.nodes.nodes) <= COMPRESSED_STREAM_SIZE_MAX
     pieces = [bytes((type_of(content),))]
-    pieces += encode_value(content, now_ms=now_ms, compress=compress, ledger=ledger)
+    pieces += encode_value(content, now_ms=now_ms, compress=compress)
     pieces.append(VERSION.to_bytes(VERSION_SIZE, "little"))
     crc = 0
     for piece in pieces:

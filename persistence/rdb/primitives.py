@@ -1,18 +1,16 @@
-"""The parts of the RDB format that work byte by byte, CRC-64, LZF and listpacks: in C if they were compiled."""
+"""The parts of the RDB format that work byte by byte, CRC-64 and LZF: in C if they were compiled."""
 
 from __future__ import annotations
 
 try:
     from .crc64 import crc64
     from .lzf import compress, decompress
-    from .texts import encode_texts
 
     IS_COMPILED = True
 except ImportError:  # there was no C compiler at installation
     from .crc64_plain import crc64
     from .lzf_plain import compress, decompress
-    from .texts_plain import encode_texts
 
     IS_COMPILED = False
 
-__all__ = ["IS_COMPILED", "compress", "crc64", "decompress", "encode_texts"]
+__all__ = ["IS_COMPILED", "compress", "crc64", "decompress"]

@@ -13,12 +13,12 @@ from typing import Final
 from ...store.idempotence import Idempotence, Producer
 from ...store.ids import SEQ_BITS, U64_MAX, StreamID
 from ...store.image import StreamImage
-from ...store.nodes import NodeLedger, StreamLimits
+from ...store.nodes import StreamLimits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
 from ..errors import RdbError
 from .groups import GroupReader, encode_group, encode_split_id, range_of, read_split_id
 from .lengths import encode_length, encode_string, read_length, read_string
-from .nodes import NodeReader, encode_id, encode_nodes, settle_by_parts
+from .nodes import NodeReader, encode_nodes
 from .source import Source
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
@@ -31,27 +31,24 @@ DURATION_S_MAX: Final = 86400
 ENTRIES_MAX: Final = 10000
 
 
-def encode_stream(
-    stream: StreamImage, *, now_ms: int, compress: bool, ledger: NodeLedger | None = None
-) -> Iterator[bytes]:
-    """The value of type WITH_RELEASED, in pieces; some are empty, to let the event loop run other work.
-
-    `ledger` has the settled nodes of the stream. Without it the nodes are those of a stream from which nothing was
-    deleted.
-    """
-    if ledger is None:
-        ledger = NodeLedger()
-        for _ in settle_by_parts(ledger, stream.log, stream.limits):
-            yield b""
-    yield encode_length(sum(node.live > 0 for node in ledger.nodes))
-    for first_id, packed in encode_nodes(ledger.nodes, stream.log):
-        yield encode_string(encode_id(first_id), compress=compress) + encode_string(packed, compress=compress)
+def encode_stream(stream: StreamImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+    """The value of type WITH_RELEASED, in pieces; some are empty, to let the event loop run other work."""
+    nodes, log = stream.nodes, stream.log
+    while nodes.settled_id < log.last_id:
+        nodes.settle(log, stream.limits, _after_each_run)
+        yield b""
+    yield encode_length(sum(node.live > 0 for node in nodes.nodes))
+    yield from encode_nodes(nodes.nodes, log, compress=compress)
     counters = (stream.last_id, stream.log.first_id, stream.max_deleted_id)
     yield encode_length(len(stream)) + b"".join(map(encode_split_id, counters)) + encode_length(stream.entries_added)
     yield encode_length(len(stream.groups))
     for group in stream.groups:
         yield from encode_group(group, compress=compress)
     yield from _encode_idempotence(stream.idempotence, now_ms=now_ms, compress=compress)
+
+
+def _after_each_run() -> bool:
+    return True
 
 
 def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool) -> Iterator[bytes]:
@@ -79,6 +76,7 @@ def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int)
     for _ in range_of(read_length(source)):
         key = read_string(source)
         nodes.add(key, read_string(source))
+    nodes.finish()
     if read_length(source) != len(stream):
         raise RdbError("Stream length is not that of its nodes")
     stream.last_id = read_split_id(source)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...store.image import StreamImage
-from ...store.nodes import NodeLedger, StreamLimits
+from ...store.nodes import StreamLimits
 from ...store.value import Value
 from ..errors import RdbError
 from .foreign import FOREIGN_TYPES
@@ -24,14 +24,12 @@ def type_of(value: bytes | StreamImage) -> int:
     return STRING if isinstance(value, bytes) else WITH_RELEASED
 
 
-def encode_value(
-    value: bytes | StreamImage, *, now_ms: int, compress: bool, ledger: NodeLedger | None = None
-) -> Iterator[bytes]:
+def encode_value(value: bytes | StreamImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     """Yield a value without its type, in pieces; see `encode_stream`."""
     if isinstance(value, bytes):
         yield from string_parts(value, compress=compress)
     else:
-        yield from encode_stream(value, now_ms=now_ms, compress=compress, ledger=ledger)
+        yield from encode_stream(value, now_ms=now_ms, compress=compress)
 
 
 def read_value(source: Source, kind: int, limits: StreamLimits, *, now_ms: int) -> Value:

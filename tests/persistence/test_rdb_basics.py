@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb import crc64_plain, listpack, lzf_plain, texts_plain
+from headrace.persistence.rdb import crc64_plain, listpack, lzf_plain
 from headrace.persistence.rdb.crc64_plain import BLOCK_SIZE, FOLD_BITS
 from headrace.persistence.rdb.lengths import encode_length, encode_string, read_length, read_string, skip_string
 from headrace.persistence.rdb.source import Source
 
 try:
     from headrace.persistence.rdb import crc64, lzf
-    from headrace.persistence.rdb import texts as compiled_texts
 except ImportError:
-    crc64 = lzf = compiled_texts = None  # type: ignore[assignment]
+    crc64 = lzf = None  # type: ignore[assignment]
 
 CRC_FORMS = [crc64_plain, *([crc64] if crc64 is not None else [])]
 LZF_FORMS = [lzf_plain, *([lzf] if lzf is not None else [])]
-TEXTS_FORMS = [texts_plain, *([compiled_texts] if compiled_texts is not None else [])]
 U64_MAX = 2**64 - 1
 
 # -- CRC-64 ------------------------------------------------------------------------------------------
@@ -225,7 +223,6 @@ TEXTS = [
 def test_integers_in_listpacks(number: int, shown: str) -> None:
     element = bytes.fromhex(shown)
     assert listpack.encode_integer(number) == listpack.encode_text(b"%d" % number) == element
-    assert all(form.encode_texts([b"%d" % number]) == element for form in TEXTS_FORMS)
     assert listpack.unpack(listpack.pack([element], 1)) == [number]
 
 
@@ -233,38 +230,20 @@ def test_integers_in_listpacks(number: int, shown: str) -> None:
 def test_texts_in_listpacks(text: bytes, shown: str) -> None:
     element = bytes.fromhex(shown)
     assert listpack.encode_text(text) == element
-    assert all(form.encode_texts([text]) == element for form in TEXTS_FORMS)
     assert listpack.unpack(listpack.pack([element], 1)) == [text]
-
-
-POWERS = [sign * 2**bits for bits in (7, 12, 15, 23, 31, 62, 63, 64) for sign in (1, -1)]
-NEAR_NUMBERS = [
-    *(b"%d" % (power + step) for power in POWERS for step in (-1, 0, 1)),
-    b"-", b"--1", b"-01", b"00", b"1-", b"1 ", b" 1", b"12a", b"a12", b"9" * 19, b"9" * 20, b"9" * 21, b"-" + b"9" * 19,
-    b"\xb9", b"\x00", b"1\x00",
-    *(b"x" * size for size in (20, 64, 125, 4094, 4095, 16378, 16379, 70_000, 2_100_000)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("form", TEXTS_FORMS)
-def test_texts_that_are_nearly_numbers_stay_texts(form: ModuleType) -> None:
-    for text in NEAR_NUMBERS:
-        assert form.encode_texts([text]) == listpack.encode_text(text), text[:30]
-    assert form.encode_texts(NEAR_NUMBERS) == b"".join(map(listpack.encode_text, NEAR_NUMBERS))
 
 
 @given(some.lists(some.binary(max_size=150) | some.integers(-(2**63), 2**63 - 1), max_size=30))
 def test_any_listpack_comes_back(elements: list[bytes | int]) -> None:
     texts = [each if isinstance(each, bytes) else b"%d" % each for each in elements]
-    for form in TEXTS_FORMS:
-        assert form.encode_texts(texts) == b"".join(map(listpack.encode_text, texts))
-    unpacked = listpack.unpack(listpack.pack([texts_plain.encode_texts(texts)], len(texts)))
+    assert listpack.encode_texts(texts) == b"".join(map(listpack.encode_text, texts))
+    unpacked = listpack.unpack(listpack.pack([listpack.encode_texts(texts)], len(texts)))
     assert [each if isinstance(each, bytes) else b"%d" % each for each in unpacked] == texts
 
 
 def test_every_change_of_a_listpack_is_refused_or_gives_as_many_elements() -> None:
     texts = [b"5", b"-7", b"5000", b"40000", b"10000000", b"%d" % 2**40, b"text", b"y" * 70, b"z" * 130]
-    packed = listpack.pack([texts_plain.encode_texts(texts)], len(texts))
+    packed = listpack.pack([listpack.encode_texts(texts)], len(texts))
     for index in range(len(packed)):
         with pytest.raises(RdbError):
             listpack.unpack(packed[:index])

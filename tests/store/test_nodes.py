@@ -252,7 +252,7 @@ def test_the_counters_of_a_node_grow_and_shrink_with_what_they_count(is_trim: bo
             trim(stream, Trim(length_max=200 - removed))
         else:
             stream.delete(make_id(removed, 1))
-        sizes.append(node.size - full_size)
+        sizes.append(stream.nodes.nodes[0].size - full_size)
     # From 128 on a counter takes three bytes; live and deleted ones pass it after 73 and 128 removals.
     assert sizes == [0] * 72 + [-1] * 55 + [0] * 2
 

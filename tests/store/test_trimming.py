@@ -59,8 +59,9 @@ def trim_acked_entry_by_entry(stream: Stream, request: Trim) -> list[StreamID]:
                 removed.append(entry_id)
         if not is_whole:
             break
-        if not node.live:
-            stream.nodes.drop(stream.nodes.index_of(node.first_id), 1)
+        index = stream.nodes.index_of(node.first_id)
+        if not stream.nodes.nodes[index].live:
+            stream.nodes.drop(index, 1)
     return removed
 
 

@@ -1,0 +1,456 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Entries as Redis' nodes and back, for installations with a C compiler: `node_codec_plain` in C.
+
+Both modules behave alike and are tested by the same tests; `nodes` imports this one if it was built. Entries are
+converted from one buffer to another: no object is made for an entry, a field or a value.
+"""
+
+from array import array as new_array
+
+from cpython cimport array
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.string cimport memcmp
+
+from headrace.persistence.errors import RdbError
+from headrace.persistence.rdb.lzf import compress as compress_lzf
+from headrace.store.ids import SEQ_BITS, SEQ_MASK, make_id
+from headrace.store.nodes import Node
+
+include "../../protocol/resp.pxi"
+include "listpack.pxi"
+
+cdef enum:
+    DELETED = 1
+    SAME_FIELDS = 2
+    ID_SIZE = 16
+    # Bytes of an entry's numbers in a node. Its texts take no more there than in the reply form: see `write_text`.
+    NUMBERS_SIZE_MAX = 48
+    # Bytes around a text in the reply form: `$`, the digits of its size, two line ends.
+    FRAME_SIZE_MAX = 24
+    # Bytes of an entry in the reply form without its texts: `*2`, the ID, and the number of texts.
+    ENTRY_HEAD_MAX = 96
+    # Bytes of entries in the reply form that are collected before they are handed on.
+    RUN_SIZE = 64 * 1024
+    # A larger buffer is freed when it was used.
+    KEPT_SIZE = 1 << 20
+    COMPRESSED_SIZE_MIN = 21
+    COMPRESSION_GAIN_MIN = 4
+    LISTPACK_SIZE_MAX = 0xFFFFFFFF
+
+cdef array.array COLUMN = new_array("Q")
+
+
+cdef struct Place:
+    # The halves of an ID, by which entries are ordered.
+    u64 ms
+    u64 seq
+
+cdef struct Row:
+    Place id
+    u64 end
+
+
+cdef class Buffer:
+    """Bytes that are appended to. `at` is where the next ones go."""
+
+    cdef unsigned char *start
+    cdef unsigned char *at
+    cdef unsigned char *end
+
+    def __dealloc__(self):
+        PyMem_Free(self.start)
+
+    cdef inline int reserve(self, Py_ssize_t more) except -1:
+        """Make room for `more` bytes."""
+        return 0 if more <= self.end - self.at else self.grow(more)
+
+    cdef int grow(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t size = self.at - self.start
+        cdef Py_ssize_t room = size + more + (size >> 1)
+        cdef void *moved = PyMem_Realloc(self.start, room)
+        if moved == NULL:
+            raise MemoryError
+        self.start = <unsigned char *>moved
+        self.at, self.end = self.start + size, self.start + room
+        return 0
+
+    cdef bytes take(self):
+        """Return the bytes, and begin again."""
+        cdef bytes taken = PyBytes_FromStringAndSize(<char *>self.start, self.at - self.start)
+        self.clear()
+        return taken
+
+    cdef void clear(self) noexcept:
+        if self.end - self.start > KEPT_SIZE:
+            PyMem_Free(self.start)
+            self.start = self.end = NULL
+        self.at = self.start
+
+
+cdef class NodeEncoder:
+    """See `node_codec_plain.NodeEncoder`."""
+
+    cdef bint compress
+    cdef list nodes
+    # The number of nodes that were begun.
+    cdef Py_ssize_t begun_count
+    # The open node: its listpack so far, the entries that it still lacks, its first ID, names and elements.
+    cdef Buffer packed
+    cdef Py_ssize_t missing_count
+    cdef Place first
+    cdef list names
+    cdef Py_ssize_t elements_count
+    # Complete nodes.
+    cdef Buffer done
+
+    def __init__(self, list nodes not None, bint compress):
+        self.compress, self.nodes = compress, nodes
+        self.packed, self.done = Buffer(), Buffer()
+
+    def add(self, array.array ms not None, array.array seq not None, bytes data not None):
+        """See `node_codec_plain.NodeEncoder`."""
+        cdef const char *at = PyBytes_AS_STRING(data)
+        cdef const char *end = at + PyBytes_GET_SIZE(data)
+        cdef Py_ssize_t count = len(ms), row
+        if count != len(seq) or ms.ob_descr.typecode != c'Q' or seq.ob_descr.typecode != c'Q':
+            raise ValueError("columns of different entries")
+        for row in range(count):
+            if not self.missing_count:
+                self.begin()
+            self.packed.reserve(end - at + NUMBERS_SIZE_MAX)
+            self.add_entry(ms.data.as_ulonglongs[row], seq.data.as_ulonglongs[row], &at, end)
+            self.missing_count -= 1
+            if not self.missing_count:
+                self.complete()
+        return self.done.take()
+
+    def finish(self):
+        """See `node_codec_plain.NodeEncoder`."""
+        if self.missing_count or self.begun_count != len(self.nodes):
+            raise ValueError("nodes with more entries than there are")
+
+    cdef int begin(self) except -1:
+        """Begin the next node."""
+        cdef Py_ssize_t size = LISTPACK_HEADER_SIZE + NUMBERS_SIZE_MAX
+        cdef unsigned char *at
+        cdef bytes name
+        if self.begun_count == len(self.nodes):
+            raise ValueError("entries that are in no node")
+        node = self.nodes[self.begun_count]
+        self.begun_count += 1
+        self.missing_count, self.names = node.live, node.field_names
+        if self.missing_count <= 0:
+            raise ValueError("a node without entries")
+        self.first.ms, self.first.seq = node.first_id >> SEQ_BITS, node.first_id & SEQ_MASK
+        for name in self.names:
+            size += PyBytes_GET_SIZE(name) + ELEMENT_FRAME_MAX
+        self.packed.reserve(size)
+        at = write_integer(self.packed.at + LISTPACK_HEADER_SIZE, self.missing_count)
+        at = write_integer(write_integer(at, 0), len(self.names))
+        for name in self.names:
+            at = write_element(at, <const unsigned char *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+        self.packed.at = write_integer(at, 0)
+        self.elements_count = 4 + len(self.names)
+        return 0
+
+    cdef int add_entry(self, u64 ms, u64 seq, const char **place, const char *end) except -1:
+        """Add the entry at `place`, for which there is room, and move `place` past it. As it nearly always has the
+        fields of the node, its values are written as if it had until a name differs."""
+        cdef const char *at = place[0]
+        cdef Py_ssize_t count, size, index
+        cdef const char *texts
+        cdef unsigned char *to
+        cdef bint has_same
+        if end - at < 4 or memcmp(at, b"*2\r\n", 4):
+            raise ValueError("an entry that is not in the reply form")
+        at += 4
+        size = read_bulk(&at, end, end - at)
+        at += size + 2
+        if size < 0 or at >= end or at[0] != c'*':
+            raise ValueError("an entry that is not in the reply form")
+        at += 1
+        count = read_size(&at, end)
+        if count < 2 or count & 1:
+            raise ValueError("an entry that is not in the reply form")
+        texts = at
+        has_same = count == 2 * len(self.names)
+        to = self.write_head(SAME_FIELDS, ms, seq)
+        for index in range(count if has_same else 0):
+            size = read_bulk(&at, end, end - at)
+            if size < 0:
+                raise ValueError("an entry that is not in the reply form")
+            if index & 1:
+                to = write_element(to, <const unsigned char *>at, size)
+            elif not is_text(self.names[index >> 1], at, size):
+                has_same = False
+                break
+            at += size + 2
+        if has_same:
+            size = 3 + (count >> 1)
+        else:
+            at = texts
+            to = write_integer(self.write_head(0, ms, seq), count >> 1)
+            for index in range(count):
+                size = read_bulk(&at, end, end - at)
+                if size < 0:
+                    raise ValueError("an entry that is not in the reply form")
+                to = write_element(to, <const unsigned char *>at, size)
+                at += size + 2
+            size = 4 + count
+        self.packed.at = write_integer(to, size)
+        self.elements_count += size + 1
+        place[0] = at
+        return 0
+
+    cdef inline unsigned char *write_head(self, int flags, u64 ms, u64 seq) noexcept:
+        """Write flags and ID of an entry. Returns where they end."""
+        cdef unsigned char *to = write_integer(self.packed.at, flags)
+        return write_integer(write_integer(to, <i64>(ms - self.first.ms)), <i64>(seq - self.first.seq))
+
+    cdef int complete(self) except -1:
+        """Close the open node, and append its ID and its listpack to the complete ones."""
+        cdef Buffer packed = self.packed, done = self.done
+        cdef bytes data
+        cdef object compressed = None
+        cdef Py_ssize_t size
+        packed.reserve(1)
+        packed.at[0] = LISTPACK_END
+        packed.at += 1
+        size = packed.at - packed.start
+        if size > LISTPACK_SIZE_MAX:
+            raise OverflowError("a node of more than 4 GiB")
+        write_little(packed.start, size, 4)
+        write_little(packed.start + 4, min(self.elements_count, <Py_ssize_t>LISTPACK_COUNT_UNKNOWN), 2)
+        done.reserve(1 + ID_SIZE)
+        done.at[0] = ID_SIZE
+        write_big(done.at + 1, self.first.ms, 8)
+        write_big(done.at + 9, self.first.seq, 8)
+        done.at += 1 + ID_SIZE
+        data = packed.take()
+        if self.compress and size >= COMPRESSED_SIZE_MIN:
+            compressed = compress_lzf(data, size - COMPRESSION_GAIN_MIN)
+        if compressed is None:
+            done.reserve(LENGTH_SIZE_MAX)
+            done.at = write_length(done.at, size)
+        else:
+            done.reserve(1 + 2 * LENGTH_SIZE_MAX)
+            done.at[0] = 0xC3
+            done.at = write_length(write_length(done.at + 1, PyBytes_GET_SIZE(compressed)), size)
+            data = compressed
+        size = PyBytes_GET_SIZE(data)
+        done.reserve(size)
+        memcpy(done.at, PyBytes_AS_STRING(data), size)
+        done.at += size
+        return 0
+
+
+cdef inline bint is_text(object text, const char *at, Py_ssize_t size) noexcept:
+    return size == PyBytes_GET_SIZE(text) and not memcmp(at, PyBytes_AS_STRING(text), size)
+
+
+cdef class NodeDecoder:
+    """See `node_codec_plain.NodeDecoder`."""
+
+    cdef object append
+    cdef Place last
+    cdef bint has_entries
+    # Entries that were read and not handed on: in the reply form, and for each its ID and where it ends.
+    cdef Buffer entries
+    cdef Buffer rows
+    # Field names of the last node: one list for all nodes with the same ones, and each name as a bulk string.
+    cdef list names
+    cdef Buffer bulks
+
+    def __init__(self, append):
+        self.append = append
+        self.entries, self.rows, self.bulks = Buffer(), Buffer(), Buffer()
+        self.names = []
+
+    def add(self, bytes key not None, bytes packed not None):
+        """See `node_codec_plain.NodeDecoder`."""
+        cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(packed)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(packed)
+        cdef const unsigned char *end = at + size - 1
+        cdef Place first, last
+        cdef i64 live, deleted, names_count
+        cdef u64 index, live_found = 0, elements_count
+        if PyBytes_GET_SIZE(key) != ID_SIZE:
+            raise RdbError("Stream node key entry is not the size of a stream ID")
+        if size <= LISTPACK_HEADER_SIZE or read_little(at, 4) != <u64>size or end[0] != LISTPACK_END:
+            raise damaged()
+        first.ms = read_big(<const unsigned char *>PyBytes_AS_STRING(key), 8)
+        first.seq = read_big(<const unsigned char *>PyBytes_AS_STRING(key) + 8, 8)
+        last = first
+        at += LISTPACK_HEADER_SIZE
+        live, deleted, names_count = require_integer(&at, end), require_integer(&at, end), require_integer(&at, end)
+        if live < 1 or deleted < 0 or names_count < 1:
+            raise damaged()
+        self.read_names(&at, end, names_count)
+        if require_integer(&at, end):
+            raise damaged()
+        elements_count = 4 + names_count
+        for index in range(<u64>live + <u64>deleted):
+            live_found += self.read_entry(&at, end, &first, &last, &elements_count)
+            if self.entries.at - self.entries.start >= RUN_SIZE:
+                self.flush()
+        if at != end or live_found != <u64>live:
+            raise damaged()
+        if read_little(<const unsigned char *>PyBytes_AS_STRING(packed) + 4, 2) not in (elements_count, LISTPACK_COUNT_UNKNOWN):
+            raise damaged()
+        return Node(make_id(first.ms, first.seq), make_id(last.ms, last.seq), live, live + deleted, size, self.names)
+
+    def flush(self):
+        """See `node_codec_plain.NodeDecoder`."""
+        cdef Row *rows = <Row *>self.rows.start
+        cdef Py_ssize_t count = (self.rows.at - self.rows.start) // sizeof(Row), index
+        cdef array.array ms = array.clone(COLUMN, count, False)
+        cdef array.array seq = array.clone(COLUMN, count, False)
+        cdef array.array ends = array.clone(COLUMN, count, False)
+        if not count:
+            return
+        for index in range(count):
+            ms.data.as_ulonglongs[index] = rows[index].id.ms
+            seq.data.as_ulonglongs[index] = rows[index].id.seq
+            ends.data.as_ulonglongs[index] = rows[index].end
+        self.rows.clear()
+        self.append(self.entries.take(), ms, seq, ends)
+
+    cdef int read_names(self, const unsigned char **place, const unsigned char *end, i64 count) except -1:
+        """Read the names of the fields."""
+        cdef Element element
+        cdef i64 index
+        cdef bint is_changed = count != len(self.names)
+        cdef list names = []
+        cdef char digits[DIGITS_SIZE_MAX]
+        cdef bytes name
+        for index in range(count):
+            require_element(place, end, &element)
+            as_text(&element, digits)
+            name = PyBytes_FromStringAndSize(<const char *>element.text, element.size)
+            names.append(name)
+            is_changed = is_changed or name != self.names[index]
+        if not is_changed:
+            return 0
+        self.names = names
+        self.bulks.clear()
+        for name in names:
+            self.bulks.reserve(PyBytes_GET_SIZE(name) + FRAME_SIZE_MAX)
+            self.bulks.at = <unsigned char *>write_bulk(<char *>self.bulks.at, name)
+        return 0
+
+    cdef int read_entry(
+        self, const unsigned char **place, const unsigned char *end, const Place *first, Place *last, u64 *elements_count
+    ) except -1:
+        """Read an entry whose ID, if it is not deleted, is above all others. Returns whether it is not deleted."""
+        cdef i64 flags = require_integer(place, end)
+        cdef i64 difference_ms = require_integer(place, end), difference_seq = require_integer(place, end)
+        cdef u64 count = len(self.names), index, size
+        cdef bint has_same = flags & SAME_FIELDS
+        cdef const unsigned char *bulk = self.bulks.start
+        cdef Py_ssize_t name_size
+        cdef Element element
+        cdef i64 pairs_count
+        cdef Row *row
+        cdef Buffer entries = self.entries
+        if flags & ~(DELETED | SAME_FIELDS):
+            raise damaged()
+        size = 3 + count
+        if not has_same:
+            pairs_count = require_integer(place, end)
+            # A text takes two bytes.
+            if pairs_count <= 0 or pairs_count > (end - place[0]) // 4:
+                raise damaged()
+            count = pairs_count
+            size = 4 + 2 * count
+        last.ms, last.seq = first.ms + <u64>difference_ms, first.seq + <u64>difference_seq
+        if flags & DELETED:
+            for index in range(count if has_same else 2 * count):
+                require_element(place, end, &element)
+        else:
+            self.require_order(first, last)
+            entries.reserve(ENTRY_HEAD_MAX)
+            entries.at = write_entry_head(entries.at, last, 2 * count)
+            for index in range(count):
+                if has_same:
+                    name_size = bulk_size(self.names[index])
+                    entries.reserve(name_size)
+                    memcpy(entries.at, bulk, name_size)
+                    entries.at += name_size
+                    bulk += name_size
+                else:
+                    require_element(place, end, &element)
+                    append_bulk(entries, &element)
+                require_element(place, end, &element)
+                append_bulk(entries, &element)
+            self.rows.reserve(sizeof(Row))
+            row = <Row *>self.rows.at
+            row.id, row.end = last[0], entries.at - entries.start
+            self.rows.at += sizeof(Row)
+        if require_integer(place, end) != <i64>size:
+            raise damaged()
+        elements_count[0] += size + 1
+        return not flags & DELETED
+
+    cdef inline int require_order(self, const Place *first, const Place *place) except -1:
+        """Raise RdbError unless an ID is above all others and not below the first one of its node."""
+        if is_less(place, first) or (self.has_entries and not is_less(&self.last, place)) or not (place.ms or place.seq):
+            raise RdbError("Stream entries are out of order")
+        self.last, self.has_entries = place[0], True
+        return 0
+
+
+cdef inline bint is_less(const Place *one, const Place *other) noexcept:
+    return one.ms < other.ms or (one.ms == other.ms and one.seq < other.seq)
+
+
+cdef inline unsigned char *write_entry_head(unsigned char *at, const Place *entry_id, u64 texts_count) noexcept:
+    """Write an entry up to its texts. Returns where that ends."""
+    cdef char *to = write_text(<char *>at, b"*2\r\n", 4)
+    cdef Py_ssize_t size = count_digits(entry_id.ms) + 1 + count_digits(entry_id.seq)
+    to = write_number(write_header(to, c'$', size), entry_id.ms)
+    to[0] = c'-'
+    to = write_text(write_number(to + 1, entry_id.seq), b"\r\n", 2)
+    return <unsigned char *>write_header(to, c'*', texts_count)
+
+
+cdef inline int append_bulk(Buffer to, Element *element) except -1:
+    """Append an element as a bulk string."""
+    cdef char digits[DIGITS_SIZE_MAX]
+    cdef char *at
+    as_text(element, digits)
+    to.reserve(element.size + FRAME_SIZE_MAX)
+    at = write_header(<char *>to.at, c'$', element.size)
+    at = write_text(at, <const char *>element.text, element.size)
+    to.at = <unsigned char *>write_text(at, b"\r\n", 2)
+    return 0
+
+
+cdef inline void as_text(Element *element, char *digits) noexcept:
+    """Make an integer a text, in the memory at `digits`."""
+    cdef char *at = digits
+    if element.text != NULL:
+        return
+    if element.number < 0:
+        at[0] = c'-'
+        at = write_number(at + 1, 0 - <u64>element.number)
+    else:
+        at = write_number(at, element.number)
+    element.text, element.size = <const unsigned char *>digits, at - digits
+
+
+cdef inline int require_element(const unsigned char **place, const unsigned char *end, Element *element) except -1:
+    """Read the element at `place`, and move `place` past it. Raises RdbError."""
+    if not read_element(place, end, element):
+        raise damaged()
+    return 0
+
+
+cdef inline i64 require_integer(const unsigned char **place, const unsigned char *end) except? -1:
+    cdef Element element
+    if not read_element(place, end, &element) or element.text != NULL:
+        raise damaged()
+    return element.number
+
+
+cdef object damaged():
+    return RdbError("Stream listpack integrity check failed.")

@@ -1,0 +1,218 @@
+"""Entries as Redis' nodes and back: `node_codec` for installations without a C compiler. Both behave alike.
+
+    node:  live | deleted | names count | name ... | 0          the names of the fields of the first entry
+    entry: flags | ms | seq | pairs count | name | value ... | elements count
+    entry: flags | ms | seq | value ... | elements count        with SAME_FIELDS: the names of the node
+
+IDs are stored as differences to the node's ID, that of its first entry, which may be deleted. Deleted entries are
+marked; they are skipped when read, and not written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+from hiredis import Reader
+
+from ...protocol.packing import pack_command
+from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
+from ...store.node_sizes import signed_difference
+from ...store.nodes import Node
+from ..errors import RdbError
+from . import listpack
+from .ids import ID_SIZE, decode_id, encode_id
+from .lengths import encode_string
+from .listpack import Element, encode_integer, encode_texts
+
+DELETED: Final = 1
+SAME_FIELDS: Final = 2
+# Bytes of entries in the reply form that are collected before they are handed on.
+RUN_SIZE: Final = 64 * 1024
+
+
+class NodeEncoder:
+    """Encodes live entries, which are given in runs, as these nodes. Each of them has live entries; `live` of a node
+    says how many. Listpacks are compressed if `compress` is set and that makes them smaller."""
+
+    def __init__(self, nodes: list[Node], compress: bool) -> None:
+        self._compress = compress
+        self._nodes = iter(nodes)
+        # The open node: itself, its encoded elements and their number, and the entries that it still lacks.
+        self._node: Node | None = None
+        self._pieces: list[bytes] = []
+        self._elements_count = 0
+        self._missing_count = 0
+
+    def add(self, ms: array[int], seq: array[int], data: bytes) -> bytes:
+        """Take entries: the halves of their IDs, and their reply forms end to end.
+
+        Returns the nodes that they complete, each as two strings of an RDB file: its ID and its listpack. Raises
+        ValueError if the entries are not those of the nodes.
+        """
+        done: list[bytes] = []
+        reader = Reader()
+        reader.feed(data)
+        for row in range(len(ms)):
+            if not self._missing_count:
+                self._begin()
+            entry = reader.gets()
+            if not entry:
+                raise ValueError("an entry that is not in the reply form")
+            self._add_entry(make_id(ms[row], seq[row]), entry[1])
+            self._missing_count -= 1
+            if not self._missing_count:
+                done.append(self._completed())
+        return b"".join(done)
+
+    def finish(self) -> None:
+        """Raise ValueError unless all nodes are complete."""
+        if self._missing_count or next(self._nodes, None) is not None:
+            raise ValueError("nodes with more entries than there are")
+
+    def _begin(self) -> None:
+        node = next(self._nodes, None)
+        if node is None:
+            raise ValueError("entries that are in no node")
+        if node.live <= 0:
+            raise ValueError("a node without entries")
+        self._node, self._missing_count, names = node, node.live, node.field_names
+        self._pieces = [encode_integer(number) for number in (node.live, 0, len(names))]
+        self._pieces += (encode_texts(names), encode_integer(0))
+        self._elements_count = 4 + len(names)
+
+    def _add_entry(self, entry_id: StreamID, pairs: list[bytes]) -> None:
+        node = self._node
+        assert node is not None
+        difference_ms = encode_integer(signed_difference(entry_id >> SEQ_BITS, node.first_id >> SEQ_BITS))
+        difference_seq = encode_integer(signed_difference(entry_id & SEQ_MASK, node.first_id & SEQ_MASK))
+        if pairs[::2] == node.field_names:
+            self._pieces += (encode_integer(SAME_FIELDS), difference_ms, difference_seq)
+            shown = pairs[1::2]
+            count = 3 + len(shown)
+        else:
+            self._pieces += (encode_integer(0), difference_ms, difference_seq, encode_integer(len(pairs) // 2))
+            shown = pairs
+            count = 4 + len(shown)
+        self._pieces += (encode_texts(shown), encode_integer(count))
+        self._elements_count += count + 1
+
+    def _completed(self) -> bytes:
+        assert self._node is not None
+        packed = listpack.pack(self._pieces, self._elements_count)
+        key = encode_string(encode_id(self._node.first_id), compress=False)
+        return key + encode_string(packed, compress=self._compress)
+
+
+class NodeDecoder:
+    """Decodes nodes, in order. `append` takes their live entries, in runs: the reply forms end to end, two columns with
+    the halves of the IDs, and a column with the end of each."""
+
+    def __init__(self, append: Callable[[bytes, array[int], array[int], array[int]], None]) -> None:
+        self._append = append
+        # The ID of the last entry, None if there was none.
+        self._last_id: StreamID | None = None
+        # Entries that were read and not handed on.
+        self._entries: list[bytes] = []
+        self._size = 0
+        self._ms, self._seq, self._ends = array("Q"), array("Q"), array("Q")
+
+    def add(self, key: bytes, packed: bytes) -> Node:
+        """Decode a node: its ID and its listpack. Every byte is checked. Raises RdbError."""
+        if len(key) != ID_SIZE:
+            raise RdbError("Stream node key entry is not the size of a stream ID")
+        first_id = decode_id(key)
+        elements = listpack.unpack(packed)
+        live, total, names = _read_master(elements)
+        live_found, last_id = 0, first_id
+        position = 4 + len(names)
+        for _ in range(total):
+            position, last_id, pairs = _read_entry(first_id, names, elements, position)
+            if pairs is not None:
+                live_found += 1
+                self._take_entry(first_id, last_id, pairs)
+        if position != len(elements) or live_found != live:
+            raise _damaged()
+        return Node(first_id, last_id, live, total, len(packed), names)
+
+    def flush(self) -> None:
+        """Hand on the entries that were collected."""
+        if self._entries:
+            self._append(b"".join(self._entries), self._ms, self._seq, self._ends)
+        self._entries, self._size = [], 0
+        self._ms, self._seq, self._ends = array("Q"), array("Q"), array("Q")
+
+    def _take_entry(self, first_id: StreamID, entry_id: StreamID, pairs: list[Element]) -> None:
+        if entry_id < first_id or (self._last_id is not None and entry_id <= self._last_id) or not entry_id:
+            raise RdbError("Stream entries are out of order")
+        self._last_id = entry_id
+        entry = _reply_form(entry_id, pairs)
+        self._entries.append(entry)
+        self._size += len(entry)
+        self._ms.append(entry_id >> SEQ_BITS)
+        self._seq.append(entry_id & SEQ_MASK)
+        self._ends.append(self._size)
+        if self._size >= RUN_SIZE:
+            self.flush()
+
+
+def _read_master(elements: list[Element]) -> tuple[int, int, list[bytes]]:
+    """Live and total entries of a node, and the names of its fields."""
+    if len(elements) < 4:
+        raise _damaged()
+    live, deleted, names_count = elements[:3]
+    if type(live) is not int or type(deleted) is not int or type(names_count) is not int:
+        raise _damaged()
+    if live < 1 or deleted < 0 or names_count < 1 or len(elements) < 4 + names_count or elements[3 + names_count] != 0:
+        raise _damaged()
+    return live, live + deleted, [_text(element) for element in elements[3 : 3 + names_count]]
+
+
+def _read_entry(
+    first_id: StreamID, names: list[bytes], elements: list[Element], start: int
+) -> tuple[int, StreamID, list[Element] | None]:
+    """Read the entry at `start` of a node with this ID and these names.
+
+    Returns where the next entry begins, the ID, and names and values, None if the entry is deleted.
+    """
+    if start + 4 > len(elements):
+        raise _damaged()
+    flags, difference_ms, difference_seq, pairs_count = elements[start : start + 4]
+    if type(flags) is not int or type(difference_ms) is not int or type(difference_seq) is not int:
+        raise _damaged()
+    if flags & SAME_FIELDS:
+        end = start + 3 + len(names)
+    elif type(pairs_count) is int and pairs_count > 0:
+        end = start + 4 + 2 * pairs_count
+    else:
+        raise _damaged()
+    # The entry ends with the number of its elements.
+    if end >= len(elements) or elements[end] != end - start or flags & ~(DELETED | SAME_FIELDS):
+        raise _damaged()
+    entry_id = make_id(
+        (first_id >> SEQ_BITS) + difference_ms & U64_MAX, (first_id & SEQ_MASK) + difference_seq & U64_MAX
+    )
+    if flags & DELETED:
+        return end + 1, entry_id, None
+    if not flags & SAME_FIELDS:
+        return end + 1, entry_id, elements[start + 4 : end]
+    pairs: list[Element] = [b""] * (2 * len(names))
+    pairs[::2] = names
+    pairs[1::2] = elements[start + 3 : end]
+    return end + 1, entry_id, pairs
+
+
+def _text(element: Element) -> bytes:
+    return element if isinstance(element, bytes) else b"%d" % element
+
+
+def _reply_form(entry_id: StreamID, pairs: list[Element]) -> bytes:
+    """Return an entry in its reply form, as streams store it."""
+    text = format_id(entry_id)
+    texts = tuple([each if isinstance(each, bytes) else b"%d" % each for each in pairs])
+    return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, pack_command(texts))
+
+
+def _damaged() -> RdbError:
+    return RdbError("Stream listpack integrity check failed.")
