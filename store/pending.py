@@ -12,6 +12,7 @@ Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -278,6 +279,14 @@ class PendingImage:
     def walk(self) -> Iterator[tuple[StreamID, Delivery]]:
         """All pending entries by ID."""
         return self._slots.walk()
+
+    def columns(self, owners: dict[bytes, int], count: int) -> Iterator[tuple[array[int], ...]]:
+        """Yield all pending entries by ID, up to `count` at a time, as columns.
+
+        These are the halves of the IDs, delivery times in Unix ms, delivery counts, and the numbers that `owners` has
+        for the names of the owners, -1 for released entries.
+        """
+        return self._slots.columns(owners, count)
 
     def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
         """Released entries in release order, then owned ones, oldest delivery first."""

@@ -19,7 +19,10 @@ Memory is allocated before anything is changed: when memory is short, MemoryErro
 If that interrupts a claim of scattered entries, those moved by then are missing from the view by time.
 """
 
+from array import array as new_array
+
 cimport cython
+from cpython cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport qsort
@@ -48,6 +51,9 @@ cdef enum:
     COUNT_SIZE = 32
 
 NEVER = -1  # `active_ms` of a consumer without deliveries
+
+cdef array.array COLUMN = new_array("Q")
+cdef array.array SIGNED_COLUMN = new_array("q")
 
 cdef struct Run:
     # The slots of a delivery: those of the `length` slots from `first` on that have the number of this run. The slots
@@ -374,6 +380,54 @@ cdef class PendingSlots:
             for slot in range(self.runs[number].first, self.runs[number].first + self.runs[number].length):
                 if self.run_of[slot] == number:
                     yield make_id(&self.ids[slot]), <Delivery>self.runs[number].delivery
+
+    def columns(self, dict owners not None, Py_ssize_t count):
+        """See `pending_table_plain.PendingSlots`."""
+        cdef list numbers = self.owner_numbers(owners)
+        cdef View *view = self.readable(None)
+        cdef size_t index = 0, length = self.total if view == NULL else view.length
+        while index < length:
+            index, page = self.page_from(index, length, view == NULL, numbers, count)
+            if len(page[0]):
+                yield page
+
+    cdef list owner_numbers(self, dict owners):
+        """Return, for each run, the number of its owner, -1 for released entries."""
+        cdef list numbers = []
+        cdef size_t number
+        for number in range(self.runs_total):
+            owner = -1
+            if self.runs[number].owner != NULL:
+                owner = owners[(<Consumer>self.runs[number].owner).name]
+            numbers.append(owner)
+        return numbers
+
+    cdef tuple page_from(self, size_t index, size_t length, bint is_ordered, list numbers, Py_ssize_t count):
+        """Return up to `count` entries as columns, and the index after them in the order."""
+        cdef array.array ms = array.clone(COLUMN, count, False)
+        cdef array.array seq = array.clone(COLUMN, count, False)
+        cdef array.array times = array.clone(SIGNED_COLUMN, count, False)
+        cdef array.array counts = array.clone(SIGNED_COLUMN, count, False)
+        cdef array.array owners = array.clone(SIGNED_COLUMN, count, False)
+        cdef Py_ssize_t row = 0
+        cdef u32 slot, number
+        cdef Delivery delivery
+        while index < length and row < count:
+            slot = <u32>index if is_ordered else self.order.slots[index]
+            index += 1
+            number = self.run_of[slot]
+            if number == NONE:
+                continue
+            delivery = <Delivery>self.runs[number].delivery
+            ms.data.as_ulonglongs[row] = self.ids[slot].ms
+            seq.data.as_ulonglongs[row] = self.ids[slot].seq
+            times.data.as_longlongs[row] = delivery.time_ms
+            counts.data.as_longlongs[row] = delivery.count
+            owners.data.as_longlongs[row] = numbers[number]
+            row += 1
+        for column in (ms, seq, times, counts, owners):
+            array.resize(column, row)
+        return index, (ms, seq, times, counts, owners)
 
 
 @cython.final

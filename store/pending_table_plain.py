@@ -8,11 +8,13 @@ is more than half stale is rebuilt.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from sys import getsizeof
 from typing import Final
 
-from .ids import StreamID
+from .ids import SEQ_BITS, SEQ_MASK, StreamID
 from .sorted_ids import SortedIDs
 
 NEVER: Final = -1
@@ -94,6 +96,24 @@ class PendingSlots:
             for entry_id in delivery.ids:
                 if by_id.get(entry_id) is delivery:
                     yield entry_id, delivery
+
+    def columns(self, owners: dict[bytes, int], count: int) -> Iterator[tuple[array[int], ...]]:
+        """Yield all entries by ID, up to `count` at a time, as columns.
+
+        These are the halves of the IDs, delivery times in Unix ms, delivery counts, and the numbers that `owners` has
+        for the names of the owners, -1 for released entries.
+        """
+        pairs = self.walk()
+        while page := list(islice(pairs, count)):
+            deliveries = [delivery for _, delivery in page]
+            names = [None if each.consumer is None else each.consumer.name for each in deliveries]
+            yield (
+                array("Q", [entry_id >> SEQ_BITS for entry_id, _ in page]),
+                array("Q", [entry_id & SEQ_MASK for entry_id, _ in page]),
+                array("q", [each.time_ms for each in deliveries]),
+                array("q", [each.count for each in deliveries]),
+                array("q", [-1 if name is None else owners[name] for name in names]),
+            )
 
 
 class PendingTable:

@@ -1,6 +1,4 @@
-# Elements of listpacks and lengths of RDB files in C: see `listpack` and `lengths`. Included by the `.pyx` modules.
-
-ctypedef long long i64
+# Elements of listpacks in C: see `listpack`. Included by the `.pyx` modules, after `numbers.pxi`.
 
 cdef enum:
     LISTPACK_HEADER_SIZE = 6
@@ -13,7 +11,6 @@ cdef enum:
     ELEMENT_FRAME_MAX = 10
     # Bytes of the text of an integer.
     DIGITS_SIZE_MAX = 24
-    LENGTH_SIZE_MAX = 9
 
 cdef u64 INTEGER_MAX = (<u64>1 << 63) - 1
 
@@ -22,51 +19,6 @@ cdef struct Element:
     const unsigned char *text
     Py_ssize_t size
     i64 number
-
-
-cdef inline void write_little(unsigned char *at, u64 number, int size) noexcept:
-    cdef int index
-    for index in range(size):
-        at[index] = <unsigned char>(number >> 8 * index)
-
-
-cdef inline void write_big(unsigned char *at, u64 number, int size) noexcept:
-    cdef int index
-    for index in range(size):
-        at[size - 1 - index] = <unsigned char>(number >> 8 * index)
-
-
-cdef inline u64 read_little(const unsigned char *at, int size) noexcept:
-    cdef u64 number = 0
-    cdef int index
-    for index in range(size):
-        number |= <u64>at[index] << 8 * index
-    return number
-
-
-cdef inline u64 read_big(const unsigned char *at, int size) noexcept:
-    cdef u64 number = 0
-    cdef int index
-    for index in range(size):
-        number = number << 8 | at[index]
-    return number
-
-
-cdef inline unsigned char *write_length(unsigned char *at, u64 number) noexcept:
-    """Write a length of an RDB file. Returns where it ends."""
-    if number < 64:
-        at[0] = <unsigned char>number
-        return at + 1
-    if number < 1 << 14:
-        write_big(at, 0x4000 | number, 2)
-        return at + 2
-    if number < <u64>1 << 32:
-        at[0] = 0x80
-        write_big(at + 1, number, 4)
-        return at + 5
-    at[0] = 0x81
-    write_big(at + 1, number, 8)
-    return at + 9
 
 
 cdef inline bint read_integer(const unsigned char *text, Py_ssize_t size, i64 *number) noexcept:

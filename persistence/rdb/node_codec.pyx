@@ -17,6 +17,7 @@ from headrace.store.ids import SEQ_BITS, SEQ_MASK, make_id
 from headrace.store.nodes import Node
 
 include "../../protocol/resp.pxi"
+include "numbers.pxi"
 include "listpack.pxi"
 
 cdef enum:

@@ -57,6 +57,15 @@ class Source:
         for _ in self._pieces(size):
             pass
 
+    def ahead(self) -> tuple[bytes, int]:
+        """The current block, and the position in it of the next byte."""
+        return self._block, self._position
+
+    def skip_ahead(self, position: int) -> None:
+        """Continue at a later position of the current block."""
+        assert self._position <= position <= len(self._block)
+        self._position = position
+
     def byte(self) -> int:
         """The next byte. Raises RdbError."""
         position = self._position

@@ -93,9 +93,6 @@ def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int)
         has_released=kind >= WITH_RELEASED,
     )
     groups.read_into(stream)
-    stream.log.has_strays = any(
-        entry_id not in stream.log for group in stream.groups.values() for entry_id, _ in group.pending.walk()
-    )
     if kind >= WITH_PRODUCERS:
         stream.idempotence = _read_idempotence(source, now_ms=now_ms)
     return stream

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from headrace.store import pending_table_plain
+from headrace.store.id_bits import SEQ_BITS, SEQ_MASK
 from headrace.store.pending import DELIVERY_COUNT_MAX, DELIVERY_SIZE, LATE_COUNT_MAX, Consumer, PendingEntries
 
 try:
@@ -67,6 +68,15 @@ def assert_same(pending: PendingEntries, consumers: dict[bytes, Consumer], model
     image = pending.image()
     assert [entry_id for entry_id, _ in image.walk()] == sorted(model.by_id)
     assert [entry_id for entry_id, _ in image.walk_by_time()] == model.order
+    for count in (1, 3, 100):
+        owners = {name: number for number, name in enumerate(consumers)}
+        pages = list(image.columns(owners, count))
+        assert [len(page[0]) for page in pages[:-1]] == [count] * (len(pages) - 1)
+        rows = [row for page in pages for row in zip(*page, strict=True)]
+        assert rows == [
+            (entry_id >> SEQ_BITS, entry_id & SEQ_MASK, time_ms, delivery_count, -1 if name is None else owners[name])
+            for entry_id, (name, time_ms, delivery_count) in sorted(model.by_id.items())
+        ]
     for start in (0, 3, max(model.by_id, default=1)):
         assert pending.first_ids(start, 4) == sorted(each for each in model.by_id if each >= start)[:4]
     if model.by_id:

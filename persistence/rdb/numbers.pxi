@@ -1,0 +1,77 @@
+# Numbers and lengths of RDB files in C: see `lengths`. Included by the `.pyx` modules, which define `u64`.
+
+ctypedef long long i64
+
+cdef enum:
+    LENGTH_SIZE_MAX = 9
+
+
+cdef inline void write_little(unsigned char *at, u64 number, int size) noexcept:
+    cdef int index
+    for index in range(size):
+        at[index] = <unsigned char>(number >> 8 * index)
+
+
+cdef inline void write_big(unsigned char *at, u64 number, int size) noexcept:
+    cdef int index
+    for index in range(size):
+        at[size - 1 - index] = <unsigned char>(number >> 8 * index)
+
+
+cdef inline u64 read_little(const unsigned char *at, int size) noexcept:
+    cdef u64 number = 0
+    cdef int index
+    for index in range(size):
+        number |= <u64>at[index] << 8 * index
+    return number
+
+
+cdef inline u64 read_big(const unsigned char *at, int size) noexcept:
+    cdef u64 number = 0
+    cdef int index
+    for index in range(size):
+        number = number << 8 | at[index]
+    return number
+
+
+cdef inline unsigned char *write_length(unsigned char *at, u64 number) noexcept:
+    """Write a length of an RDB file. Returns where it ends."""
+    if number < 64:
+        at[0] = <unsigned char>number
+        return at + 1
+    if number < 1 << 14:
+        write_big(at, 0x4000 | number, 2)
+        return at + 2
+    if number < <u64>1 << 32:
+        at[0] = 0x80
+        write_big(at + 1, number, 4)
+        return at + 5
+    at[0] = 0x81
+    write_big(at + 1, number, 8)
+    return at + 9
+
+
+cdef inline bint read_length(const unsigned char **place, const unsigned char *end, u64 *number) noexcept:
+    """Read the length at `place`, and move `place` past it. Returns False if it is incomplete, or none."""
+    cdef const unsigned char *at = place[0]
+    cdef int first, size
+    if at >= end:
+        return False
+    first = at[0]
+    at += 1
+    if first < 64:
+        number[0] = first
+        place[0] = at
+        return True
+    if first < 0x80:
+        if at == end:
+            return False
+        number[0] = (first & 0x3F) << 8 | at[0]
+        place[0] = at + 1
+        return True
+    size = 4 if first == 0x80 else 8
+    if first > 0x81 or end - at < size:
+        return False
+    number[0] = read_big(at, size)
+    place[0] = at + size
+    return True
