@@ -14,7 +14,7 @@ from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .grammar.kept import is_run
 from .manifest import Manifest, Part
-from .rdb.file import FileKey, FileReader
+from .rdb.file import FileKey, FileReader, in_steps
 from .records import Damage, RecordReader
 
 logger = logging.getLogger(__name__)
@@ -218,8 +218,7 @@ class Loader:
         logger.info("Reading RDB base file on AOF loading...")
         reader = target.open_rdb(blocks)
         try:
-            for key in reader:
-                target.put(key)
+            for _ in in_steps(reader, target.put):
                 yield
         except RdbError as error:
             advice = error.advice or f"restore {os.path.abspath(self._path(name))} from a backup"

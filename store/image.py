@@ -9,8 +9,10 @@ All calls come from one thread. There is at most one image at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from .database import Store
 from .group import Group
@@ -20,6 +22,10 @@ from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
 from .pending import PendingImage
 from .stream import Stream
+from .value import Value
+
+# Keys that are taken from the table at once.
+STRINGS_COUNT_MAX: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +98,60 @@ class KeyImage:
     expires_ms: int | None
 
 
-def keys_now(store: Store) -> Iterator[KeyImage]:
-    """Iterate over every key as it is now. The store must not change before the end of the iteration. A `StoreImage` is
-    not affected."""
+@dataclass(frozen=True, slots=True)
+class StringsImage:
+    """Keys of a database that have strings, as key and string. `expires` has expiry times, also of other keys."""
+
+    db_index: int
+    pairs: list[tuple[bytes, bytes]]
+    expires: dict[bytes, int]
+
+    def __iter__(self) -> Iterator[KeyImage]:
+        """Yield each key."""
+        for key, value in self.pairs:
+            yield KeyImage(self.db_index, key, value, self.expires.get(key))
+
+
+# A key with a stream, or keys with strings.
+Part = KeyImage | StringsImage
+
+
+def keys_of(parts: Iterable[Part]) -> Iterator[KeyImage]:
+    """Yield the keys one by one."""
+    for part in parts:
+        if isinstance(part, KeyImage):
+            yield part
+        else:
+            yield from part
+
+
+def parts_now(store: Store) -> Iterator[Part]:
+    """Iterate over the dataset as it is now. The store must not change before the end of the iteration. A `StoreImage`
+    is not affected."""
     for db in store.databases:
-        for key, value in db.keys.items():
-            content = stream_image(value) if isinstance(value, Stream) else value
-            yield KeyImage(db.index, key, content, db.expires.get(key))
+        items = iter(db.keys.items())
+        while pairs := list(islice(items, STRINGS_COUNT_MAX)):
+            yield from _parts(db.index, pairs, db.expires, stream_image)
+
+
+def keys_now(store: Store) -> Iterator[KeyImage]:
+    """Iterate over every key as it is now: see `parts_now`."""
+    return keys_of(parts_now(store))
+
+
+def _parts(
+    db_index: int,
+    pairs: list[tuple[bytes, Value]],
+    expires: dict[bytes, int],
+    take: Callable[[Stream], StreamImage],
+) -> Iterator[Part]:
+    """Yield the strings among these keys and values, then each stream as `take` copies it."""
+    strings = [(key, value) for key, value in pairs if isinstance(value, bytes)]
+    if strings:
+        yield StringsImage(db_index, strings, expires)
+    for key, value in pairs:
+        if isinstance(value, Stream):
+            yield KeyImage(db_index, key, take(value), expires.get(key))
 
 
 class StoreImage:
@@ -121,13 +174,17 @@ class StoreImage:
             self._preserved[stream] = stream_image(stream)
 
     def __iter__(self) -> Iterator[KeyImage]:
-        """Yield every key once, database by database. References to keys that were yielded are dropped."""
+        """Yield every key once: see `parts`."""
+        return keys_of(self.parts())
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the dataset, database by database. References to what was yielded are dropped."""
         for index, keys, expires in self._tables:
             while keys:
-                key, value = keys.popitem()
-                self.keys_read += 1
-                content = self._take(value) if isinstance(value, Stream) else value
-                yield KeyImage(index, key, content, expires.get(key))
+                pairs = [keys.popitem() for _ in range(min(len(keys), STRINGS_COUNT_MAX))]
+                for part in _parts(index, pairs, expires, self._take):
+                    self.keys_read += 1 if isinstance(part, KeyImage) else len(part.pairs)
+                    yield part
         self.close()
 
     def _take(self, stream: Stream) -> StreamImage:

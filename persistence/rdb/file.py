@@ -14,16 +14,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ... import REDIS_VERSION, __version__
-from ...store.image import KeyImage
+from ...store.image import KeyImage, Part, StringsImage
 from ...store.nodes import StreamLimits
 from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
 from .foreign import can_skip, skip_module_fields, skip_value
-from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms, skip_string
+from .lengths import (
+    encode_length,
+    encode_string,
+    encode_time_ms,
+    read_length,
+    read_string,
+    read_time_ms,
+    skip_string,
+    string_parts,
+)
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import STREAM_TYPES
+from .string_codec_plain import EXPIRY_MS, LONG_SIZE, encode_name
 from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
+
+try:
+    from .string_codec import encode_strings, read_strings
+except ImportError:  # there was no C compiler at installation
+    from .string_codec_plain import encode_strings, read_strings
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +57,13 @@ IDLE: Final = 248
 FREQUENCY: Final = 249
 AUX: Final = 250
 RESIZE_DB: Final = 251
-EXPIRY_MS: Final = 252
 EXPIRY_S: Final = 253
 SELECT_DB: Final = 254
 END: Final = 255
 # The smallest opcode; lower bytes are types. Opcodes without a name above are refused.
 OPCODE_MIN: Final = 242
-
-
+# Keys with strings that are stored in one step: some tenths of a millisecond.
+KEYS_PER_STEP: Final = 128
 # Digits of a Unix time in seconds that are read.
 TIME_DIGITS_MAX: Final = 19
 
@@ -70,7 +84,7 @@ class FileKey(NamedTuple):
 
 
 def write_file(
-    keys: Iterable[KeyImage],
+    parts: Iterable[Part],
     aux: Mapping[bytes, bytes],
     *,
     now_ms: int,
@@ -79,13 +93,13 @@ def write_file(
     sizes: Mapping[int, tuple[int, int]] | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[bytes]:
-    """Yield a file with these keys, ordered by database, in blocks of about `block_size`; some may be empty.
+    """Yield a file with a dataset in parts, ordered by database, in blocks of about `block_size`; some may be empty.
 
     `aux` has the metadata of the file. `sizes` has for each database the number of keys, and of keys with expiry, as a
     hint for loading. `now_ms` decides which idempotent IDs are still valid.
     """
     crc = 0
-    for block in _gathered(_records(keys, aux, sizes or {}, now_ms=now_ms, compress=compress), block_size):
+    for block in _gathered(_records(parts, aux, sizes or {}, now_ms=now_ms, compress=compress), block_size):
         if has_checksum:
             crc = crc64(block, crc)
         yield block
@@ -126,7 +140,7 @@ def _gathered(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
 
 
 def _records(
-    keys: Iterable[KeyImage],
+    parts: Iterable[Part],
     aux: Mapping[bytes, bytes],
     sizes: Mapping[int, tuple[int, int]],
     *,
@@ -137,19 +151,38 @@ def _records(
     for name, text in aux.items():
         yield _opcode(AUX) + encode_string(name, compress=compress) + encode_string(text, compress=compress)
     selected: int | None = None
-    for key in keys:
-        if key.db_index != selected:
-            selected = key.db_index
+    for part in parts:
+        if part.db_index != selected:
+            selected = part.db_index
             yield _opcode(SELECT_DB) + encode_length(selected)
             if selected in sizes:
                 yield _opcode(RESIZE_DB) + b"".join(map(encode_length, sizes[selected]))
-        if key.expires_ms is not None:
-            yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
-        yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
-        # In the pure form, compressing stream nodes takes longer than the rest of writing them.
-        compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
-        yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
+        if isinstance(part, StringsImage):
+            yield from _strings_records(part, compress=compress)
+        else:
+            yield from _key_records(part, now_ms=now_ms, compress=compress)
     yield _opcode(END)
+
+
+def _strings_records(part: StringsImage, *, compress: bool) -> Iterator[bytes]:
+    pairs, expires, index = part.pairs, part.expires, 0
+    while index < len(pairs):
+        piece, index = encode_strings(pairs, index, expires, compress)
+        yield piece
+        if index < len(pairs) and len(pairs[index][1]) > LONG_SIZE:
+            key, value = pairs[index]
+            yield encode_name(key, expires.get(key), compress=compress)
+            yield from string_parts(value, compress=compress)
+            index += 1
+
+
+def _key_records(key: KeyImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+    if key.expires_ms is not None:
+        yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
+    yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
+    # In the pure form, compressing stream nodes takes longer than the rest of writing them.
+    compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
+    yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
 
 
 def _opcode(code: int) -> bytes:
@@ -205,7 +238,11 @@ class FileReader:
     def __iter__(self) -> Iterator[FileKey]:
         """Yield every key once. Raises RdbError; the keys before it must not be used then."""
         self._read_header()
-        while (kind := self._source.byte()) != END:
+        while True:
+            yield from self._read_strings()
+            kind = self._source.byte()
+            if kind == END:
+                break
             if kind >= OPCODE_MIN:
                 self._read_opcode(kind)
             elif (key := self._read_key(kind)) is not None:
@@ -277,6 +314,26 @@ class FileReader:
         read_length(source)
         skip_module_fields(source)
 
+    def _read_strings(self) -> Iterator[FileKey]:
+        """Yield the keys with strings that are next in the present block."""
+        source = self._source
+        while self._expires_ms is None:
+            keys, position = read_strings(*source.ahead())
+            source.skip_ahead(position)
+            for key, value, expires_ms in keys:
+                if self._is_kept(expires_ms):
+                    yield FileKey(self._db_index, key, value, expires_ms)
+            if not keys:
+                break
+
+    def _is_kept(self, expires_ms: int | None) -> bool:
+        """Count a key that was read. Returns False if it is left out because it has expired."""
+        if self._drops_expired and expires_ms is not None and expires_ms < self._now_ms:
+            self.expired_count += 1
+            return False
+        self.keys_count += 1
+        return True
+
     def _read_key(self, kind: int) -> FileKey | None:
         """Read a key after its type. Returns None if the key is left out."""
         source = self._source
@@ -290,11 +347,7 @@ class FileReader:
             self.foreign_count += 1
             return None
         value = read_value(source, kind, self._limits, now_ms=self._now_ms)
-        if self._drops_expired and expires_ms is not None and expires_ms < self._now_ms:
-            self.expired_count += 1
-            return None
-        self.keys_count += 1
-        return FileKey(self._db_index, key, value, expires_ms)
+        return FileKey(self._db_index, key, value, expires_ms) if self._is_kept(expires_ms) else None
 
     def _check_checksum(self) -> None:
         if self._version < CHECKSUM_VERSION:
@@ -303,6 +356,17 @@ class FileReader:
         found = int.from_bytes(self._source.take(CHECKSUM_SIZE), "little")
         if self._checks_checksum and found not in (0, computed):
             raise RdbError(f"Wrong RDB checksum expected: ({computed:x}) but got ({found:x}). Aborting now.")
+
+
+def in_steps(keys: Iterable[FileKey], put: Callable[[FileKey], None]) -> Iterator[None]:
+    """Store the keys of a file. A step has one key with a stream or a long string, or some keys with short strings."""
+    count = 0
+    for key in keys:
+        put(key)
+        count += 1
+        if count == KEYS_PER_STEP or not isinstance(key.value, bytes) or len(key.value) > LONG_SIZE:
+            count = 0
+            yield
 
 
 _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {

@@ -21,7 +21,7 @@ cdef enum:
     # Of an entry with the longest delivery count.
     ENTRY_SIZE_MAX = 33
     # Stands for no owner.
-    NOBODY = -1
+    NO_OWNER = -1
     RELEASED = -2
 
 cdef i64 DELIVERY_COUNT_MAX = 0x7FFFFFFFFFFFFFFF
@@ -31,7 +31,7 @@ cdef struct Entry:
     Place id
     i64 time_ms
     i64 count
-    # The number of a consumer, NOBODY or RELEASED.
+    # The number of a consumer, NO_OWNER or RELEASED.
     Py_ssize_t owner
 
 
@@ -139,7 +139,7 @@ cdef class PendingDecoder:
             self.room += (self.room >> 1) + 64
         entry = &self.entries[self.count]
         entry.id = id_at(entry_id)
-        entry.time_ms, entry.count, entry.owner = time_ms, <i64>min(count, <u64>DELIVERY_COUNT_MAX), NOBODY
+        entry.time_ms, entry.count, entry.owner = time_ms, <i64>min(count, <u64>DELIVERY_COUNT_MAX), NO_OWNER
         if self.count and not is_less(&self.entries[self.count - 1].id, &entry.id):
             self.is_ordered = False
         self.count += 1
@@ -184,7 +184,7 @@ cdef class PendingDecoder:
             entry = self.find(at + ID_SIZE * index)
             if entry == NULL:
                 raise RdbError("Consumer entry not found in group global PEL")
-            if entry.owner != NOBODY:
+            if entry.owner != NO_OWNER:
                 raise RdbError("Duplicated consumer PEL entry loading a stream consumer group")
             entry.owner = number
         self.owned_count += PyBytes_GET_SIZE(ids) // ID_SIZE
@@ -198,7 +198,7 @@ cdef class PendingDecoder:
         self.settle()
         for index in range(PyBytes_GET_SIZE(ids) // ID_SIZE):
             entry = self.find(at + ID_SIZE * index)
-            if entry == NULL or entry.owner != NOBODY:
+            if entry == NULL or entry.owner != NO_OWNER:
                 raise RdbError("Released entry is not in the group's PEL, is duplicated, or has an owner")
             entry.owner = RELEASED
             self.released.append((make_id(&entry.id), entry.count))

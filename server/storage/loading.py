@@ -12,10 +12,10 @@ from typing import Final
 from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
-from ...persistence.rdb.file import own_aux, write_file
+from ...persistence.rdb.file import in_steps, own_aux, write_file
 from ...store.database import Database
 from ...store.errors import GenericError
-from ...store.image import keys_now
+from ...store.image import parts_now
 from ..configuration.config import Config
 from .logkeeper import LogKeeper
 from .paths import dump_path
@@ -104,8 +104,8 @@ class Loading:
             return self._log_keeper.files.read_blocks(dump_path(self._config), BLOCK_SIZE)
         config, now_ms = self._config, self._context.now_ms
         aux = own_aux(now_ms=now_ms, used_memory=0, is_aof_base=True)
-        keys = keys_now(self._context.store)
-        return write_file(keys, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
+        parts = parts_now(self._context.store)
+        return write_file(parts, aux, now_ms=now_ms, compress=config.rdbcompression, has_checksum=config.rdbchecksum)
 
     def _has_dump(self) -> bool:
         return self._log_keeper.files.size(dump_path(self._config)) is not None
@@ -150,8 +150,7 @@ class Loading:
         self.total_size = size
         reader = replay.open_rdb(self._blocks(path), drops_expired=True)
         try:
-            for key in reader:
-                replay.put(key)
+            for _ in in_steps(reader, replay.put):
                 yield
         except RdbError as error:
             advice = error.advice or "restore this file from a backup, or move it away to start empty"
@@ -192,7 +191,7 @@ class Loading:
         if from_disk:
             blocks = self._log_keeper.files.read_blocks(path, BLOCK_SIZE)
         else:
-            blocks = iter(list(write_file(keys_now(context.store), {}, now_ms=context.now_ms, compress=False)))
+            blocks = iter(list(write_file(parts_now(context.store), {}, now_ms=context.now_ms, compress=False)))
 
         def fill(replay: Replay) -> None:
             reader = replay.open_rdb(blocks, drops_expired=from_disk)

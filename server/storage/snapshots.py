@@ -18,7 +18,7 @@ from ...persistence.errors import LogError, LogFailure, explain
 from ...persistence.rdb.file import own_aux, write_file
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
-from ...store.image import KeyImage, StoreImage, keys_now
+from ...store.image import Part, StoreImage, parts_now
 from ..configuration.config import Config
 from ..configuration.directive_kinds import SavePoints
 from ..configuration.directives import BY_NAME
@@ -34,7 +34,8 @@ logger = logging.getLogger(__name__)
 FREE_FAILURES_COUNT: Final = 2
 DELAY_MINUTES_MAX: Final = 60
 
-# Size in bytes of a block of an RDB file. A block of stream entries takes a millisecond.
+# Size in bytes of a block of an RDB file. A block has at least the entries of one chunk, which take half a
+# millisecond.
 RDB_BLOCK_SIZE: Final = 4096
 # With more unsynced bytes of the log than this, a thread syncs them before a rewrite begins. Otherwise all clients
 # would wait for the sync.
@@ -305,7 +306,7 @@ class Snapshots:
         self.save.begin(self._clock())
         image = self._take_image()
         changes_count = self._count_changes()
-        blocks = self._rdb_blocks(image)
+        blocks = self._rdb_blocks(image.parts())
         file = BackgroundFile(self._log_keeper.files, dump_path(self._config), blocks, self.runner.thread())
 
         def finish(size: int) -> None:
@@ -342,7 +343,7 @@ class Snapshots:
     def write_dump(self) -> bool:
         """Write dump.rdb while all clients wait, uncounted. Returns False if that failed."""
         try:
-            blocks = self._reporting(self._rdb_blocks(keys_now(self._context.store)))
+            blocks = self._reporting(self._rdb_blocks(parts_now(self._context.store)))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
             logger.warning("Failed saving the DB: %s", explain(error))
@@ -400,13 +401,15 @@ class Snapshots:
 
     def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
         """The base of a log in the configured form."""
-        return self._rdb_blocks(image, is_aof_base=True) if log.has_rdb_base else log.base_blocks(snapshot(image))
+        if log.has_rdb_base:
+            return self._rdb_blocks(image.parts(), is_aof_base=True)
+        return log.base_blocks(snapshot(image))
 
-    def _rdb_blocks(self, keys: Iterable[KeyImage], *, is_aof_base: bool = False) -> Iterator[bytes]:
+    def _rdb_blocks(self, parts: Iterable[Part], *, is_aof_base: bool = False) -> Iterator[bytes]:
         config, now_ms = self._config, self._clock()
         aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base)
         return write_file(
-            keys,
+            parts,
             aux,
             now_ms=now_ms,
             compress=config.rdbcompression,

@@ -1,0 +1,6 @@
+from collections.abc import Mapping
+
+def encode_strings(
+    pairs: list[tuple[bytes, bytes]], start: int, expires: Mapping[bytes, int], compress: bool
+) -> tuple[bytes, int]: ...
+def read_strings(block: bytes, position: int) -> tuple[list[tuple[bytes, bytes, int | None]], int]: ...
