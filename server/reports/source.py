@@ -1,4 +1,4 @@
-"""Which commit of the sources a server was made from, so that two installations of one version can be told apart."""
+"""Which commit of the sources a server was made from, so that two installations of one version can be distinguished."""
 
 from __future__ import annotations
 
