@@ -19,6 +19,7 @@ from ...store.nodes import StreamLimits
 from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
 from .foreign import can_skip, skip_module_fields, skip_value
+from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import (
     encode_length,
     encode_string,
@@ -32,7 +33,6 @@ from .lengths import (
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import STREAM_TYPES
-from .string_codec_plain import EXPIRY_MS, LONG_SIZE, encode_name
 from .values import STRING, VERSION, encode_value, read_value, type_error, type_of
 
 try:

@@ -10,18 +10,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..errors import RdbError
-from .lengths import encode_string, encode_time_ms, read_string, read_time_ms
+from .keys import EXPIRY_MS, LONG_SIZE, encode_name
+from .lengths import encode_string, read_string, read_time_ms
 from .source import Source
-
-EXPIRY_MS: Final = 252
-STRING: Final = 0
+from .values import STRING
 
 # Encoded bytes from which on a call returns, so that each call is short.
 PIECE_SIZE: Final = 4096
 # Keys that are read by one call.
 KEYS_COUNT_MAX: Final = 256
-# Longer strings are not copied: the caller writes them in parts.
-LONG_SIZE: Final = 64 * 1024
 
 # Name, string, and expiry time in Unix ms, None for never.
 Key = tuple[bytes, bytes, int | None]
@@ -44,12 +41,6 @@ def encode_strings(
         pieces.append(record)
         size += len(record)
     return b"".join(pieces), len(pairs)
-
-
-def encode_name(key: bytes, expires_ms: int | None, *, compress: bool) -> bytes:
-    """Encode a key up to its string."""
-    expiry = b"" if expires_ms is None else bytes((EXPIRY_MS,)) + encode_time_ms(expires_ms)
-    return expiry + bytes((STRING,)) + encode_string(key, compress=compress)
 
 
 def read_strings(block: bytes, position: int) -> tuple[list[Key], int]:

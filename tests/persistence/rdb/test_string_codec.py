@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from headrace.persistence.rdb import string_codec_plain
+from headrace.persistence.rdb.keys import LONG_SIZE, encode_name
 from headrace.persistence.rdb.lengths import encode_string
-from headrace.persistence.rdb.string_codec_plain import KEYS_COUNT_MAX, LONG_SIZE, PIECE_SIZE, encode_name
+from headrace.persistence.rdb.string_codec_plain import KEYS_COUNT_MAX, PIECE_SIZE
 
 try:
     from headrace.persistence.rdb import string_codec
