@@ -46,7 +46,7 @@ from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
 from .storage.disk_storage import DiskStorage
-from .storage.key_walks import ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
+from .storage.key_walks import EXPIRY_REST_S, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
 from .storage.log_life import LogState
 from .storage.log_switch import LogSwitch
@@ -114,7 +114,7 @@ class Server:
         # Calls of the periodic work that began a second.
         self._seconds_count = 0
         self.periodic = PeriodicWork(config, clock, self._work)
-        self.expiry = ActiveExpiry(self.store, self.turn_ns)
+        self.expiry = ActiveExpiry(self.store)
         self.idempotence_expiry = IdempotenceExpiry(self.store)
         self._settling = NodeSettling(self.store, self.turn_ns)
         self.log_keeper = keeper = LogKeeper(
@@ -297,11 +297,17 @@ class Server:
         turns_count: int = self.config.hz
         return 1e9 / turns_count
 
+    def _expire(self, now_ms: int) -> None:
+        """Run a slice of the active expiry; the next one follows soon while there are expired keys."""
+        if self.periodic.expires_keys:
+            has_more = self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
+            if has_more:
+                self.periodic.continue_soon(EXPIRY_REST_S, self._expire)
+        self.dispatcher.serving.serve_expired(now_ms)
+
     def _work(self, now_ms: int, is_new_second: bool) -> None:
         """The periodic work of one turn, `hz` times a second."""
-        if self.periodic.expires_keys:
-            self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
-        self.dispatcher.serving.serve_expired(now_ms)
+        self._expire(now_ms)
         if is_new_second or self.config.maxmemory:
             self.memory.cron()
         if is_new_second:

@@ -24,6 +24,8 @@ class PeriodicWork:
         self.is_paused = False
         self._turns_count = 0
         self._handle: asyncio.TimerHandle | None = None
+        # The timer of work that continues before the next turn.
+        self._continuing: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start the timer. A turn that fails is logged; the next one runs nevertheless."""
@@ -32,8 +34,24 @@ class PeriodicWork:
 
     def stop(self) -> None:
         """Cancel the timer."""
-        if self._handle is not None:
-            self._handle.cancel()
+        for handle in (self._handle, self._continuing):
+            if handle is not None:
+                handle.cancel()
+        self._handle = None
+
+    def continue_soon(self, delay_s: float, work: Callable[[int], None]) -> None:
+        """Call `work(now_ms)` after that time, unless the timer is stopped or such a call is already waiting."""
+        if self._handle is not None and self._continuing is None:
+            self._continuing = asyncio.get_running_loop().call_later(delay_s, self._continue, work)
+
+    def _continue(self, work: Callable[[int], None]) -> None:
+        self._continuing = None
+        if self.is_paused:
+            return
+        try:
+            work(self._clock())
+        except Exception:
+            logger.exception("internal error in the periodic work")
 
     def _take_turn(self) -> None:
         self.start()

@@ -11,17 +11,16 @@ from sys import getsizeof
 from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
-from .key_slots import KeySlots
-from .memory import NUMBER_SIZE, text_size
+from .memory import text_size
 from .observed import Observed
 from .stream import Stream
 from .text import spliced
-from .value import Value, plain_text, value_size
+from .value import Value, plain_text
 
 try:
-    from .splicing import splice_in_place
+    from .key_table import ExpiryTimes, KeyTable
 except ImportError:  # there was no C compiler at installation
-    from .splicing_plain import splice_in_place
+    from .key_table_plain import ExpiryTimes, KeyTable  # type: ignore[assignment]
 
 
 class Database(Observed):
@@ -29,7 +28,7 @@ class Database(Observed):
     removed."""
 
     __slots__ = (
-        "_slots", "expired_keys", "expires", "frozen", "garbage", "hits", "keeps_expired", "keys", "misses", "size",
+        "_streams_size", "expired_keys", "expires", "frozen", "garbage", "hits", "keeps_expired", "keys", "misses",
         "streams",
     )  # fmt: skip
 
@@ -39,17 +38,17 @@ class Database(Observed):
         super().__init__(index)
         # Removed values whose memory is still to be freed.
         self.garbage = Garbage() if garbage is None else garbage
-        self.keys: dict[bytes, Value] = {}
+        # All keys with their values and expiry times, in the order of SCAN.
+        self.keys = KeyTable()
+        # Absolute expiry times in Unix ms, for the keys that have one.
+        self.expires = ExpiryTimes(self.keys)
         # The keys that hold streams.
         self.streams: dict[bytes, Stream] = {}
-        # Bytes of all keys and values. A stream counts as of its last `recount`.
-        self.size = 0
-        # Absolute expiry times in Unix ms, for the keys that have one.
-        self.expires: dict[bytes, int] = {}
+        # Bytes of all streams, each as of its last `recount`, and of their names in `streams`.
+        self._streams_size = 0
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
-        self._slots = KeySlots()
         # Whether expiry times have no effect. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
         # Whether expired keys stay, although commands do not see them. Set by `Store.keep_expired`.
@@ -62,19 +61,20 @@ class Database(Observed):
 
     def get(self, key: bytes, now_ms: int) -> Value | None:
         """The live value of `key`; an expired one is removed first, unless expired keys are kept."""
-        if self.expires and key in self.expires and self.expire_if_due(key, now_ms):
+        if self.keys.first_due_ms < now_ms and self.expire_if_due(key, now_ms):
             return None
         return self.keys.get(key)
 
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """The stream at `key`, None if there is none. Raises WrongType."""
-        value = self.get(key, now_ms)
-        if type(value) is Stream:
-            value.used_ms = now_ms
-            return value
-        if value is not None:
+        if self.keys.first_due_ms < now_ms and self.expire_if_due(key, now_ms):
+            return None
+        stream = self.streams.get(key)
+        if stream is not None:
+            stream.used_ms = now_ms
+        elif key in self.keys:
             raise WrongType
-        return None
+        return stream
 
     def use(self, key: bytes, now_ms: int) -> None:
         """Record the time of use of the stream at `key`, if there is one. `get_stream` and `read_stream` do this
@@ -127,20 +127,20 @@ class Database(Observed):
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """Return about `count` keys from `cursor` on, and the next cursor: see `KeySlots.scan`. Keys may have
         expired."""
-        return self._slots.scan(cursor, count)
+        return self.keys.scan(cursor, count)
 
     def neighbours(self, index: int) -> list[bytes]:
         """Return a key and others near it: see `KeySlots.neighbours`."""
-        return self._slots.neighbours(index)
+        return self.keys.neighbours(index)
 
     # -- changing --------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: Value, event: Event | None = None, *, keep_expiry: bool = False) -> None:
         """Store `value`. The expiry time is dropped unless `keep_expiry` is set. Touches the key, announces NEW if the
         key is new, and announces the event."""
-        old = self._store(key, value, keep_expiry=keep_expiry)
+        is_new = self._store(key, value, keep_expiry=keep_expiry)
         if self.is_observed:
-            if old is None:
+            if is_new:
                 self.announce(NEW, key)
             self.touch(key, event)
         self.signal_ready(key)
@@ -156,39 +156,31 @@ class Database(Observed):
 
         Bytes missing before the offset become zeros. A long string that nothing else refers to is not copied.
         """
-        old_size = value_size(self.keys[key])
-        if not splice_in_place(self.keys, key, offset, piece):
-            self.keys[key] = spliced(plain_text(self.keys[key]) or b"", offset, piece)
-        self.size += value_size(self.keys[key]) - old_size
+        if not self.keys.splice(key, offset, piece):
+            self.keys.put(key, spliced(plain_text(self.keys[key]) or b"", offset, piece), keep_expiry=True)
         self.touch(key, event)
         self.signal_ready(key)
         return len(self.keys[key])
 
-    def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> Value | None:
-        """Put a value into the tables, and return the previous value. Nothing is announced."""
-        old = self.keys.get(key)
-        if old is None:
-            self._slots.add(key)
-            self.size += text_size(key)
-        else:
-            self._uncount(key, old)
-        self.keys[key] = value
+    def _store(self, key: bytes, value: Value, *, keep_expiry: bool) -> bool:
+        """Put a value into the tables. Returns whether the key is new. Nothing is announced."""
+        is_new = self.keys.put(key, value, keep_expiry)
+        if not is_new and self.streams:
+            self._forget_stream(key)
         if type(value) is Stream:
             self.streams[key] = value
+            self._streams_size += text_size(key)
             value.counted_size = 0
             self.recount(value)
-        else:
-            self.size += value_size(value)
-        if not keep_expiry:
-            self.expires.pop(key, None)
-        return old
+        return is_new
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
         """Store `value` as SET does: an expired key is removed first, and an overwritten value is announced before the
         event."""
-        old = self.get(key, now_ms)
         if self.is_observed:
-            self.announce_overwritten(key, old, value)
+            self.announce_overwritten(key, self.get(key, now_ms), value)
+        elif self.keys.first_due_ms < now_ms:
+            self.expire_if_due(key, now_ms)
         self.put(key, value, event, keep_expiry=keep_expiry)
 
     def replace(self, key: bytes, value: Value) -> Value | None:
@@ -196,7 +188,8 @@ class Database(Observed):
 
         The caller announces NEW before, in any case, and afterwards its event and the overwritten value.
         """
-        old = self._store(key, value, keep_expiry=False)
+        old = self.keys.get(key)
+        self._store(key, value, keep_expiry=False)
         self.touch(key)
         self.signal_ready(key)
         return old
@@ -210,12 +203,10 @@ class Database(Observed):
 
     def remove(self, key: bytes, event: Event | None = None) -> Value | None:
         """Remove `key` and its expiry time. If the key exists, touch it, announce the event, return its value."""
-        value = self.keys.pop(key, None)
+        value = self.keys.pop(key)
         if value is not None:
-            self._slots.remove(key)
-            self.expires.pop(key, None)
-            self.size -= text_size(key)
-            self._uncount(key, value)
+            if type(value) is Stream:
+                self._forget_stream(key)
             self.touch(key, event)
             self.signal_ready(key)
         return value
@@ -227,34 +218,37 @@ class Database(Observed):
             self.garbage.add_stream(value)
         return value is not None
 
-    def _uncount(self, key: bytes, value: Value) -> None:
-        """Subtract a value that leaves its key from `size`."""
-        if type(value) is Stream:
-            del self.streams[key]
-            self.size -= value.counted_size
-        else:
-            self.size -= value_size(value)
+    def _forget_stream(self, key: bytes) -> None:
+        """Remove the stream at `key`, if there is one, from the table of streams."""
+        stream = self.streams.pop(key, None)
+        if stream is not None:
+            self._streams_size -= stream.counted_size + text_size(key)
 
     def recount(self, stream: Stream) -> None:
         """Update `size` with the present size of a stream. Streams do not report when they grow."""
         size = stream.memory_size
-        self.size += size - stream.counted_size
+        self._streams_size += size - stream.counted_size
         stream.counted_size = size
+
+    @property
+    def size(self) -> int:
+        """Bytes of all keys, expiry times and values. A stream counts as of its last `recount`."""
+        return self.keys.size + self._streams_size
 
     def key_size(self, key: bytes) -> int:
         """Bytes of one existing key: name, value and expiry time. `table_size` has those of the tables that find it."""
-        size = text_size(key) + value_size(self.keys[key])
-        return size + NUMBER_SIZE if key in self.expires else size
+        size, stream = self.keys.key_size(key), self.streams.get(key)
+        return size if stream is None else size + stream.memory_size + text_size(key)
 
     @property
     def memory_size(self) -> int:
         """Bytes held for the whole database, its tables included."""
-        return self.size + self.table_size + getsizeof(self.expires) + len(self.expires) * NUMBER_SIZE
+        return self.size + self.table_size + self.keys.expiry_size
 
     @property
     def table_size(self) -> int:
         """Bytes of the tables that find keys, without that of expiry times."""
-        return getsizeof(self.keys) + getsizeof(self.streams) + self._slots.memory_size
+        return self.keys.memory_size + getsizeof(self.streams)
 
     def clear(self) -> int:
         """Remove every key. Returns how many there were."""
@@ -264,15 +258,12 @@ class Database(Observed):
                 self.fail_watchers(key, is_there_after=False, is_stale_after=False)
         # Only blocked readers of a group are woken when a key is removed.
         self.ready.update(dict.fromkeys(self.streams))
-        self.garbage.add(self.expires)
-        self._slots.hand_over(self.garbage)
         self.garbage.add(self.streams)
         self.garbage.add(self.keys)
-        self.keys = {}
+        self.keys = KeyTable()
+        self.expires = ExpiryTimes(self.keys)
         self.streams = {}
-        self.size = 0
-        self.expires = {}
-        self._slots = KeySlots()
+        self._streams_size = 0
         return count
 
     def swap_with(self, other: Database, now_ms: int) -> None:
@@ -293,23 +284,21 @@ class Database(Observed):
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
-        self.size, other.size = other.size, self.size
         self.expires, other.expires = other.expires, self.expires
-        self._slots, other._slots = other._slots, self._slots
+        self._streams_size, other._streams_size = other._streams_size, self._streams_size
 
     def check(self) -> None:
-        """Assert that the index and the expiry times fit the keys. Raises AssertionError."""
-        self._slots.check(self.keys)
-        assert self.expires.keys() <= self.keys.keys()
+        """Assert that the tables agree. Raises AssertionError."""
+        self.keys.check()
         assert self.streams == {key: value for key, value in self.keys.items() if type(value) is Stream}
         for stream in self.streams.values():
             self.recount(stream)
-        sizes = [value.counted_size if type(value) is Stream else value_size(value) for value in self.keys.values()]
-        assert self.size == sum(sizes) + sum(map(text_size, self.keys))
+        names_size = sum(map(text_size, self.streams))
+        assert self._streams_size == names_size + sum(stream.counted_size for stream in self.streams.values())
 
     def is_stale(self, key: bytes, now_ms: int) -> bool:
         """Whether `key` has expired and is still there. In the millisecond of its expiry time it has not expired."""
-        due_ms = self.expires.get(key)
+        due_ms = self.keys.due_ms(key)
         return due_ms is not None and due_ms < now_ms and not self.frozen
 
     def expire_if_due(self, key: bytes, now_ms: int) -> bool:

@@ -1,8 +1,8 @@
 """Removed values, freed a little at a time: freeing a million values at once would delay all clients.
 
-Tables are emptied item by item; a table of pending entries frees the memory of a number of entries at a time. A large
-stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole when the snapshot
-drops it.
+Tables are emptied item by item; tables of keys and of pending entries free the memory of a number of them at a time. A
+large stream is first split into its parts, unless a snapshot may still read it. Then it is freed as a whole when the
+snapshot drops it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Any, Final
 from .pending import PendingTable
 from .stream import Stream
 
-Heap = dict[Any, Any] | list[Any] | PendingTable
+try:
+    from .key_table import KeyTable
+except ImportError:  # there was no C compiler at installation
+    from .key_table_plain import KeyTable  # type: ignore[assignment]
+
+Heap = dict[Any, Any] | list[Any] | PendingTable | KeyTable
 
 # Items that are freed in one step.
 ITEMS_PER_STEP: Final = 256
@@ -54,6 +59,10 @@ class Garbage:
                 del heap[-ITEMS_PER_STEP:]
             elif isinstance(heap, PendingTable):
                 heap.give_back(ITEMS_PER_STEP)
+            elif isinstance(heap, KeyTable):
+                for value in heap.give_back(ITEMS_PER_STEP):
+                    if type(value) is Stream:
+                        self.add_stream(value)
             else:
                 for _ in range(min(ITEMS_PER_STEP, len(heap))):
                     value = heap.popitem()[1]

@@ -1,8 +1,8 @@
 """The dataset as it was at one moment, read while clients continue to change it.
 
-Taking the image copies references only: the key tables, not the values. A string that the image refers to never changes
-(see `splicing`). A stream is copied when it is read, or just before the first command that may change it, whichever
-comes first. That copy too consists of references, to packed chunks and to deliveries.
+Taking the image copies no values: a copy of a key table shares its parts. A string that the image refers to never
+changes (see `KeyTable.splice`). A stream is copied when it is read, or just before the first command that may change
+it, whichever comes first. That copy too consists of references, to packed chunks and to deliveries.
 
 All calls come from one thread. There is at most one image at a time.
 """
@@ -100,7 +100,7 @@ class KeyImage:
 
 @dataclass(frozen=True, slots=True)
 class StringsImage:
-    """Keys of a database that have strings, as key and string. `expires` has expiry times, also of other keys."""
+    """Keys of a database that have strings, as key and string. `expires` has those of their expiry times that exist."""
 
     db_index: int
     pairs: list[tuple[bytes, bytes]]
@@ -131,7 +131,8 @@ def parts_now(store: Store) -> Iterator[Part]:
     for db in store.databases:
         items = iter(db.keys.items())
         while pairs := list(islice(items, STRINGS_COUNT_MAX)):
-            yield from _parts(db.index, pairs, db.expires, stream_image)
+            expires = {key: db.expires[key] for key, _ in pairs if key in db.expires}
+            yield from _parts(db.index, pairs, expires, stream_image)
 
 
 def keys_now(store: Store) -> Iterator[KeyImage]:
@@ -160,10 +161,10 @@ class StoreImage:
     def __init__(self, store: Store) -> None:
         Stream.newest_image_number += 1
         self._number = Stream.newest_image_number
-        self._tables = [(db.index, db.keys.copy(), db.expires.copy()) for db in store.databases if db.keys]
+        self._tables = [(db.index, db.keys.copy()) for db in store.databases if db.keys]
         # Copies of streams that have not been read yet and were about to change.
         self._preserved: dict[Stream, StreamImage] = {}
-        self.keys_count = sum(len(keys) for _, keys, _ in self._tables)
+        self.keys_count = sum(len(keys) for _, keys in self._tables)
         self.keys_read = 0
         self.is_closed = False
 
@@ -179,9 +180,11 @@ class StoreImage:
 
     def parts(self) -> Iterator[Part]:
         """Yield the dataset, database by database. References to what was yielded are dropped."""
-        for index, keys, expires in self._tables:
+        for index, keys in self._tables:
             while keys:
-                pairs = [keys.popitem() for _ in range(min(len(keys), STRINGS_COUNT_MAX))]
+                taken = [keys.take() for _ in range(min(len(keys), STRINGS_COUNT_MAX))]
+                pairs = [(key, value) for key, value, _ in taken]
+                expires = {key: expires_ms for key, _, expires_ms in taken if expires_ms is not None}
                 for part in _parts(index, pairs, expires, self._take):
                     self.keys_read += 1 if isinstance(part, KeyImage) else len(part.pairs)
                     yield part

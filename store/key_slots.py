@@ -8,15 +8,14 @@ from itertools import islice
 from sys import getsizeof
 from typing import Final
 
-from .garbage import Garbage
 from .memory import estimated_total
 
 SLOT_BITS: Final = 12
 # With a million keys a slot has about 250, few enough to sort at every step of a SCAN.
 SLOT_COUNT: Final = 1 << SLOT_BITS
 
-# Bits that order the keys of a slot. A SCAN cursor is slot and place, 48 bits: exact even for clients with doubles.
-PLACE_BITS: Final = 36
+# Bits that order the keys of a slot. A SCAN cursor is slot and place, 44 bits: exact even for clients with doubles.
+PLACE_BITS: Final = 32
 
 # Slots that are measured for `memory_size`: enough for an error of some 3 %.
 MEASURED_SLOT_COUNT: Final = 256
@@ -90,10 +89,6 @@ class KeySlots:
         """Bytes of all tables, estimated from some of them."""
         slots = self._slots
         return getsizeof(slots) + estimated_total(map(getsizeof, slots.values()), len(slots), MEASURED_SLOT_COUNT)
-
-    def hand_over(self, garbage: Garbage) -> None:
-        """Hand the tables over to be freed. This object must not be used again."""
-        garbage.add(self._slots)
 
     def check(self, keys: Iterable[bytes]) -> None:
         """Assert that these keys, and no others, are in the slots. Raises AssertionError."""

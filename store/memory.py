@@ -33,6 +33,9 @@ GROUP_COUNT_AT_ONCE_MAX: Final = 512
 # Members of one kind that are measured; the others count as their mean.
 SAMPLE_COUNT: Final = 32
 
+# Producers of a stream that are measured: how many pairs they have may differ much.
+PRODUCER_SAMPLE_COUNT: Final = 128
+
 # An entry ID as a Python number.
 ID_SIZE: Final = 48
 assert getsizeof(ID_MAX) <= ID_SIZE
@@ -142,7 +145,8 @@ def producers_size(idempotence: Idempotence) -> int:
     producers = idempotence.producers
     if not producers:
         return 0
-    return getsizeof(producers) + estimated_total(starmap(_producer_size, producers.items()), len(producers))
+    sizes = starmap(_producer_size, producers.items())
+    return getsizeof(producers) + estimated_total(sizes, len(producers), PRODUCER_SAMPLE_COUNT)
 
 
 def _producer_size(producer_id: bytes, producer: Producer) -> int:

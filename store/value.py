@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .errors import WrongType
-from .memory import text_size
 from .stream import Stream
 
 # A string whose encoding in Redis does not follow from its bytes is of a class of `store.text`.
@@ -17,8 +16,3 @@ def plain_text(value: Value | None) -> bytes | None:
     if type(value) is Stream:
         raise WrongType
     return bytes(value)  # type: ignore[arg-type]
-
-
-def value_size(value: Value) -> int:
-    """Bytes that dropping a value frees, within a tenth."""
-    return text_size(value) if isinstance(value, bytes) else value.memory_size

@@ -13,7 +13,6 @@ from ...commands.execution.context import Context
 from ...commands.permissions.users import Users
 from ...store.chunk import pack_sealed
 from ...store.nodes import NODE_SIZE_UNLIMITED
-from ...store.stream import Stream
 from .config import Config
 
 
@@ -68,9 +67,8 @@ class LiveSettings:
         if wanted != (limits.node_size_max, limits.node_entries_max):
             # Existing entries keep their node boundaries.
             for db in self._context.store.databases:
-                for value in db.keys.values():
-                    if type(value) is Stream:
-                        value.settle_nodes()
+                for stream in db.streams.values():
+                    stream.settle_nodes()
             limits.node_size_max, limits.node_entries_max = wanted
         limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
 

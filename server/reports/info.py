@@ -11,7 +11,6 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Final
 
 from ... import REDIS_VERSION, __version__
@@ -319,7 +318,7 @@ def keyspace_fields(server: Source) -> Fields:
 
 
 def _mean_ttl_ms(database: Database, now_ms: int) -> int:
-    sample = [max(0, due_ms - now_ms) for due_ms in islice(database.expires.values(), TTL_SAMPLE_COUNT)]
+    sample = [max(0, due_ms - now_ms) for due_ms in database.keys.due_times(TTL_SAMPLE_COUNT)]
     return sum(sample) // len(sample) if sample else 0
 
 

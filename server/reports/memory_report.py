@@ -7,7 +7,6 @@ reports the same figures.
 from __future__ import annotations
 
 import ctypes
-from sys import getsizeof
 from typing import Final
 
 from .info_source import Source
@@ -36,7 +35,7 @@ def memory_stats(server: Source) -> dict[bytes, object]:
     tables = {
         b"db.%d" % db.index: {
             b"overhead.hashtable.main": db.table_size,
-            b"overhead.hashtable.expires": getsizeof(db.expires),
+            b"overhead.hashtable.expires": db.keys.expiry_size,
         }
         for db in databases
     }
@@ -57,7 +56,7 @@ def memory_stats(server: Source) -> dict[bytes, object]:
         b"script.VMs": server.context.scripts.memory_size,
         b"hash.templates": 0,
         **tables,
-        b"overhead.db.hashtable.lut": sum(db.table_size + getsizeof(db.expires) for db in databases),
+        b"overhead.db.hashtable.lut": sum(db.table_size + db.keys.expiry_size for db in databases),
         b"overhead.db.hashtable.rehashing": 0,
         b"overhead.total": used - dataset,
         b"db.dict.rehashing.count": 0,

@@ -8,17 +8,20 @@ from typing import Final
 
 from ...store.database import Database, Store
 
-# Number of keys with an expiry time that are checked before deciding whether to continue.
+# Expiry times that are looked at for the share of expired keys.
 SAMPLE_COUNT: Final = 200
-
-# Share of expired keys in a sample for which the walk continues at once; with less, it continues in the next turn.
-EXPIRED_SHARE_MIN: Final = 0.1
 
 # Weight of the newest sample in the mean share of expired keys, as in Redis.
 STALE_WEIGHT: Final = 0.05
 
-# Share of the time between turns that one turn may spend on expiry, while clients wait. As in Redis.
-EXPIRY_SHARE: Final = 0.25
+# Run time of a slice of expiry, while clients wait.
+EXPIRY_SLICE_NS: Final = 1_000_000
+
+# Time that slices leave to clients. They get a quarter of the time, as in Redis.
+EXPIRY_REST_S: Final = 0.003
+
+# Keys that are removed between two looks at the clock.
+EXPIRY_COUNT_AT_ONCE: Final = 8
 
 # Keys checked in one turn for old idempotency pairs. Until its check a pair counts, however old, as in Redis.
 STREAM_COUNT_PER_TURN: Final = 1000
@@ -40,48 +43,51 @@ def time_limit(budget_ns: float) -> Callable[[], bool]:
 
 
 class ActiveExpiry:
-    """Removes expired keys that no client reads, walking over all keys with an expiry time in rounds.
+    """Removes expired keys that no client reads, those that expired first before others."""
 
-    `turn_ns` returns the time between two turns.
-    """
-
-    def __init__(self, store: Store, turn_ns: Callable[[], float]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._turn_ns = turn_ns
-        # Keys still to be checked in this round, by database index.
-        self._rounds: dict[int, list[bytes]] = {}
         self.reset_statistics()
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
-        # Share of expired keys among the checked keys with an expiry time: a mean that changes slowly.
+        # Share of expired keys among the keys with an expiry time: a mean that changes slowly.
         self.stale_share = 0.0
-        # Turns that ended because their time was over.
+        # Slices that ended because their time was over.
         self.cap_reached_count = 0
         self.spent_ns = 0
 
-    def run(self, now_ms: int) -> None:
-        """Remove expired keys, within the time budget."""
+    def run(self, now_ms: int) -> bool:
+        """Remove expired keys for the time of a slice. Returns whether there are more."""
         started_ns = perf_counter_ns()
+        is_over = time_limit(EXPIRY_SLICE_NS)
+        has_more = False
         for db in self._store.databases:
-            if db.expires and not db.frozen and not db.keeps_expired:
-                self._run_in(db, now_ms, started_ns + EXPIRY_SHARE * self._turn_ns())
+            if db.keys.expiring_count and not db.frozen and not db.keeps_expired:
+                self._sample(db, now_ms)
+                has_more |= _expire(db, now_ms, is_over)
+        self.cap_reached_count += has_more
         self.spent_ns += perf_counter_ns() - started_ns
+        return has_more
 
-    def _run_in(self, db: Database, now_ms: int, end_ns: float) -> None:
-        keys = self._rounds.get(db.index)
-        if not keys:
-            keys = self._rounds[db.index] = list(db.expires)
-        while keys:
-            sample = keys[-SAMPLE_COUNT:]
-            del keys[-SAMPLE_COUNT:]
-            expired_count = sum(db.expire_if_due(key, now_ms) for key in sample)
-            self.stale_share += (expired_count / len(sample) - self.stale_share) * STALE_WEIGHT
-            if expired_count < EXPIRED_SHARE_MIN * len(sample):
-                return
-            if perf_counter_ns() > end_ns:
-                self.cap_reached_count += 1
-                return
+    def _sample(self, db: Database, now_ms: int) -> None:
+        """Include the share of expired keys of a database, which has keys with an expiry time, in the mean."""
+        times = db.keys.due_times(SAMPLE_COUNT) if db.keys.first_due_ms < now_ms else [now_ms]
+        share = sum(time_ms < now_ms for time_ms in times) / len(times)
+        self.stale_share += (share - self.stale_share) * STALE_WEIGHT
+
+
+def _expire(db: Database, now_ms: int, is_over: Callable[[], bool]) -> bool:
+    """Remove expired keys until there are none or `is_over`. Returns whether there are more."""
+    keys = db.keys
+    while keys.first_due_ms < now_ms:
+        if is_over():
+            return True
+        for _ in range(EXPIRY_COUNT_AT_ONCE):
+            key = keys.first_due()
+            if key is None or not db.expire_if_due(key, now_ms):
+                break
+    return False
 
 
 class IdempotenceExpiry:

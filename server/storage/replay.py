@@ -230,11 +230,10 @@ def loading(context: Context) -> Iterator[Replay]:
             context.client, context.db = client_before, db_before
         context.store.thaw()
         for db in databases:
-            for value in db.keys.values():
-                if type(value) is Stream:
-                    for group in value.groups.values():
-                        group.forget_counts()
-                        group.pending.put_in_order()
+            for stream in db.streams.values():
+                for group in stream.groups.values():
+                    group.forget_counts()
+                    group.pending.put_in_order()
         context.store.expired_keys.clear()
         # The transaction that contains the command keeps the effects it had before.
         del context.effects[effects_count:]

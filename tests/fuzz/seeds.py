@@ -83,7 +83,7 @@ def _files() -> list[bytes]:
 
 def _payloads() -> list[bytes]:
     db = _filled().server.store.databases[0]
-    return [b"".join(payload.dump(value, now_ms=START_MS)) for value in db.keys.values()]
+    return [b"".join(payload.dump(value, now_ms=START_MS)) for _, value in db.keys.items()]
 
 
 def _logs() -> list[bytes]:

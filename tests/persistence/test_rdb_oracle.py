@@ -20,7 +20,6 @@ from headrace.persistence.rdb.file import FileReader, redis_aux, write_file
 from headrace.server.storage.replay import loading
 from headrace.store.image import StoreImage
 from headrace.store.nodes import StreamLimits
-from headrace.store.stream import Stream
 from support.inprocess import Rig
 from support.servers import Server
 from support.wire import Argument, Wire
@@ -157,9 +156,8 @@ def test_a_file_of_redis_is_read(compression: str, start_server: StartServer) ->
             for key in reader:
                 replay.put(key)
         for db in ours.rig.server.store.databases:
-            for value in db.keys.values():
-                if isinstance(value, Stream):
-                    value.check()
+            for stream in db.streams.values():
+                stream.check()
         assert image_of(ours) == image_of(wire)
         ours.rig.clock.advance(60_000)  # the last deliveries were made after its clock had stopped
         for key in ours.ask("KEYS", "s*"):

@@ -12,7 +12,6 @@ from headrace.persistence.aof import record_blocks
 from headrace.persistence.snapshot import snapshot
 from headrace.server.storage.replay import loading
 from headrace.store.image import keys_now
-from headrace.store.stream import Stream
 from support.digest import digest_of
 from support.inprocess import Rig
 from support.wire import Wire
@@ -50,9 +49,8 @@ def replayed(data: bytes, rig: Rig, folder: Path) -> Rig:
         again.server.log_keeper.new_log().load(replay.apply, target=replay)
     for db in again.server.store.databases:
         db.check()
-        for value in db.keys.values():
-            if isinstance(value, Stream):
-                value.check()
+        for stream in db.streams.values():
+            stream.check()
     return again
 
 

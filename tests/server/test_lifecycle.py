@@ -136,7 +136,8 @@ async def test_active_expiry_removes_and_logs_keys_that_no_client_reads(
             peer.send("XADD", f"s{index}", "1-1", "f", "v")
         await peer.expect(b"$3\r\n1-1\r\n" * 500)
         db = server.store.databases[0]
-        db.expires = dict.fromkeys(db.keys, server.clock() - 1)
+        for key in list(db.keys):
+            db.expires[key] = server.clock() - 1
         server.periodic.run()
         assert not db.keys
         assert server.stats.expired_keys == 500

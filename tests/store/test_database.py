@@ -33,6 +33,11 @@ def filled(count: int) -> Database:
     return db
 
 
+def times(db: Database) -> dict[bytes, int]:
+    """The expiry times by key."""
+    return {key: db.expires[key] for key in db.expires}
+
+
 def walk(db: Database, count: int) -> list[bytes]:
     """All keys that one SCAN meets."""
     met, cursor = db.scan(0, count)
@@ -152,14 +157,14 @@ def test_new_value_drops_the_expiry_unless_it_is_kept() -> None:
     db = filled(1)
     db.expires[b"key:0"] = NOW_MS
     db.put(b"key:0", b"w", keep_expiry=True)
-    assert db.expires == {b"key:0": NOW_MS}
+    assert times(db) == {b"key:0": NOW_MS}
     db.overwrite(b"key:0", b"w", SET, NOW_MS, keep_expiry=True)
-    assert db.expires == {b"key:0": NOW_MS}
+    assert times(db) == {b"key:0": NOW_MS}
     db.overwrite(b"key:0", b"w", SET, NOW_MS)
-    assert db.expires == {}
+    assert times(db) == {}
     db.expires[b"key:0"] = NOW_MS
     db.put(b"key:0", b"w")
-    assert db.expires == {}
+    assert times(db) == {}
 
 
 def test_index_follows_every_change() -> None:
@@ -191,7 +196,7 @@ def test_watcher_is_notified_of_put_remove_and_expiry_of_its_key_only() -> None:
     for change in (
         lambda: db.put(b"key:0", b"w"),
         lambda: db.remove(b"key:0"),
-        lambda: (db.put(b"key:0", b"w"), db.expires.update({b"key:0": NOW_MS}), db.get(b"key:0", NOW_MS)),
+        lambda: (db.put(b"key:0", b"w"), db.keys.expire_at(b"key:0", NOW_MS), db.get(b"key:0", NOW_MS)),
     ):
         watchers = {key: Watcher() for key in (b"key:0", b"key:1")}
         for key, watcher in watchers.items():
@@ -239,7 +244,7 @@ def test_overwriting_what_has_expired_is_making_a_new_key() -> None:
     events = told(db)
     db.overwrite(b"key:0", b"w", SET, NOW_MS, keep_expiry=True)
     assert events == [(EXPIRED, b"key:0"), (NEW, b"key:0"), (SET, b"key:0")]
-    assert db.expires == {}
+    assert times(db) == {}
 
 
 def test_replace_touches_the_key_and_its_caller_announces_new() -> None:
@@ -249,7 +254,7 @@ def test_replace_touches_the_key_and_its_caller_announces_new() -> None:
     db.watch(b"key", watcher)
     db.expires[b"key"] = 5
     assert db.replace(b"key", b"2") == b"1"
-    assert (db.keys, db.expires, watcher.dirty, events) == ({b"key": b"2"}, {}, True, [])
+    assert (dict(db.keys.items()), times(db), watcher.dirty, events) == ({b"key": b"2"}, {}, True, [])
     db.check()
 
 
@@ -258,7 +263,8 @@ def test_add_announces_new_and_its_caller_touches_the_key() -> None:
     events = told(db)
     db.watch(b"key", watcher)
     db.add(b"key", b"1")
-    assert (db.keys, watcher.dirty, events, list(db.ready)) == ({b"key": b"1"}, False, [(NEW, b"key")], [b"key"])
+    assert (watcher.dirty, events, list(db.ready)) == (False, [(NEW, b"key")], [b"key"])
+    assert dict(db.keys.items()) == {b"key": b"1"}
     db.check()
 
 
@@ -299,8 +305,9 @@ def test_swap_exchanges_keys_and_notifies_both_sides() -> None:
     second.ready.clear()
     first.swap_with(second, NOW_MS)
     assert (first.streams, second.streams) == streams[::-1]
-    assert (first.keys, second.keys) == ({b"b": b"2", **streams[1]}, {b"a": b"1", **streams[0]})
-    assert (first.expires, second.expires) == ({}, {b"a": NOW_MS})
+    assert dict(first.keys.items()) == {b"b": b"2", **streams[1]}
+    assert dict(second.keys.items()) == {b"a": b"1", **streams[0]}
+    assert (times(first), times(second)) == ({}, {b"a": NOW_MS})
     assert [key for key, watcher in watchers.items() if not watcher.dirty] == [(0, b"no"), (1, b"no")]
     assert set(first.ready) == set(second.ready) == {b"stream:0", b"stream:1"}
     assert set(walk(first, 10)) == {b"b", b"stream:1"}

@@ -311,7 +311,7 @@ def test_a_long_string_that_was_changed_is_read_without_a_copy(line: str) -> Non
     """It is stored as bytes: its encoding follows from its length."""
     caller = Rig().connect()
     caller.call("SET k " + "a" * 100_000, line)
-    assert all(type(value) is bytes for value in caller.client.db.keys.values())
+    assert all(type(value) is bytes for _, value in caller.client.db.keys.items())
     assert caller.call("OBJECT ENCODING k") == b"$3\r\nraw\r\n"
 
 

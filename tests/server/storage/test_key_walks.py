@@ -8,7 +8,8 @@ import pytest
 
 from headrace.server.storage import key_walks
 from headrace.server.storage.key_walks import (
-    EXPIRY_SHARE,
+    EXPIRY_COUNT_AT_ONCE,
+    EXPIRY_SLICE_NS,
     SAMPLE_COUNT,
     SETTLING_LENGTH_MIN,
     STALE_WEIGHT,
@@ -31,7 +32,7 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(due_count: int, later_count: int) -> Store:
-    """Keys of which some are due; those come first in the walk, which goes from the newest to the oldest."""
+    """Keys of which some are due; the others expire in this millisecond."""
     store = Store()
     db = store.databases[0]
     for number in range(later_count + due_count):
@@ -40,32 +41,45 @@ def filled(due_count: int, later_count: int) -> Store:
     return store
 
 
-def test_turn_continues_while_it_finds_much() -> None:
+def test_slice_removes_all_that_is_due() -> None:
     store = filled(3 * SAMPLE_COUNT, 5 * SAMPLE_COUNT)
-    expiry = ActiveExpiry(store, lambda: TURN_NS)
-    expiry.run(NOW_MS)
+    expiry = ActiveExpiry(store)
+    assert not expiry.run(NOW_MS)
     assert len(store.databases[0].keys) == 5 * SAMPLE_COUNT
     assert expiry.cap_reached_count == 0
 
 
 def test_share_of_due_keys_is_a_slow_mean() -> None:
-    expiry = ActiveExpiry(filled(SAMPLE_COUNT, SAMPLE_COUNT), lambda: TURN_NS)
+    store = filled(SAMPLE_COUNT, 0)
+    store.databases[1].put(b"later", b"v")
+    store.databases[1].expires[b"later"] = NOW_MS
+    expiry = ActiveExpiry(store)
     expiry.run(NOW_MS)
     after_full = STALE_WEIGHT
     assert expiry.stale_share == pytest.approx(after_full - after_full * STALE_WEIGHT)
 
 
-@pytest.mark.parametrize("turn_ns", [TURN_NS, TURN_NS // 50])
-def test_turn_ends_with_its_share_of_the_time_between_turns(turn_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    step_ns = int(EXPIRY_SHARE * turn_ns) + 1
-    monkeypatch.setattr(key_walks, "perf_counter_ns", count(step=step_ns).__next__)
-    store = filled(3 * SAMPLE_COUNT, 0)
-    expiry = ActiveExpiry(store, lambda: turn_ns)
-    expiry.run(NOW_MS)
-    assert len(store.databases[0].keys) == 2 * SAMPLE_COUNT
-    assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 2 * step_ns)
+def test_slice_ends_with_its_time_and_removes_first_what_expired_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_walks, "perf_counter_ns", count(step=EXPIRY_SLICE_NS // 2).__next__)
+    store = Store()
+    db = store.databases[0]
+    for number in range(EXPIRY_COUNT_AT_ONCE * 4):
+        db.put(b"%d" % number, b"v")
+        db.expires[b"%d" % number] = number
+    expiry = ActiveExpiry(store)
+    assert expiry.run(NOW_MS)
+    assert set(db.keys) == {b"%d" % number for number in range(EXPIRY_COUNT_AT_ONCE, EXPIRY_COUNT_AT_ONCE * 4)}
+    assert (expiry.cap_reached_count, expiry.spent_ns) == (1, 4 * (EXPIRY_SLICE_NS // 2))
     expiry.reset_statistics()
     assert (expiry.cap_reached_count, expiry.spent_ns, expiry.stale_share) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("setting", ["frozen", "keeps_expired"])
+def test_slice_removes_nothing_where_expiry_has_no_effect(setting: str) -> None:
+    store = filled(10, 0)
+    setattr(store.databases[0], setting, True)
+    assert not ActiveExpiry(store).run(NOW_MS)
+    assert len(store.databases[0].keys) == 10
 
 
 def test_long_streams_are_settled_while_there_is_little_to_do() -> None:

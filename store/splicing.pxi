@@ -1,16 +1,8 @@
-# cython: language_level=3
-"""Changes long strings in place, for machines with a C compiler.
-
-Python's byte strings never change. But no other code can see a change of a string to which only its key refers. Python
-resizes such strings itself, in `_PyBytes_Resize`. That function frees the string when memory is short, so it is not
-used here.
-"""
-
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.string cimport memcpy, memset
+# Changes long strings in place: included by `key_table.pyx`.
+#
+# Python's byte strings never change. But no other code can see a change of a string to which only its key refers. Python
+# resizes such strings itself, in `_PyBytes_Resize`. That function frees the string when memory is short, so it is not
+# used here.
 
 cdef extern from *:
     """
@@ -50,34 +42,28 @@ cdef extern from *:
 
 cdef enum:
     # Copying a shorter string takes no longer. It is also more than Redis keeps in one object with the key.
-    SIZE_MIN = 4096
+    SPLICED_SIZE_MIN = 4096
 
 
-def splice_in_place(dict values, bytes key, Py_ssize_t offset, bytes piece):
-    """Write `piece` over the string of `key` from `offset` on; bytes missing before it become zeros.
+cdef bint spliced_in_place(PyObject **place, Py_ssize_t offset, bytes piece) except -1:
+    """Write `piece` over the string at `place` from `offset` on; bytes missing before it become zeros.
 
-    Returns False, without a change, for a short string and for one that has other references than its key. Raises
+    Returns False, without a change, for a short string and for one that has other references than this one. Raises
     MemoryError, also without a change.
     """
-    cdef PyObject *text = <PyObject *>PyDict_GetItem(values, key)
+    cdef PyObject *text = place[0]
     cdef PyObject *moved
     cdef Py_ssize_t size, end = offset + PyBytes_GET_SIZE(piece)
-    if not CAN_RESIZE_TEXTS or text == NULL or not PyBytes_CheckExact(<object>text) or Py_REFCNT(text) != 1:
+    if not CAN_RESIZE_TEXTS or not PyBytes_CheckExact(<object>text) or Py_REFCNT(text) != 1:
         return False
     size = PyBytes_GET_SIZE(<object>text)
-    if size < SIZE_MIN:
+    if size < SPLICED_SIZE_MIN:
         return False
     if end > size:
-        # The table must not refer to a text that may move.
-        Py_INCREF(<object>text)
-        PyDict_SetItem(values, key, None)
         moved = resized_text(text, end)
-        if moved != NULL:
-            text = moved
-        PyDict_SetItem(values, key, <object>text)
-        Py_DECREF(<object>text)
         if moved == NULL:
             raise MemoryError
+        text = place[0] = moved
         if offset > size:
             memset(PyBytes_AS_STRING(<object>text) + size, 0, offset - size)
     memcpy(PyBytes_AS_STRING(<object>text) + offset, PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece))

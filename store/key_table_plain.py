@@ -1,0 +1,257 @@
+"""The keys of a database with their values and expiry times, for installations without a C compiler.
+
+`key_table` does the same in C, with a single block of memory for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final
+
+from .key_slots import KeySlots
+
+if TYPE_CHECKING:
+    from .value import Value
+
+# `first_due_ms` of a table without expiry times.
+NEVER_DUE_MS: Final = (1 << 63) - 1
+
+# Bytes of an expiry time: the number, its entry in the dictionary, and that in the heap.
+DUE_SIZE: Final = 32
+
+# Changed and dropped times stay in the heap. It is made anew when it is longer than this and than twice the rest.
+STALE_SLACK: Final = 64
+
+TEXT_HEADER_SIZE: Final = 33
+BLOCK_SIZE: Final = 16
+
+
+def _text_size(text: bytes) -> int:
+    return len(text) + TEXT_HEADER_SIZE + BLOCK_SIZE - 1 & -BLOCK_SIZE
+
+
+class KeyTable:
+    """Values and expiry times (Unix ms) by key. A value is a byte string or any other object.
+
+    `first_due_ms` is the smallest expiry time, NEVER_DUE_MS if there is none.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, Value] = {}
+        self._slots = KeySlots()
+        self._due: dict[bytes, int] = {}
+        # (time, key), also of times that have been changed or dropped since.
+        self._heap: list[tuple[int, bytes]] = []
+        self.first_due_ms = NEVER_DUE_MS
+        # Bytes of all keys and strings. Other values count nothing.
+        self.size = 0
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: bytes) -> Value:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._values)
+
+    def get(self, key: bytes) -> Value | None:
+        """The value of a key, None if there is no such key."""
+        return self._values.get(key)
+
+    def items(self) -> Iterable[tuple[bytes, Value]]:
+        """Keys with their values."""
+        return self._values.items()
+
+    def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
+        """See `KeySlots.scan`."""
+        return self._slots.scan(cursor, count)
+
+    def neighbours(self, index: int) -> list[bytes]:
+        """See `KeySlots.neighbours`."""
+        return self._slots.neighbours(index)
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the tables that find keys."""
+        return getsizeof(self._values) + self._slots.memory_size
+
+    @property
+    def expiry_size(self) -> int:
+        """Bytes of the table that finds the key that expires first."""
+        return getsizeof(self._due) + getsizeof(self._heap) if self._due else 0
+
+    def key_size(self, key: bytes) -> int:
+        """Bytes of an existing key with its expiry time, and with its value if that is a string."""
+        value = self._values[key]
+        size = _text_size(key) + (_text_size(value) if isinstance(value, bytes) else 0)
+        return size + DUE_SIZE if key in self._due else size
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def put(self, key: bytes, value: Value, keep_expiry: bool = False) -> bool:
+        """Store a value. The expiry time is dropped unless `keep_expiry` is set. Returns whether the key is new."""
+        is_new = key not in self._values
+        if is_new:
+            self._slots.add(key)
+        else:
+            if not keep_expiry:
+                self.persist(key)
+            self.size -= self.key_size(key)
+        self._values[key] = value
+        self.size += self.key_size(key)
+        return is_new
+
+    def pop(self, key: bytes) -> Value | None:
+        """Remove a key. Returns its value, None if there is no such key."""
+        if key not in self._values:
+            return None
+        self.size -= self.key_size(key)
+        self._slots.remove(key)
+        value = self._values.pop(key)
+        if self._due.pop(key, None) is not None:
+            self._settle_heap()
+        return value
+
+    def splice(self, key: bytes, offset: int, piece: bytes) -> bool:
+        """Write `piece` over the string of an existing key from `offset` on; bytes missing before it become zeros.
+
+        Returns False, without a change, where that would need a copy. Here it always would: Python alone cannot change
+        a byte string.
+        """
+        return False
+
+    # -- expiry times ----------------------------------------------------------------------------
+
+    @property
+    def expiring_count(self) -> int:
+        """Number of keys that have an expiry time."""
+        return len(self._due)
+
+    def due_ms(self, key: bytes) -> int | None:
+        """The expiry time of a key, None if there is none."""
+        return self._due.get(key)
+
+    def expire_at(self, key: bytes, time_ms: int) -> None:
+        """Set the expiry time of an existing key, a number of 64 bits with a sign. Raises KeyError, OverflowError."""
+        if not -1 << 63 <= time_ms < 1 << 63:
+            raise OverflowError(time_ms)
+        self.size -= self.key_size(key)
+        self._due[key] = time_ms
+        self.size += self.key_size(key)
+        heappush(self._heap, (time_ms, key))
+        self._settle_heap()
+
+    def persist(self, key: bytes) -> bool:
+        """Drop the expiry time of a key. Returns whether it had one."""
+        if key not in self._due:
+            return False
+        self.size -= self.key_size(key)
+        del self._due[key]
+        self.size += self.key_size(key)
+        self._settle_heap()
+        return True
+
+    def _settle_heap(self) -> None:
+        """Drop outdated times from the top of the heap, and all of them if there are many."""
+        heap, due = self._heap, self._due
+        if len(heap) > STALE_SLACK + 2 * len(due):
+            heap[:] = [(time_ms, key) for key, time_ms in due.items()]
+            heapify(heap)
+        while heap and due.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        self.first_due_ms = heap[0][0] if heap else NEVER_DUE_MS
+
+    def first_due(self) -> bytes | None:
+        """A key that expires no later than any other; None if no key expires."""
+        return self._heap[0][1] if self._heap else None
+
+    def expiring(self) -> list[bytes]:
+        """All keys that have an expiry time."""
+        return list(self._due)
+
+    def due_times(self, count: int) -> list[int]:
+        """Some of the expiry times, at most that many."""
+        return list(islice(self._due.values(), count))
+
+    # -- whole -----------------------------------------------------------------------------------
+
+    def copy(self) -> KeyTable:
+        """The table as it is now, of which only `take` and `len` are used."""
+        twin = KeyTable()
+        twin._values, twin._due = self._values.copy(), self._due.copy()
+        return twin
+
+    def take(self) -> tuple[bytes, Value, int | None]:
+        """Remove any key. Returns it with its value and its expiry time. Raises KeyError if there is none."""
+        key, value = self._values.popitem()
+        return key, value, self._due.pop(key, None)
+
+    def give_back(self, count: int) -> list[Value]:
+        """Free at most that many keys of a table that is no longer used. Returns those of their values that are
+        objects of their own."""
+        return [self._values.popitem()[1] for _ in range(min(count, len(self._values)))]
+
+    def check(self) -> None:
+        """Assert that all views agree. Raises AssertionError."""
+        self._slots.check(self._values)
+        assert self._due.keys() <= self._values.keys()
+        assert self.size == sum(map(self.key_size, self._values))
+        assert {(time_ms, key) for key, time_ms in self._due.items()} <= set(self._heap)
+        assert self.first_due_ms == min(self._due.values(), default=NEVER_DUE_MS)
+
+
+class ExpiryTimes:
+    """The expiry times of a table by key, like a dictionary. Only an existing key can be given one."""
+
+    def __init__(self, table: KeyTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._table.expiring_count
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._table.due_ms(key) is not None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._table.expiring())
+
+    def __getitem__(self, key: bytes) -> int:
+        time_ms = self._table.due_ms(key)
+        if time_ms is None:
+            raise KeyError(key)
+        return time_ms
+
+    def __setitem__(self, key: bytes, time_ms: int) -> None:
+        self._table.expire_at(key, time_ms)
+
+    def __delitem__(self, key: bytes) -> None:
+        if not self._table.persist(key):
+            raise KeyError(key)
+
+    def get(self, key: bytes, default: int | None = None) -> int | None:
+        """The expiry time of a key, else the default."""
+        time_ms = self._table.due_ms(key)
+        return default if time_ms is None else time_ms
+
+    def pop(self, key: bytes, default: int | None = None) -> int | None:
+        """Drop the expiry time of a key. Returns it, else the default."""
+        time_ms = self._table.due_ms(key)
+        if time_ms is None:
+            return default
+        self._table.persist(key)
+        return time_ms
+
+    def values(self) -> list[int]:
+        """All expiry times."""
+        return self._table.due_times(len(self))

@@ -1,3 +1,0 @@
-from .value import Value
-
-def splice_in_place(values: dict[bytes, Value], key: bytes, offset: int, piece: bytes) -> bool: ...

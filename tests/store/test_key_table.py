@@ -1,0 +1,203 @@
+"""The table of keys, in both of its forms, compared with dictionaries."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from headrace.store import key_table_plain
+from headrace.store.text import EditedText, SumText
+
+try:
+    from headrace.store import key_table
+except ImportError:  # there was no C compiler at installation
+    key_table = key_table_plain  # type: ignore[assignment]
+
+FORMS = [key_table, key_table_plain]
+FIRST_MS = 1_700_000_000_000
+LENGTHS = (0, 1, 41, 254, 255, 256, 5000)
+
+
+class Place(bytes):
+    """A key whose place in the order of SCAN is that of other keys."""
+
+    def __hash__(self) -> int:
+        return 5
+
+
+class Model:
+    """A table, and what it should hold: values and expiry times."""
+
+    def __init__(self, form: Any) -> None:
+        self.table = form.KeyTable()
+        self.times = form.ExpiryTimes(self.table)
+        self.values: dict[bytes, object] = {}
+        self.due: dict[bytes, int] = {}
+
+    def put(self, key: bytes, value: object, keep_expiry: bool) -> None:
+        """Store a value in both."""
+        assert self.table.put(key, value, keep_expiry) is (key not in self.values)
+        self.values[key] = value
+        if not keep_expiry:
+            self.due.pop(key, None)
+
+    def check(self) -> None:
+        """Compare all that can be read."""
+        self.table.check()
+        assert len(self.table) == len(self.values)
+        assert dict(self.table.items()) == self.values
+        assert all(type(value) is type(self.values[key]) for key, value in self.table.items())
+        assert sorted(self.table) == sorted(self.values)
+        assert {key: self.times[key] for key in self.times} == self.due
+        assert sorted(self.times.values()) == sorted(self.due.values())
+        assert len(self.times) == self.table.expiring_count == len(self.due)
+        first = self.table.first_due()
+        assert (None if first is None else self.due[first]) == min(self.due.values(), default=None)
+        assert self.table.first_due_ms == min(self.due.values(), default=key_table_plain.NEVER_DUE_MS)
+        assert self.table.size == sum(map(self.table.key_size, self.values))
+
+
+def some_value(source: random.Random) -> object:
+    """A string of any kind and length, or an object."""
+    text = source.randbytes(source.choice(LENGTHS))
+    return source.choice((text, EditedText(text), SumText(text), object()))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_table_does_what_dictionaries_do(form: Any, seed: int) -> None:
+    source, model = random.Random(seed), Model(form)
+    names = [b"k" * source.choice((0, 1, 20, 600)) + b"%d" % number for number in range(60)]
+    copies: list[tuple[Any, dict[bytes, object], dict[bytes, int]]] = []
+    for turn in range(1500):
+        key, step = source.choice(names), source.randrange(100)
+        if step < 45:
+            model.put(key, some_value(source), keep_expiry=step < 20)
+        elif step < 65:
+            assert model.table.pop(key) == model.values.pop(key, None)
+            model.due.pop(key, None)
+        elif step < 85 and key in model.values:
+            model.times[key] = model.due[key] = source.randrange(-5, 50)
+        elif step < 90:
+            assert model.times.pop(key, 7) == model.due.pop(key, 7)
+        elif step < 91:
+            copies = [*copies[-1:], (model.table.copy(), model.values.copy(), model.due.copy())]
+        elif copies and (copy := copies[0])[0]:
+            name, value, time_ms = copy[0].take()
+            assert (value, time_ms) == (copy[1].pop(name), copy[2].pop(name, None))
+        if turn % 10 == 0:
+            model.check()
+    for table, values, due in copies:
+        while table:
+            name, value, time_ms = table.take()
+            assert (value, time_ms) == (values.pop(name), due.pop(name, None))
+        assert not values
+    model.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_million_steps_of_time_leave_in_order(form: Any) -> None:
+    table, source = form.KeyTable(), random.Random(3)
+    times = [source.randrange(1000) for _ in range(5000)]
+    for number, time_ms in enumerate(times):
+        table.put(b"%d" % number, b"v")
+        table.expire_at(b"%d" % number, time_ms)
+    seen = []
+    while (key := table.first_due()) is not None:
+        seen.append(table.first_due_ms)
+        table.pop(key)
+    assert seen == sorted(times)
+    assert len(table) == 0
+    table.check()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_missing_key_has_no_value_and_no_time(form: Any) -> None:
+    table = form.KeyTable()
+    times = form.ExpiryTimes(table)
+    table.put(b"other", b"v")
+    table.expire_at(b"other", 5)
+    assert (table.get(b"key"), table.pop(b"key"), table.due_ms(b"key"), table.persist(b"key")) == (None,) * 3 + (False,)
+    assert (times.get(b"key"), times.get(b"key", 3), times.pop(b"key", 4), b"key" in times) == (None, 3, 4, False)
+    for fails in (
+        lambda: table[b"key"],
+        lambda: table.key_size(b"key"),
+        lambda: table.expire_at(b"key", 1),
+        lambda: times[b"key"],
+        lambda: times.__delitem__(b"key"),
+        lambda: form.KeyTable().take(),
+    ):
+        with pytest.raises(KeyError):
+            fails()
+    with pytest.raises(OverflowError):
+        table.expire_at(b"other", 1 << 63)
+    assert (times[b"other"], len(table), table.give_back(5)) == (5, 1, [] if form is not key_table_plain else [b"v"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_given_back_names_the_objects(form: Any) -> None:
+    table, values = form.KeyTable(), [object() for _ in range(1000)]
+    for number, value in enumerate(values):
+        table.put(b"%d" % number, value)
+    back: list[object] = []
+    while table:
+        part = table.give_back(300)
+        assert len(part) == min(300, 1000 - len(back))
+        back += part
+    assert set(map(id, back)) == set(map(id, values))
+    assert table.give_back(1) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [1, 3, 17])
+def test_scan_meets_every_key_once_and_keys_of_one_place_together(form: Any, count: int) -> None:
+    table = form.KeyTable()
+    keys = [b"key:%d" % number for number in range(3000)] + [Place(b"place:%d" % number) for number in range(20)]
+    for key in keys:
+        table.put(key, b"v")
+    met, cursor = table.scan(0, count)
+    steps = [len(met)]
+    while cursor:
+        assert cursor < 2**44
+        found, cursor = table.scan(cursor, count)
+        steps.append(len(found))
+        met += found
+    assert sorted(met) == sorted(keys)
+    assert sum(step > count for step in steps) == (count < 20)
+    assert table.scan(2**64 - 1, count) == ([], 0)
+    assert form.KeyTable().scan(0, count) == ([], 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_neighbours_start_with_each_key_in_turn(form: Any) -> None:
+    table = form.KeyTable()
+    with pytest.raises(IndexError):
+        table.neighbours(0)
+    keys = [b"key:%d" % number for number in range(5000)]
+    for key in keys:
+        table.put(key, b"v")
+    assert sorted(table.neighbours(index)[0] for index in range(5000)) == sorted(keys)
+    assert all(len(set(table.neighbours(index))) == len(table.neighbours(index)) for index in (0, 1, 4999))
+    with pytest.raises(IndexError):
+        table.neighbours(5000)
+
+
+def test_both_forms_scan_in_the_same_order() -> None:
+    tables = [form.KeyTable() for form in FORMS]
+    for table in tables:
+        for number in range(5000):
+            table.put(b"key:%d" % number, b"v")
+    cursor, is_over = 0, False
+    while not is_over:
+        one, other = (table.scan(cursor, 7) for table in tables)
+        assert one == other
+        cursor = one[1]
+        is_over = not cursor
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_of_another_type_is_refused(form: Any) -> None:
+    with pytest.raises((TypeError, KeyError)):
+        form.KeyTable()["text"]
