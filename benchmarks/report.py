@@ -98,10 +98,10 @@ YOURS = """\
 `make bench` runs the rows that take seconds. `make bench FORM=compiled ARGS='--all --peers all --json run.json'` runs
 all rows in the compiled form (an hour), and `make bench-report FORM=compiled` makes this page from the results.
 `--list` names the rows and `--only xadd,xrange` selects some. A run of `--only condition` replaces only the table of
-conditions, and one of `--only command` the table of commands. `python -m benchmarks.stalls` measures how long large
-commands delay other clients ([limits](limits.md)), `python -m benchmarks.footprint` compares `MEMORY USAGE` with the
-resident memory of the process, and `python -m benchmarks.pipeline` measures the Spark connector
-([pipeline](pipeline.md)).
+conditions, one of `--only command` the table of commands, and one of `--only file` that of files. `python -m
+benchmarks.stalls` measures how long large commands delay other clients ([limits](limits.md)), `python -m
+benchmarks.footprint` compares `MEMORY USAGE` with the resident memory of the process, and `python -m
+benchmarks.pipeline` measures the Spark connector ([pipeline](pipeline.md)).
 """
 
 

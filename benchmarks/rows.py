@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import adding, commands, conditions, connections, durability, growth, memory, pending, reading
+from benchmarks import adding, commands, conditions, connections, durability, files, growth, memory, pending, reading
 
 ROWS = (
     *adding.ROWS,
@@ -14,4 +14,5 @@ ROWS = (
     *growth.ROWS,
     *conditions.ROWS,
     *commands.ROWS,
+    *files.ROWS,
 )
