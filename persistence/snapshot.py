@@ -117,7 +117,9 @@ class _Named:
 
     def __init__(self, stream: StreamImage) -> None:
         walks: list[Iterable[StreamID]] = [map(itemgetter(0), group.pending.walk()) for group in stream.groups]
-        walks += [sorted(producer.ids.values()) for producer in stream.idempotence.producers.values()]
+        walks += [
+            sorted(entry_id for _, entry_id in producer.pairs()) for producer in stream.idempotence.producers.values()
+        ]
         self._ids = merge(*walks) if len(walks) > 1 else iter(walks[0] if walks else ())
         self._next = next(self._ids, None)
 
@@ -182,10 +184,9 @@ def _producer_records(key: bytes, stream: StreamImage, deleted: frozenset[Stream
         # Before the pairs: changing a setting forgets them.
         yield pack_settings(key, *settings)
     for producer_id in sorted(idempotence.producers):
-        producer = idempotence.producers[producer_id]
-        for iid in producer.order:
-            if producer.ids[iid] in stream.log or producer.ids[iid] in deleted:
-                yield pack_pair(key, producer_id, iid, format_id(producer.ids[iid]))
+        for iid, entry_id in idempotence.producers[producer_id].pairs():
+            if entry_id in stream.log or entry_id in deleted:
+                yield pack_pair(key, producer_id, iid, format_id(entry_id))
 
 
 def _batches(ids: Iterable[StreamID], size_max: int) -> Iterator[list[bytes]]:

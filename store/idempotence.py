@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections import deque
 
 import xxhash
 
-from .ids import SEQ_BITS, U64_MAX, StreamID
+from .ids import U64_MAX, StreamID
 
+try:
+    from .producer import Producer
+except ImportError:  # there was no C compiler at installation
+    from .producer_plain import Producer  # type: ignore[assignment]
 
-class Producer:
-    """One producer's pairs, oldest first."""
-
-    __slots__ = ("ids", "order")
-
-    def __init__(self) -> None:
-        self.ids: dict[bytes, StreamID] = {}
-        self.order: deque[bytes] = deque()
-
-    def add(self, iid: bytes, entry_id: StreamID, entries_max: int) -> None:
-        """Remember a new pair. Above `entries_max` pairs the oldest is dropped."""
-        self.ids[iid] = entry_id
-        self.order.append(iid)
-        while len(self.order) > entries_max:
-            del self.ids[self.order.popleft()]
-
-    def expire(self, before_ms: int) -> None:
-        """Forget pairs from the front whose entry's ms part is not above `before_ms`."""
-        while self.order and self.ids[self.order[0]] >> SEQ_BITS <= before_ms:
-            del self.ids[self.order.popleft()]
+__all__ = ["Idempotence", "Producer", "automatic_iid"]
 
 
 class Idempotence:
@@ -49,7 +33,7 @@ class Idempotence:
     def find(self, producer_id: bytes, iid: bytes) -> StreamID | None:
         """The ID of the entry that this pair added, None if the pair is not remembered."""
         producer = self.producers.get(producer_id)
-        return None if producer is None else producer.ids.get(iid)
+        return None if producer is None else producer.get(iid)
 
     def register(self, producer_id: bytes) -> Producer:
         """The producer of that ID; a new one has no pairs."""
@@ -65,9 +49,7 @@ class Idempotence:
 
     def forget(self, producer_id: bytes, iid: bytes) -> None:
         """Forget one pair that is remembered."""
-        producer = self.producers[producer_id]
-        del producer.ids[iid]
-        producer.order.remove(iid)
+        self.producers[producer_id].forget(iid)
 
     def configure(self, duration_s: int | None, entries_max: int | None) -> bool:
         """Change the settings (XCFGSET). A different value drops all pairs. Returns whether a value changed."""
@@ -82,22 +64,20 @@ class Idempotence:
         """Forget pairs older than the duration, and producers that lose their last one."""
         before_ms = now_ms - self.duration_s * 1000
         for producer_id, producer in list(self.producers.items()):
-            if producer.order:
+            if producer:
                 producer.expire(before_ms)
-                if not producer.order:
+                if not producer:
                     del self.producers[producer_id]
 
     @property
     def pairs_count(self) -> int:
         """All remembered pairs."""
-        return sum(len(producer.order) for producer in self.producers.values())
+        return sum(map(len, self.producers.values()))
 
     def copy(self) -> Idempotence:
         """An independent copy."""
         twin = Idempotence(self.duration_s, self.entries_max)
-        for producer_id, producer in self.producers.items():
-            other = twin.producers[producer_id] = Producer()
-            other.ids, other.order = dict(producer.ids), deque(producer.order)
+        twin.producers = {producer_id: producer.copy() for producer_id, producer in self.producers.items()}
         twin.added, twin.duplicates = self.added, self.duplicates
         return twin
 

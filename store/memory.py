@@ -34,7 +34,7 @@ GROUP_COUNT_AT_ONCE_MAX: Final = 512
 SAMPLE_COUNT: Final = 32
 
 # Producers of a stream that are measured: how many pairs they have may differ much.
-PRODUCER_SAMPLE_COUNT: Final = 128
+PRODUCER_SAMPLE_COUNT: Final = 1024
 
 # An entry ID as a Python number.
 ID_SIZE: Final = 48
@@ -56,12 +56,6 @@ NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 
 # A group without consumers and pending entries.
 GROUP_SIZE: Final = 208
-
-# An idempotent producer without pairs: most of it is the first block of its queue.
-PRODUCER_SIZE: Final = 48 + 624
-
-# A pair of an idempotent producer, without its idempotent ID and its share of the table.
-PAIR_SIZE: Final = ID_SIZE + REFERENCE_SIZE
 
 
 def text_size(text: bytes) -> int:
@@ -150,13 +144,7 @@ def producers_size(idempotence: Idempotence) -> int:
 
 
 def _producer_size(producer_id: bytes, producer: Producer) -> int:
-    return (
-        text_size(producer_id)
-        + PRODUCER_SIZE
-        + getsizeof(producer.ids)
-        + len(producer.ids) * PAIR_SIZE
-        + estimated_total(map(text_size, producer.ids), len(producer.ids))
-    )
+    return text_size(producer_id) + producer.memory_size
 
 
 def estimated_total(sizes: Iterable[int], count: int, sample_count: int = SAMPLE_COUNT) -> int:

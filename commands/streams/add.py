@@ -218,7 +218,7 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     """
     key, producer_id, iid = argv[1], argv[3], argv[4]
     # An addition that fails because the IDs are exhausted registers its producer too, as in Redis.
-    known_id = stream.idempotence.register(producer_id).ids.get(iid)
+    known_id = stream.idempotence.register(producer_id).get(iid)
     if known_id is not None:
         stream.idempotence.duplicates += 1
         context.counted_apart += 1
@@ -249,7 +249,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
     iid = b""
     if options.producer_id is not None:
         iid = automatic_iid(pairs) if options.iid is None else options.iid
-        known_id = stream.idempotence.register(options.producer_id).ids.get(iid)
+        known_id = stream.idempotence.register(options.producer_id).get(iid)
         if known_id is not None and options.entry_id is not None:
             # Only a log has an ID here: the pair was used again after its first use had expired.
             stream.idempotence.forget(options.producer_id, iid)

@@ -6,12 +6,11 @@ writes the last. Fields that an older type lacks get Redis' defaults.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
 from ...store.idempotence import Idempotence, Producer
-from ...store.ids import SEQ_BITS, U64_MAX, StreamID
+from ...store.ids import SEQ_BITS, U64_MAX
 from ...store.image import StreamImage
 from ...store.nodes import StreamLimits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
@@ -57,10 +56,9 @@ def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool
     yield encode_length(len(idempotence.producers))
     oldest_ms = _oldest_ms(idempotence, now_ms)
     for producer_id in sorted(idempotence.producers):
-        producer = idempotence.producers[producer_id]
-        iids = [iid for iid in producer.order if producer.ids[iid] >> SEQ_BITS > oldest_ms]
-        yield encode_string(producer_id, compress=compress) + encode_length(len(iids))
-        yield b"".join(encode_string(iid, compress=compress) + encode_split_id(producer.ids[iid]) for iid in iids)
+        pairs = [pair for pair in idempotence.producers[producer_id].pairs() if pair[1] >> SEQ_BITS > oldest_ms]
+        yield encode_string(producer_id, compress=compress) + encode_length(len(pairs))
+        yield b"".join(encode_string(iid, compress=compress) + encode_split_id(entry_id) for iid, entry_id in pairs)
     yield encode_length(idempotence.added & U64_MAX) + encode_length(idempotence.duplicates & U64_MAX)
 
 
@@ -120,18 +118,16 @@ def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
         producer = _read_producer(source)
         producer.expire(oldest_ms)
         idempotence.producers[producer_id] = producer
-    idempotence.producers = {name: producer for name, producer in idempotence.producers.items() if producer.order}
+    idempotence.producers = {name: producer for name, producer in idempotence.producers.items() if producer}
     idempotence.added, idempotence.duplicates = read_length(source), read_length(source)
     return idempotence
 
 
 def _read_producer(source: Source) -> Producer:
     producer = Producer()
-    ids: dict[bytes, StreamID] = producer.ids
-    for _ in range_of(read_length(source)):
+    for _ in range_of(count := read_length(source)):
         iid = read_string(source)
-        if iid in ids:
+        if iid in producer:
             raise RdbError(f"Duplicated stream IDMP ID {iid!r}")
-        ids[iid] = read_split_id(source)
-    producer.order = deque(ids)
+        producer.add(iid, read_split_id(source), count)
     return producer

@@ -75,10 +75,7 @@ def told(stream: Stream) -> dict[str, Any]:
             for group in stream.sorted_groups()
         ],
         "settings": (idempotence.duration_s, idempotence.entries_max, idempotence.added, idempotence.duplicates),
-        "producers": {
-            name: [(iid, producer.ids[iid]) for iid in producer.order]
-            for name, producer in idempotence.producers.items()
-        },
+        "producers": {name: producer.pairs() for name, producer in idempotence.producers.items()},
     }
 
 

@@ -30,9 +30,9 @@ def stream_digest(stream: Stream) -> tuple[object, ...]:
     entries = tuple(pair for pairs in stream.log.copy().all_entries() for pair in pairs)
     idempotence = stream.idempotence
     producers = {
-        (producer_id, iid, producer.ids[iid])
+        (producer_id, iid, entry_id)
         for producer_id, producer in idempotence.producers.items()
-        for iid in producer.order
+        for iid, entry_id in producer.pairs()
     }
     return (
         entries,

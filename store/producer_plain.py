@@ -1,0 +1,86 @@
+"""The pairs of an idempotent producer, for installations without a C compiler: `producer` does the same in C."""
+
+from __future__ import annotations
+
+from collections import deque
+from sys import getsizeof
+from typing import Final
+
+from .ids import SEQ_BITS, StreamID
+
+# A pair is a byte string and a number.
+ID_SIZE: Final = 48
+TEXT_HEADER_SIZE: Final = 33
+BLOCK_SIZE: Final = 16
+
+# The first block of the queue.
+QUEUE_BLOCK_SIZE: Final = 528
+
+
+class Producer:
+    """Which entry each idempotent ID made, oldest first."""
+
+    __slots__ = ("_ids", "_order", "_texts_size")
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, StreamID] = {}
+        self._order: deque[bytes] = deque()
+        # Bytes of all idempotent IDs.
+        self._texts_size = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, iid: bytes) -> bool:
+        return iid in self._ids
+
+    def get(self, iid: bytes) -> StreamID | None:
+        """The ID of the entry that was added with this idempotent ID, None if it is not remembered."""
+        return self._ids.get(iid)
+
+    def add(self, iid: bytes, entry_id: StreamID, entries_max: int) -> None:
+        """Remember a new pair. Above `entries_max` pairs the oldest is dropped."""
+        self._ids[iid] = entry_id
+        self._order.append(iid)
+        self._texts_size += _text_size(iid)
+        while len(self._order) > entries_max:
+            self._drop(self._order.popleft())
+
+    def expire(self, before_ms: int) -> None:
+        """Forget pairs from the front whose entry's ms part is not above `before_ms`."""
+        while self._order and self._ids[self._order[0]] >> SEQ_BITS <= before_ms:
+            self._drop(self._order.popleft())
+
+    def forget(self, iid: bytes) -> None:
+        """Forget one pair. Raises KeyError if it is not remembered."""
+        self._drop(iid)
+        self._order.remove(iid)
+
+    def _drop(self, iid: bytes) -> None:
+        del self._ids[iid]
+        self._texts_size -= _text_size(iid)
+
+    def pairs(self) -> list[tuple[bytes, StreamID]]:
+        """All pairs, oldest first."""
+        return [(iid, self._ids[iid]) for iid in self._order]
+
+    def copy(self) -> Producer:
+        """An independent copy."""
+        twin = Producer()
+        twin._ids, twin._order, twin._texts_size = self._ids.copy(), self._order.copy(), self._texts_size
+        return twin
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the producer and its pairs."""
+        tables_size = getsizeof(self) + getsizeof(self._ids) + max(getsizeof(self._order), QUEUE_BLOCK_SIZE)
+        return tables_size + len(self._ids) * ID_SIZE + self._texts_size
+
+    def check(self) -> None:
+        """Assert that all views agree. Raises AssertionError."""
+        assert sorted(self._ids) == sorted(self._order)
+        assert self._texts_size == sum(map(_text_size, self._order))
+
+
+def _text_size(text: bytes) -> int:
+    return len(text) + TEXT_HEADER_SIZE + BLOCK_SIZE - 1 & -BLOCK_SIZE
