@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.replies import Reply
 from ...store.errors import GenericError, syntax_error
-from ...store.glob import key_matcher
+from ...store.glob import matching_keys
 from ...store.ids import loose_number
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, command
@@ -53,19 +53,24 @@ def dbsize(context: Context, argv: list[bytes]) -> Reply:
 def keys(context: Context, argv: list[bytes]) -> Reply:
     """KEYS pattern. Returns the matching keys, in no defined order. Expired keys are not removed. Source: Redis 1.0."""
     db, now_ms = context.db, context.now_ms
-    is_match = key_matcher(argv[1])
-    if len(db.keys) <= KEYS_AT_ONCE_MAX:
-        return [key for key in db.keys if is_match(key) and not (db.expires and db.is_stale(key, now_ms))]
-    # The list of all keys is made at once, which is fast. They are matched while other clients are served.
     stale = {key for key in db.expires if db.is_stale(key, now_ms)}
-    return (_matching(list(db.keys), is_match, stale),)
+    if len(db.keys) <= KEYS_AT_ONCE_MAX:
+        return _shown(list(db.keys), argv[1], stale)
+    # The list of all keys is made at once, which is fast. They are matched while other clients are served.
+    return (_matching(list(db.keys), argv[1], stale),)
 
 
-def _matching(keys: list[bytes], is_match: Callable[[bytes], object], stale: set[bytes]) -> Iterator[bytes]:
+def _shown(keys: list[bytes], pattern: bytes, stale: set[bytes]) -> list[bytes]:
+    """The keys that match, without those that have expired."""
+    found = matching_keys(pattern, keys)
+    return [key for key in found if key not in stale] if stale else found
+
+
+def _matching(keys: list[bytes], pattern: bytes, stale: set[bytes]) -> Iterator[bytes]:
     """Yields the reply of KEYS in pieces. The first ones are empty: the reply begins with the number of matches."""
     found: list[bytes] = []
     for start in range(0, len(keys), KEYS_PER_PIECE):
-        found += [key for key in keys[start : start + KEYS_PER_PIECE] if is_match(key) and key not in stale]
+        found += _shown(keys[start : start + KEYS_PER_PIECE], pattern, stale)
         yield b""
     yield b"*%d\r\n" % len(found)
     for start in range(0, len(found), KEYS_PER_PIECE):
@@ -122,16 +127,13 @@ def scan(context: Context, argv: list[bytes]) -> Reply:
     """
     cursor = _parse_cursor(argv[1])
     pattern, count, wanted_type = _parse_scan(argv)
-    is_match = key_matcher(pattern)
     db, now_ms = context.db, context.now_ms
     found, cursor = db.scan(cursor, count)
-    shown: list[bytes] = []
-    for key in found:
-        if is_match(key):
-            value = db.get(key, now_ms)
-            if value is not None and wanted_type in (None, type_name(value)):
-                shown.append(key)
-    return [b"%d" % cursor, shown]
+    found = matching_keys(pattern, found)
+    if db.expires or wanted_type is not None:
+        values = [(key, db.get(key, now_ms)) for key in found]
+        found = [key for key, value in values if value is not None and wanted_type in (None, type_name(value))]
+    return [b"%d" % cursor, found]
 
 
 def _parse_cursor(token: bytes) -> int:
