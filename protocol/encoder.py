@@ -125,8 +125,11 @@ def _make_encoder(protocol: int) -> Encoder:
         items = value.items() if isinstance(value, dict) else value
         out.append(b"%%%d\r\n" % len(value) if is_resp3 else b"*%d\r\n" % (2 * len(value)))
         for key, item in items:
-            encode(key, out)
-            encode(item, out)
+            if type(key) is bytes and type(item) is bytes:  # as in CONFIG GET
+                out.append(b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(item), item))
+            else:
+                encode(key, out)
+                encode(item, out)
 
     def pair_list(value: PairList, out: list[bytes]) -> None:
         out.append(b"%b%d\r\n" % (b"%" if is_resp3 else b"*", len(value)))

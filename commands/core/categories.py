@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from .table import Flag, Row
@@ -13,7 +14,8 @@ CATEGORIES: Final = (
 )  # fmt: skip
 
 
-def acl_categories(row: Row) -> list[str]:
+@cache
+def acl_categories(row: Row) -> tuple[str, ...]:
     """A command's ACL categories: those of its row, and those that follow from its flags."""
     found = set(row.categories)
     flags = row.flags
@@ -28,4 +30,4 @@ def acl_categories(row: Row) -> list[str]:
     if Flag.BLOCKING in flags:
         found.add("blocking")
     found.add("fast" if Flag.FAST in flags else "slow")
-    return [category for category in CATEGORIES if category in found]
+    return tuple(category for category in CATEGORIES if category in found)

@@ -27,10 +27,15 @@ from .directives import BY_NAME, DIRECTIVES, Change, Directive
 
 logger = logging.getLogger(__name__)
 
+GLOB_CHARACTER: Final = re.compile(rb"[*?\[]")
+
 INCLUDE: Final = re.compile(rb"^\s*include\s", re.MULTILINE | re.IGNORECASE)
 
 # The only user of a server whose file declares none: CONFIG REWRITE adds no line for it.
 OPEN_DEFAULT_USER: Final = b"user default on nopass sanitize-payload ~* &* +@all"
+
+# The directives that patterns of CONFIG GET match.
+SHOWN_BY_NAME: Final = {name: directive for name, directive in BY_NAME.items() if not directive.is_hidden}
 
 # Called with a directive's new value, which `config` already shows.
 Callback = Callable[[Any], None]
@@ -106,18 +111,18 @@ class Config:
         found: dict[bytes, tuple[bytes, bytes]] = {}
         for pattern in patterns:
             text = pattern.partition(b"\0")[0]
-            if not set(text) & set(b"*?["):
+            if GLOB_CHARACTER.search(text) is None:
                 lowered = pattern.lower()
                 if lowered in BY_NAME:
                     found.setdefault(lowered, (pattern, self._shown(BY_NAME[lowered])))
                 continue
-            for name, directive in BY_NAME.items():
-                if name not in found and not directive.is_hidden and matches(text, name, ignore_case=True):
+            for name, directive in SHOWN_BY_NAME.items():
+                if name not in found and matches(text, name, ignore_case=True):
                     found[name] = (name, self._shown(directive))
         return list(found.values())
 
     def _shown(self, directive: Directive) -> bytes:
-        return directive.kind.show(self.value(directive))
+        return directive.kind.show(getattr(self, directive.attribute))
 
     # -- changing --------------------------------------------------------------------------------
 

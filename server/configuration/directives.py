@@ -9,7 +9,7 @@ Source: CONFIG GET and CONFIG SET of Redis 8.10.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -54,7 +54,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One row. `attribute` is the name on Config."""
+    """One row."""
 
     name: bytes
     kind: Kind
@@ -74,11 +74,11 @@ class Directive:
     is_never_ignored: bool = False
     # A change needs a listener: CONFIG SET refuses it unless one was registered with `Config.on_change`.
     needs_listener: bool = False
+    # The attribute of Config: the name with underscores in place of dashes.
+    attribute: str = field(init=False)
 
-    @property
-    def attribute(self) -> str:
-        """The attribute of Config: the name with underscores in place of dashes."""
-        return self.name.decode().replace("-", "_")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attribute", self.name.decode().replace("-", "_"))
 
     def is_off(self, value: Any) -> bool:
         """Whether the value turns the directive's part off, as it is in a server without it."""

@@ -112,8 +112,8 @@ def test_bare_command_and_info_without_names_describe_all(headrace: Server) -> N
 
 def test_categories_follow_from_flags_in_the_order_of_redis() -> None:
     row = Row("TEST", 1, None, Flag.WRITE | Flag.ADMIN | Flag.BLOCKING | Flag.FAST, categories=("stream", "keyspace"))
-    assert acl_categories(row) == ["keyspace", "write", "stream", "admin", "fast", "blocking", "dangerous"]
-    assert acl_categories(Row("TEST", 1, None)) == ["slow"]
+    assert acl_categories(row) == ("keyspace", "write", "stream", "admin", "fast", "blocking", "dangerous")
+    assert acl_categories(Row("TEST", 1, None)) == ("slow",)
 
 
 def test_rows_are_found_by_either_name_in_any_case() -> None:
