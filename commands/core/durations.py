@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from operator import mul
 from typing import Final
 
 # Width of the buckets of short calls: 32 ns, about a twentieth of the shortest call.
@@ -17,6 +18,9 @@ SHORT_SHIFT: Final = 5
 
 # Buckets of short calls, up to 16 us: nearly all of them, and 4 KiB for each command that was ever called.
 SHORT_COUNT: Final = 512
+
+# The middle of each bucket of short calls, in ns.
+MIDDLES_NS: Final = tuple(range(1 << SHORT_SHIFT - 1, SHORT_COUNT << SHORT_SHIFT, 1 << SHORT_SHIFT))
 
 # Precision of long calls: within a hundredth, as in Redis.
 SIGNIFICANT_BITS: Final = 7
@@ -31,7 +35,7 @@ class Durations:
     Hot code counts `short[duration_ns >> SHORT_SHIFT] += 1`, and calls `add` if `short` has no such bucket.
     """
 
-    __slots__ = ("_long", "_long_total_ns", "short")
+    __slots__ = ("_long", "_long_total_ns", "_short_ns", "_summed_count", "short")
 
     def __init__(self) -> None:
         # Always the same list; empty until the first call.
@@ -39,9 +43,13 @@ class Durations:
         # Counts by the longest duration of the bucket.
         self._long: defaultdict[int, int] = defaultdict(int)
         self._long_total_ns = 0
+        # The time of the short calls when there were `_summed_count` of them; -1 if it must be added up again.
+        self._short_ns = 0
+        self._summed_count = 0
 
     def clear(self) -> None:
         """Remove all counts."""
+        self._summed_count = -1
         self.short.clear()
         self._long.clear()
         self._long_total_ns = 0
@@ -51,6 +59,7 @@ class Durations:
         if duration_ns >> SHORT_SHIFT < SHORT_COUNT:
             if not self.short:
                 self.short += [0] * SHORT_COUNT
+            self._summed_count = -1
             self.short[duration_ns >> SHORT_SHIFT] += 1
         else:
             self._long[_longest_like(duration_ns)] += 1
@@ -59,6 +68,7 @@ class Durations:
     def remove(self, duration_ns: int) -> None:
         """Remove the count of a call."""
         if duration_ns >> SHORT_SHIFT < SHORT_COUNT:
+            self._summed_count = -1
             self.short[duration_ns >> SHORT_SHIFT] -= 1
         else:
             self._long[_longest_like(duration_ns)] -= 1
@@ -67,14 +77,21 @@ class Durations:
     @property
     def count(self) -> int:
         """Calls so far."""
-        return sum(self.short) + sum(self._long.values())
+        long_count = sum(self._long.values()) if self._long else 0
+        return sum(self.short) + long_count if self.short else long_count
 
     @property
     def total_ns(self) -> int:
-        """Time of all calls. Each short call counts as the middle of its bucket."""
-        middles_ns = range(1 << SHORT_SHIFT - 1, SHORT_COUNT << SHORT_SHIFT, 1 << SHORT_SHIFT)
-        short_ns = sum(count * middle_ns for count, middle_ns in zip(self.short, middles_ns, strict=False))
-        return short_ns + self._long_total_ns
+        """Time of all calls. Each short call counts as the middle of its bucket.
+
+        Hot code only ever adds to `short`, so that the sum is still right if the count is.
+        """
+        if not self.short:
+            return self._long_total_ns
+        count = sum(self.short)
+        if count != self._summed_count:
+            self._summed_count, self._short_ns = count, sum(map(mul, self.short, MIDDLES_NS))
+        return self._short_ns + self._long_total_ns
 
     def _buckets(self) -> Iterator[tuple[int, int]]:
         """(longest duration, count), in ascending order."""

@@ -402,5 +402,10 @@ def all_rows() -> Iterator[Row]:
         yield from row.subcommands.values()
 
 
+def total_duration_us() -> int:
+    """Time spent in all handlers, in whole microseconds of each command."""
+    return sum((row.durations.total_ns + row.unsampled.total_ns) // 1000 for row in all_rows())
+
+
 # The usual key spec of a reading command: one key at position 1.
 FIRST_KEY_READ = (KeySpec(1, 1, 1, ("RO", "ACCESS")),)

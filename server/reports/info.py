@@ -15,7 +15,7 @@ from typing import Final
 
 from ... import REDIS_VERSION, __version__
 from ...commands.core.lookup import find_row
-from ...commands.core.table import DECLARED, Trait, all_rows
+from ...commands.core.table import DECLARED, Trait, all_rows, total_duration_us
 from ...store.database import Database
 from .info_source import Fields, Source, zeros
 from .info_storage import memory_fields, persistence_fields
@@ -192,7 +192,7 @@ def stats_fields(server: Source) -> Fields:
         ("client_query_buffer_limit_disconnections", stats.query_buffer_limit_disconnections),
         ("client_output_buffer_limit_disconnections", stats.output_buffer_limit_disconnections),
         *zeros("reply_buffer_shrinks", "reply_buffer_expands"),
-        ("eventloop_duration_cmd_sum", sum(row.duration_us for row in all_rows())),
+        ("eventloop_duration_cmd_sum", total_duration_us()),
         ("total_client_processing_events", stats.reads_processed),
         ("avg_pipeline_length_sum", pipelined_count),
         ("avg_pipeline_length_cnt", reads_count),
@@ -260,10 +260,12 @@ def command_fields(server: Source) -> Fields:
     """One line for each command that was called or refused."""
     fields: Fields = []
     for row in all_rows():
-        if row.calls or row.rejected_calls or row.failed_calls:
-            mean_us = row.duration_us / row.calls if row.calls else 0
+        calls = row.calls
+        if calls or row.rejected_calls or row.failed_calls:
+            duration_us = row.duration_us
+            mean_us = duration_us / calls if calls else 0
             value = (
-                f"calls={row.calls},usec={row.duration_us},usec_per_call={mean_us:.2f},"
+                f"calls={calls},usec={duration_us},usec_per_call={mean_us:.2f},"
                 f"rejected_calls={row.rejected_calls},failed_calls={row.failed_calls}"
             )
             slow = row.slow_tally
@@ -288,12 +290,13 @@ def latency_fields(server: Source) -> Fields:
     """Percentiles of the durations of each command's calls, of those made while `latency-tracking` is on."""
     if not server.config.latency_tracking:
         return []
-    percents = server.config.latency_tracking_info_percentiles.decode().split()
+    percents = [float(word) for word in server.config.latency_tracking_info_percentiles.split()]
+    names = [f"p{percent:.15g}" for percent in percents]
     fields: Fields = []
     for row in all_rows():
-        found = row.durations.percentiles_ns(map(float, percents))
-        parts = [f"p{float(name):.15g}={value_ns / 1000:.3f}" for name, value_ns in zip(percents, found, strict=False)]
         if row.durations.count:
+            found = row.durations.percentiles_ns(percents)
+            parts = [f"{name}={value_ns / 1000:.3f}" for name, value_ns in zip(names, found, strict=True)]
             fields.append((f"latency_percentiles_usec_{row.name_lower.decode()}", ",".join(parts)))
     return fields
 

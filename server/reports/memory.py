@@ -119,15 +119,18 @@ class Memory:
         """The figure for a report, with all streams measured unless they are too many."""
         databases = self._databases
         if sum(len(db.streams) for db in databases) <= STREAM_COUNT_AT_ONCE_MAX:
-            self.count_all()
+            self._recount_streams()
         return self._refresh(self.clients_size)
 
     def count_all(self) -> None:
-        """Measure every stream."""
+        """Measure every stream, and compare with the limit."""
+        self._recount_streams()
+        self._refresh(self.clients_size)
+
+    def _recount_streams(self) -> None:
         for db in self._databases:
             for stream in db.streams.values():
                 db.recount(stream)
-        self._refresh(self.clients_size)
 
     def cron(self) -> None:
         """Measure the next streams and clients, and compare with the limit."""

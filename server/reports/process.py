@@ -6,13 +6,21 @@ import os
 import platform
 import resource
 import sys
+from typing import Final
+
+PAGE_SIZE: Final = resource.getpagesize()
+# Seven numbers in one line.
+STATM_SIZE_MAX: Final = 256
 
 
 def resident_size() -> int:
     """Memory of this process that is in RAM; the peak if the system does not report it."""
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
+        descriptor = os.open("/proc/self/statm", os.O_RDONLY)
+        try:
+            return int(os.read(descriptor, STATM_SIZE_MAX).split()[1]) * PAGE_SIZE
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError, IndexError):
         return peak_size()
 

@@ -45,6 +45,19 @@ def test_a_removed_duration_leaves_no_trace() -> None:
     assert (durations.count, durations.total_ns, durations.percentiles_ns([50])) == (0, 0, [])
 
 
+def test_total_follows_every_change() -> None:
+    durations = of(40)
+    before_ns = durations.total_ns
+    durations.short[1] += 1  # as hot code counts
+    assert durations.total_ns == 2 * before_ns
+    durations.remove(40)
+    durations.add(SHORT_END_NS - 1)
+    assert durations.total_ns == before_ns + of(SHORT_END_NS - 1).total_ns
+    durations.clear()
+    durations.add(40)
+    assert durations.total_ns == before_ns
+
+
 def test_list_of_short_calls_stays_the_same() -> None:
     durations = Durations()
     short = durations.short
