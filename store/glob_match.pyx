@@ -102,7 +102,24 @@ cdef bint is_here(Place at, Place part_end, Place end, Place char, bint ignore_c
 
 
 def matches(bytes pattern not None, bytes text not None, bint ignore_case=False):
-    """Whether the pattern matches the whole text. No number of stars matches an empty text, as in Redis.
+    """Whether the pattern matches the whole text. No number of stars matches an empty text, as in Redis."""
+    return is_match(pattern, text, ignore_case)
+
+
+def matching_patterns(patterns, bytes text not None):
+    """The patterns that match the whole text, in their order."""
+    cdef bytes pattern
+    return [pattern for pattern in patterns if is_match(pattern, text, False)]
+
+
+def matching_texts(bytes pattern not None, texts):
+    """The texts that the pattern matches, in their order."""
+    cdef bytes text
+    return [text for text in texts if is_match(pattern, text, False)]
+
+
+cdef bint is_match(bytes pattern, bytes text, bint ignore_case) except -1:
+    """Whether the pattern matches the whole text.
 
     The part between two stars is matched at the first place where it fits. There is no backtracking: a later place
     would only leave less text for the rest.

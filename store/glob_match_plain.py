@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # A pattern with more stars than this before other parts matches nothing, as in Redis.
@@ -48,6 +49,16 @@ def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
                     return False
         place += size
         at = end
+
+
+def matching_patterns(patterns: Iterable[bytes], text: bytes) -> list[bytes]:
+    """The patterns that match the whole text, in their order."""
+    return [pattern for pattern in patterns if matches(pattern, text)]
+
+
+def matching_texts(pattern: bytes, texts: Iterable[bytes]) -> list[bytes]:
+    """The texts that the pattern matches, in their order."""
+    return [text for text in texts if matches(pattern, text)]
 
 
 def _literal_end(pattern: bytes, at: int) -> int:

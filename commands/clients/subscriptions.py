@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from ...protocol.replies import Push
-from ...store.glob import matches
+from ...store.glob import matching_patterns, matching_texts
 from .client import Client
 from .courier import Courier
 
@@ -56,7 +56,7 @@ class Listeners:
         """Names with subscribers: all, or those that match."""
         if pattern is None:
             return list(self.by_name)
-        return [name for name in self.by_name if matches(pattern, name)]
+        return matching_texts(pattern, self.by_name)
 
     def count(self, name: bytes) -> int:
         """The number of clients that are subscribed to this name."""
@@ -68,7 +68,7 @@ class Patterns(Listeners):
 
     def matching(self, channel: bytes) -> list[bytes]:
         """The patterns that match a channel, oldest first."""
-        return [pattern for pattern in self.by_name if matches(pattern, channel)]
+        return matching_patterns(self.by_name, channel)
 
 
 class Subscriptions:
@@ -87,19 +87,20 @@ class Subscriptions:
 
     def publish(self, channel: bytes, payload: bytes) -> int:
         """Send to the channel's subscribers, then to those of each matching pattern. Returns the number of messages."""
-        sent = self._send(self.channels, channel, Push([b"message", channel, payload]))
-        for pattern in self.patterns.matching(channel):
-            sent += self._send(self.patterns, pattern, Push([b"pmessage", pattern, channel, payload]))
+        sent = 0
+        if (clients := self.channels.by_name.get(channel)) is not None:
+            sent = self._send(clients, Push([b"message", channel, payload]))
+        if self.patterns.by_name:
+            for pattern in self.patterns.matching(channel):
+                sent += self._send(self.patterns.by_name[pattern], Push([b"pmessage", pattern, channel, payload]))
         return sent
 
     def publish_to_shard(self, channel: bytes, payload: bytes) -> int:
         """Send to the subscribers of a shard channel. Returns their number."""
-        return self._send(self.shard_channels, channel, Push([b"smessage", channel, payload]))
+        clients = self.shard_channels.by_name.get(channel)
+        return 0 if clients is None else self._send(clients, Push([b"smessage", channel, payload]))
 
-    def _send(self, listeners: Listeners, name: bytes, message: Push) -> int:
-        clients = listeners.by_name.get(name)
-        if clients is None:
-            return 0
+    def _send(self, clients: dict[Client, None], message: Push) -> int:
         self._courier.deliver(clients, message)
         return len(clients)
 

@@ -80,6 +80,13 @@ def test_pattern_matches_these_texts(form: ModuleType, pattern: bytes, matched: 
     assert {text for text in TEXTS if form.matches(pattern, text)} == matched
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_patterns_and_texts_that_match_keep_their_order(form: ModuleType) -> None:
+    assert form.matching_texts(b"?b*", iter([b"cb", b"a", b"abc", b"", b"bb"])) == [b"cb", b"abc", b"bb"]
+    patterns = dict.fromkeys((b"n*", b"o*", b"*w", b"new"))
+    assert form.matching_patterns(patterns, b"new") == [b"n*", b"*w", b"new"]
+
+
 def test_one_star_is_every_key_and_several_are_not() -> None:
     assert matching_keys(b"*", TEXTS) == TEXTS
     assert set(matching_keys(b"**", TEXTS)) == ALL - {b""}
