@@ -107,7 +107,7 @@ def _make_encoder(protocol: int) -> Encoder:
         if write is None:
             if not hasattr(value, "wire_text"):
                 raise TypeError(f"no reply value: {value!r}")
-            write = _error
+            write = table[type(value)] = _error
         write(value, out)
 
     def sequence(mark: bytes) -> Encoder:

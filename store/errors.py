@@ -28,14 +28,19 @@ class ReplyError(Exception):
     prefix: ClassVar[bytes] = b"ERR"
 
     def __init__(self, text: bytes) -> None:
-        super().__init__(text.decode("utf-8", "replace"))
+        super().__init__(text)
         self.text = text
+
+    def __str__(self) -> str:
+        return self.text.decode("utf-8", "replace")
 
     @property
     def wire_text(self) -> bytes:
         """Prefix and text in one line: CR and LF inside the text become spaces, as in Redis."""
-        line = self.prefix + b" " + self.text if self.prefix else self.text
-        return line.replace(b"\r", b" ").replace(b"\n", b" ")
+        line = b"%b %b" % (self.prefix, self.text) if self.prefix else self.text
+        if b"\r" in line or b"\n" in line:
+            line = line.replace(b"\r", b" ").replace(b"\n", b" ")
+        return line
 
 
 class GenericError(ReplyError):

@@ -65,5 +65,6 @@ def foreign_name(word: bytes) -> bytes | None:
     upper = word.upper()
     if upper not in DECLARED and upper.lower() in REDIS_COMMANDS:
         return upper
-    prefix = next((each for each in MODULE_PREFIXES if upper.startswith(each)), None)
-    return None if prefix is None else prefix + b"*"
+    if not upper.startswith(MODULE_PREFIXES):
+        return None
+    return upper[: upper.index(b".") + 1] + b"*"
