@@ -124,6 +124,15 @@ class Database(Observed):
         """Like `get_string`, counted as a hit or a miss. Raises WrongType."""
         return plain_text(self.read(key, now_ms))
 
+    def read_strings(self, keys: list[bytes], now_ms: int) -> list[bytes | None]:
+        """The strings at these keys, each counted as a hit or a miss; None for a key that has none, or a stream."""
+        found: list[bytes | None] = []
+        for key in keys:
+            value = self.get(key, now_ms)
+            self.count_read(key, value is not None)
+            found.append(None if type(value) is Stream else plain_text(value))
+        return found
+
     def scan(self, cursor: int, count: int) -> tuple[list[bytes], int]:
         """Return about `count` keys from `cursor` on, and the next cursor: see `KeySlots.scan`. Keys may have
         expired."""

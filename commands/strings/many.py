@@ -35,8 +35,9 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
     """MSET key value [key value ...]. Returns OK. Raises GenericError. Source: Redis 1.0."""
     if len(argv) % 2 == 0:
         raise wrong_number_of_arguments(b"mset")
+    db, now_ms = context.db, context.now_ms
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        context.db.overwrite(key, value, SET, context.now_ms)
+        db.overwrite(key, value, SET, now_ms)
     context.log_changes(len(argv) // 2, *argv)
     return OK
 
@@ -56,8 +57,7 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
 )
 def mget(context: Context, argv: list[bytes]) -> Reply:
     """MGET key [key ...]. Returns the values; null for a key that is missing or has another type. Source: Redis 1.0."""
-    values = [context.db.read(key, context.now_ms) for key in argv[1:]]
-    return [bytes(value) if isinstance(value, bytes) else None for value in values]
+    return context.db.read_strings(argv[1:], context.now_ms)
 
 
 @command(
@@ -76,10 +76,11 @@ def msetnx(context: Context, argv: list[bytes]) -> Reply:
     """MSETNX key value [key value ...]. Returns 1, or 0 if a key exists. Raises GenericError. Source: Redis 1.0."""
     if len(argv) % 2 == 0:
         raise wrong_number_of_arguments(b"msetnx")
-    if any(context.db.get(key, context.now_ms) is not None for key in argv[1::2]):
+    db, now_ms = context.db, context.now_ms
+    if any(db.get(key, now_ms) is not None for key in argv[1::2]):
         return 0
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        context.db.overwrite(key, value, SET, context.now_ms)
+        db.overwrite(key, value, SET, now_ms)
     context.log_changes(len(argv) // 2, *argv)
     return 1
 

@@ -85,6 +85,17 @@ def test_reads_are_counted_as_hits_and_misses_where_redis_counts_them() -> None:
     assert (db.inspect(b"no", NOW_MS), db.hits, db.misses, len(events)) == (None, 5, 4, 3)
 
 
+def test_strings_of_several_keys_are_read_in_order_and_counted_one_by_one() -> None:
+    db = filled(1)
+    db.put(b"edited", EditedText(b"w"))
+    db.put(b"stream", Stream(StreamLimits()))
+    events = told(db)
+    found = db.read_strings([b"stream", b"key:0", b"no", b"edited", b"key:0"], NOW_MS)
+    assert found == [None, b"v", None, b"w", b"v"]
+    assert {type(each) for each in found} == {bytes, type(None)}
+    assert (db.hits, db.misses, events) == (4, 1, [(KEY_MISS, b"no")])
+
+
 def test_a_stream_remembers_when_it_was_last_looked_at() -> None:
     db, stream = Database(0), Stream(StreamLimits())
     assert stream.used_ms == 0
