@@ -303,6 +303,7 @@ def select(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns the server's time.",
     complexity="O(1)",
     tips=("nondeterministic_output",),
+    traits=Trait.ORDINARY,
 )
 def time(context: Context, argv: list[bytes]) -> Reply:
     """TIME

@@ -62,7 +62,8 @@ class Trait(FlagEnum):
     Subcommands have the traits of their container.
     """
 
-    # Takes the fast path although it has no keys (PING, ECHO, PUBLISH).
+    # Takes the fast path although it has no keys (PING, SCAN, PUBLISH): it changes nothing of the client, and shows
+    # no count of calls or records, which the fast path brings up to date once for each batch.
     ORDINARY = auto()
     # Uses a database other than the client's.
     ACROSS_DATABASES = auto()

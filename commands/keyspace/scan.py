@@ -11,7 +11,7 @@ from ...store.errors import GenericError, syntax_error
 from ...store.glob import matching_keys
 from ...store.ids import loose_number
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 from ..execution.context import Context
 from .keys import type_name
 
@@ -33,6 +33,7 @@ KEYS_PER_PIECE: Final = 1_000
     summary="Counts the keys of the database.",
     complexity="O(1)",
     tips=("request_policy:all_shards", "response_policy:agg_sum"),
+    traits=Trait.ORDINARY,
 )
 def dbsize(context: Context, argv: list[bytes]) -> Reply:
     """DBSIZE. Returns the number of keys, expired ones included until they are removed. Source: Redis 1.0."""
@@ -49,6 +50,7 @@ def dbsize(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(N) in the number of keys.",
     arguments=(Argument("pattern", "pattern"),),
     tips=("request_policy:all_shards", "nondeterministic_output_order"),
+    traits=Trait.ORDINARY,
 )
 def keys(context: Context, argv: list[bytes]) -> Reply:
     """KEYS pattern. Returns the matching keys, in no defined order. Expired keys are not removed. Source: Redis 1.0."""
@@ -86,6 +88,7 @@ def _matching(keys: list[bytes], pattern: bytes, stale: set[bytes]) -> Iterator[
     summary="Returns a random key.",
     complexity="O(1)",
     tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
+    traits=Trait.ORDINARY,
 )
 def randomkey(context: Context, argv: list[bytes]) -> Reply:
     """RANDOMKEY. Returns a key; null if the database is empty. Source: Redis 1.0."""
@@ -118,6 +121,7 @@ def randomkey(context: Context, argv: list[bytes]) -> Reply:
     history=(("6.0.0", "Added the `TYPE` option."),),
     tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
     differs="A cursor that no call returned continues somewhere, as in Redis, but at another place.",
+    traits=Trait.ORDINARY,
 )
 def scan(context: Context, argv: list[bytes]) -> Reply:
     """SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
