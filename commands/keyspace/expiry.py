@@ -51,18 +51,19 @@ def _holds(conditions: set[bytes], present_ms: int | None, due_ms: int) -> bool:
 
 
 def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relative: bool) -> Reply:
-    name = argv[0].lower()
-    conditions = _parse_conditions(argv)
+    conditions = _parse_conditions(argv) if len(argv) > 3 else None
     number = integer(argv[2])
     due_ms = number * unit_ms
     if not -TIME_MS_MAX - 1 <= due_ms <= TIME_MS_MAX:
-        raise invalid_expire_time(name)
+        raise invalid_expire_time(argv[0].lower())
     if is_relative:
         due_ms += context.now_ms
         if due_ms > TIME_MS_MAX:
-            raise invalid_expire_time(name)
+            raise invalid_expire_time(argv[0].lower())
     db, key = context.db, argv[1]
-    if db.get(key, context.now_ms) is None or not _holds(conditions, db.expires.get(key), due_ms):
+    if db.get(key, context.now_ms) is None:
+        return 0
+    if conditions is not None and not _holds(conditions, db.expires.get(key), due_ms):
         return 0
     if due_ms <= context.now_ms and not context.loading:
         db.remove(key, events.DEL)
@@ -70,7 +71,10 @@ def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relativ
         return 1
     db.expires[key] = due_ms
     db.touch(key, events.EXPIRE)
-    context.log(b"PEXPIREAT", key, b"%d" % due_ms, *argv[3:])
+    if conditions is None:
+        context.log(b"PEXPIREAT", key, b"%d" % due_ms)
+    else:
+        context.log(b"PEXPIREAT", key, b"%d" % due_ms, *argv[3:])
     return 1
 
 

@@ -24,6 +24,12 @@ def type_name(value: Value | None) -> bytes:
 
 def _remove_keys(context: Context, argv: list[bytes]) -> int:
     db, now_ms = context.db, context.now_ms
+    if len(argv) == 2:  # as nearly all
+        key = argv[1]
+        if db.get(key, now_ms) is None or not db.delete(key, DEL):
+            return 0
+        context.log(argv[0], key)
+        return 1
     removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.delete(key, DEL)]
     if removed:
         context.log_changes(len(removed), argv[0], *removed)
@@ -53,7 +59,10 @@ def unlink(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _count_existing(context: Context, argv: list[bytes]) -> int:
-    return sum(context.db.read(key, context.now_ms) is not None for key in argv[1:])
+    db, now_ms = context.db, context.now_ms
+    if len(argv) == 2:
+        return int(db.read(argv[1], now_ms) is not None)
+    return sum([db.read(key, now_ms) is not None for key in argv[1:]])
 
 
 _SEEN_KEYS: Final = (KeySpec(1, -1, 1, ("RO",)),)
@@ -76,8 +85,9 @@ def exists(context: Context, argv: list[bytes]) -> Reply:
 )  # fmt: skip
 def touch(context: Context, argv: list[bytes]) -> Reply:
     """TOUCH key [key ...]. Returns how many exist; a repeated key counts each time. Source: Redis 3.2.1."""
+    db, now_ms = context.db, context.now_ms
     for key in argv[1:]:
-        context.db.use(key, context.now_ms)
+        db.use(key, now_ms)
     return _count_existing(context, argv)
 
 

@@ -18,4 +18,6 @@ def string_encoding(key: bytes, text: bytes) -> bytes:
 
 def keep_encoding(key: bytes, value: Value) -> Value:
     """Returns the value of `key` for a new key, so that OBJECT ENCODING stays `raw` even if the new key is shorter."""
+    if type(value) is bytes and len(key) + len(value) <= EMBEDDED_SIZE_MAX:
+        return value
     return edited(value) if isinstance(value, bytes) and string_encoding(key, value) == b"raw" else value

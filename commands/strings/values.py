@@ -29,6 +29,7 @@ SET_EXPIRY_ARGUMENTS: Final = (
     Argument("keepttl", "pure-token", token="KEEPTTL", since="6.0.0"),
 )
 UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+RELATIVE_UNITS: Final = (b"EX", b"PX")
 # Conditions that take an argument.
 COMPARISONS: Final = (b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE")
 COMPARISON_ARGUMENTS: Final = (
@@ -50,7 +51,7 @@ def due_time_ms(context: Context, word: bytes, token: bytes, name: bytes) -> int
     due_ms = number * UNITS_MS[word]
     if number <= 0 or due_ms > TIME_MS_MAX:
         raise invalid_expire_time(name)
-    if word in (b"EX", b"PX"):
+    if word in RELATIVE_UNITS:
         due_ms += context.now_ms
         if due_ms > TIME_MS_MAX:
             raise invalid_expire_time(name)
@@ -175,6 +176,9 @@ def set_(context: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         context.db.overwrite(key, value, SET, context.now_ms)
         context.log(b"SET", key, value)
+        return OK
+    if len(argv) == 5 and (word := argv[3].upper()) in RELATIVE_UNITS:  # as caches set most of their keys
+        store_string(context, key, value, due_time_ms(context, word, argv[4], b"set"))
         return OK
     request = _parse_set(argv)
     due_ms = None if request.expiry is None else due_time_ms(context, *request.expiry, b"set")
