@@ -79,7 +79,7 @@ class FakeServer:
         )
     )
 
-    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store(), lambda: 100_000_000))
+    expiry: ActiveExpiry = field(default_factory=lambda: ActiveExpiry(Store()))
 
     def clock(self) -> int:
         return NOW_MS
