@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks import adding, commands, conditions, connections, durability, files, growth, memory, pending, reading
+from benchmarks import (
+    adding,
+    commands,
+    conditions,
+    connections,
+    durability,
+    files,
+    growth,
+    memory,
+    pending,
+    reading,
+    weights,
+)
 
 ROWS = (
     *adding.ROWS,
@@ -15,4 +27,5 @@ ROWS = (
     *conditions.ROWS,
     *commands.ROWS,
     *files.ROWS,
+    *weights.ROWS,
 )

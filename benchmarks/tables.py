@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from benchmarks import commands, conditions, files
+from benchmarks import commands, conditions, files, weights
 from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
 
 Part = Callable[[Run], Iterator[str]]
@@ -94,11 +94,28 @@ def _cost(result: Result) -> str:
     return f"{figure(cost)} **{figure(statistics.median(ratios))}**"
 
 
+def weights_part(run: Run) -> Iterator[str]:
+    """The table of small things under its heading."""
+    yield "## What small things weigh"
+    yield ""
+    yield servers(run)
+    yield "Growth of the resident memory while many are made, in bytes for each, their names included; in bold how many"
+    yield "times less that is than with Redis."
+    yield ""
+    yield "| thing | Headrace | Redis | times less |"
+    yield "|---|---|---|---|"
+    for result in measured(run, weights.TABLE).values():
+        sizes = [figure(result.median(name)) for name in (SUBJECT, MAIN_PEER)]
+        ratio = figure(statistics.median(result.ratios(MAIN_PEER)))
+        yield f"| {result.title} | {sizes[0]} | {sizes[1]} | **{ratio}** |"
+
+
 # The lines of each table, in the order of the page.
 TABLES: Final[dict[str, Part]] = {
     conditions.TABLE: conditions_part,
     commands.TABLE: commands_part,
     files.TABLE: files_part,
+    weights.TABLE: weights_part,
 }
 
 

@@ -28,6 +28,8 @@ print(with_tables(sys.argv[3], run, sys.argv[4]), end="")
 LINES = {
     "conditions": "| no condition | 4.00 **0.50** | 4.00 **0.50** | 4.00 **0.50** |",
     "commands": "| `ACL CAT` | 4.00 | 2.00 | **0.50** |",
+    "files": "| entries of three fields | 4.00 **0.50** | 4.00 **0.50** | 4.00 **0.50** |",
+    "weights": "| entry of one field | 1.00 | 2.00 | **2.00** |",
 }
 by_table = pytest.mark.parametrize("table", LINES)
 
