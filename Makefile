@@ -2,7 +2,7 @@
 # `##` after a target describes the target, and `#:` describes a variable.
 
 #: PYTHON=python3        the interpreter that makes .venv (3.11 or newer)
-#: FORM=codecs           the build form: `codecs` is this checkout, `compiled` and `pure` are wheels
+#: FORM=codecs           the build form: `codecs` is this checkout, `compiled` and `pure` are wheels; serve: `compiled`
 #: ARGS=                 more words for the server, pytest or the benchmark, e.g. ARGS='-k xclaim'
 #: PORT=6379             serve: the port on 127.0.0.1
 #: WORKERS=auto          test: processes that share the tests; 0 runs them in one process, for `-s` and `--pdb`
@@ -19,7 +19,15 @@
 #: RUN=run.json          bench-report: the file that `make bench ARGS='--json run.json'` wrote
 
 PYTHON ?= python3
-FORM   ?= codecs
+# A server is compiled if there is a C compiler. Tests and tools run this checkout.
+ifneq ($(filter serve,$(MAKECMDGOALS)),)
+ifndef FORM
+FORM   := $(shell $(PYTHON) compiling/compilers.py form 2>/dev/null)
+endif
+endif
+ifeq ($(FORM),)
+FORM   := codecs
+endif
 PORT   ?= 6379
 CYCLES ?= 1000
 N      ?= 2000
@@ -37,6 +45,8 @@ ARGS   ?=
 # Each form has an environment of its own: with the checkout in it, or with the wheel that is made from it.
 ifeq ($(FORM),compiled)
 VENV   := .venv-compiled
+NOTICE := Compiling Headrace: a minute or two the first time, less after a change. \
+  (make serve FORM=codecs does not compile, and is slower.)
 export HEADRACE_COMPILE := compiled
 export HEADRACE_REQUIRE_COMPILED := 1
 else ifeq ($(FORM),pure)
@@ -51,12 +61,15 @@ BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
 PACKAGES := store protocol commands persistence server pipeline testing
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 ifneq ($(filter compiled pure,$(FORM)),)
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+# The compilers are installed once, not for each build.
+INSTALL := $(PIP) --no-build-isolation
+BUILDER := $(VENV)/.compilers
 SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --editable
-SOURCES := setup.py compiling/headrace_build.py $(wildcard */*.pyx */*/*.pyx */*.pxi */*/*.pxi)
+INSTALL := $(PIP) --editable
+SOURCES := setup.py $(wildcard compiling/*.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi)
 endif
 
 .PHONY: help serve test run-tests test-compiled test-pure test-clients test-pipeline lint oracle \
@@ -78,11 +91,16 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml $(SOURCES) $(VENV)/.created
+$(VENV)/.compilers: compiling/compilers.py $(VENV)/.created
+	$(PIP) $$($(PYTHON) compiling/compilers.py compilers)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
+	@$(if $(NOTICE),echo "$(NOTICE)")
 	$(INSTALL) .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created
+$(VENV)/.installed-dev: pyproject.toml $(SOURCES) $(VENV)/.created $(BUILDER)
 	$(INSTALL) '.[dev]'
 	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/headrace
 	@touch $@ $(VENV)/.installed
@@ -100,7 +118,7 @@ $(VENV)/.installed-node: tests/clients/node/package-lock.json $(VENV)/.installed
 
 SERVE = $(BIN)/python -m headrace --bind 127.0.0.1 --port $(PORT) --appendonly yes --dir ./data $(ARGS)
 
-serve: $(VENV)/.installed ## Serve this checkout on 127.0.0.1, with an append-only file in ./data
+serve: $(VENV)/.installed ## Compile and serve on 127.0.0.1, with an append-only file in ./data
 	@mkdir -p data
 	$(info $(SERVE))
 	@$(SERVE) || { code=$$?; \
@@ -112,7 +130,7 @@ lint: $(VENV)/.installed-dev ## Run ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
-	$(BIN)/mypy --strict compiling
+	cd compiling && MYPYPATH=. ../$(BIN)/mypy --strict -m compilers -m headrace_build -m objects
 	cd tools && MYPYPATH=../$(TYPED):. ../$(BIN)/mypy --strict -m compatibility -m reference
 
 test: lint run-tests ## Run lint and all tests that need nothing but Python (the default target)
@@ -121,7 +139,7 @@ test: lint run-tests ## Run lint and all tests that need nothing but Python (the
 run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
-# The tests of all that is compiled, or meets what is, in the compiled form; building it takes two minutes.
+# The tests of all that is compiled, or meets what is, in the compiled form; building it takes a minute or two.
 COMPILED := store protocol commands server persistence faults simulation crossing compat scenario differential
 test-compiled: ## Run the tests of everything that is compiled, on a compiled wheel
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"

@@ -14,16 +14,14 @@ This is the build backend that pyproject.toml names (PEP 517); setup.py takes th
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from compilers import COMPILERS, chosen_form, wanted_form, why_pure
 from setuptools import Extension, build_meta
 from setuptools.build_meta import (
     build_sdist,
@@ -45,11 +43,6 @@ __all__ = [
 ]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-
-CYTHON: Final = "cython>=3.1"
-
-# mypyc is part of mypy. The version is fixed, as another one may refuse what this one compiles.
-MYPYC: Final = "mypy==2.4.1"
 
 # By folder: the modules that run a stream command, from its bytes to its reply. Others would gain nothing.
 HOT_MODULES: Final = {
@@ -77,10 +70,25 @@ HOT_MODULES: Final = {
 }  # fmt: skip
 
 # Options of mypy: the compiled code depends on these sources alone, and not on other installed packages.
-OPTIONS: Final = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
+OPTIONS: Final = (
+    "--config-file=",
+    "--no-site-packages",
+    "--ignore-missing-imports",
+    "--follow-imports=silent",
+    "--explicit-package-bases",
+)
 
-# The compilers of each form.
-COMPILERS: Final = {"compiled": (CYTHON, MYPYC), "codecs": (CYTHON,), "pure": ()}
+# The checkout under the package's name, from which mypy gets the names of the modules.
+TYPED: Final = ROOT / "build" / "typed"
+
+# What mypy found in the last build.
+CACHE: Final = Path("build", "mypy-cache")
+
+# The C files of mypyc.
+GENERATED: Final = Path("build", "mypyc")
+
+# The name of the library that contains all hot modules.
+LIBRARY: Final = "headrace"
 
 Settings = Mapping[str, Any] | None
 
@@ -132,34 +140,6 @@ def build(best: str, hook: Callable[..., str], *arguments: Any) -> str:
     return hook(*arguments)
 
 
-def wanted_form() -> str:
-    """The form that HEADRACE_COMPILE names, empty if it is not set. Raises SystemExit for any other word."""
-    form = os.environ.get("HEADRACE_COMPILE", "")
-    if form and form not in COMPILERS:
-        raise SystemExit(f"headrace: HEADRACE_COMPILE is one of {', '.join(COMPILERS)}, not {form!r}")
-    return form
-
-
-def chosen_form(best: str) -> str:
-    """The wanted form, else `best` if there is a compiler."""
-    return wanted_form() or ("pure" if why_pure() else best)
-
-
-def why_pure() -> str | None:
-    """The reason to compile nothing; None if there is none."""
-    form = wanted_form()
-    if form:
-        return "HEADRACE_COMPILE=pure" if form == "pure" else None
-    if sys.implementation.name != "cpython":
-        return "this is not CPython"
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "")
-    if not compiler or shutil.which(compiler[0]) is None:
-        return "no C compiler found"
-    if not Path(sysconfig.get_path("include"), "Python.h").exists():
-        return "the headers of Python are not installed"
-    return None
-
-
 def note_commit(checkout: Path, note: Path) -> None:
     """Write the commit of a checkout into the file that a server reads it from.
 
@@ -177,22 +157,29 @@ def codecs() -> list[Any]:
     from Cython.Build import cythonize
 
     sources = [
-        Extension(".".join(("headrace", *path.with_suffix("").parts)), [str(path)])
+        Extension(".".join(("headrace", *path.with_suffix("").parts)), [str(path)], extra_compile_args=["-g0"])
         for path in sorted(each.relative_to(ROOT) for depth in ("*", "*/*") for each in ROOT.glob(f"{depth}/*.pyx"))
     ]
     made: list[Any] = cythonize(sources, build_dir="build/cython")  # type: ignore[no-untyped-call]
     return made
 
 
+def hot_names() -> list[str]:
+    """The names of the modules that mypyc compiles, as `store/ids`."""
+    return [f"{folder}/{module}" for folder, modules in HOT_MODULES.items() for module in modules]
+
+
 def hot_modules() -> list[Any]:
     """The hot modules, which share one library: calls from one to another stay in C."""
     from mypyc.build import mypycify
 
-    with tempfile.TemporaryDirectory() as folder:
-        # The checkout under the package's name, from which mypy gets the names of the modules.
-        package = Path(folder, "headrace")
-        package.symlink_to(ROOT)
-        os.environ["MYPYPATH"] = folder
-        paths = [str(package / name / f"{module}.py") for name, modules in HOT_MODULES.items() for module in modules]
-        words = [*OPTIONS, f"--cache-dir={folder}/cache", *paths]
-        return mypycify(words, opt_level="2", debug_level="0", group_name="headrace")
+    package = TYPED / "headrace"
+    TYPED.mkdir(parents=True, exist_ok=True)
+    package.unlink(missing_ok=True)
+    package.symlink_to(ROOT)
+    os.environ["MYPYPATH"] = str(TYPED)
+    words = [*OPTIONS, f"--cache-dir={CACHE}", *(str(package / f"{name}.py") for name in hot_names())]
+    made: list[Any] = mypycify(
+        words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
+    )
+    return made

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from .. import __version__, build_form
 from ..persistence.errors import LogError, explain
 from ..persistence.files import open_regular, temporary_path
 from .app import Server
@@ -109,6 +110,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
 
 async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEndpoint, supervisor: Supervisor) -> int:
     await server.start_accepting()
+    logger.info("Headrace %s starts, in the %s form", __version__, build_form())
     gc.disable()  # the objects of a load stay
     try:
         await load(server, supervisor.keep_alive)

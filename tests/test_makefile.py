@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+from compilers import why_pure
 
 ROOT = Path(__file__).parent.parent
 
 
-def make(*words: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    return subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=False, env=clean)
+def make(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "HEADRACE_"))}
+    environment = {**clean, **variables}
+    return subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_help_names_every_target_of_the_makefile_and_no_other() -> None:
@@ -33,6 +37,23 @@ def test_a_form_has_an_environment_of_its_own_and_another_word_is_refused() -> N
     for form, folder in (("compiled", ".venv-compiled"), ("codecs", ".venv"), ("pure", ".venv-pure")):
         assert f"\n{folder}/bin/pytest " in make("--always-make", "--dry-run", "run-tests", f"FORM={form}").stdout
     assert "FORM is compiled, codecs or pure, not plain" in make("help", "FORM=plain").stderr
+
+
+def test_a_server_is_compiled_if_there_is_a_compiler() -> None:
+    """Goal: a stranger gets the fast form without asking, one line says that it takes time, and FORM avoids it."""
+    words = ("--always-make", "--dry-run", "serve", f"PYTHON={sys.executable}")
+    chosen = "compiled" if why_pure() is None else "codecs"
+    for shown, form in (
+        (make(*words), chosen),
+        (make(*words, CC="nothing-like-that"), "codecs"),
+        (make(*words, "FORM=codecs"), "codecs"),
+        (make(*words, "FORM=compiled", CC="nothing-like-that"), "compiled"),
+        (make(*words, FORM="pure"), "pure"),
+    ):
+        folder = {"compiled": ".venv-compiled", "codecs": ".venv", "pure": ".venv-pure"}[form]
+        assert f"\n{folder}/bin/python -m headrace " in shown.stdout, shown.stderr
+        assert shown.stdout.count("Compiling Headrace: ") == (form == "compiled")
+    assert "\n.venv/bin/pytest " in make("--always-make", "--dry-run", "run-tests").stdout
 
 
 def test_extra_script_describes_every_run_it_has() -> None:

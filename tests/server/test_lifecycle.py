@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headrace import __version__, build_form
 from headrace.persistence.errors import LogError
 from headrace.server import lifecycle
 from headrace.server.app import Server
@@ -489,7 +490,8 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     command = [sys.executable, "-m", "headrace", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
     assert done.returncode == 1
-    (line,) = done.stdout.splitlines()
+    start, line = done.stdout.splitlines()
+    assert start.endswith(f"* Headrace {__version__} starts, in the {build_form()} form")
     assert line.endswith(
         f"# {tmp_path}/appendonlydir: Not a directory; a file is in the place of a folder: move it away"
     )
