@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ...store.database import Database
-from ..permissions.allowed_rows import NO_ROWS
+from ..permissions.allowed_rows import NO_ROWS, find_allowed
 from ..permissions.user import User
 from .blocking import Blocked
 from .tracking_mode import TrackingMode
@@ -107,11 +107,7 @@ class Client:
 
     def may_run(self, argv: list[bytes]) -> bool:
         """Whether the table allows this request; otherwise the rules must be asked."""
-        found = self.rows.get(argv[0])
-        if found is None:
-            return False
-        check = found[5]
-        return check is None or check.allows(argv)
+        return find_allowed(self.rows, argv) is not None
 
     @property
     def is_local(self) -> bool:

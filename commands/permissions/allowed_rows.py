@@ -82,12 +82,39 @@ def _allow_keys(rules: list[tuple[KeySpec, list[bytes]]], argv: list[bytes]) -> 
     return True
 
 
-# (handler, fewest words, most words, row, its histogram of short calls, the check of its arguments if they need one).
-AllowedRow = tuple[Handler, int, int, Row, "list[int]", "Check | None"]
-# By the command word in its usual spellings, or the mark of a request that is kept as it was sent.
-AllowedRows = dict[bytes, AllowedRow]
+class AllowedRow:
+    """A command that a user may run, and what its requests must look like."""
+
+    __slots__ = ("check", "handler", "row", "short_calls", "words_max", "words_min")
+
+    def __init__(self, row: Row, handler: Handler, check: Check | None, words_min: int, words_max: int) -> None:
+        self.row: Final = row
+        self.handler: Final = handler
+        # Of the arguments, if they need one.
+        self.check: Final = check
+        # Fewest and most words of a request.
+        self.words_min: Final = words_min
+        self.words_max: Final = words_max
+        # The histogram of short calls.
+        self.short_calls: Final = row.recorder.short
+
+
+# By the command word in its usual spellings, or the mark of a request that is kept as it was sent. A container has a
+# table of its own, by the words of its commands.
+AllowedRows = dict[bytes, "AllowedRow | dict[bytes, AllowedRow]"]
 
 NO_ROWS: Final[AllowedRows] = {}
+
+
+def find_allowed(rows: AllowedRows, argv: list[bytes]) -> AllowedRow | None:
+    """The command that a request runs, if its user may run it; None if other checks must decide that."""
+    found = rows.get(argv[0])
+    if isinstance(found, dict):
+        found = found.get(argv[1]) if len(argv) > 1 else None
+    if found is None or not found.words_min <= len(argv) <= found.words_max:
+        return None
+    check = found.check
+    return found if check is None or check.allows(argv) else None
 
 
 def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE) -> AllowedRows:
@@ -96,20 +123,31 @@ def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE) -> AllowedRows:
     """
     found: AllowedRows = {}
     for name, row in table.items():
-        if row.handler is None or not row.is_ordinary:
-            continue
-        check = None if user.is_unrestricted else _check_of(user, row)
-        words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
-        short_calls = row.recorder.short
-        found[name] = found[name.lower()] = (row.handler, abs(row.arity), words_max, row, short_calls, check)
-        if row.sent_form is not None:
-            mark, handler = row.sent_form
-            found[mark] = (handler, KEPT_COUNT, KEPT_COUNT, row, short_calls, check)
+        if row.handler is None:
+            found[name] = found[name.lower()] = _ordinary_rows(user, row.subcommands)
+        else:
+            found.update(_ordinary_rows(user, {name: row}))
+            if row.sent_form is not None:
+                mark, handler = row.sent_form
+                found[mark] = AllowedRow(row, handler, _check_of(user, row), KEPT_COUNT, KEPT_COUNT)
+    return found
+
+
+def _ordinary_rows(user: User, table: Mapping[bytes, Row]) -> dict[bytes, AllowedRow]:
+    """The ordinary commands of `table`, which has no containers, without kept forms."""
+    found: dict[bytes, AllowedRow] = {}
+    for name, row in table.items():
+        if row.handler is not None and row.is_ordinary:
+            words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
+            allowed = AllowedRow(row, row.handler, _check_of(user, row), abs(row.arity), words_max)
+            found[name] = found[name.lower()] = allowed
     return found
 
 
 def _check_of(user: User, row: Row) -> Check | None:
     """The check that the arguments of this command need; None if they need none."""
+    if user.is_unrestricted:
+        return None
     has_keys = any(NOT_KEY not in spec.access for spec in row.keys)
     selectors = [each for each in user.selectors if each.commands.allows(row, [])]
     for each in selectors:

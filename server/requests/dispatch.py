@@ -24,7 +24,7 @@ from ...commands.execution.calls import broken, count_call, count_commands, fail
 from ...commands.execution.context import Context
 from ...commands.execution.enforcement import log_out
 from ...commands.execution.transactions import discard
-from ...commands.permissions.allowed_rows import NO_ROWS, AllowedRows, allowed_rows
+from ...commands.permissions.allowed_rows import NO_ROWS, AllowedRows, allowed_rows, find_allowed
 from ...commands.permissions.user import User
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
@@ -119,12 +119,8 @@ class Dispatcher:
         iterator = iter(requests)
         began_ns = started_ns = read_clock()
         for argv in iterator:
-            found = client.rows.get(argv[0])
-            if (
-                found is None
-                or not found[1] <= len(argv) <= found[2]
-                or ((check := found[5]) is not None and not check.allows(argv))
-            ):
+            found = find_allowed(client.rows, argv)
+            if found is None:
                 if units_end:
                     units.log_singles()
                     units_end = 0
@@ -150,7 +146,7 @@ class Dispatcher:
                     self._leave_for_later(session, iterator)
                 context.yields_turn = False
                 continue
-            handler, _, _, row, short_calls, _ = found
+            row, handler, short_calls = found.row, found.handler, found.short_calls
             if (queue := client.transaction.queue) is not None and not row.trait_bits & NOT_QUEUED:
                 queue.append((row, handler, argv))
                 out.append(QUEUED_LINE)
@@ -221,7 +217,7 @@ class Dispatcher:
         client.commands_count += uncounted
         self.stats.commands_processed += uncounted
         if found is not None:
-            client.last_command = found[3].name_lower
+            client.last_command = found.row.name_lower
         if effects:
             units.log_singles()
         if db.ready:

@@ -8,8 +8,8 @@ from differential.plain_requests import requests_to
 from headrace.commands import registry
 from headrace.commands.core.keys import VARIABLE
 from headrace.commands.core.lookup import find_row
-from headrace.commands.core.table import TABLE
-from headrace.commands.permissions.allowed_rows import allowed_rows
+from headrace.commands.core.table import all_rows
+from headrace.commands.permissions.allowed_rows import AllowedRow, allowed_rows, find_allowed
 from headrace.commands.permissions.user import User
 from headrace.persistence.grammar.kept import ADDITION
 from headrace.store.errors import ReplyError
@@ -37,7 +37,7 @@ def test_the_table_of_a_user_says_what_its_rules_say(rules: str) -> None:
     user.apply_all(_rules(rules), all_channels=False)
     rows = allowed_rows(user)
     compared = 0
-    for row in TABLE.values():
+    for row in all_rows():
         if row.handler is None or not row.is_ordinary:
             continue
         for request in requests_to(row, REQUESTS_COUNT):
@@ -45,9 +45,9 @@ def test_the_table_of_a_user_says_what_its_rules_say(rules: str) -> None:
             try:
                 find_row(argv)
             except ReplyError:
-                continue  # the dispatcher looks at the number of words before it asks the table's check
-            found = rows[argv[0]]
-            is_allowed = found[5] is None or found[5].allows(argv)
+                continue
+            found = find_allowed(rows, argv)
+            is_allowed = found is not None and found.row is row
             by_rules = user.check(row, argv) is None
             if any(VARIABLE in spec.access for spec in row.keys):
                 assert by_rules or not is_allowed, argv
@@ -72,7 +72,17 @@ def _rules(text: str) -> list[bytes]:
 def test_a_request_that_is_kept_as_it_was_sent_is_checked_by_its_key() -> None:
     user = User(b"al")
     user.apply_all([b"+xadd", b"~jobs*"], all_channels=False)
-    check = allowed_rows(user)[ADDITION][5]
-    assert check is not None
-    assert check.allows([ADDITION, b"jobs:1", b"f", b""])
-    assert not check.allows([ADDITION, b"other", b"f", b""])
+    rows = allowed_rows(user)
+    assert find_allowed(rows, [ADDITION, b"jobs:1", b"f", b""]) is rows[ADDITION]
+    assert find_allowed(rows, [ADDITION, b"other", b"f", b""]) is None
+
+
+@pytest.mark.parametrize("argv", [[b"XGROUP"], [b"XGROUP", b"HELP"], [b"XGROUP", b"CREATE", b"s"], [b"XINFO", b"none"]])
+def test_a_container_without_an_ordinary_command_is_left_to_the_other_checks(argv: list[bytes]) -> None:
+    user = User(b"al")
+    user.apply_all([b"+@all", b"~*", b"&*"], all_channels=False)
+    rows = allowed_rows(user)
+    assert find_allowed(rows, argv) is None
+    found = find_allowed(rows, [b"XGROUP", b"CREATE", b"s", b"g", b"$"])
+    assert isinstance(found, AllowedRow)
+    assert found.row.name == "XGROUP|CREATE"
