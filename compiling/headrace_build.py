@@ -58,8 +58,8 @@ HOT_MODULES: Final = {
     "commands/observing": ("latency", "monitors", "slow_log"),
     "commands/permissions": ("allowed_rows",),
     "commands/streams": (
-        "add", "claim", "claim_log", "claim_request", "entries", "group_read", "group_read_new", "pending", "read",
-        "read_request", "release", "trim",
+        "add", "claim", "claim_log", "claim_request", "entries", "group", "group_read", "group_read_new", "info",
+        "pending", "read", "read_request", "release", "trim",
     ),
     "persistence": ("aof", "checksum", "syncing", "writer"),
     "persistence/grammar": ("streams",),

@@ -14,6 +14,7 @@ class Group:
     """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown."""
 
     __slots__ = (
+        "_sorted_consumers",
         "acks_count",
         "claims_count",
         "consumers",
@@ -32,6 +33,8 @@ class Group:
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pending = PendingEntries()
+        # The consumers by name, until the next one is added or removed.
+        self._sorted_consumers: list[Consumer] | None = None
         self.forget_counts()
 
     def forget_counts(self) -> None:
@@ -48,6 +51,7 @@ class Group:
     def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
         """Create a consumer. No consumer may have the name."""
         consumer = self.consumers[name] = Consumer(name, now_ms)
+        self._sorted_consumers = None
         return consumer
 
     def remove_consumer(self, name: bytes) -> int | None:
@@ -58,11 +62,14 @@ class Group:
             return None
         count = self.pending.drop_consumer(consumer)
         del self.consumers[name]
+        self._sorted_consumers = None
         return count
 
     def sorted_consumers(self) -> list[Consumer]:
-        """Consumers by name bytes, the order of every listing."""
-        return [self.consumers[name] for name in sorted(self.consumers)]
+        """Consumers by name bytes, the order of every listing. The caller must not change the list."""
+        if self._sorted_consumers is None:
+            self._sorted_consumers = [self.consumers[name] for name in sorted(self.consumers)]
+        return self._sorted_consumers
 
     def copy(self) -> Group:
         """An independent group in the same state."""

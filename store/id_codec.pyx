@@ -4,17 +4,14 @@
 Both modules behave alike and are tested by the same tests; `ids` imports this one if it was built.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memcpy
+from cpython.bytes cimport PyBytes_FromStringAndSize
 
 include "packed_id.pxi"
+include "reply_text.pxi"
 
 cdef enum:
     # A number of this many digits always fits 64 bits.
     DIGITS_MAX = 19
-    TEXT_SIZE_MAX = 41
-    # Bytes of the longest ID as a bulk string.
-    BULK_SIZE_MAX = 48
 
 
 cdef inline bint read_number(const char *at, Py_ssize_t size, u64 *number) noexcept:
@@ -64,55 +61,24 @@ def read_ids(list tokens not None, Py_ssize_t start):
     return ids
 
 
-cdef inline char *write_number(char *end, u64 number) noexcept:
-    """Write the digits so that they end before `end`. Returns where they begin."""
-    while True:
-        end -= 1
-        end[0] = c'0' + <char>(number % 10)
-        number //= 10
-        if not number:
-            return end
-
-
 def format_id(entry_id):
     """Canonical decimal form, `ms-seq`."""
-    cdef char text[TEXT_SIZE_MAX]
-    cdef char *end = text + TEXT_SIZE_MAX
+    cdef char text[ID_TEXT_SIZE_MAX]
+    cdef char *end = text + ID_TEXT_SIZE_MAX
     cdef Place both
     read_place(entry_id, &both)
-    cdef char *at = write_number(end, both.seq) - 1
-    at[0] = c'-'
-    at = write_number(at, both.ms)
+    cdef char *at = write_id_before(end, &both)
     return PyBytes_FromStringAndSize(at, end - at)
 
 
 def bulk_ids(list ids not None):
     """The IDs as consecutive bulk strings."""
-    cdef Py_ssize_t count = len(ids), index, size
-    cdef bytes packed = PyBytes_FromStringAndSize(NULL, count * BULK_SIZE_MAX)
+    cdef Py_ssize_t count = len(ids), index
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, count * BULK_ID_SIZE_MAX)
     cdef char *out = PyBytes_AS_STRING(packed)
     cdef char *at = out
-    cdef char text[TEXT_SIZE_MAX]
-    cdef char *end = text + TEXT_SIZE_MAX
-    cdef char *start
     cdef Place both
     for index in range(count):
         read_place(ids[index], &both)
-        start = write_number(end, both.seq) - 1
-        start[0] = c'-'
-        start = write_number(start, both.ms)
-        size = end - start
-        at[0] = c'$'
-        at += 1
-        if size >= 10:
-            at[0] = c'0' + <char>(size // 10)
-            at += 1
-        at[0] = c'0' + <char>(size % 10)
-        at[1] = c'\r'
-        at[2] = c'\n'
-        memcpy(at + 3, start, size)
-        at += 3 + size
-        at[0] = c'\r'
-        at[1] = c'\n'
-        at += 2
+        at = write_bulk_id(at, &both)
     return packed[: at - out]

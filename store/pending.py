@@ -22,7 +22,16 @@ from typing import Final
 from .ids import StreamID
 
 try:
-    from .pending_table import CONSUMER_SIZE, DELIVERY_SIZE, NEVER, Consumer, Delivery, PendingSlots, PendingTable
+    from .pending_table import (
+        CONSUMER_SIZE,
+        DELIVERY_SIZE,
+        NEVER,
+        Consumer,
+        Delivery,
+        PendingSlots,
+        PendingTable,
+        list_owners,
+    )
 except ImportError:  # there was no C compiler at installation
     from .pending_table_plain import (  # type: ignore[assignment]
         CONSUMER_SIZE,
@@ -32,6 +41,7 @@ except ImportError:  # there was no C compiler at installation
         Delivery,
         PendingSlots,
         PendingTable,
+        list_owners,
     )
 
 __all__ = [
@@ -41,9 +51,11 @@ __all__ = [
     "NEVER",
     "Consumer",
     "Delivery",
+    "Listing",
     "PendingEntries",
     "PendingImage",
     "PendingTable",
+    "list_owners",
 ]
 
 # What XNACK FATAL sets; counts saturate here.
@@ -53,6 +65,9 @@ STALE_SLACK: Final = 64
 # Up to this many late deliveries are inserted one by one, each of which moves the pointers after it. Sorting the whole
 # list costs about as much as some hundred insertions.
 LATE_COUNT_MAX: Final = 256
+
+# How many elements, and the elements as parts of a reply, end to end.
+Listing = tuple[int, bytes]
 
 _time_of = attrgetter("time_ms")
 Part = dict[int, Delivery] | list[Delivery] | PendingTable
@@ -196,6 +211,25 @@ class PendingEntries:
         """IDs of a consumer's pending entries from `start` on."""
         for entry_id, _ in self._table.walk(start, consumer):
             yield entry_id
+
+    def list_times(self, count: int, consumer: Consumer | None = None) -> Listing:
+        """The first `count` entries, all if negative, as parts of a reply: ID, owner, delivery time, delivery count.
+        Of a consumer's entries without the owner."""
+        return self._table.list_times(len(self._table) if count < 0 else count, consumer)
+
+    def list_idle(
+        self,
+        start: StreamID,
+        end: StreamID,
+        count: int,
+        *,
+        now_ms: int,
+        idle_ms_min: int,
+        consumer: Consumer | None = None,
+    ) -> Listing:
+        """The first `count` entries of a range that are released or have been idle so long, as parts of a reply: ID,
+        owner, idle time, delivery count (benchmark row XPENDING)."""
+        return self._table.list_idle(start, end, count, now_ms, idle_ms_min, consumer)
 
     def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
         """Released entries in release order, then owned ones, oldest delivery first. Nothing may change meanwhile."""

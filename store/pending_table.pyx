@@ -25,8 +25,9 @@ cimport cython
 from cpython cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from os import urandom
 from sys import getsizeof
 
@@ -34,6 +35,7 @@ ctypedef unsigned int u32
 ctypedef long long i64
 
 include "packed_id.pxi"
+include "reply_text.pxi"
 
 cdef u64 MS_KEY = int.from_bytes(urandom(8), "little")
 cdef u64 SEQ_KEY = int.from_bytes(urandom(8), "little")
@@ -49,8 +51,11 @@ cdef enum:
     ID_SIZE = 48
     # Bytes of a delivery count as a Python number.
     COUNT_SIZE = 32
+    # Bytes of an entry in a listing, without the name of its owner.
+    LISTED_SIZE_MAX = 4 + BULK_ID_SIZE_MAX + BULK_FRAME_SIZE_MAX + 2 * INTEGER_SIZE_MAX
 
 NEVER = -1  # `active_ms` of a consumer without deliveries
+NOT_OWNED_IDLE_MS = -1  # idle time that a listing has for a released entry
 
 cdef array.array COLUMN = new_array("Q")
 cdef array.array SIGNED_COLUMN = new_array("q")
@@ -170,6 +175,28 @@ cdef class Delivery:
 DELIVERY_SIZE = getsizeof(Delivery.__new__(Delivery)) + 15 & -16
 CONSUMER_SIZE = getsizeof(Consumer(b"", 0)) + 15 & -16
 # Bytes, rounded as the allocator does, without names and entries.
+
+
+def list_owners(list consumers not None):
+    """See `pending_table_plain.list_owners`."""
+    cdef Consumer consumer
+    cdef Py_ssize_t size = 0, count = 0
+    for consumer in consumers:
+        size += LISTED_SIZE_MAX + PyBytes_GET_SIZE(consumer.name)
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, size)
+    cdef char *out = PyBytes_AS_STRING(packed)
+    cdef char *at = out
+    cdef char text[INTEGER_SIZE_MAX]
+    cdef char *end = text + INTEGER_SIZE_MAX
+    cdef char *start
+    for consumer in consumers:
+        if consumer.pending_count:
+            start = write_number_before(end, consumer.pending_count)
+            at = write_bulk_bytes(write_line(at, c'*', 2), consumer.name)
+            at = write_bulk_text(at, start, end - start)
+            count += 1
+    return count, packed[: at - out]
+
 
 cdef class Walk
 
@@ -1048,6 +1075,72 @@ cdef class PendingTable(PendingSlots):
             last = slot
             count -= 1
         return None if first == NONE else (make_id(&self.ids[first]), make_id(&self.ids[last]), 0)
+
+    def list_times(self, size_t count, Consumer consumer=None):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Place first, last
+        first.ms = first.seq = 0
+        last.ms = last.seq = <u64>-1
+        return self.listing(&first, &last, count, consumer, False, 0, 0)
+
+    def list_idle(self, start, end, size_t count, i64 now_ms, i64 idle_ms_min, Consumer consumer=None):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Place first, last
+        read_place(start, &first)
+        read_place(end, &last)
+        return self.listing(&first, &last, count, consumer, True, now_ms, idle_ms_min)
+
+    cdef tuple listing(
+        self, const Place *first, const Place *last, size_t count, Consumer consumer,
+        bint is_idle, i64 now_ms, i64 idle_ms_min,
+    ):
+        """Return how many entries are listed, and their arrays end to end. With `is_idle`, idle times are in place of
+        delivery times, and the owner is always shown; without it, only if all entries are listed."""
+        cdef PyObject *owner = <PyObject *>consumer if consumer is not None else NULL
+        cdef bint shows_owner = is_idle or consumer is None
+        cdef View *view = self.readable(consumer)
+        cdef size_t length = self.tail if view == NULL else view.length
+        cdef size_t index, taken = 0, size = 0, capacity = 0, needed
+        cdef char *text = NULL
+        cdef char *at
+        cdef void *block
+        cdef bytes name
+        cdef Delivery delivery
+        cdef u32 slot
+        cdef i64 time_ms
+        try:
+            for index in range(self.seek(view, owner, first), length):
+                slot = <u32>index if view == NULL else view.slots[index]
+                if taken == count or is_less(last, &self.ids[slot]):
+                    break
+                if not self.is_member(slot, owner):
+                    continue
+                delivery = <Delivery>self.runs[self.run_of[slot]].delivery
+                name = delivery.consumer.name if delivery.consumer is not None else b""
+                time_ms = delivery.time_ms
+                if is_idle and delivery.consumer is None:
+                    time_ms = NOT_OWNED_IDLE_MS
+                elif is_idle:
+                    time_ms = max(now_ms - time_ms, 0)
+                    if time_ms < idle_ms_min:
+                        continue
+                needed = size + LISTED_SIZE_MAX + PyBytes_GET_SIZE(name)
+                if needed > capacity:
+                    capacity = 2 * needed
+                    block = PyMem_Realloc(text, capacity)
+                    if block == NULL:
+                        raise MemoryError
+                    text = <char *>block
+                at = write_line(text + size, c'*', 3 + shows_owner)
+                at = write_bulk_id(at, &self.ids[slot])
+                if shows_owner:
+                    at = write_bulk_bytes(at, name)
+                at = write_line(write_line(at, c':', time_ms), c':', delivery.count)
+                size = at - text
+                taken += 1
+            return taken, PyBytes_FromStringAndSize(text, size)
+        finally:
+            PyMem_Free(text)
 
     def last_id(self):
         """See `pending_table_plain.PendingTable`."""

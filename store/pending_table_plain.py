@@ -14,10 +14,12 @@ from itertools import islice
 from sys import getsizeof
 from typing import Final
 
-from .ids import SEQ_BITS, SEQ_MASK, StreamID
+from .ids import SEQ_BITS, SEQ_MASK, StreamID, bulk_ids
 from .sorted_ids import SortedIDs
 
 NEVER: Final = -1
+# Idle time that a listing has for a released entry.
+NOT_OWNED_IDLE_MS: Final = -1
 
 # Bytes of an entry ID that is kept as a number.
 ID_SIZE: Final = 48
@@ -71,6 +73,29 @@ class Delivery:
         # Number of entries that were pending before: their IDs are separate Python numbers. For released entries an
         # upper limit.
         self.claimed_count = 0
+
+
+def list_owners(consumers: list[Consumer]) -> tuple[int, bytes]:
+    """How many consumers have pending entries, and as parts of a reply, end to end, an array of name and number for
+    each."""
+    owners = [_array(_bulk(each.name), _bulk(b"%d" % each.pending_count)) for each in consumers if each.pending_count]
+    return len(owners), b"".join(owners)
+
+
+def _owner(delivery: Delivery) -> bytes:
+    return b"" if delivery.consumer is None else delivery.consumer.name
+
+
+def _array(*parts: bytes) -> bytes:
+    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
+
+
+def _bulk(text: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def _integer(number: int) -> bytes:
+    return b":%d\r\n" % number
 
 
 class PendingSlots:
@@ -309,6 +334,37 @@ class PendingTable:
         ids = self.take(start, min(count, len(self._by_id)) + 1)
         behind = ids.pop() if len(ids) > count else 0
         return (ids[0], ids[-1], behind) if ids else None
+
+    def list_times(self, count: int, consumer: Consumer | None = None) -> tuple[int, bytes]:
+        """List the first `count` entries. Returns how many there are, and as parts of a reply, end to end, an array of
+        ID, owner, delivery time and delivery count for each; of a consumer's entries without the owner."""
+        rows = []
+        for entry_id, delivery in islice(self.walk(0, consumer), count):
+            owner = () if consumer is not None else (_bulk(_owner(delivery)),)
+            rows.append(_array(bulk_ids([entry_id]), *owner, _integer(delivery.time_ms), _integer(delivery.count)))
+        return len(rows), b"".join(rows)
+
+    def list_idle(
+        self,
+        start: StreamID,
+        end: StreamID,
+        count: int,
+        now_ms: int,
+        idle_ms_min: int,
+        consumer: Consumer | None = None,
+    ) -> tuple[int, bytes]:
+        """List the first `count` entries from `start` to `end`, both included, of all or of a consumer's, that are
+        released or have been idle for `idle_ms_min`. Returns how many there are, and as parts of a reply, end to end,
+        an array of ID, owner, idle time and delivery count for each."""
+        rows: list[bytes] = []
+        for entry_id, delivery in self.walk(start, consumer):
+            if len(rows) == count or entry_id > end:
+                break
+            idle_ms = NOT_OWNED_IDLE_MS if delivery.consumer is None else max(now_ms - delivery.time_ms, 0)
+            if delivery.consumer is None or idle_ms >= idle_ms_min:
+                parts = bulk_ids([entry_id]), _bulk(_owner(delivery)), _integer(idle_ms), _integer(delivery.count)
+                rows.append(_array(*parts))
+        return len(rows), b"".join(rows)
 
     def last_id(self) -> StreamID:
         """The largest ID. Raises IndexError if there is none."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Sequence
+from typing import Final
 
+from ...protocol.maps import map_forms
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import NoGroup, no_such_key
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
-from ...store.pending import NEVER, Consumer, Delivery
+from ...store.pending import NEVER, Consumer, Listing
 from ...store.stream import Stream
-from ..core.long_replies import array_of, map_with_array
+from ..core.long_replies import array_of
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command, container
 from ..execution.context import Context
@@ -21,6 +21,32 @@ from .group import bad_shape
 
 FULL_COUNT_DEFAULT = 10
 INFO_KEYS = (KeySpec(2, 2, 1, ("RO", "ACCESS")),)
+
+# The first fields of XINFO STREAM, with FULL and without, in Redis' order.
+COUNTERS: Final = (
+    b"length",
+    b"radix-tree-keys",
+    b"radix-tree-nodes",
+    b"last-generated-id",
+    b"max-deleted-entry-id",
+    b"entries-added",
+    b"recorded-first-entry-id",
+    b"idmp-duration",
+    b"idmp-maxsize",
+    b"pids-tracked",
+    b"iids-tracked",
+    b"iids-added",
+    b"iids-duplicates",
+)
+STREAM_FORMS: Final = map_forms(*COUNTERS, b"groups", b"first-entry", b"last-entry")
+# The entries and the groups follow.
+FULL_FORMS: Final = map_forms(*COUNTERS, more=2)
+FULL_GROUP_FORMS: Final = map_forms(
+    b"name", b"last-delivered-id", b"entries-read", b"lag", b"pel-count", b"nacked-count", b"pending", b"consumers"
+)
+FULL_CONSUMER_FORMS: Final = map_forms(b"name", b"seen-time", b"active-time", b"pel-count", b"pending")
+GROUP_FORMS: Final = map_forms(b"name", b"consumers", b"pending", b"last-delivered-id", b"entries-read", b"lag")
+CONSUMER_FORMS: Final = map_forms(b"name", b"pending", b"idle", b"inactive")
 
 container("XINFO", group="stream", since="5.0.0", summary="Commands that describe streams.")
 
@@ -72,11 +98,8 @@ def xinfo_stream(context: Context, argv: list[bytes]) -> Reply:
     stream = _require_stream(context, argv[2])
     if len(argv) > 3:
         return _describe_fully(stream, _parse_full(argv), context.client.protocol)
-    fields = _counters(stream)
-    fields[b"groups"] = len(stream.groups)
-    fields[b"first-entry"] = _entry(stream, stream.log.first_id)
-    fields[b"last-entry"] = _entry(stream, stream.log.last_id)
-    return fields
+    ends = len(stream.groups), _entry(stream, stream.log.first_id), _entry(stream, stream.log.last_id)
+    return (STREAM_FORMS[context.client.protocol].encode([(*_counters(stream), *ends)]),)
 
 
 def _parse_full(argv: list[bytes]) -> int:
@@ -91,25 +114,25 @@ def _parse_full(argv: list[bytes]) -> int:
     return FULL_COUNT_DEFAULT if count < 0 else count or -1
 
 
-def _counters(stream: Stream) -> dict[bytes, Any]:
-    """Returns the first fields of XINFO STREAM, with FULL and without, in Redis' order."""
+def _counters(stream: Stream) -> tuple[int | bytes, ...]:
+    """Returns the values of `COUNTERS`."""
     stream.settle_nodes()
     idempotence = stream.idempotence
-    return {
-        b"length": len(stream),
-        b"radix-tree-keys": len(stream.nodes.nodes),
-        b"radix-tree-nodes": stream.nodes.radix_nodes_count,
-        b"last-generated-id": format_id(stream.last_id),
-        b"max-deleted-entry-id": format_id(stream.max_deleted_id),
-        b"entries-added": stream.entries_added,
-        b"recorded-first-entry-id": format_id(stream.log.first_id),
-        b"idmp-duration": idempotence.duration_s,
-        b"idmp-maxsize": idempotence.entries_max,
-        b"pids-tracked": len(idempotence.producers),
-        b"iids-tracked": idempotence.pairs_count,
-        b"iids-added": _wrapped(idempotence.added),
-        b"iids-duplicates": _wrapped(idempotence.duplicates),
-    }
+    return (
+        len(stream),
+        len(stream.nodes.nodes),
+        stream.nodes.radix_nodes_count,
+        format_id(stream.last_id),
+        format_id(stream.max_deleted_id),
+        stream.entries_added,
+        format_id(stream.log.first_id),
+        idempotence.duration_s,
+        idempotence.entries_max,
+        len(idempotence.producers),
+        idempotence.pairs_count,
+        _wrapped(idempotence.added),
+        _wrapped(idempotence.duplicates),
+    )
 
 
 def _wrapped(count: int) -> int:
@@ -117,28 +140,31 @@ def _wrapped(count: int) -> int:
     return (count + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _entry(stream: Stream, entry_id: int) -> Reply:
+def _entry(stream: Stream, entry_id: StreamID) -> tuple[bytes] | None:
     entry = stream.log.get(entry_id)
     return None if entry is None else (entry,)
 
 
 def _describe_fully(stream: Stream, count: int, protocol: int) -> Reply:
     taken, pieces = stream.log.read(ID_MIN, ID_MAX, count)
-    fields = _counters(stream)
-    fields[b"entries"] = (b"*%d\r\n" % taken, *pieces)
-    groups = [_state_of(stream, group, count) for group in stream.sorted_groups()]
-    return map_with_array(fields, b"groups", groups, _describe_group_fully, protocol)
-
-
-# Entry ID, name of the owner, delivery time and delivery count.
-PendingState = tuple[StreamID, bytes, int, int]
+    states = [_state_of(stream, group, count) for group in stream.sorted_groups()]
+    group_form = FULL_GROUP_FORMS[protocol]
+    groups = array_of(states, lambda part: group_form.encode([_group_row(each, protocol) for each in part]))
+    return (
+        FULL_FORMS[protocol].encode([_counters(stream)]),
+        b"$7\r\nentries\r\n*%d\r\n" % taken,
+        *pieces,
+        b"$6\r\ngroups\r\n",
+        *groups,
+    )
 
 
 # Name, seen time, active time, number of pending entries, pending entries to show.
-ConsumerState = tuple[bytes, int, int, int, Sequence[PendingState]]
+ConsumerState = tuple[bytes, int, int, int, Listing]
 # Name, last-delivered ID, entries read, lag, number of pending entries, number of released entries, pending entries to
 # show, consumers. A tuple, because the garbage collector stops tracking tuples of numbers and names.
-GroupState = tuple[bytes, StreamID, int | None, int | None, int, int, Sequence[PendingState], Sequence[ConsumerState]]
+GroupState = tuple[bytes, StreamID, int | None, int | None, int, int, Listing, Sequence[ConsumerState]]
+NOTHING: Final[Listing] = (0, b"")
 
 
 def _state_of(stream: Stream, group: Group, count: int) -> GroupState:
@@ -151,48 +177,34 @@ def _state_of(stream: Stream, group: Group, count: int) -> GroupState:
         stream.lag(group),
         pending_count,
         len(pending.released) if pending_count else 0,
-        _states_of(pending.walk(), count) if pending_count else (),
+        pending.list_times(count) if pending_count else NOTHING,
         [_state_of_consumer(group, each, count) for each in group.sorted_consumers()] if group.consumers else (),
     )
 
 
 def _state_of_consumer(group: Group, consumer: Consumer, count: int) -> ConsumerState:
     pending_count = consumer.pending_count
-    owned = _states_of(group.pending.walk_owned(consumer), count) if pending_count else ()
+    owned = group.pending.list_times(count, consumer) if pending_count else NOTHING
     return consumer.name, consumer.seen_ms, consumer.active_ms, pending_count, owned
 
 
-def _states_of(entries: Iterator[tuple[StreamID, Delivery]], count: int) -> Sequence[PendingState]:
-    """Returns the first `count` pending entries; all if `count` is negative."""
-    return [
-        (entry_id, delivery.consumer.name if delivery.consumer else b"", delivery.time_ms, delivery.count)
-        for entry_id, delivery in (entries if count < 0 else islice(entries, count))
-    ]
-
-
-def _describe_group_fully(state: GroupState) -> dict[bytes, Any]:
+def _group_row(state: GroupState, protocol: int) -> tuple[bytes | int | tuple[bytes, ...] | None, ...]:
     name, last_id, entries_read, lag, pending_count, released_count, pending, consumers = state
-    return {
-        b"name": name,
-        b"last-delivered-id": format_id(last_id),
-        b"entries-read": entries_read,
-        b"lag": lag,
-        b"pel-count": pending_count,
-        b"nacked-count": released_count,
-        b"pending": [[format_id(entry_id), owner, time_ms, count] for entry_id, owner, time_ms, count in pending],
-        b"consumers": list(map(_describe_consumer_fully, consumers)),
-    }
+    encoded = FULL_CONSUMER_FORMS[protocol].encode([(*each[:4], _listed(each[4])) for each in consumers])
+    return (
+        name,
+        format_id(last_id),
+        entries_read,
+        lag,
+        pending_count,
+        released_count,
+        _listed(pending),
+        (b"*%d\r\n" % len(consumers), encoded),
+    )
 
 
-def _describe_consumer_fully(state: ConsumerState) -> dict[bytes, Any]:
-    name, seen_ms, active_ms, pending_count, pending = state
-    return {
-        b"name": name,
-        b"seen-time": seen_ms,
-        b"active-time": active_ms,
-        b"pel-count": pending_count,
-        b"pending": [[format_id(entry_id), time_ms, count] for entry_id, _, time_ms, count in pending],
-    }
+def _listed(listing: Listing) -> tuple[bytes, bytes]:
+    return b"*%d\r\n" % listing[0], listing[1]
 
 
 def _entries_read(group: Group) -> int | None:
@@ -215,23 +227,18 @@ def _entries_read(group: Group) -> int | None:
 def xinfo_groups(context: Context, argv: list[bytes]) -> Reply:
     """XINFO GROUPS key. Returns a map per group, by name. Raises WrongType, GenericError. Source: Redis 7.0."""
     stream = _require_stream(context, argv[2])
-    states = [
-        (group.name, len(group.consumers), len(group.pending), group.last_id, _entries_read(group), stream.lag(group))
+    rows = [
+        (
+            group.name,
+            len(group.consumers),
+            len(group.pending),
+            format_id(group.last_id),
+            _entries_read(group),
+            stream.lag(group),
+        )
         for group in stream.sorted_groups()
     ]
-    return array_of(states, _describe_group, context.client.protocol)
-
-
-def _describe_group(state: tuple[bytes, int, int, StreamID, int | None, int | None]) -> dict[bytes, Any]:
-    name, consumers_count, pending_count, last_id, entries_read, lag = state
-    return {
-        b"name": name,
-        b"consumers": consumers_count,
-        b"pending": pending_count,
-        b"last-delivered-id": format_id(last_id),
-        b"entries-read": entries_read,
-        b"lag": lag,
-    }
+    return array_of(rows, GROUP_FORMS[context.client.protocol].encode)
 
 
 @command(
@@ -259,7 +266,7 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
     if group is None:
         raise NoGroup.for_group(argv[2], argv[3])
     now_ms = context.now_ms
-    states = [
+    rows = [
         (
             each.name,
             each.pending_count,
@@ -268,17 +275,7 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
         )
         for each in group.sorted_consumers()
     ]
-    return array_of(states, _describe_consumer, context.client.protocol)
-
-
-def _describe_consumer(state: tuple[bytes, int, int, int]) -> dict[bytes, Any]:
-    name, pending_count, idle_ms, inactive_ms = state
-    return {
-        b"name": name,
-        b"pending": pending_count,
-        b"idle": idle_ms,
-        b"inactive": inactive_ms,
-    }
+    return array_of(rows, CONSUMER_FORMS[context.client.protocol].encode)
 
 
 HELP_LINES = (

@@ -6,11 +6,10 @@ from ...protocol.replies import NULL_ARRAY, Reply
 from ...store import events
 from ...store.errors import NoGroup, WrongType, syntax_error
 from ...store.group import Group
-from ...store.ids import StreamID, format_id, parse_ids, parse_range_end, parse_range_start
-from ...store.pending import Consumer
+from ...store.ids import bulk_ids, parse_ids, parse_range_end, parse_range_start
+from ...store.pending import Consumer, list_owners
 from ...store.stream import References, Stream
 from ...store.value import Value
-from ..core.long_replies import array_of
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
@@ -178,53 +177,23 @@ def xpending(context: Context, argv: list[bytes]) -> Reply:
         consumer = group.consumers.get(argv[first + 3])
         if consumer is None:
             return []
-    rows = _pending_range(group, consumer, start, end, count, min_idle_ms, context.now_ms)
-    return array_of(rows, _describe_pending, context.client.protocol)
-
-
-# Entry ID, owner's name, idle time in ms, delivery count.
-PendingRow = tuple[StreamID, bytes, int, int]
-
-
-def _describe_pending(row: PendingRow) -> Reply:
-    return [format_id(row[0]), row[1], row[2], row[3]]
+    now_ms = context.now_ms
+    if count <= 0 or is_nothing_idle(group, min_idle_ms, now_ms):
+        return []
+    taken, rows = group.pending.list_idle(start, end, count, now_ms=now_ms, idle_ms_min=min_idle_ms, consumer=consumer)
+    return (b"*%d\r\n" % taken, rows)
 
 
 def _pending_summary(group: Group) -> Reply:
     pending = group.pending
     if not len(pending):
         return [0, None, None, NULL_ARRAY]
-    owners = [[c.name, b"%d" % c.pending_count] for c in group.sorted_consumers() if c.pending_count]
-    return [len(pending), format_id(pending.first_id()), format_id(pending.last_id()), owners]
-
-
-def _pending_range(
-    group: Group,
-    consumer: Consumer | None,
-    start: StreamID,
-    end: StreamID,
-    count: int,
-    min_idle_ms: int,
-    now_ms: int,
-) -> list[PendingRow]:
-    pending = group.pending
-    rows: list[PendingRow] = []
-    if count <= 0 or is_nothing_idle(group, min_idle_ms, now_ms):
-        return rows
-    entries = pending.walk(start) if consumer is None else pending.walk_owned(consumer, start)
-    for entry_id, delivery in entries:
-        if entry_id > end:
-            break
-        if delivery.consumer is None:
-            rows.append((entry_id, b"", -1, delivery.count))
-        else:
-            idle_ms = max(now_ms - delivery.time_ms, 0)
-            if idle_ms < min_idle_ms:
-                continue
-            rows.append((entry_id, delivery.consumer.name, idle_ms, delivery.count))
-        if len(rows) == count:
-            break
-    return rows
+    count, owners = list_owners(group.sorted_consumers())
+    return (
+        b"*4\r\n:%d\r\n%b" % (len(pending), bulk_ids([pending.first_id(), pending.last_id()])),
+        b"*%d\r\n" % count,
+        owners,
+    )
 
 
 def is_nothing_idle(group: Group, min_idle_ms: int, now_ms: int) -> bool:

@@ -43,6 +43,7 @@ class Subject:
     """A table of one form with its consumers, and its deliveries in the order in which they came."""
 
     def __init__(self, form: ModuleType) -> None:
+        self.form = form
         self.table = form.PendingTable()
         self.consumers = {name: form.Consumer(name, 0) for name in NAMES}
         self.deliveries: list[Any] = []
@@ -70,6 +71,7 @@ def assert_alike(one: Subject, other: Subject, source: random.Random, kind: str)
     for each in (one, other):
         each.table.check(each.consumers)
     start, count = source.choice([0, halves(source, kind), id_after(ID_MAX)]), source.choice([0, 1, 5, 1000])
+    end, now_ms = max(halves(source, kind), start) if start <= ID_MAX else ID_MAX, source.randrange(300)
     seen: list[list[Any]] = []
     for each in (one, other):
         table = each.table
@@ -81,6 +83,13 @@ def assert_alike(one: Subject, other: Subject, source: random.Random, kind: str)
                 [rows(table.walk(start, owner)) for owner in owners],
                 [table.take(start, count, owner) for owner in owners],
                 table.stretch(start, count),
+                [table.list_times(count, owner) for owner in owners],
+                [
+                    table.list_idle(min(start, ID_MAX), end, count, now_ms, idle, owner)
+                    for owner in owners
+                    for idle in (0, 9)
+                ],
+                each.form.list_owners(list(each.consumers.values())),
                 [row(*pair) for pair in table.released.items()],
                 each.by_delivery(),
                 table.last_id() if len(table) else None,
@@ -139,6 +148,29 @@ def test_both_forms_do_the_same_under_random_changes(seed: int, kind: str) -> No
         assert len(image) == len(by_id)
         assert rows(image.walk()) == by_id
         assert [each for each in rows(image.walk_by_time()) if each[1]] == [each for each in by_delivery if each[1]]
+
+
+@forms
+def test_a_listing_is_that_of_the_walk(form: ModuleType) -> None:
+    subject = Subject(form)
+    subject.deliver([make_id(5, 1), make_id(7, 0)], b"a", 100, 1)
+    subject.deliver([make_id(5, 0)], b"c", 130, 2)
+    subject.table.release(make_id(7, 0), 3)
+    times = [b"$3\r\n5-0\r\n", b"$3\r\n5-1\r\n", b"$3\r\n7-0\r\n"]
+    of_all = [b"$1\r\nc\r\n:130\r\n:2\r\n", b"$1\r\na\r\n:100\r\n:1\r\n", b"$0\r\n\r\n:0\r\n:3\r\n"]
+    expected = [b"*4\r\n" + shown + rest for shown, rest in zip(times, of_all, strict=True)]
+    assert subject.table.list_times(9) == (3, b"".join(expected))
+    assert subject.table.list_times(1, subject.consumers[b"a"]) == (1, b"*3\r\n$3\r\n5-1\r\n:100\r\n:1\r\n")
+    listed = subject.table.list_idle(make_id(5, 0), ID_MAX, 9, 135, 10)
+    assert listed == (
+        2,
+        b"*4\r\n$3\r\n5-1\r\n$1\r\na\r\n:35\r\n:1\r\n*4\r\n$3\r\n7-0\r\n$0\r\n\r\n:-1\r\n:3\r\n",
+    )
+    assert subject.table.list_idle(make_id(5, 0), make_id(6, 0), 9, 1, 0)[1].count(b":0\r\n") == 2
+    assert form.list_owners(list(subject.consumers.values())) == (
+        2,
+        b"*2\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n",
+    )
 
 
 @forms

@@ -21,12 +21,14 @@ def caller() -> Caller:
     return caller
 
 
+# All are encoded in parts but the last: the table of pending entries encodes its entries faster than they are copied.
+AT_ONCE = f"XPENDING s g00000 - + {COUNT}"
 LINES = [
     "XINFO GROUPS s",
     "XINFO CONSUMERS s g00000",
     "XINFO STREAM s FULL",
     "XINFO STREAM s FULL COUNT 0",
-    f"XPENDING s g00000 - + {COUNT}",
+    AT_ONCE,
 ]
 
 
@@ -41,10 +43,10 @@ def test_a_long_listing_is_that_of_its_moment_and_equals_a_short_one(
         whole = caller.call(line)
     words = [word.encode() for word in line.split()]
     caller.rig.dispatcher.execute(caller.session, [words], caller.rig.clock())
-    (reply,) = caller.session.out
+    out = list(caller.session.out)
     caller.session.out.clear()
     caller.call("XACK s g00000 1-1 5-1 900-1", "XDEL s 1-1")
     caller.call("XGROUP DELCONSUMER s g00000 c00500", "XGROUP DESTROY s g00700")
-    pieces = list(reply)
-    assert len(pieces) > COUNT // long_replies.PER_PIECE
+    pieces = [piece for part in out for piece in ([part] if type(part) is bytes else part)]
+    assert line == AT_ONCE or len(pieces) > COUNT // long_replies.PER_PIECE
     assert b"".join(pieces) == whole
