@@ -151,6 +151,14 @@ class Context:
         else:
             self.unlogged_count += 1
 
+    def log_request(self, argv: list[bytes], changes_count: int = 1) -> None:
+        """Add the request itself as an effect, which counts as so many changes (save points go by them)."""
+        self.counted_apart += changes_count - 1
+        if self.logging:
+            self.effects.append((self.db.index, pack_command(argv)))
+        else:
+            self.unlogged_count += 1
+
     def log_record(self, record: bytes) -> None:
         """Record an effect of the running command that is packed already."""
         if self.logging:

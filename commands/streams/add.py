@@ -235,52 +235,69 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         if known_stream is not None:
             return _xadd_idempotent(context, argv, known_stream)
     options = scan_options(argv, is_add=True, context=context)
-    require_pairs(argv, options.id_index + 1)
-    pairs = argv[options.id_index + 1 :]
+    id_at = options.id_index
+    require_pairs(argv, id_at + 1)
     if options.entry_id == 0:
         raise GenericError(b"The ID specified in XADD must be greater than 0-0")
-    key = argv[1]
-    stream = context.db.get_stream(key, context.now_ms)
+    key, db = argv[1], context.db
+    stream = db.get_stream(key, context.now_ms)
     if stream is None and options.no_create:
         return None
     is_new = stream is None
     if stream is None:
         stream = _new_stream(context)
-    iid = b""
-    if options.producer_id is not None:
-        iid = automatic_iid(pairs) if options.iid is None else options.iid
-        known_id = stream.idempotence.register(options.producer_id).get(iid)
+    producer_id, iid = options.producer_id, b""
+    if producer_id is not None:
+        iid = automatic_iid(argv[id_at + 1 :]) if options.iid is None else options.iid
+        known_id = stream.idempotence.register(producer_id).get(iid)
         if known_id is not None and options.entry_id is not None:
             # Only a log has an ID here: the pair was used again after its first use had expired.
-            stream.idempotence.forget(options.producer_id, iid)
+            stream.idempotence.forget(producer_id, iid)
         elif known_id is not None:
             stream.idempotence.duplicates += 1
             context.counted_apart += 1
             return format_id(known_id)
     entry_id = _choose_id(stream, options, context.now_ms)
     stream.require_new_id(entry_id)
-    _require_entry_size(pairs)
+    id_bulk, entry, record = pack_added(argv, id_at, id_at + 1, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)
+    if len(entry) > ENTRY_SIZE_MAX:
+        _require_entry_size(argv[id_at + 1 :])
     if is_new:
-        context.db.add(key, stream)
-    id_text = format_id(entry_id)
-    stream.append(entry_id, b"*2\r\n" + pack_command((id_text,))[4:] + pack_command(pairs))
-    if options.producer_id is not None:
-        stream.idempotence.record(options.producer_id, iid, entry_id)
-    removed, trimmed_to = trim(stream, options.trim) if options.trim is not None else (0, 0)
+        db.add(key, stream)
+    stream.append(entry_id, entry)
+    if producer_id is not None:
+        stream.idempotence.record(producer_id, iid, entry_id)
+    removed, trimmed_to = (0, 0) if options.trim is None else trim(stream, options.trim)
     if removed:
-        context.db.announce(events.XADD, key)
-    context.db.touch(key, events.XTRIM if removed else events.XADD)
-    context.db.signal_ready(key)
+        db.announce(events.XADD, key)
+    db.touch(key, events.XTRIM if removed else events.XADD)
+    db.signal_ready(key)
+    if options.trim is None:
+        context.log_record(record)
+    else:
+        _log_with_trim(context, argv, options, stream, entry_id, iid, trimmed_to)
+    return (id_bulk,)
+
+
+def _log_with_trim(
+    context: Context,
+    argv: list[bytes],
+    options: StreamOptions,
+    stream: Stream,
+    entry_id: StreamID,
+    iid: bytes,
+    trimmed_to: StreamID,
+) -> None:
+    """Logs an entry that was added, and the entries that were trimmed up to `trimmed_to`."""
     record = exact_record(argv, options, stream, trimmed_to)
-    record[options.id_index] = id_text
+    record[options.id_index] = format_id(entry_id)
     if options.trim is None or options.trim.references is not References.ACKED:
-        context.log(*record)
-        return id_text
+        context.log_record(pack_command(record))
+        return
     context.log(*without_options(record, options.id_index, options.producer_id, iid))
     if trimmed_to:
-        log_acked_trim(context, key, trimmed_to)
+        log_acked_trim(context, argv[1], trimmed_to)
         context.counted_apart -= 1
-    return id_text
 
 
 def _choose_id(stream: Stream, options: StreamOptions, now_ms: int) -> StreamID:

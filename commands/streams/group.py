@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.replies import OK, Reply, SimpleString
+from ...protocol.replies import OK, Reply
 from ...store import events
 from ...store.errors import BusyGroup, GenericError, NoGroup, shown
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
@@ -119,7 +119,7 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     if is_new:
         context.db.put(key, stream)
     context.db.announce(events.XGROUP_CREATE, key)
-    context.log(*argv)
+    context.log_request(argv)
     return OK
 
 
@@ -158,7 +158,7 @@ def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
     group.last_id = last_id
     group.entries_read = _capped(entries_read, stream)
     context.db.announce(events.XGROUP_SETID, key)
-    context.log(*argv)
+    context.log_request(argv)
     return OK
 
 
@@ -184,7 +184,7 @@ def xgroup_destroy(context: Context, argv: list[bytes]) -> Reply:
         return 0
     context.db.signal_ready(argv[2])
     context.db.announce(events.XGROUP_DESTROY, argv[2])
-    context.log(*argv)
+    context.log_request(argv)
     return 1
 
 
@@ -210,7 +210,7 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
         return 0
     group.add_consumer(argv[4], context.now_ms)
     context.db.announce(events.XGROUP_CREATECONSUMER, argv[2])
-    context.log(*argv)
+    context.log_request(argv)
     return 1
 
 
@@ -236,7 +236,7 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     if dropped is None:
         return 0
     context.db.announce(events.XGROUP_DELCONSUMER, argv[2])
-    context.log(*argv)
+    context.log_request(argv)
     return dropped
 
 
@@ -259,6 +259,7 @@ HELP_LINES = (
     b"HELP",
     b"    Print this help.",
 )
+HELP = (b"*%d\r\n%b" % (len(HELP_LINES), b"".join(b"+%b\r\n" % line for line in HELP_LINES)),)
 
 
 @command(
@@ -273,4 +274,4 @@ HELP_LINES = (
 )
 def xgroup_help(context: Context, argv: list[bytes]) -> Reply:
     """XGROUP HELP. Source: Redis 5.0."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP
