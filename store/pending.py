@@ -30,6 +30,7 @@ try:
         Delivery,
         PendingSlots,
         PendingTable,
+        idle_states,
         list_owners,
     )
 except ImportError:  # there was no C compiler at installation
@@ -41,6 +42,7 @@ except ImportError:  # there was no C compiler at installation
         Delivery,
         PendingSlots,
         PendingTable,
+        idle_states,
         list_owners,
     )
 
@@ -55,6 +57,7 @@ __all__ = [
     "PendingEntries",
     "PendingImage",
     "PendingTable",
+    "idle_states",
     "list_owners",
 ]
 
@@ -207,10 +210,9 @@ class PendingEntries:
         """A consumer's pending entries by ID from `start` on."""
         return self._table.walk(start, consumer)
 
-    def owned_ids(self, consumer: Consumer, start: StreamID) -> Iterator[StreamID]:
-        """IDs of a consumer's pending entries from `start` on."""
-        for entry_id, _ in self._table.walk(start, consumer):
-            yield entry_id
+    def owned_ids(self, consumer: Consumer, start: StreamID, count: int) -> list[StreamID]:
+        """The first `count` IDs of a consumer's pending entries from `start` on, all if negative."""
+        return self._table.take(start, consumer.pending_count if count < 0 else count, consumer)
 
     def list_times(self, count: int, consumer: Consumer | None = None) -> Listing:
         """The first `count` entries, all if negative, as parts of a reply: ID, owner, delivery time, delivery count.

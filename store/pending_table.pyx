@@ -54,8 +54,13 @@ cdef enum:
     # Bytes of an entry in a listing, without the name of its owner.
     LISTED_SIZE_MAX = 4 + BULK_ID_SIZE_MAX + BULK_FRAME_SIZE_MAX + 2 * INTEGER_SIZE_MAX
 
-NEVER = -1  # `active_ms` of a consumer without deliveries
-NOT_OWNED_IDLE_MS = -1  # idle time that a listing has for a released entry
+cdef enum:
+    # `active_ms` of a consumer without deliveries.
+    NEVER_MS = -1
+    # Idle time that a listing has for a released entry.
+    NOT_OWNED_IDLE_MS = -1
+
+NEVER = NEVER_MS
 
 cdef array.array COLUMN = new_array("Q")
 cdef array.array SIGNED_COLUMN = new_array("q")
@@ -196,6 +201,17 @@ def list_owners(list consumers not None):
             at = write_bulk_text(at, start, end - start)
             count += 1
     return count, packed[: at - out]
+
+
+def idle_states(list consumers not None, i64 now_ms):
+    """See `pending_table_plain.idle_states`."""
+    cdef Consumer consumer
+    cdef list states = []
+    cdef i64 inactive_ms
+    for consumer in consumers:
+        inactive_ms = NEVER_MS if consumer.active_ms == NEVER_MS else max(now_ms - consumer.active_ms, 0)
+        states.append((consumer.name, consumer.pending_count, max(now_ms - consumer.seen_ms, 0), inactive_ms))
+    return states
 
 
 cdef class Walk

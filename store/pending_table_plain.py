@@ -82,6 +82,21 @@ def list_owners(consumers: list[Consumer]) -> tuple[int, bytes]:
     return len(owners), b"".join(owners)
 
 
+def idle_states(consumers: list[Consumer], now_ms: int) -> list[tuple[bytes, int, int, int]]:
+    """For each consumer, its name, its number of pending entries, and the ms since it was last seen and last active
+    (-1: never).
+    """
+    return [
+        (
+            each.name,
+            each.pending_count,
+            max(now_ms - each.seen_ms, 0),
+            NEVER if each.active_ms == NEVER else max(now_ms - each.active_ms, 0),
+        )
+        for each in consumers
+    ]
+
+
 def _owner(delivery: Delivery) -> bytes:
     return b"" if delivery.consumer is None else delivery.consumer.name
 

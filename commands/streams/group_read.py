@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ...protocol.replies import NULL_ARRAY, Reply
@@ -11,7 +11,8 @@ from ...store.errors import GenericError, NoGroup
 from ...store.events import XGROUP_CREATECONSUMER
 from ...store.group import Group
 from ...store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
-from ...store.pending import DELIVERY_COUNT_MAX, Consumer
+from ...store.pending import DELIVERY_COUNT_MAX, Consumer, PendingEntries
+from ...store.spans import Piece
 from ...store.stream import Stream
 from ..clients.blocking import Blocked
 from ..core.table import Argument, Flag, KeySpec, Trait, command
@@ -291,23 +292,37 @@ class _GroupRead:
 
     def _read_history(self, source: GroupSource, consumer: Consumer, after: StreamID, log: ClaimLog) -> None:
         """Adds the consumer's pending entries after an ID to the reply. Deleted ones keep their delivery count."""
-        budget, now_ms, pending = self.budget, self.context.now_ms, source.group.pending
+        budget, entries, pending = self.budget, source.stream.log, source.group.pending
         budget.open_stream(source.key)
-        count = budget.stream_count()
-        owned = pending.owned_ids(consumer, id_after(after))
-        chosen = list(islice(owned, count) if count >= 0 else owned)
-        pieces: list[bytes] = []
-        for entry_id, piece in list(
-            budget.admit(_history_entries(source.stream, chosen, self.context.client.protocol))
-        ):
-            pieces.append(piece)
-            if source.stream.log.still_has(entry_id):
-                delivery = pending.get(entry_id)
-                assert delivery is not None
-                delivery_count = min(delivery.count + 1, DELIVERY_COUNT_MAX)
-                pending.deliver([entry_id], consumer, time_ms=now_ms, count=delivery_count)
-                log.add([entry_id], consumer.name, now_ms, delivery_count)
-        budget.close_stream(source.key, len(pieces), pieces)
+        ids = pending.owned_ids(consumer, id_after(after), budget.stream_count())
+        pieces: Sequence[Piece]
+        if ids and not budget.is_limited_by_size and entries.still_has_all(ids[0], ids[-1]):
+            count, pieces = len(ids), entries.get_many(ids)
+        else:
+            history = _history_entries(source.stream, ids, self.context.client.protocol)
+            admitted = list(budget.admit(history))
+            ids = [entry_id for entry_id, _ in admitted if entries.still_has(entry_id)]
+            count, pieces = len(admitted), [piece for _, piece in admitted]
+        self._deliver_again(pending, ids, consumer, log)
+        budget.close_stream(source.key, count, pieces)
+
+    def _deliver_again(self, pending: PendingEntries, ids: list[StreamID], consumer: Consumer, log: ClaimLog) -> None:
+        """Sets the delivery times of a consumer's entries to now, and raises their delivery counts."""
+        now_ms = self.context.now_ms
+        counts: list[int] = []
+        for entry_id in ids:
+            delivery = pending.get(entry_id)
+            assert delivery is not None
+            counts.append(min(delivery.count + 1, DELIVERY_COUNT_MAX))
+        start = 0
+        while start < len(ids):
+            end, count = start + 1, counts[start]
+            while end < len(ids) and counts[end] == count:
+                end += 1
+            run = ids[start:end]
+            pending.deliver(run, consumer, time_ms=now_ms, count=count)
+            log.add(run, consumer.name, now_ms, count)
+            start = end
 
 
 def _first_deliveries(entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tuple[StreamID, bytes]]:

@@ -1,4 +1,4 @@
-"""The fast path of XREADGROUP: new entries of one stream, with no options but COUNT and BLOCK.
+"""The fast path of XREADGROUP: new entries of one stream, or none, with no options but COUNT, BLOCK and CLAIM.
 
 It has the same effects and reply as `group_read`, without the objects for other options and several streams (benchmark
 rows XREADGROUP COUNT 1 and the cycle of workers).
@@ -8,32 +8,40 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.ids import ID_MAX, id_after
 from ..core.numbers import parse_integer
 from ..execution.context import Context
 from .claim_log import log_delivery, log_position
+from .pending import is_nothing_idle
 from .read_request import HITS_OF_A_READ
 
 # A number of so few digits is below every limit, so it needs no range check.
 DIGITS_MAX: Final = 10
 
 
-def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
-    """Runs `XREADGROUP GROUP group consumer [COUNT n [BLOCK ms]] STREAMS key >` and returns its reply.
+def read_new(context: Context, argv: list[bytes]) -> Reply:
+    """Runs `XREADGROUP GROUP group consumer [COUNT n] [BLOCK ms] [CLAIM ms] STREAMS key >` and returns its reply.
 
-    Returns None, and changes nothing, if the request has another form, the group or consumer does not exist, or the
-    stream has no new entry.
+    Returns None, and changes nothing, if the request has another form, the group or consumer does not exist, an entry
+    may be claimed, the reply has claimed and new entries to tell apart, or the client must wait.
     """
     words_count = len(argv)
-    count = -1
-    if words_count > 7:
-        if not (words_count == 9 or (words_count == 11 and _number(argv, 6, b"BLOCK") >= 0)):
-            return None
-        count = _number(argv, 4, b"COUNT")
-        if count < 1:
-            return None
-    if argv[words_count - 3].upper() != b"STREAMS" or argv[1].upper() != b"GROUP":
+    if argv[words_count - 3].upper() != b"STREAMS" or argv[1].upper() != b"GROUP" or not words_count & 1:
         return None
+    count, claim_idle_ms, is_blocking = -1, 0, False
+    for place in range(4, words_count - 3, 2):
+        word, number = argv[place].upper(), _number(argv[place + 1])
+        if word == b"BLOCK" and number >= 0:
+            is_blocking = True
+        elif number < 1:
+            return None
+        elif word == b"COUNT":
+            count = number
+        elif word == b"CLAIM":
+            claim_idle_ms = number
+        else:
+            return None
     key, db, now_ms = argv[words_count - 2], context.db, context.now_ms
     stream = db.streams.get(key)
     group = stream.find_group(argv[2]) if stream is not None else None
@@ -41,9 +49,14 @@ def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
     if stream is None or group is None or consumer is None or key in db.expires:
         return None
     last_id = group.last_id
-    ids, pieces = stream.log.read_with_ids(id_after(last_id), ID_MAX, count)
-    if not ids:
+    has_new = stream.log.last_id > last_id
+    if not has_new and not is_blocking and (not claim_idle_ms or is_nothing_idle(group, claim_idle_ms, now_ms)):
+        db.hits += HITS_OF_A_READ
+        stream.used_ms = consumer.seen_ms = now_ms
+        return NULL_ARRAY
+    if not has_new or claim_idle_ms:
         return None
+    ids, pieces = stream.log.read_with_ids(id_after(last_id), ID_MAX, count)
     db.hits += HITS_OF_A_READ
     stream.used_ms = now_ms
     stream.advance(group, ids)
@@ -57,12 +70,7 @@ def read_new(context: Context, argv: list[bytes]) -> tuple[bytes, ...] | None:
     return (head % (len(key), key, len(ids)), *pieces)
 
 
-def _number(argv: list[bytes], place: int, word: bytes) -> int:
-    """The number that follows the option `word` at `argv[place]`; -1 if another word is there, or the number may be
-    invalid.
-    """
-    token = argv[place + 1]
-    if argv[place].upper() != word or len(token) > DIGITS_MAX:
-        return -1
-    number = parse_integer(token)
+def _number(token: bytes) -> int:
+    """The number that `token` spells; -1 if it may be invalid."""
+    number = parse_integer(token) if len(token) <= DIGITS_MAX else None
     return -1 if number is None else number

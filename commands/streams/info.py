@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...protocol.maps import map_forms
-from ...protocol.replies import Reply, SimpleString
+from ...protocol.replies import Reply
 from ...store.errors import NoGroup, no_such_key
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
-from ...store.pending import NEVER, Consumer, Listing
+from ...store.pending import Consumer, Listing, idle_states
 from ...store.stream import Stream
 from ..core.long_replies import array_of
 from ..core.numbers import integer
@@ -265,16 +265,7 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
     group = stream.groups.get(argv[3])
     if group is None:
         raise NoGroup.for_group(argv[2], argv[3])
-    now_ms = context.now_ms
-    rows = [
-        (
-            each.name,
-            each.pending_count,
-            max(now_ms - each.seen_ms, 0),
-            NEVER if each.active_ms == NEVER else max(now_ms - each.active_ms, 0),
-        )
-        for each in group.sorted_consumers()
-    ]
+    rows = idle_states(group.sorted_consumers(), context.now_ms)
     return array_of(rows, CONSUMER_FORMS[context.client.protocol].encode)
 
 
@@ -289,6 +280,7 @@ HELP_LINES = (
     b"HELP",
     b"    Print this help.",
 )
+HELP = (b"*%d\r\n%b" % (len(HELP_LINES), b"".join(b"+%b\r\n" % line for line in HELP_LINES)),)
 
 
 @command(
@@ -303,4 +295,4 @@ HELP_LINES = (
 )
 def xinfo_help(context: Context, argv: list[bytes]) -> Reply:
     """XINFO HELP. Source: Redis 5.0."""
-    return [SimpleString(line) for line in HELP_LINES]
+    return HELP

@@ -90,6 +90,7 @@ def assert_alike(one: Subject, other: Subject, source: random.Random, kind: str)
                     for idle in (0, 9)
                 ],
                 each.form.list_owners(list(each.consumers.values())),
+                each.form.idle_states(list(each.consumers.values()), now_ms),
                 [row(*pair) for pair in table.released.items()],
                 each.by_delivery(),
                 table.last_id() if len(table) else None,
@@ -167,6 +168,13 @@ def test_a_listing_is_that_of_the_walk(form: ModuleType) -> None:
         b"*4\r\n$3\r\n5-1\r\n$1\r\na\r\n:35\r\n:1\r\n*4\r\n$3\r\n7-0\r\n$0\r\n\r\n:-1\r\n:3\r\n",
     )
     assert subject.table.list_idle(make_id(5, 0), make_id(6, 0), 9, 1, 0)[1].count(b":0\r\n") == 2
+    subject.consumers[b"b"].active_ms = 90
+    subject.consumers[b"b"].seen_ms = 110
+    assert form.idle_states(list(subject.consumers.values()), 100) == [
+        (b"a", 1, 100, -1),
+        (b"b", 0, 0, 10),
+        (b"c", 1, 100, -1),
+    ]
     assert form.list_owners(list(subject.consumers.values())) == (
         2,
         b"*2\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n",

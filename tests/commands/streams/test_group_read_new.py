@@ -12,6 +12,13 @@ LINES = (
     "XREADGROUP GROUP g {} COUNT 3 BLOCK 100 STREAMS s >",
     "xreadgroup group g {} count 2 block 0 streams s >",
     "XREADGROUP GROUP g {} STREAMS s >",
+    "XREADGROUP GROUP g {} BLOCK 100 STREAMS s >",
+    "XREADGROUP GROUP g {} BLOCK 5 COUNT 3 COUNT 2 STREAMS s >",
+    # Nothing new is left after the second of these.
+    "XREADGROUP GROUP g {} COUNT 9 STREAMS s >",
+    "XREADGROUP GROUP g {} CLAIM 60000 COUNT 9 STREAMS s >",
+    # Entries are claimed by the fourth.
+    "XREADGROUP GROUP g {} COUNT 9 CLAIM 2500 STREAMS s >",
 )
 FAST, GENERAL = "XREADGROUP", "XREADGROUP MAXCOUNT 1000000000"
 
@@ -49,7 +56,6 @@ def test_both_paths_have_equal_replies_records_and_states(line: str, protocol: i
         "XREADGROUP GROUP g c COUNT 0 STREAMS s >",
         "XREADGROUP GROUP g c COUNT x STREAMS s >",
         "XREADGROUP GROUP g c COUNT -1 STREAMS s >",
-        "XREADGROUP GROUP g c BLOCK 5 STREAMS s >",
         "XREADGROUP GROUP g c COUNT 1 BLOCK -1 STREAMS s >",
         "XREADGROUP GROUP g c COUNT 1 BLOCK 99999999999 STREAMS s >",
         "XREADGROUP GROUP g c NOACK STREAMS s >",
@@ -58,7 +64,9 @@ def test_both_paths_have_equal_replies_records_and_states(line: str, protocol: i
         "XREADGROUP GROUP g c STREAMS missing >",
         "XREADGROUP GROUP g c STREAMS string >",
         "XREADGROUP GROUP g c STREAMS s s > >",
-        "XREADGROUP GROUP g c COUNT 1 STREAMS at-end >",
+        "XREADGROUP GROUP g c COUNT 1 BLOCK 5 STREAMS at-end >",
+        "XREADGROUP GROUP g c CLAIM 0 STREAMS s >",
+        "XREADGROUP GROUP g c CLAIM 5 STREAMS s >",
         "XREADGROUP GROUP g c COUNT 1 STREAMS ending >",
         "XREADGROUP GRUPPE g c COUNT 1 STREAMS s >",
         "XREADGROUP GROUP g c COUNT 1 STREAM s >",
