@@ -169,13 +169,14 @@ class Dispatcher:
             if monitors:
                 context.monitors.show(client, row, words_of(argv))
             bucket = duration_ns >> SHORT_SHIFT
-            if bucket < len(short_calls) and duration_ns < watched_ns:
+            is_short = bucket < len(short_calls)
+            if is_short and duration_ns < watched_ns:
                 short_calls[bucket] += 1
+            elif type(reply) is Blocked:
+                row.recorder.add(duration_ns)
             else:
-                if type(reply) is Blocked:
-                    row.recorder.add(duration_ns)
-                else:
-                    count_call(context, client, row, argv, duration_ns)
+                count_call(context, client, row, argv, duration_ns)
+            if not is_short:
                 output_size += size_of(out, measured_count)
                 measured_count = len(out)
                 if ended_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE:

@@ -56,13 +56,15 @@ class Units:
         Those keys come first because the command already ran without them.
         """
         effects = self._context.effects
-        unit = self._context.take_expired()
-        unit += effects[singles_count:]
+        unit = effects[singles_count:]
+        if self._context.store.expired_keys:
+            unit = self._context.take_expired() + unit
         if not unit:
             return
         del effects[singles_count:]
         self.changes_count += len(unit)
-        self.log_singles()
+        if singles_count:
+            self.log_singles()
         if self.log is not None:
             self._append(unit, grouped=len(unit) > 1)
 
