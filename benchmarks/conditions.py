@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Final
 
 from benchmarks.load import CountedBatch, Words, prepared
-from benchmarks.peers import PeerServer
+from benchmarks.peers import UNIX_SOCKET, PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.streams import ask, entry_id, fill_numbered
 
@@ -25,11 +25,56 @@ KEY: Final = "jobs"
 ADDED: Final = "jobs:added"
 OTHER_DATABASE: Final = 9
 DELIVERED_AT_ONCE: Final = 1_000
+CALL_SCRIPT: Final = "return redis.call(unpack(ARGV))"
 RECEIVE_SIZE: Final = 1 << 18
 PIPELINE: Final = 15
 LANES: Final = 10
 REQUESTS: Final = 48_000
 FIELDS: Final = ("sensor", "sensor-000000000042", "kind", "temperature", "value", "000000000017")
+
+
+@dataclass(frozen=True)
+class Framed:
+    """Requests that are sent in one piece, and the number of lines of their replies."""
+
+    words: list[Words]
+    lines: int
+
+
+# Takes the requests, and the number of lines of each one's reply.
+Framing = Callable[[list[Words], int], Framed]
+
+
+def in_transactions(requests: list[Words], lines: int, *, size: int, watching: tuple[Words, ...] = ()) -> Framed:
+    """So many requests in each transaction, and the requests of `watching` before it."""
+    words: list[Words] = []
+    count = len(requests) * lines
+    for first in range(0, len(requests), size):
+        part = requests[first : first + size]
+        words += [*watching, ("MULTI",), *part, ("EXEC",)]
+        count += len(watching) + len(part) + 2  # OK, QUEUED, and the line of the array
+    return Framed(words, count)
+
+
+def without_replies(requests: list[Words], lines: int) -> Framed:
+    """CLIENT REPLY OFF, the requests, and CLIENT REPLY ON, which is answered."""
+    return Framed([("CLIENT", "REPLY", "OFF"), *requests, ("CLIENT", "REPLY", "ON")], 1)
+
+
+def skipping_replies(requests: list[Words], lines: int) -> Framed:
+    """CLIENT REPLY SKIP before each request but the last."""
+    words = [word for request in requests[:-1] for word in (("CLIENT", "REPLY", "SKIP"), request)]
+    return Framed([*words, requests[-1]], lines)
+
+
+def confirmed(requests: list[Words], lines: int) -> Framed:
+    """WAITAOF after the requests, which only asks how much is on disk."""
+    return Framed([*requests, ("WAITAOF", 0, 0, 0)], len(requests) * lines + 3)
+
+
+def in_scripts(requests: list[Words], lines: int) -> Framed:
+    """Each request is made by a script."""
+    return Framed([("EVAL", CALL_SCRIPT, 0, *request) for request in requests], len(requests) * lines)
 
 
 @dataclass(frozen=True)
@@ -45,11 +90,11 @@ class Condition:
     opening: tuple[Words, ...] = ()
     # Requests of clients of their own, which stay connected: one tuple each.
     others: tuple[tuple[Words, ...], ...] = ()
-    # Requests of each transaction; 0: none.
-    transaction_size: int = 0
-    # Sent before each transaction.
-    watching: tuple[Words, ...] = ()
+    # What the measured clients send for requests that go out in one piece.
+    framing: Framing = lambda requests, lines: Framed(requests, len(requests) * lines)
     is_resp3: bool = False
+    # Whether the measured clients connect through the Unix socket.
+    is_unix: bool = False
     database: int = 0
     # A directive, its value while the condition lasts, and its usual one.
     directive: tuple[str, str, str] | None = None
@@ -82,10 +127,17 @@ CONDITIONS: Final = (
         NO_USER,
         AS_WORKER,
     ),
-    Condition("transaction", "MULTI, three commands, EXEC", transaction_size=3),
+    Condition("transaction", "MULTI, three commands, EXEC", framing=partial(in_transactions, size=3)),
     Condition(
-        "watched-transaction", "WATCH, MULTI, three commands, EXEC", transaction_size=3, watching=(("WATCH", "other"),)
+        "watched-transaction",
+        "WATCH, MULTI, three commands, EXEC",
+        framing=partial(in_transactions, size=3, watching=(("WATCH", "other"),)),
     ),
+    Condition("reply-off", "CLIENT REPLY OFF", framing=without_replies),
+    Condition("reply-skip", "CLIENT REPLY SKIP before each", framing=skipping_replies),
+    Condition("waitaof", "WAITAOF after fifteen commands", framing=confirmed),
+    Condition("script", "called by a script", framing=in_scripts),
+    Condition("unix-socket", "through the Unix socket", is_unix=True),
     Condition("slow-log", "slowlog-log-slower-than 0", directive=("slowlog-log-slower-than", "0", "10000")),
     Condition("latency-monitor", "latency-monitor-threshold 1", directive=("latency-monitor-threshold", "1", "0")),
     Condition("monitor", "another client in MONITOR", others=((("MONITOR",),),)),
@@ -148,7 +200,8 @@ def measure(server: PeerServer, condition: Condition, command: Command) -> Sampl
     requests = server.scaled(REQUESTS)
     with _holding(server, condition, command, requests):
         opening = (("SELECT", condition.database), *condition.opening)
-        return prepared(server, requests, _lanes(condition, command, requests), opening)
+        path = server.folder / UNIX_SOCKET if condition.is_unix else None
+        return prepared(server, requests, _lanes(condition, command, requests), opening, path)
 
 
 def _lanes(condition: Condition, command: Command, requests: int) -> list[list[CountedBatch]]:
@@ -161,16 +214,9 @@ def _lanes(condition: Condition, command: Command, requests: int) -> list[list[C
 
 
 def _batch(condition: Condition, requests: list[Words], lines: int) -> CountedBatch:
-    """The requests sent in one piece, in transactions if the condition has them."""
-    words = list(requests)
-    count = len(requests) * lines
-    if size := condition.transaction_size:
-        words = []
-        for first in range(0, len(requests), size):
-            part = requests[first : first + size]
-            words += [*condition.watching, ("MULTI",), *part, ("EXEC",)]
-            count += len(condition.watching) + len(part) + 2  # OK, QUEUED, and the line of the array
-    return CountedBatch(b"".join(map(encode, words)), count)
+    """The requests sent in one piece."""
+    framed = condition.framing(requests, lines)
+    return CountedBatch(b"".join(map(encode, framed.words)), framed.lines)
 
 
 @contextmanager

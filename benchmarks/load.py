@@ -6,6 +6,7 @@ import csv
 import resource
 import select
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -140,13 +141,24 @@ def _shown(received: bytes) -> str:
     return received[:200].decode("utf-8", "replace").strip()
 
 
+class UnixWire(Wire):
+    """A connection through a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.timeout_s = REPLY_DEADLINE_S
+        self.socket.settimeout(self.timeout_s)
+        self.socket.connect(str(path))
+        self.buffer = bytearray()
+        self.hello = b""
+
+
 class Lane:
     """A connection with its batches; the next is sent when the replies to the last have arrived. `opening` goes before
     them, a request at a time.
     """
 
-    def __init__(self, port: int, batches: Sequence[AnyBatch], opening: Sequence[Words]) -> None:
-        wire = Wire(port)
+    def __init__(self, wire: Wire, batches: Sequence[AnyBatch], opening: Sequence[Words]) -> None:
         for words in opening:
             if (reply := wire.call(*words)).startswith(b"-"):
                 raise Refused(_shown(reply))
@@ -175,16 +187,25 @@ class Lane:
 
 
 def prepared(
-    server: Server, requests: int, lanes: Sequence[Sequence[AnyBatch]], opening: Sequence[Words] = ()
+    server: Server,
+    requests: int,
+    lanes: Sequence[Sequence[AnyBatch]],
+    opening: Sequence[Words] = (),
+    unix_path: Path | None = None,
 ) -> Sample:
     """Send all batches, those of a lane one after the other, and return the rate of requests. Raises Refused.
 
-    Each connection sends the requests of `opening` before the clock starts.
+    Each connection sends the requests of `opening` before the clock starts. They go through the Unix socket at
+    `unix_path`, if one is given.
 
     For requests that redis-benchmark cannot make, each with IDs of its own. They are bytes before the clock starts:
     what this client does for a batch is one send, one poll, one read and one comparison.
     """
-    opened = {lane.socket.fileno(): lane for lane in (Lane(server.port, batches, opening) for batches in lanes)}
+    wires = [server.connect() if unix_path is None else UnixWire(unix_path) for _ in lanes]
+    opened = {
+        lane.socket.fileno(): lane
+        for lane in (Lane(wire, batches, opening) for wire, batches in zip(wires, lanes, strict=True))
+    }
     poll = select.epoll()
 
     def run() -> float:

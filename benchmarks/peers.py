@@ -21,6 +21,10 @@ DEFAULT_NAMES = PEER_NAMES[:2]
 FAKE_SCALE = 0.02
 
 
+# Each server listens there too, in its folder.
+UNIX_SOCKET = "server.sock"
+
+
 class MissingPeer(Exception):
     """A requested server is not installed; the text has the remedy."""
 
