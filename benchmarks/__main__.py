@@ -16,10 +16,11 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 from benchmarks.load import MissingTool, Refused, find_redis_benchmark
-from benchmarks.peers import DEFAULT_NAMES, PEER_NAMES, MissingPeer, Peer, PeerServer, find_peer
+from benchmarks.peers import DEFAULT_NAMES, PEER_NAMES, UNIX_SOCKET, MissingPeer, Peer, PeerServer, find_peer
 from benchmarks.results import SUBJECT, Result, run_of
 from benchmarks.row import Row
 from benchmarks.rows import ROWS
@@ -35,7 +36,8 @@ OPEN_FILES = 10_500
 def running(peers: list[Peer]) -> Iterator[list[PeerServer]]:
     """A server for each peer, in its own temporary folder."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        servers = [PeerServer(peer, Path(folder) / peer.name, *OPTIONS, "--maxclients", CLIENTS_MAX) for peer in peers]
+        options = (*OPTIONS, "--maxclients", CLIENTS_MAX, "--unixsocket", UNIX_SOCKET)
+        servers = [PeerServer(peer, Path(folder) / peer.name, *options) for peer in peers]
         try:
             for server in servers:
                 server.start()
@@ -45,21 +47,24 @@ def running(peers: list[Peer]) -> Iterator[list[PeerServer]]:
                 server.kill()
 
 
-def measure(row: Row, peers: list[Peer], runs: int | None) -> Result:
-    """All runs of one row, the servers taking turns in being first. Raises Refused if it is Headrace that refuses."""
-    result = Result.of(row)
-    with running([peer for peer in peers if row.is_light or not peer.is_light]) as servers:
-        refusing: set[PeerServer] = set()
+def measure_all(rows: list[Row], peers: list[Peer], runs: int | None) -> Iterator[Result]:
+    """All runs of rows that share their servers, the servers taking turns in being first. Raises Refused if it is
+    Headrace that refuses.
+    """
+    with running([peer for peer in peers if rows[0].is_light or not peer.is_light]) as servers:
+        unprepared: set[PeerServer] = set()
         for server in servers:
-            with leaving_out(refusing, server, row):
-                row.prepare(server)
-        for number in range(min(runs or row.runs, row.runs)):
-            first = number % len(servers)
-            for server in servers[first:] + servers[:first]:
-                if server not in refusing:
-                    with leaving_out(refusing, server, row):
-                        result.add(server.name, row.measure(server))
-    return result
+            with leaving_out(unprepared, server, rows[0]):
+                rows[0].prepare(server)
+        for row in rows:
+            result, refusing = Result.of(row), set(unprepared)
+            for number in range(min(runs or row.runs, row.runs)):
+                first = number % len(servers)
+                for server in servers[first:] + servers[:first]:
+                    if server not in refusing:
+                        with leaving_out(refusing, server, row):
+                            result.add(server.name, row.measure(server))
+            yield result
 
 
 @contextlib.contextmanager
@@ -172,11 +177,11 @@ def run(rows: list[Row], peers: list[Peer], runs: int | None, *, quiet: bool) ->
     if not quiet:
         print("\n".join(f"{peer.name}: {peer.title}" for peer in peers))
         print(f"{'':52}{'':>10}{'median':>11}{'  ratio (spread)':22}{'CPU us':>11}{'ratio':>7}")
-    for row in rows:
-        result = measure(row, peers, runs)
-        if not quiet:
-            print("\n".join(table_lines(result, peers)), flush=True)
-        yield result
+    for _, sharing in groupby(rows, key=lambda row: row.dataset or row.name):
+        for result in measure_all(list(sharing), peers, runs):
+            if not quiet:
+                print("\n".join(table_lines(result, peers)), flush=True)
+            yield result
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ CONDITIONS: Final = (
         framing=partial(in_transactions, size=3, watching=(("WATCH", "other"),)),
     ),
     Condition("reply-off", "CLIENT REPLY OFF", framing=without_replies),
-    Condition("reply-skip", "CLIENT REPLY SKIP before each", framing=skipping_replies),
+    Condition("reply-skip", "CLIENT REPLY SKIP for all but the last", framing=skipping_replies),
     Condition("waitaof", "WAITAOF after fifteen commands", framing=confirmed),
     Condition("script", "called by a script", framing=in_scripts),
     Condition("unix-socket", "through the Unix socket", is_unix=True),

@@ -177,7 +177,7 @@ def series_of(run: Run) -> dict[str, list[Result]]:
     """The rows that differ by size alone, by their series, measured on both servers."""
     series: dict[str, list[Result]] = {}
     for result in run.results:
-        if result.series and SUBJECT in result.numbers and MAIN_PEER in result.numbers:
+        if result.series and not result.table and SUBJECT in result.numbers and MAIN_PEER in result.numbers:
             series.setdefault(result.series, []).append(result)
     return series
 

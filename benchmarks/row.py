@@ -48,3 +48,5 @@ class Row:
     # Rows of one series differ by `size` alone: a line of a plot.
     series: str = ""
     size: int = 0
+    # Rows next to each other with the same one share their servers, which are prepared for the first; empty: none do.
+    dataset: str = ""

@@ -9,6 +9,7 @@ from benchmarks import (
     connections,
     durability,
     files,
+    growing,
     growth,
     memory,
     pending,
@@ -28,4 +29,5 @@ ROWS = (
     *commands.ROWS,
     *files.ROWS,
     *weights.ROWS,
+    *growing.ROWS,
 )

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from benchmarks import commands, conditions, files, weights
+from benchmarks import commands, conditions, files, growing, weights
 from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
 
 Part = Callable[[Run], Iterator[str]]
@@ -110,12 +110,43 @@ def weights_part(run: Run) -> Iterator[str]:
         yield f"| {result.title} | {sizes[0]} | {sizes[1]} | **{ratio}** |"
 
 
+# From this quotient on, a form is listed: how many times as much as with Redis its cost grows.
+GROWTH_LISTED: Final = 1.25
+
+
+def growing_part(run: Run) -> Iterator[str]:
+    """The forms whose cost grows more than with Redis, the worst first, and how many were measured."""
+    series: dict[str, list[Result]] = {}
+    for result in measured(run, growing.TABLE).values():
+        series.setdefault(result.series, []).append(result)
+    compared = []
+    for name, results in series.items():
+        results.sort(key=lambda result: result.size)
+        mine, theirs = (results[-1].median(peer) / results[0].median(peer) for peer in (SUBJECT, MAIN_PEER))
+        compared.append((mine / theirs, mine, theirs, name, results))
+    listed = sorted((each for each in compared if each[0] >= GROWTH_LISTED), key=lambda each: -each[0])
+    yield "## Every command with growing data"
+    yield ""
+    yield servers(run)
+    yield f"{len(compared)} forms were measured with little data and with much, where one dimension grows at a time."
+    yield "Listed are those whose cost grows by a quarter more than with Redis, or more."
+    yield ""
+    yield "| form | from, to | Headrace, CPU us | Redis, CPU us | Headrace, growth | Redis, growth |"
+    yield "|---|---|---|---|---|---|"
+    for _, mine, theirs, name, results in listed:
+        title, _, dimension = name.rpartition("|")
+        costs = [", ".join(figure(result.median(peer)) for result in results) for peer in (SUBJECT, MAIN_PEER)]
+        sizes = f"{results[0].size:,} to {results[-1].size:,} {dimension}"
+        yield f"| `{title}` | {sizes} | {costs[0]} | {costs[1]} | {mine:.2f} | {theirs:.2f} |"
+
+
 # The lines of each table, in the order of the page.
 TABLES: Final[dict[str, Part]] = {
     conditions.TABLE: conditions_part,
     commands.TABLE: commands_part,
     files.TABLE: files_part,
     weights.TABLE: weights_part,
+    growing.TABLE: growing_part,
 }
 
 

@@ -30,6 +30,7 @@ LINES = {
     "commands": "| `ACL CAT` | 4.00 | 2.00 | **0.50** |",
     "files": "| entries of three fields | 4.00 **0.50** | 4.00 **0.50** | 4.00 **0.50** |",
     "weights": "| entry of one field | 1.00 | 2.00 | **2.00** |",
+    "growing": "3 forms were measured with little data and with much, where one dimension grows at a time.",
 }
 by_table = pytest.mark.parametrize("table", LINES)
 
@@ -51,6 +52,26 @@ def test_a_run_with_the_table_replaces_it(table: str) -> None:
     assert "before" not in page
     assert LINES[table] in page
     assert page.endswith(f"\n<!-- end of {table} -->\n\nrest\n")
+
+
+GROWING_PROGRAM = """
+from benchmarks.tables import growing_part
+from benchmarks.results import Result, Run
+results = []
+for name, costs in (("GROWS", (2.0, 3.0)), ("STAYS", (2.0, 2.4))):
+    for size, cost in zip((10, 1000), costs):
+        result = Result(f"{name}-{size}", name, "CPU us", False, None, f"{name}|keys", size, "growing")
+        result.numbers = {"headrace": [cost], "redis": [1.0]}
+        results.insert(0, result)
+print("\\n".join(growing_part(Run({"date": "today", "processor": "any"}, {"headrace": "H", "redis": "R"}, results))))
+"""
+
+
+def test_a_form_is_listed_that_grows_by_a_quarter_more_than_with_redis() -> None:
+    words = [sys.executable, "-c", GROWING_PROGRAM]
+    page = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "| `GROWS` | 10 to 1,000 keys | 2.00, 3.00 | 1.00, 1.00 | 1.50 | 1.00 |" in page
+    assert "STAYS" not in page
 
 
 def test_each_table_is_tested_and_has_a_place_on_the_page() -> None:
