@@ -179,9 +179,13 @@ class Tracking:
             if client.id not in readers:
                 readers.add(client.id)
                 self.items_count += 1
+        self.forget_oldest()
+
+    def forget_oldest(self) -> None:
+        """Invalidate and drop the keys beyond `tracking-table-max-keys`."""
         keys_max = self._config.tracking_table_max_keys
-        while keys_max and len(table) > keys_max:
-            self._notify_readers(next(iter(table)))
+        while keys_max and len(self.table) > keys_max:
+            self._notify_readers(next(iter(self.table)))
 
     def note_change(self, key: bytes, event: Event | None) -> None:
         """Notify the clients that may have cached a changed key; broadcasts are sent at the end of the turn."""

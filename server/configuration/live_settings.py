@@ -48,6 +48,7 @@ class LiveSettings:
         self._put_in_force(self._sample_calls, "latency-tracking")
         self._put_in_force(self._choose_events, "notify-keyspace-events")
         # The start applies these directives where it creates the objects that they configure.
+        self._listen(context.tracking.forget_oldest, "tracking-table-max-keys")
         self._listen(configure_readers, "proto-max-bulk-len", "client-query-buffer-limit")
         self._listen(self._change_default_password, "requirepass")
         self._listen(self._change_channels_default, "acl-pubsub-default")

@@ -140,6 +140,14 @@ def test_beyond_the_limit_the_oldest_key_is_dropped(rig: Rig) -> None:
     assert tracking.keys_size == 2
 
 
+def test_a_lower_limit_drops_the_oldest_keys_at_once(rig: Rig) -> None:
+    cache = tracked(rig)
+    cache.call("MGET a b c")
+    rig.connect().call("CONFIG SET tracking-table-max-keys 1")
+    assert list(rig.server.context.tracking.table) == [b"c"]
+    assert cache.output() == invalidate(b"a") + invalidate(b"b")
+
+
 @pytest.mark.parametrize("forgetting", [("SET a 1", "SET b 1"), ("FLUSHALL",)])
 def test_what_was_read_is_remembered_until_it_changes_even_if_no_client_is_tracked(
     forgetting: tuple[str, ...], rig: Rig
