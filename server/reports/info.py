@@ -84,7 +84,7 @@ def server_fields(server: Source) -> Fields:
         addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
         fields.append(("listener0", f"name=tcp{addresses},port={config.port}"))
     if config.unixsocket:
-        fields.append((f"listener{1 if config.port else 0}", f"name=unix,bind={os.fsdecode(config.unixsocket)}"))
+        fields.append(("listener1", f"name=unix,bind={os.fsdecode(config.unixsocket)}"))
     if config.tls_port:
         addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
         fields.append(("listener2", f"name=tls{addresses},port={config.tls_port}"))

@@ -133,6 +133,12 @@ def test_server_section_has_version_uptime_and_listeners(server: FakeServer) -> 
     assert len(found["run_id"]) == 40
 
 
+def test_each_kind_of_listener_has_its_number_whichever_others_there_are(server: FakeServer) -> None:
+    server.config.port, server.config.unixsocket, server.config.tls_port = 0, b"/run/h.sock", 7000
+    names = {field: value.split(",")[0] for field, value in fields(server, b"server").items() if "listener" in field}
+    assert names == {"listener1": "name=unix", "listener2": "name=tls"}
+
+
 # By these fields tools take a server for Valkey, Dragonfly, KeyDB, Kvrocks or Garnet, most by their mere presence.
 MARKS_OF_OTHER_SERVERS = (
     "server_name", "valkey_version", "valkey_release_stage", "availability_zone", "dragonfly_version", "server_threads",
