@@ -109,6 +109,7 @@ async def _run(server: Server, addresses: list[str]) -> int:
 
 
 async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEndpoint, supervisor: Supervisor) -> int:
+    log_initialized(server.config)
     await server.start_accepting()
     logger.info("Headrace %s starts, in the %s form", __version__, build_form())
     gc.disable()  # the objects of a load stay
@@ -142,6 +143,12 @@ async def _serve(server: Server, addresses: list[str], report_ready: Callable[[]
     await server.stopped.wait()
     if pid_path is not None:
         pid_path.unlink(missing_ok=True)
+
+
+def log_initialized(config: Config) -> None:
+    """Log that the ports are open, in Redis' words, which its tests and tools wait for. The PID is in its logo."""
+    logger.info("Running mode=standalone, port=%d. PID: %d", config.port or config.tls_port, os.getpid())
+    logger.info("Server initialized")
 
 
 def warn_of_folder(config: Config) -> None:

@@ -490,8 +490,9 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     command = [sys.executable, "-m", "headrace", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
     assert done.returncode == 1
-    start, line = done.stdout.splitlines()
+    _, initialized, start, line = done.stdout.splitlines()
     assert start.endswith(f"* Headrace {__version__} starts, in the {build_form()} form")
+    assert initialized.endswith("* Server initialized")
     assert line.endswith(
         f"# {tmp_path}/appendonlydir: Not a directory; a file is in the place of a folder: move it away"
     )

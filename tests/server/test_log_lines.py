@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ NAMES = ["headrace", pytest.param("oracle", marks=pytest.mark.oracle)]
 
 # Lines of a start, of jobs and of a stop, and then of the start that loads what was kept.
 FIRST_RUN = """
+Running mode=standalone, port=
+Server initialized
 Creating AOF base file appendonly.aof.1.base.rdb on server start
 Creating AOF incr file appendonly.aof.1.incr.aof on server start
 Ready to accept connections
@@ -36,6 +39,7 @@ is now ready to exit, bye bye...
 """.strip().splitlines()
 
 SECOND_RUN = """
+Server initialized
 Reading RDB base file on AOF loading...
 Loading RDB produced by version 8.10.2
 RDB age
@@ -48,6 +52,7 @@ Ready to accept connections
 """.strip().splitlines()
 
 OF_DUMP = """
+Server initialized
 Loading RDB produced by version 8.10.2
 RDB age
 Done loading RDB, keys loaded: 1, keys expired: 0
@@ -98,6 +103,16 @@ def test_start_jobs_and_stop_are_logged_in_the_words_of_redis(name: str, start_s
     server.log_path.write_bytes(b"")
     server.start()
     assert missing_line(server.log_path, SECOND_RUN) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tests_of_redis_see_that_their_server_has_started(name: str, start_server: StartServer) -> None:
+    """They wait for this pattern in the output of the process that they started."""
+    server = start_server(name, "--always-show-logo", "yes")
+    text = server.log_path.read_text("utf-8", "replace")
+    with server.connect() as wire:
+        (pid,) = re.findall(rb"process_id:(\d+)", wire.ask("INFO", "server"))
+    assert re.search(f" PID: {int(pid)}.*Server initialized", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("name", NAMES)
