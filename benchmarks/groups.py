@@ -22,7 +22,16 @@ GROUPS: Final = (
         ),
     ),
     (
+        "Entries at random in a long stream",
+        (
+            "random-xrange", "random-xrange-10", "random-xrevrange", "random-xdel", "random-xackdel", "random-xclaim",
+        ),
+    ),
+    (
         "Clients, memory and restart",
-        ("ping", "wake-up", "producers", "entry-bytes", "pending-bytes", "reload", "rewrite", "idle"),
+        (
+            "ping", "wake-up", "producers", "entry-bytes", "small-entry-bytes", "left-entry-bytes", "pending-bytes",
+            "reload", "rewrite", "idle",
+        ),
     ),
 )  # fmt: skip

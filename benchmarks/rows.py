@@ -13,6 +13,7 @@ from benchmarks import (
     growth,
     memory,
     pending,
+    random_access,
     reading,
     weights,
 )
@@ -21,6 +22,7 @@ ROWS = (
     *adding.ROWS,
     *reading.ROWS,
     *pending.ROWS,
+    *random_access.ROWS,
     *connections.ROWS,
     *memory.ROWS,
     *durability.ROWS,

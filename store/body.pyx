@@ -9,13 +9,18 @@ that is not in the processor's cache (benchmark row XADD over 10,000 keys).
 from array import array as new_array
 
 from cpython cimport array
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_INCREF
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 include "packed_id.pxi"
+
+ctypedef unsigned int u32
+
+include "packed_ids.pxi"
 
 cdef enum:
     NUMBER_BYTES = 8
@@ -146,6 +151,13 @@ cdef class Body:
             return self.count
         return position_of(self, &wanted)
 
+    def find(self, entry_id):
+        """Position of the entry with this ID, -1 if there is none."""
+        cdef Place wanted
+        read_place(entry_id, &wanted)
+        cdef Py_ssize_t at = position_of(self, &wanted)
+        return at if at < self.count and is_place(self, at, &wanted) else -1
+
     def count_found(self, list ids not None, Py_ssize_t start):
         """Return how many of `ids[start:]` are in the body, counting up to the first that is not."""
         cdef Py_ssize_t index, at
@@ -153,9 +165,21 @@ cdef class Body:
         for index in range(max(start, 0), len(ids)):
             read_place(ids[index], &wanted)
             at = position_of(self, &wanted)
-            if at == self.count or self.rows[at].id.ms != wanted.ms or self.rows[at].id.seq != wanted.seq:
+            if at == self.count or not is_place(self, at, &wanted):
                 return index - start
         return len(ids) - start
+
+    def count_run(self, list ids not None, Py_ssize_t start, Py_ssize_t position):
+        """Return how many of `ids[start:]` are, one by one, those of the entries from `position` on."""
+        cdef Py_ssize_t index = start
+        cdef Place wanted
+        while index < len(ids) and position < self.count:
+            read_place(ids[index], &wanted)
+            if not is_place(self, position, &wanted):
+                break
+            index += 1
+            position += 1
+        return index - start
 
     def ids(self, Py_ssize_t low, Py_ssize_t high):
         """IDs of the entries `low` to `high` (excluded). Raises IndexError if the body has not all of them."""
@@ -209,6 +233,42 @@ cdef class Body:
             copy_bytes(at, self.data + start, size)
             at += size
         return turned
+
+    def without(self, bytearray dead not None, Py_ssize_t head):
+        """A full body of the entries from position `head` on whose byte in `dead` is 0 or missing."""
+        cdef Py_ssize_t position, kept = 0, size = 0, start
+        for position in range(head, self.count):
+            if not is_dead(dead, position):
+                kept += 1
+                size += self.rows[position].end - start_of(self, position)
+        cdef Body body = new_body(kept, size)
+        kept = size = 0
+        for position in range(head, self.count):
+            if not is_dead(dead, position):
+                start = start_of(self, position)
+                copy_bytes(body.data + size, self.data + start, self.rows[position].end - start)
+                size += self.rows[position].end - start
+                body.rows[kept].id, body.rows[kept].end = self.rows[position].id, size
+                kept += 1
+        return body
+
+    def pack_ids(self):
+        """The IDs, packed."""
+        cdef Place *places = <Place *>PyMem_Malloc(self.count * sizeof(Place))
+        cdef Py_ssize_t index
+        if places == NULL:
+            raise MemoryError
+        try:
+            for index in range(self.count):
+                places[index] = self.rows[index].id
+            return pack_places(places, self.count)
+        finally:
+            PyMem_Free(places)
+
+    def pack_rows(self, PackedIDs ids not None):
+        """The entries as rows, which can be read one by one. `ids` are the packed IDs of this body. None for long
+        entries, for very different ones, and for bytes that are not the reply form of an entry."""
+        return rows_of(self, ids)
 
     def block(self):
         """The whole body as one block: count, columns, then bytes. Ascending columns are stored as differences, which
@@ -335,6 +395,10 @@ cdef inline Py_ssize_t position_of(Body body, const Place *wanted) noexcept:
     return low
 
 
+cdef inline bint is_place(Body body, Py_ssize_t position, const Place *wanted) noexcept:
+    return body.rows[position].id.ms == wanted.ms and body.rows[position].id.seq == wanted.seq
+
+
 cdef inline Py_ssize_t start_of(Body body, Py_ssize_t position) noexcept:
     """Offset of the entry at `position`; for the position after the last entry, the end of the bytes."""
     return body.rows[position - 1].end if position else 0
@@ -348,3 +412,6 @@ cdef inline u64 get(const char *column, Py_ssize_t index) noexcept:
     cdef u64 number
     memcpy(&number, column + NUMBER_BYTES * index, NUMBER_BYTES)
     return number
+
+
+include "packed_rows.pxi"

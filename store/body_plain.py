@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
+from itertools import accumulate, chain, zip_longest
 from operator import sub
 from sys import getsizeof
 from typing import Final
+
+from hiredis import ProtocolError, Reader
 
 from .id_bits import SEQ_BITS, SEQ_MASK
 
 # Bytes of a body without its entries.
 BODY_SIZE: Final = 80
 NUMBER_BYTES: Final = 8
+# Bytes of packed IDs, of packed rows and of a column, without what is in them.
+PACKED_SIZE: Final = 64
+# Mean bytes of an entry up to which entries are packed as rows; how many different numbers of texts they may have, and
+# how many texts each.
+ENTRY_BYTES_MAX: Final = 512
+SHAPES_MAX: Final = 8
+TEXTS_MAX: Final = 128
+# Different texts of a column that are numbered, at most; and how many rows there must be, at least, for each of them.
+NUMBERED_MAX: Final = 64
+ROWS_PER_NUMBERED: Final = 4
 BYTE_ORDER: Final = "little" if array("H", (1,)).tobytes()[0] else "big"
 
 
@@ -114,6 +126,11 @@ class Body:
             return low
         return bisect_left(self._seq, entry_id & SEQ_MASK, low, bisect_right(ms, wanted_ms, low))
 
+    def find(self, entry_id: int) -> int:
+        """Position of the entry with this ID, -1 if there is none."""
+        at = self.position(entry_id)
+        return at if at < self.count and self.id_at(at) == entry_id else -1
+
     def count_found(self, ids: list[int], start: int) -> int:
         """Return how many of `ids[start:]` are in the body, counting up to the first that is not."""
         for index in range(start, len(ids)):
@@ -121,6 +138,10 @@ class Body:
             if at == self.count or self.id_at(at) != ids[index]:
                 return index - start
         return len(ids) - start
+
+    def count_run(self, ids: list[int], start: int, position: int) -> int:
+        """Return how many of `ids[start:]` are, one by one, those of the entries from `position` on."""
+        return _count_equal(ids, start, self.ids(position, min(self.count, position + len(ids) - start)))
 
     def ids(self, low: int, high: int) -> list[int]:
         """IDs of the entries `low` to `high` (excluded). Raises IndexError if the body has not all of them."""
@@ -150,6 +171,30 @@ class Body:
         _check_run(self, low, high)
         return b"".join([self.slice(position, position + 1) for position in range(high - 1, low - 1, -1)])
 
+    def without(self, dead: bytearray, head: int) -> Body:
+        """A full body of the entries from position `head` on whose byte in `dead` is 0 or missing."""
+        live = _live_positions(self.count, dead, head)
+        data = b"".join([self.slice(position, position + 1) for position in live])
+        ends = array("Q", accumulate([self._ends[at] - (self._ends[at - 1] if at else 0) for at in live]))
+        ms, seq = array("Q", [self._ms[at] for at in live]), array("Q", [self._seq[at] for at in live])
+        return Body.of_columns(data, ms, seq, ends)
+
+    def pack_ids(self) -> PackedIDs:
+        """The IDs, packed."""
+        return PackedIDs(self._ms, self._seq)
+
+    def pack_rows(self, ids: PackedIDs) -> PackedRows | None:
+        """The entries as rows, which can be read one by one. `ids` are the packed IDs of this body. None for long
+        entries, for very different ones, and for bytes that are not the reply form of an entry."""
+        if not 0 < len(self._data) <= ENTRY_BYTES_MAX * self.count:
+            return None
+        texts = _texts_of(self.slice(0, self.count), self.count)
+        if texts is None or len(set(map(len, texts))) > SHAPES_MAX or max(map(len, texts)) > TEXTS_MAX:
+            return None
+        columns = [_pack_column(list(column)) for column in zip_longest(*texts, fillvalue=b"")]
+        rows = PackedRows(ids, _pack_numbers(list(map(len, texts))), columns)
+        return rows if rows.slice(0, self.count) == self._data else None
+
     def block(self) -> bytes:
         """The whole body as one block: count, columns, then bytes. Ascending columns are stored as differences, which
         compress to almost nothing."""
@@ -168,7 +213,7 @@ class Body:
         return Body.of_columns(block[head_size:], ms, numbers[count : 2 * count], ends)
 
 
-def _check_run(body: Body, low: int, high: int) -> None:
+def _check_run(body: Body | PackedIDs, low: int, high: int) -> None:
     if not 0 <= low <= high <= body.count:
         raise IndexError("no such entries")
 
@@ -183,3 +228,213 @@ def _differences(column: array[int]) -> array[int]:
 def _running_sums(steps: array[int]) -> array[int]:
     """The inverse of `_differences`."""
     return array("Q", accumulate(steps))
+
+
+class PackedIDs:
+    """The IDs of a sealed chunk in two columns: the difference of each half from the smallest such half."""
+
+    __slots__ = ("_ms", "_ms_base", "_seq", "_seq_base")
+
+    def __init__(self, ms: array[int], seq: array[int]) -> None:
+        self._ms_base, self._seq_base = min(ms, default=0), min(seq, default=0)
+        self._ms = _pack_numbers([each - self._ms_base for each in ms])
+        self._seq = _pack_numbers([each - self._seq_base for each in seq])
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return len(self._ms)
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held."""
+        return PACKED_SIZE + getsizeof(self._ms) + getsizeof(self._seq)
+
+    def id_at(self, position: int) -> int:
+        """ID of the entry at `position`. Raises IndexError."""
+        _check_run(self, position, position + 1)
+        return self._ms_base + self._ms[position] << SEQ_BITS | self._seq_base + self._seq[position]
+
+    def position(self, entry_id: int) -> int:
+        """Position of the first entry whose ID is not below `entry_id`."""
+        ms = self._ms
+        wanted_ms = (entry_id >> SEQ_BITS) - self._ms_base
+        low = bisect_left(ms, wanted_ms)
+        if low == len(ms) or ms[low] != wanted_ms:
+            return low
+        high = bisect_right(ms, wanted_ms, low)
+        return bisect_left(self._seq, (entry_id & SEQ_MASK) - self._seq_base, low, high)
+
+    def find(self, entry_id: int) -> int:
+        """Position of the entry with this ID, -1 if there is none."""
+        at = self.position(entry_id)
+        return at if at < self.count and self.id_at(at) == entry_id else -1
+
+    def count_found(self, ids: list[int], start: int) -> int:
+        """Return how many of `ids[start:]` are those of entries, counting up to the first that is not."""
+        for index in range(start, len(ids)):
+            if self.find(ids[index]) < 0:
+                return index - start
+        return len(ids) - start
+
+    def count_run(self, ids: list[int], start: int, position: int) -> int:
+        """Return how many of `ids[start:]` are, one by one, those of the entries from `position` on."""
+        return _count_equal(ids, start, self.ids(position, min(self.count, position + len(ids) - start)))
+
+    def ids(self, low: int, high: int) -> list[int]:
+        """IDs of the entries `low` to `high` (excluded). Raises IndexError if there are not all of them."""
+        _check_run(self, low, high)
+        return [self.id_at(position) for position in range(low, high)]
+
+    def columns(self, positions: list[int]) -> tuple[array[int], array[int]]:
+        """IDs of entries as two arrays, ms and seq."""
+        ms = array("Q", [self._ms_base + self._ms[at] for at in positions])
+        return ms, array("Q", [self._seq_base + self._seq[at] for at in positions])
+
+
+class PackedRows:
+    """The entries of a sealed chunk, packed so that each can be read without the others.
+
+    The texts with the same place in all entries are a column. `counts` has the number of texts of each entry; a column
+    has an empty text for those that have fewer.
+    """
+
+    __slots__ = ("_columns", "_counts", "ids")
+
+    def __init__(self, ids: PackedIDs, counts: array[int], columns: list[Column]) -> None:
+        self.ids = ids
+        self._counts = counts
+        self._columns = columns
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held, without the IDs."""
+        return PACKED_SIZE + getsizeof(self._counts) + sum(column.memory_size for column in self._columns)
+
+    def slice(self, low: int, high: int) -> bytes:
+        """The bytes of the entries `low` to `high` (excluded). Raises IndexError."""
+        _check_run(self.ids, low, high)
+        return b"".join(self._entries(low, high))
+
+    def slice_back(self, low: int, high: int) -> bytes:
+        """The bytes of the entries `low` to `high` (excluded), last entry first. Raises IndexError."""
+        _check_run(self.ids, low, high)
+        return b"".join(reversed(self._entries(low, high)))
+
+    def unpack(self) -> Body:
+        """The entries as a body."""
+        entries = self._entries(0, self.ids.count)
+        ms, seq = self.ids.columns(list(range(self.ids.count)))
+        return Body.of_columns(b"".join(entries), ms, seq, array("Q", accumulate(map(len, entries))))
+
+    def without(self, dead: bytearray, head: int) -> PackedRows:
+        """The entries from position `head` on whose byte in `dead` is 0 or missing."""
+        live = _live_positions(self.ids.count, dead, head)
+        counts = _pack_numbers([self._counts[at] for at in live])
+        return PackedRows(PackedIDs(*self.ids.columns(live)), counts, [column.some(live) for column in self._columns])
+
+    def _entries(self, low: int, high: int) -> list[bytes]:
+        """The entries `low` to `high` (excluded), a column at a time."""
+        counts = self._counts[low:high]
+        names = [b"%d-%d" % (each >> SEQ_BITS, each & SEQ_MASK) for each in self.ids.ids(low, high)]
+        heads = zip(names, counts, strict=True)
+        parts = [[b"*2\r\n$%d\r\n%b\r\n*%d\r\n" % (len(name), name, count) for name, count in heads]]
+        fewest = min(counts, default=0)
+        for number, column in enumerate(self._columns):
+            part = column.bulks(low, high)
+            if number >= fewest:
+                part = [bulk if number < count else b"" for bulk, count in zip(part, counts, strict=True)]
+            parts.append(part)
+        return list(map(b"".join, zip(*parts, strict=True)))
+
+
+class Column:
+    """Texts with the same place in all entries: a number for each, if there are few different ones, otherwise what
+    follows a common prefix."""
+
+    __slots__ = ("_data", "_ends", "_numbered", "_prefix")
+
+    def __init__(self, prefix: bytes, data: bytes, ends: array[int], numbered: list[bytes]) -> None:
+        self._prefix = prefix
+        # The rests of the texts, up to `ends`; or their numbers, by which `numbered` has the texts.
+        self._data = data
+        self._ends = ends
+        self._numbered = numbered
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes held."""
+        parts = (self._prefix, self._data, self._ends, self._numbered, *self._numbered)
+        return PACKED_SIZE + sum(map(getsizeof, parts))
+
+    def bulks(self, low: int, high: int) -> list[bytes]:
+        """The texts of the entries `low` to `high` (excluded), as bulk strings of RESP."""
+        if self._numbered:
+            bulks = [b"$%d\r\n%b\r\n" % (len(text), text) for text in self._numbered]
+            return [bulks[number] for number in self._data[low:high]]
+        prefix = self._prefix
+        return [b"$%d\r\n%b%b\r\n" % (len(prefix) + len(rest), prefix, rest) for rest in self._rests(low, high)]
+
+    def _rests(self, low: int, high: int) -> list[bytes]:
+        ends = self._ends[low:high]
+        starts = [self._ends[low - 1] if low else 0, *ends[:-1]]
+        return [self._data[start:end] for start, end in zip(starts, ends, strict=False)]
+
+    def some(self, positions: list[int]) -> Column:
+        """The texts of some entries."""
+        if self._numbered:
+            return Column(b"", bytes([self._data[at] for at in positions]), self._ends, self._numbered)
+        all_rests = self._rests(0, len(self._ends))
+        rests = [all_rests[at] for at in positions]
+        return Column(self._prefix, b"".join(rests), _pack_numbers(list(accumulate(map(len, rests)))), [])
+
+
+def _pack_column(texts: list[bytes]) -> Column:
+    different = set(texts)
+    if len(different) <= NUMBERED_MAX and (len(different) - 1) * ROWS_PER_NUMBERED < len(texts):
+        numbered = sorted(different)
+        number_of = {text: number for number, text in enumerate(numbered)}
+        return Column(b"", bytes(map(number_of.__getitem__, texts)), array("B"), numbered)
+    prefix = _common_prefix(different)
+    rests = [text[len(prefix) :] for text in texts]
+    return Column(prefix, b"".join(rests), _pack_numbers(list(accumulate(map(len, rests)))), [])
+
+
+def _common_prefix(texts: set[bytes]) -> bytes:
+    first, last = min(texts), max(texts)
+    size = next((index for index, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:size]
+
+
+def _texts_of(data: bytes, count: int) -> list[list[bytes]] | None:
+    """The texts of each entry; None if there is another thing in the data."""
+    reader = Reader()
+    reader.feed(b"*%d\r\n%b" % (count, data))
+    try:
+        entries = reader.gets()
+    except ProtocolError:
+        return None
+    if not entries or any(
+        type(entry) is not list or len(entry) != 2 or type(entry[1]) is not list for entry in entries
+    ):
+        return None
+    texts: list[list[bytes]] = [entry[1] for entry in entries]
+    return texts if set(map(type, chain.from_iterable(texts))) <= {bytes} else None
+
+
+def _pack_numbers(numbers: list[int]) -> array[int]:
+    """Numbers as an array of the smallest elements that they fit in."""
+    largest = max(numbers, default=0)
+    return array("B" if largest < 2**8 else "H" if largest < 2**16 else "I" if largest < 2**32 else "Q", numbers)
+
+
+def _count_equal(ids: list[int], start: int, others: list[int]) -> int:
+    """Return how many of `ids[start:]` equal those of the other list, up to the first that differs."""
+    for index, other in enumerate(others):
+        if ids[start + index] != other:
+            return index
+    return len(others)
+
+
+def _live_positions(count: int, dead: bytearray, head: int) -> list[int]:
+    return [position for position in range(head, count) if position >= len(dead) or not dead[position]]

@@ -1,8 +1,13 @@
-"""A chunk: consecutive entries of a stream, stored as they are sent.
+"""A chunk: consecutive entries of a stream.
 
-Each entry is the reply array `*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the chunk's body.
-The chunk at the tail grows; once full it is sealed: packed with zstd (see `pack_sealed`) and unpacked again when it is
-read. Some unpacked bodies are cached, since several readers often read one chunk.
+The chunk at the tail grows. Its body has the entries as they are sent: each is the reply array
+`*2 <id> *2n <field value ...>` in RESP, so a range reply is a slice of the body. Once full, the chunk is sealed and
+packed (see `pack_sealed`): its IDs, which are searched as they are, and its entries in one of two forms. Short entries
+become rows, each of which can be read alone; others are compressed with zstd, all of them at once. A body is unpacked
+again when much of it is read. Some unpacked bodies are cached, since several readers often read one chunk.
+
+Deleted entries stay in a chunk, marked, until a good part of it is deleted: then `compacted` makes a chunk without
+them. Nothing else in a packed chunk changes, so that an image of the dataset can share it.
 """
 
 from __future__ import annotations
@@ -16,15 +21,16 @@ import zstandard
 from .ids import StreamID
 
 try:
-    from .body import Body
+    from .body import Body, PackedIDs, PackedRows
 except ImportError:  # there was no C compiler at installation
-    from .body_plain import Body  # type: ignore[assignment]
+    from .body_plain import Body, PackedIDs, PackedRows  # type: ignore[assignment]
 
 __all__ = [
     "CHUNK_SIZE",
     "Body",
     "Chunk",
     "drop_unpacked",
+    "merged",
     "pack_sealed",
     "unpacked_size",
 ]
@@ -35,13 +41,23 @@ CHUNK_ENTRIES_MAX = 1024
 # Unpacked chunks in the cache, over all streams.
 UNPACKED_CHUNKS_MAX = 1024
 # Bytes of all unpacked chunks in the cache. Chunks with huge entries leave room for fewer, at least the last one read.
-UNPACKED_SIZE_MAX: Final = 8 << 20
+UNPACKED_SIZE_MAX: Final = 2 << 20
+# Rows of more bytes than this, on the average, are compared with what zstd makes of the entries, which is chosen if it
+# takes less than this part of their bytes.
+ROW_SIZE_MAX: Final = 64
+ZSTD_SHARE: Final = 0.6
+# Bytes up to which the entries of two packed chunks are put into one.
+MERGED_SIZE_MAX: Final = 4096
+# Entries of a growing chunk that are deleted, at least, before it is compacted.
+OPEN_REMOVED_MIN: Final = 64
 
 # Bytes of a chunk without its entries: the object, the numbers in its slots, and the references in lists.
-CHUNK_SIZE: Final = 288
-# Bytes of one position in `Chunk.dead`, without its share of the set's table.
-POSITION_SIZE: Final = 32
+CHUNK_SIZE: Final = 320
+# Bytes of the marks of deleted entries, without a byte for each entry.
+DEAD_SIZE: Final = 72
 
+LIVE: Final = b"\0"
+DEAD: Final = b"\1"
 
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1)
 _DECOMPRESSOR: Final = zstandard.ZstdDecompressor()
@@ -54,7 +70,7 @@ _unpacked_size = 0
 
 
 class Chunk:
-    """Consecutive entries. `dead` holds the positions of deleted ones; `head` counts those trimmed off the front.
+    """Consecutive entries. `dead` marks the deleted ones; `head` counts those trimmed off the front.
 
     While the chunk is open, entries are added to its body, and the count and the last ID are those of the body.
     """
@@ -65,11 +81,13 @@ class Chunk:
         "_last_id",
         "_open",
         "_packed",
-        "_tail",
-        "_tail_count",
+        "_rows",
+        "_rows_read",
         "dead",
         "first_id",
+        "has_holes",
         "head",
+        "index",
         "is_shared",
         "removed",
     )
@@ -77,21 +95,27 @@ class Chunk:
     def __init__(self, first_id: StreamID) -> None:
         # The growing body; None once the chunk is sealed.
         self._open: Body | None = Body(CHUNK_SIZE_MAX, CHUNK_ENTRIES_MAX)
-        # The open body; of a sealed chunk the unpacked body while it is cached, otherwise None.
+        # The open body; of a packed chunk the unpacked body while it is cached, otherwise None.
         self._body: Body | None = self._open
-        # The compressed body. Empty while the chunk is open, and if it was sealed unpacked, when it keeps its body.
+        # What finds entries by ID: the packed IDs of a packed chunk, otherwise the body.
+        self.index: Body | PackedIDs = self._open
+        # The entries of a packed chunk, in one of two forms. Neither while the chunk is open, nor if it was sealed
+        # unpacked, when it keeps its body.
+        self._rows: PackedRows | None = None
         self._packed = b""
+        # Rows that were read without unpacking all of them.
+        self._rows_read = 0
         self._count = 0
         self._last_id: StreamID = 0
         self.first_id = first_id
-        self.dead: set[int] | None = None
-        # Position of the first live entry; none of those before it are in `dead`.
+        # A byte for each entry, 1 for a deleted one; entries beyond its end are not deleted.
+        self.dead: bytearray | None = None
+        # Whether an entry was deleted, other than by trimming.
+        self.has_holes = False
+        # Position of the first live entry.
         self.head = 0
         # Entries deleted or trimmed.
         self.removed = 0
-        # Position of the last live entry, or one after it, if the chunk has `_tail_count` entries.
-        self._tail = 0
-        self._tail_count = 0
         # Whether other entry logs have, or had, this chunk too. Entries are then deleted from a copy that replaces it.
         self.is_shared = False
 
@@ -119,25 +143,67 @@ class Chunk:
         """Stop adding entries, and pack them if `pack_sealed` says so. From now on entries are only deleted."""
         body = self._open
         assert body is not None
-        self._count, self._last_id = self.count, self.last_id
-        self._open = None
-        if _packs_sealed:
-            self._packed = _pack(body)
-        body.fit()
-        if self._packed:
+        self._become_sealed(body)
+        if self._body is None:
             self._keep_unpacked(body)
+
+    def _become_sealed(self, body: Body) -> None:
+        """Become a sealed chunk with the entries of this body, which is packed if `pack_sealed` says so."""
+        body.fit()
+        if not _packs_sealed:
+            self._open = None
+            self._body = self.index = body
+            self._count, self._last_id = body.count, body.last_id
+            return
+        ids = body.pack_ids()
+        rows = body.pack_rows(ids)
+        packed = b""
+        if rows is None or rows.memory_size > ROW_SIZE_MAX * body.count:
+            packed = _pack(body)
+            if rows is None or len(packed) < ZSTD_SHARE * rows.memory_size:
+                rows = None
+            else:
+                packed = b""
+        self._become_packed(ids, rows, packed)
+
+    def _become_packed(self, ids: PackedIDs, rows: PackedRows | None, packed: bytes) -> None:
+        self._open = self._body = None
+        self.index, self._rows, self._packed = ids, rows, packed
+        self._count, self._last_id = ids.count, ids.id_at(ids.count - 1)
 
     def body(self) -> Body:
         """The body, unpacked if necessary."""
         body = self._body
         if body is None:
-            body = _unpack(self._packed)
+            body = self._unpack()
             self._keep_unpacked(body)
         return body
 
     def read_once(self) -> Body:
         """The body, for reading a whole stream: the unpacked form is not cached."""
-        return self._body if self._body is not None else _unpack(self._packed)
+        return self._body if self._body is not None else self._unpack()
+
+    def _unpack(self) -> Body:
+        return Body.of_block(_DECOMPRESSOR.decompress(self._packed)) if self._rows is None else self._rows.unpack()
+
+    def slice(self, low: int, high: int) -> bytes:
+        """The bytes of the entries `low` to `high` (excluded)."""
+        rows = self._rows_for(high - low)
+        return self.body().slice(low, high) if rows is None else rows.slice(low, high)
+
+    def slice_back(self, low: int, high: int) -> bytes:
+        """The bytes of the entries `low` to `high` (excluded), last entry first."""
+        rows = self._rows_for(high - low)
+        return self.body().slice_back(low, high) if rows is None else rows.slice_back(low, high)
+
+    def _rows_for(self, count: int) -> PackedRows | None:
+        """The rows, to read `count` of them alone. None if the body is read instead: because it is unpacked, or because
+        so many rows were read that it had better been."""
+        rows = self._rows
+        if rows is None or self._body is not None:
+            return None
+        self._rows_read += count
+        return rows if self._rows_read * 2 < self._count else None
 
     def _keep_unpacked(self, body: Body) -> None:
         global _unpacked_size
@@ -145,112 +211,193 @@ class Chunk:
         size = _unpacked[self] = body.memory_size
         _unpacked_size += size
         while len(_unpacked) > UNPACKED_CHUNKS_MAX or (_unpacked_size > UNPACKED_SIZE_MAX and len(_unpacked) > 1):
-            oldest = next(iter(_unpacked))
-            _unpacked_size -= _unpacked.pop(oldest)
-            oldest._body = None
+            next(iter(_unpacked)).drop_unpacked()
+
+    def drop_unpacked(self) -> Body | None:
+        """Take the unpacked body out of the cache. Returns it, None if it was not there."""
+        global _unpacked_size
+        size = _unpacked.pop(self, -1)
+        if size < 0:
+            return None
+        _unpacked_size -= size
+        body, self._body = self._body, None
+        self._rows_read = 0
+        return body
 
     def copy(self) -> Chunk:
         """An independent chunk with the same entries. A sealed body is shared."""
         twin = Chunk(self.first_id)
-        twin.head, twin.removed = self.head, self.removed
-        twin.dead = None if self.dead is None else set(self.dead)
-        twin._count, twin._last_id, twin._packed = self._count, self._last_id, self._packed
-        twin._open = None if self._open is None else self._open.copy()
-        twin._body = None if self._packed else twin._open or self._body
+        twin.head, twin.removed, twin.has_holes = self.head, self.removed, self.has_holes
+        twin.dead = None if self.dead is None else bytearray(self.dead)
+        twin._count, twin._last_id = self._count, self._last_id
+        if self._open is not None:
+            twin._open = twin._body = twin.index = self._open.copy()
+            return twin
+        twin._open, twin.index, twin._rows, twin._packed = None, self.index, self._rows, self._packed
+        twin._body = None if self._is_packed else self._body
         return twin
+
+    @property
+    def _is_packed(self) -> bool:
+        return self._rows is not None or bool(self._packed)
 
     def successor(self) -> Chunk:
         """A copy that replaces a shared chunk. It takes over the cached unpacked body."""
-        global _unpacked_size
         twin = self.copy()
-        body, size = self._body, _unpacked.pop(self, 0)
-        if body is not None and size:
-            _unpacked_size -= size
-            self._body = None
+        body = self.drop_unpacked()
+        if body is not None:
             twin._keep_unpacked(body)
         return twin
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so many entries were removed that it is worth the time to make a chunk without them."""
+        if self._open is not None:
+            return self.removed >= OPEN_REMOVED_MIN and self.removed * 4 > self._open.count * 3
+        if self._packed:
+            return self.removed * 4 > self._count * 3
+        return self.removed * 2 > self._count
+
+    def compacted(self) -> Chunk:
+        """A chunk without the removed entries, of which at least one is left. This one does not change: an iterator may
+        still read it."""
+        self.drop_unpacked()
+        twin = Chunk(self.first_id)
+        twin.has_holes = self.has_holes
+        if self._rows is not None:
+            rows = self._rows.without(self.dead or bytearray(), self.head)
+            twin._become_packed(rows.ids, rows, b"")
+        elif self._open is not None:
+            assert twin._open is not None
+            twin._open.extend(self.live_body(), 0)
+        else:
+            twin._become_sealed(self.live_body())
+        return twin
+
+    def live_body(self) -> Body:
+        """A body of the live entries, of which there is at least one."""
+        return self.read_once().without(self.dead or bytearray(), self.head)
+
     def find(self, entry_id: StreamID) -> int:
         """Position of the live entry with this ID, -1 if there is none."""
-        body = self.body()
-        position = body.position(entry_id)
-        if position >= self.count or body.id_at(position) != entry_id:
-            return -1
-        return position if self.is_live(position) else -1
+        position = self.index.find(entry_id)
+        return position if position >= 0 and self.is_live(position) else -1
 
     def is_live(self, position: int) -> bool:
         """Whether the entry at `position` has not been deleted."""
-        return position >= self.head and (self.dead is None or position not in self.dead)
+        dead = self.dead
+        return position >= self.head and (dead is None or position >= len(dead) or not dead[position])
 
-    def kill(self, position: int) -> None:
-        """Delete the live entry at `position`."""
-        if self.dead is None:
-            self.dead = set()
-        self.dead.add(position)
+    def kill(self, position: int) -> int:
+        """Delete the live entry at `position`. Returns by how many bytes `memory_size` has grown."""
+        self.has_holes = True
         self.removed += 1
-        while self.head in self.dead:
-            self.dead.discard(self.head)
+        dead = self.dead
+        grown = 0
+        if dead is None and position == self.head:
             self.head += 1
+            return 0
+        if dead is None:
+            dead = self.dead = bytearray(self.count)
+            grown = DEAD_SIZE + len(dead)
+        elif position >= len(dead):
+            grown = self.count - len(dead)
+            dead.extend(bytes(grown))
+        dead[position] = 1
+        if position == self.head:
+            self.head = self._next_live(position)
+        return grown
 
     def kill_head(self, count: int) -> None:
         """Delete the first `count` live entries; fewer than all of them."""
         self.removed += count
-        while count:
-            if self.dead is None:
-                self.head += count
+        for low, high in self.spans(self.head, self.count):
+            if count < high - low:
+                self.head = low + count
                 return
-            if self.head in self.dead:
-                self.dead.discard(self.head)
-            else:
-                count -= 1
-            self.head += 1
-        while self.dead is not None and self.head in self.dead:
-            self.dead.discard(self.head)
-            self.head += 1
+            count -= high - low
+
+    def _next_live(self, position: int) -> int:
+        """Position of the first live entry from `position` on, or the number of entries."""
+        dead = self.dead
+        if dead is None or position >= len(dead):
+            return position
+        found = dead.find(LIVE, position)
+        return found if found >= 0 else len(dead)
 
     def first_live_id(self) -> StreamID:
         """Smallest live ID; the chunk has at least one live entry."""
-        return self.body().id_at(self.head)
+        return self.index.id_at(self.head)
 
     def last_live_id(self) -> StreamID:
         """Largest live ID; the chunk has at least one live entry."""
-        if self.dead is None:
+        dead = self.dead
+        if dead is None or len(dead) < self.count:
             return self.last_id
-        if self._tail_count != self.count:
-            self._tail, self._tail_count = self.count - 1, self.count
-        while self._tail in self.dead:
-            self._tail -= 1
-        return self.body().id_at(self._tail)
+        return self.index.id_at(dead.rfind(LIVE))
 
     def spans(self, low: int, high: int) -> Iterator[tuple[int, int]]:
         """The runs of live entries between positions `low` and `high` (excluded), ascending."""
         low = max(low, self.head)
-        if self.dead is None:
-            if low < high:
+        dead = self.dead
+        while low < high:
+            if dead is None:
                 yield low, high
-            return
-        for gap in sorted(position for position in self.dead if low <= position < high):
-            if low < gap:
-                yield low, gap
-            low = gap + 1
-        if low < high:
-            yield low, high
+                return
+            low = self._next_live(low)
+            gap = dead.find(DEAD, low)
+            end = high if gap < 0 else min(gap, high)
+            if low < end:
+                yield low, end
+            low = end
+
+    def spans_back(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """The runs of live entries between positions `low` and `high` (excluded), the last run first."""
+        low = max(low, self.head)
+        dead = self.dead
+        while low < high:
+            if dead is None:
+                yield low, high
+                return
+            # Entries beyond the end of `dead` are live.
+            end = high if high > len(dead) else dead.rfind(LIVE, low, high) + 1
+            start = max(dead.rfind(DEAD, low, end) + 1, low)
+            if start < end:
+                yield start, end
+            high = start
 
     @property
     def memory_size(self) -> int:
         """Bytes held for the entries, without an unpacked copy in the cache."""
-        size = getsizeof(self._packed) if self._packed else self.body().memory_size
-        return size if self.dead is None else size + getsizeof(self.dead) + len(self.dead) * POSITION_SIZE
+        size = 0 if self.dead is None else DEAD_SIZE + len(self.dead)
+        if self._rows is not None:
+            return size + self.index.memory_size + self._rows.memory_size
+        if self._packed:
+            return size + self.index.memory_size + getsizeof(self._packed)
+        return size + self.index.memory_size
+
+
+def merged(left: Chunk, right: Chunk) -> Chunk | None:
+    """One sealed chunk with the live entries of two neighbours. None if it would not be small."""
+    if left.is_open or right.is_open or left.memory_size + right.memory_size > MERGED_SIZE_MAX:
+        return None
+    chunk = Chunk(left.first_id)
+    body = chunk.body()
+    for each in (left, right):
+        added = each.live_body()
+        if body.is_full or body.extend(added, 0) < added.count:
+            return None
+    for each in (left, right):
+        each.drop_unpacked()
+    chunk.has_holes = True
+    chunk._become_sealed(body)
+    return chunk
 
 
 def _pack(body: Body) -> bytes:
     """A body as one compressed block."""
     # A copy, since the compressor's result keeps the room it reserved for incompressible data.
     return bytes(memoryview(_COMPRESSOR.compress(body.block())))
-
-
-def _unpack(packed: bytes) -> Body:
-    return Body.of_block(_DECOMPRESSOR.decompress(packed))
 
 
 def pack_sealed(wanted: bool) -> None:
@@ -266,8 +413,5 @@ def unpacked_size() -> int:
 
 def drop_unpacked() -> None:
     """Empty the cache of unpacked bodies."""
-    global _unpacked_size
-    for chunk in _unpacked:
-        chunk._body = None
-    _unpacked.clear()
-    _unpacked_size = 0
+    for chunk in list(_unpacked):
+        chunk.drop_unpacked()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from operator import lt
 
-from .chunk import CHUNK_SIZE, Body, Chunk
+from .chunk import CHUNK_SIZE, Body, Chunk, merged
 from .ids import ID_MAX, ID_MIN, StreamID
-from .spans import Piece, Span, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
+from .spans import Piece, Span, bodies, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
 
 
 class EntryLog:
@@ -105,6 +104,8 @@ class EntryLog:
         tail.seal()
         self._sealed_size += tail.memory_size
         self._open = None
+        if tail.is_sparse:
+            self._compact(len(self._chunks) - 1)
 
     def __contains__(self, entry_id: StreamID) -> bool:
         if not self.first_id <= entry_id <= self.last_id or not self.length:
@@ -114,12 +115,12 @@ class EntryLog:
     def still_has(self, entry_id: StreamID) -> bool:
         """Whether an ID known to have been added is still in the entry log. A pending ID is such an ID.
 
-        A chunk without deleted entries is not unpacked for that (benchmark row XCLAIM).
+        A chunk without deleted entries is not searched for that (benchmark row XCLAIM).
         """
         if not self.first_id <= entry_id <= self.last_id or not self.length:
             return False
         chunk = self._chunks[bisect_right(self._first_ids, entry_id) - 1]
-        if chunk.dead is None and not self.has_strays:
+        if not chunk.has_holes and not self.has_strays:
             return entry_id <= chunk.last_id
         return chunk.find(entry_id) >= 0
 
@@ -133,7 +134,7 @@ class EntryLog:
         if not self.first_id <= first_id <= last_id <= self.last_id:
             return False
         chunks = self._chunks[self._chunk_index(first_id) : self._chunk_index(last_id) + 1]
-        return all(chunk.dead is None for chunk in chunks)
+        return not any(chunk.has_holes for chunk in chunks)
 
     def has_all(self, ids: list[StreamID]) -> bool:
         """Whether each of these IDs is that of a live entry. Fast for IDs of consecutive entries (benchmark row
@@ -146,7 +147,7 @@ class EntryLog:
             chunk = self._chunks[self._chunk_index(entry_id)]
             done += 1
             if chunk.dead is None and not chunk.head:
-                done += chunk.body().count_found(ids, done)
+                done += chunk.index.count_found(ids, done)
         return True
 
     def get(self, entry_id: StreamID) -> bytes | None:
@@ -155,17 +156,23 @@ class EntryLog:
             return None
         chunk = self._chunks[self._chunk_index(entry_id)]
         position = chunk.find(entry_id)
-        return None if position < 0 else chunk.body().slice(position, position + 1)
+        return None if position < 0 else chunk.slice(position, position + 1)
 
     def get_many(self, ids: list[StreamID]) -> list[Piece]:
         """The bytes of live entries in the order of `ids`. Consecutive entries form one piece (benchmark row
         XAUTOCLAIM)."""
-        if not ids:
-            return []
-        count, pieces = self.read(ids[0], ids[-1], len(ids) + 1)
-        if count == len(ids) and all(map(lt, ids, ids[1:])):
-            return pieces
-        return [self.get(entry_id) or b"" for entry_id in ids]
+        pieces: list[Piece] = []
+        done = 0
+        while done < len(ids) and self.length:
+            chunk = self._chunks[self._chunk_index(ids[done])]
+            position = chunk.find(ids[done])
+            if position < 0:
+                done += 1
+                continue
+            count = chunk.index.count_run(ids, done, position)
+            pieces.append(chunk.slice(position, position + count))
+            done += count
+        return pieces
 
     def read(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[int, list[Piece]]:
         """Up to `count` entries (all if negative) from `start` to `end`, both included: how many, and their bytes in as
@@ -173,27 +180,29 @@ class EntryLog:
         even if the entry log changes later."""
         if not count:
             return 0, []
+        if start == end:
+            entry = self.get(start)
+            return (0, []) if entry is None else (1, [entry])
         run = self._run_of(start, end, count)
         if run is not None:
             chunk, low, high = run
-            return count, [chunk.body().slice(low, high)]
+            return count, [chunk.slice(low, high)]
         return read_pieces(self._spans(start, end), count)
 
     def read_with_ids(self, start: StreamID, end: StreamID, count: int = -1) -> tuple[list[StreamID], list[bytes]]:
         """Like `read`, with the IDs instead of their number."""
         run = self._run_of(start, end, count)
         if run is not None:
-            body = run[0].body()
-            return body.ids(run[1], run[2]), [body.slice(run[1], run[2])]
+            chunk, low, high = run
+            return chunk.index.ids(low, high), [chunk.slice(low, high)]
         ids: list[StreamID] = []
         pieces: list[bytes] = []
         for chunk, low, high in self._spans(start, end):
             if 0 <= count < len(ids) + high - low:
                 high = low + count - len(ids)
             if low < high:
-                body = chunk.body()
-                pieces.append(body.slice(low, high))
-                ids += body.ids(low, high)
+                pieces.append(chunk.slice(low, high))
+                ids += chunk.index.ids(low, high)
             if len(ids) == count:
                 break
         return ids, pieces
@@ -212,8 +221,7 @@ class EntryLog:
     def runs(self, start: StreamID, end: StreamID) -> Iterator[tuple[array[int], array[int], bytes]]:
         """The live entries from `start` to `end`, both included, a run at a time: the halves of their IDs, and the
         bytes of them all. The log must not change meanwhile."""
-        for chunk, low, high in self._spans(start, end):
-            body = chunk.read_once()
+        for body, low, high in bodies(self._spans(start, end)):
             yield *body.columns(low, high), body.slice(low, high)
 
     def all_entries(self) -> Iterator[list[tuple[StreamID, bytes]]]:
@@ -234,7 +242,7 @@ class EntryLog:
         """The live IDs from `start` to `end`, both included."""
         found: list[StreamID] = []
         for chunk, low, high in self._spans(start, end):
-            found += chunk.body().ids(low, high)
+            found += chunk.index.ids(low, high)
         return found
 
     def delete(self, entry_id: StreamID) -> bool:
@@ -242,20 +250,18 @@ class EntryLog:
         if not self.length or not self.first_id <= entry_id <= self.last_id:
             return False
         index = self._chunk_index(entry_id)
-        chunk = self._chunks[index]
-        position = chunk.find(entry_id)
+        position = self._chunks[index].find(entry_id)
         if position < 0:
             return False
-        is_sealed = not chunk.is_open
-        size_before = chunk.memory_size if is_sealed else 0
         chunk = self._own(index)
-        self._sealed_size -= size_before
-        chunk.kill(position)
+        grown = chunk.kill(position)
+        if not chunk.is_open:
+            self._sealed_size += grown
         self.length -= 1
         if not chunk.live:
             self._drop(index)
-        elif is_sealed:
-            self._sealed_size += chunk.memory_size
+        elif chunk.is_sparse:
+            self._compact(index)
         self._refresh_edges(entry_id)
         return True
 
@@ -265,15 +271,11 @@ class EntryLog:
         dropped = 0
         size_change = 0
         for chunk in self._chunks:
-            is_sealed = not chunk.is_open
             if left < chunk.live:
                 if left:
-                    size_before = chunk.memory_size
-                    chunk = self._own(dropped)
-                    chunk.kill_head(left)
-                    size_change += chunk.memory_size - size_before if is_sealed else 0
+                    self._own(dropped).kill_head(left)
                 break
-            size_change -= chunk.memory_size if is_sealed else 0
+            size_change -= 0 if chunk.is_open else chunk.memory_size
             left -= chunk.live
             dropped += 1
         self.length -= count
@@ -282,9 +284,12 @@ class EntryLog:
             if dropped == len(self._chunks):
                 self._open = None
             del self._chunks[:dropped], self._first_ids[:dropped]
-        self.first_id = self._chunks[0].first_live_id() if self.length else ID_MIN
         if not self.length:
-            self.last_id = ID_MIN
+            self.first_id = self.last_id = ID_MIN
+            return
+        if self._chunks[0].is_sparse:
+            self._compact(0)
+        self.first_id = self._chunks[0].first_live_id()
 
     def id_at(self, index: int) -> StreamID:
         """ID of the live entry that has `index` smaller ones. Raises IndexError if there are fewer."""
@@ -292,7 +297,7 @@ class EntryLog:
             if index < chunk.live:
                 for low, high in chunk.spans(0, chunk.count):
                     if index < high - low:
-                        return chunk.body().id_at(low + index)
+                        return chunk.index.id_at(low + index)
                     index -= high - low
             index -= chunk.live
         raise IndexError(index)
@@ -364,9 +369,31 @@ class EntryLog:
 
     def _drop(self, index: int) -> None:
         self._has_gaps = self._has_gaps or index > 0
-        if self._chunks.pop(index).is_open:
+        chunk = self._chunks.pop(index)
+        if chunk.is_open:
             self._open = None
+        else:
+            self._sealed_size -= chunk.memory_size
+            chunk.drop_unpacked()
         del self._first_ids[index]
+
+    def _compact(self, index: int) -> None:
+        """Give back the memory of the removed entries of a chunk, and put it together with a small neighbour."""
+        chunk = self._chunks[index]
+        compacted = chunk.compacted()
+        self._chunks[index] = compacted
+        if compacted.is_open:
+            self._open = compacted.body()
+            return
+        self._sealed_size += compacted.memory_size - chunk.memory_size
+        for low in (index - 1, index):
+            pair = self._chunks[max(low, 0) : low + 2]
+            joined = merged(pair[0], pair[1]) if len(pair) == 2 else None
+            if joined is not None:
+                self._chunks[low : low + 2] = [joined]
+                del self._first_ids[low + 1]
+                self._sealed_size += joined.memory_size - pair[0].memory_size - pair[1].memory_size
+                return
 
     def _refresh_edges(self, deleted_id: StreamID) -> None:
         if not self.length:

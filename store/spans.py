@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from .chunk import Chunk
+from .chunk import Body, Chunk
 from .ids import ID_MAX, StreamID, id_after
 
 # A run of live entries: chunk, first position, position after the last.
@@ -20,8 +20,8 @@ PIECES_AT_ONCE_MAX = 16
 
 def positions(chunk: Chunk, start: StreamID, end: StreamID) -> tuple[int, int]:
     """Return the first position of a range in a chunk, and the position after its last one."""
-    low = chunk.head if start <= chunk.first_id else chunk.body().position(start)
-    high = chunk.count if end == ID_MAX or end >= chunk.last_id else chunk.body().position(id_after(end))
+    low = chunk.head if start <= chunk.first_id else chunk.index.position(start)
+    high = chunk.count if end == ID_MAX or end >= chunk.last_id else chunk.index.position(id_after(end))
     return low, high
 
 
@@ -51,8 +51,19 @@ def spans_back_from(chunks: list[Chunk], index: int, start: StreamID, end: Strea
         if chunk.last_id < start:
             return
         low, high = positions(chunk, start, end)
-        for span_low, span_high in reversed(list(chunk.spans(low, high))):
+        for span_low, span_high in chunk.spans_back(low, high):
             yield chunk, span_low, span_high
+
+
+def bodies(spans: Iterable[Span]) -> Iterator[tuple[Body, int, int]]:
+    """Yield runs with the body of their chunk in place of the chunk, which is unpacked once for all runs of it that
+    follow each other, and not cached."""
+    unpacked: Chunk | None = None
+    body: Body | None = None
+    for chunk, low, high in spans:
+        if body is None or chunk is not unpacked:
+            unpacked, body = chunk, chunk.read_once()
+        yield body, low, high
 
 
 def read_pieces(spans: Iterator[Span], count: int) -> tuple[int, list[Piece]]:
@@ -62,9 +73,9 @@ def read_pieces(spans: Iterator[Span], count: int) -> tuple[int, list[Piece]]:
     pieces: list[Piece] = []
     for chunk, low, high in spans:
         if 0 < count <= taken + high - low:
-            pieces.append(chunk.body().slice(low, low + count - taken))
+            pieces.append(chunk.slice(low, low + count - taken))
             return count, pieces
-        pieces.append(chunk.body().slice(low, high))
+        pieces.append(chunk.slice(low, high))
         taken += high - low
         if len(pieces) == PIECES_AT_ONCE_MAX:
             rest_count, rest = _cut(spans, count - taken)
@@ -77,7 +88,7 @@ def read_pieces_back(spans: Iterator[Span], count: int) -> tuple[int, list[Piece
     """Read descending runs, up to `count` entries (all if negative), the last entry first. Returns what `read_pieces`
     returns."""
     taken, kept = _cut(spans, count, from_end=True)
-    pieces: list[Piece] = [chunk.body().slice_back(low, high) for chunk, low, high in islice(kept, PIECES_AT_ONCE_MAX)]
+    pieces: list[Piece] = [chunk.slice_back(low, high) for chunk, low, high in islice(kept, PIECES_AT_ONCE_MAX)]
     if len(kept) > PIECES_AT_ONCE_MAX:
         pieces.append(_slices_back(kept[PIECES_AT_ONCE_MAX:]))
     return taken, pieces
@@ -99,10 +110,10 @@ def _cut(spans: Iterable[Span], count: int, *, from_end: bool = False) -> tuple[
 
 
 def _slices(spans: list[Span]) -> Iterator[bytes]:
-    for chunk, low, high in spans:
-        yield chunk.read_once().slice(low, high)
+    for body, low, high in bodies(spans):
+        yield body.slice(low, high)
 
 
 def _slices_back(spans: list[Span]) -> Iterator[bytes]:
-    for chunk, low, high in spans:
-        yield chunk.read_once().slice_back(low, high)
+    for body, low, high in bodies(spans):
+        yield body.slice_back(low, high)

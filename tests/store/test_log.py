@@ -253,14 +253,14 @@ def test_the_chunks_read_last_stay_unpacked(monkeypatch: pytest.MonkeyPatch) -> 
     assert chunk_module.unpacked_size() == 0  # reading everything leaves nothing in the cache
     sizes = []
     for seq in range(5, 100, 10):
-        assert make_id(1, seq) in log
+        log.read(make_id(1, seq - 5), make_id(1, seq + 4))
         sizes.append(chunk_module.unpacked_size())
     assert [size // sizes[0] for size in sizes] == [1, 2, *[3] * 8]
     twin = log.copy()
     assert twin.delete(make_id(1, 99))
     assert chunk_module.unpacked_size() == sizes[-1]  # the copy that an entry has left has what was unpacked
     assert twin.delete(make_id(1, 98))
-    assert make_id(1, 97) in twin
+    assert len(joined(twin.read(make_id(1, 90), make_id(1, 97))[1])) == 8 * len(entry_of(make_id(101, 100)))
     assert chunk_module.unpacked_size() == sizes[-1]
     chunk_module.drop_unpacked()
     assert chunk_module.unpacked_size() == 0
@@ -311,8 +311,9 @@ def test_a_long_range_is_of_the_moment_it_was_asked_for() -> None:
     assert taken == taken_back == len(entries)
     assert not isinstance(pieces[-1], bytes)
     assert not isinstance(pieces_back[-1], bytes)
-    for number in range(2, 30_000, 3):
-        log.delete(make_id(number, 0))
+    for number in range(2, 30_000):  # all but every third, so that chunks are compacted
+        if number % 3:
+            log.delete(make_id(number, 0))
     log.append(make_id(50_000, 0), entry_of(make_id(50_000, 0), 1))
     log.trim_head(20_000)
     assert joined(pieces) == expected
@@ -352,16 +353,86 @@ def test_deleting_from_either_end_updates_the_edges(order: int) -> None:
     ids = [make_id(1, seq) for seq in range(1, 501)]
     for entry_id in ids:
         log.append(entry_id, b"x")
-    (chunk,) = log._chunks
     for count, entry_id in enumerate(ids[:-1][::order], 1):
         assert log.delete(entry_id)
         if order > 0:
-            assert chunk.head == count
+            (chunk,) = log._chunks
+            assert chunk.head == chunk.removed
             assert not chunk.dead
             assert log.first_id == ids[count]
     assert log.first_id == log.last_id == log.id_at(0) == ids[-1]
     assert log.delete(ids[-1])
     assert not log.length
+
+
+# Values of entries: short ones become rows, long ones are compressed.
+VALUES = {"rows": lambda number: b"%06d" % number, "zstd": lambda number: b"%06d" % number * 200}
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+@pytest.mark.parametrize("kind", VALUES)
+def test_deleting_at_random_gives_memory_back_as_it_goes(kind: str, is_packed: bool) -> None:
+    rng = random.Random(7)
+    chunk_module.pack_sealed(is_packed)
+    try:
+        log, entries = EntryLog(), {}
+        for number in range(1, 5_001):
+            entry_id = make_id(number, 0)
+            entries[entry_id] = b"*2\r\n" + pack_command((format_id(entry_id),))[4:]
+            entries[entry_id] += pack_command((b"f", VALUES[kind](number)))
+            log.append(entry_id, entries[entry_id])
+        full_size = log.memory_size
+        for left in (4_000, 2_500, 1_200, 500, 50, 1):
+            for entry_id in rng.sample(sorted(entries), len(entries) - left):
+                del entries[entry_id]
+                assert log.delete(entry_id)
+            assert log.memory_size < full_size * max(4 * left / 5_000, 0.02) + 8_000
+            log.check()
+            assert joined(log.read(ID_MIN, ID_MAX)[1]) == b"".join(entries[each] for each in sorted(entries))
+            assert joined(log.read_back(ID_MIN, ID_MAX)[1]) == b"".join(entries[each] for each in sorted(entries)[::-1])
+        assert len(log._chunks) == 1
+    finally:
+        chunk_module.pack_sealed(True)
+
+
+def test_a_queue_that_is_read_and_deleted_at_its_end_stays_small() -> None:
+    log = EntryLog()
+    for number in range(1, 5_000):
+        log.append(make_id(number, 0), entry_of(make_id(number, 0), 50))
+        if number % 100:
+            assert log.delete(make_id(number, 0))
+        assert log.memory_size < 40_000
+    assert log.length == 49
+    log.check()
+
+
+def test_trimming_one_by_one_gives_memory_back() -> None:
+    log = EntryLog()
+    for number in range(1, 5_000):
+        log.append(make_id(number, 0), entry_of(make_id(number, 0), 50))
+        log.trim_head(max(log.length - 10, 0))
+        assert log.memory_size < 16_000
+    log.check()
+    assert log.still_has_all(log.first_id, log.last_id)  # only the head was trimmed
+
+
+def test_one_entry_of_short_ones_is_read_without_unpacking_the_others() -> None:
+    log = EntryLog()
+    ids = [make_id(number, 0) for number in range(1, 3_000)]
+    for entry_id in ids:
+        log.append(entry_id, entry_of(entry_id))
+    chunk_module.drop_unpacked()
+    for entry_id in ids[::100]:
+        assert log.get(entry_id) == entry_of(entry_id)
+        assert log.read(entry_id, entry_id) == (1, [entry_of(entry_id)])
+        assert log.read_back(ID_MIN, entry_id, 1) == (1, [entry_of(entry_id)])
+        assert entry_id in log
+    assert log.delete(ids[50])
+    assert chunk_module.unpacked_size() == 0
+    for entry_id in ids[:50] * 20:  # but when many are, it is worth it
+        log.get(entry_id)
+    assert chunk_module.unpacked_size() > 0
+    chunk_module.drop_unpacked()
 
 
 def test_an_entry_is_found_by_how_many_are_below_it() -> None:
