@@ -52,7 +52,7 @@ MERGED_SIZE_MAX: Final = 4096
 OPEN_REMOVED_MIN: Final = 64
 
 # Bytes of a chunk without its entries: the object, the numbers in its slots, and the references in lists.
-CHUNK_SIZE: Final = 320
+CHUNK_SIZE: Final = 280
 # Bytes of the marks of deleted entries, without a byte for each entry.
 DEAD_SIZE: Final = 72
 

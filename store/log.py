@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from .chunk import CHUNK_SIZE, Body, Chunk, merged
 from .ids import ID_MAX, ID_MIN, StreamID
 from .spans import Piece, Span, bodies, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
+
+try:
+    from .id_list import IDList
+except ImportError:  # there was no C compiler at installation
+    from .id_list_plain import IDList  # type: ignore[assignment]
 
 
 class EntryLog:
@@ -37,7 +41,7 @@ class EntryLog:
         self.last_id: StreamID = ID_MIN
         self.first_id: StreamID = ID_MIN
         self._chunks: list[Chunk] = []
-        self._first_ids: list[StreamID] = []
+        self._first_ids = IDList()
         # Bytes held by the sealed chunks.
         self._sealed_size = 0
         # Whether a chunk other than the first was removed because its last entry was deleted.
@@ -119,7 +123,7 @@ class EntryLog:
         """
         if not self.first_id <= entry_id <= self.last_id or not self.length:
             return False
-        chunk = self._chunks[bisect_right(self._first_ids, entry_id) - 1]
+        chunk = self._chunks[self._first_ids.index_of(entry_id)]
         if not chunk.has_holes and not self.has_strays:
             return entry_id <= chunk.last_id
         return chunk.find(entry_id) >= 0
@@ -283,7 +287,8 @@ class EntryLog:
         if dropped:
             if dropped == len(self._chunks):
                 self._open = None
-            del self._chunks[:dropped], self._first_ids[:dropped]
+            del self._chunks[:dropped]
+            self._first_ids.remove(0, dropped)
         if not self.length:
             self.first_id = self.last_id = ID_MIN
             return
@@ -335,14 +340,14 @@ class EntryLog:
         assert ids == sorted(set(ids))
         assert (self.first_id, self.last_id) == ((ids[0], ids[-1]) if ids else (ID_MIN, ID_MIN))
         assert all(chunk.live > 0 for chunk in self._chunks)
-        assert [chunk.first_id for chunk in self._chunks] == self._first_ids
+        assert [chunk.first_id for chunk in self._chunks] == list(self._first_ids)
         assert self._sealed_size == sum(chunk.memory_size for chunk in self._chunks if not chunk.is_open)
         assert [chunk for chunk in self._chunks if chunk.is_open] == ([] if self._open is None else self._chunks[-1:])
         assert self._open is None or self._open is self._chunks[-1].body()
 
     def _chunk_index(self, entry_id: StreamID) -> int:
         """Index of the chunk that would hold the ID; 0 for IDs below all."""
-        return max(bisect_right(self._first_ids, entry_id) - 1, 0)
+        return max(self._first_ids.index_of(entry_id), 0)
 
     def _run_of(self, start: StreamID, end: StreamID, count: int) -> Span | None:
         """The first `count` entries of a range if they are consecutive in one chunk, the usual case of a short read.
@@ -375,7 +380,7 @@ class EntryLog:
         else:
             self._sealed_size -= chunk.memory_size
             chunk.drop_unpacked()
-        del self._first_ids[index]
+        self._first_ids.remove(index, 1)
 
     def _compact(self, index: int) -> None:
         """Give back the memory of the removed entries of a chunk, and put it together with a small neighbour."""
@@ -391,7 +396,7 @@ class EntryLog:
             joined = merged(pair[0], pair[1]) if len(pair) == 2 else None
             if joined is not None:
                 self._chunks[low : low + 2] = [joined]
-                del self._first_ids[low + 1]
+                self._first_ids.remove(low + 1, 1)
                 self._sealed_size += joined.memory_size - pair[0].memory_size - pair[1].memory_size
                 return
 

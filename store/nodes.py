@@ -9,7 +9,6 @@ less than 0.2 us per entry; otherwise only when a command needs them.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -20,14 +19,19 @@ from .node_sizes import OpenNode, integer_size
 from .radix_tree import RadixTree
 
 try:
+    from .id_list import IDList
     from .node_counts import IS_COMPILED, count_run
 except ImportError:  # there was no C compiler at installation
+    from .id_list_plain import IDList  # type: ignore[assignment]
     from .node_counts_plain import IS_COMPILED, count_run
 
-__all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "Node", "NodeLedger", "StreamLimits"]
+__all__ = ["IS_COMPILED", "NODE_SIZE_UNLIMITED", "IDList", "Node", "NodeLedger", "StreamLimits"]
 
 # When a larger part of the nodes than one in this number is removed at once, the tree is counted anew.
 RECOUNT_SHARE: Final = 8
+
+# Numbers up to this take two bytes in a listpack, the fewest.
+SMALL_MAX: Final = 127
 
 # The limit for `stream-node-max-bytes 0`, and for any number above this.
 NODE_SIZE_UNLIMITED: Final = 2**30
@@ -63,7 +67,7 @@ class NodeLedger:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self.first_ids: list[StreamID] = []
+        self.first_ids = IDList()
         self.settled_id: StreamID = 0
         # Kept from the first time on that its size is asked for.
         self._tree: RadixTree | None = None
@@ -102,7 +106,7 @@ class NodeLedger:
 
     def index_of(self, entry_id: StreamID) -> int:
         """Index of the node that holds the ID."""
-        return bisect_right(self.first_ids, entry_id) - 1
+        return self.first_ids.index_of(entry_id)
 
     def forget(self, entry_id: StreamID, *, keep_node: bool) -> None:
         """Count one entry as deleted. It stays in its node. A node without live entries is removed unless `keep_node`
@@ -129,19 +133,22 @@ class NodeLedger:
                 self._tree = None
             elif counted > 0:
                 tree.remove(self.first_ids, index, counted)
-        del self.nodes[index : index + count], self.first_ids[index : index + count]
+        del self.nodes[index : index + count]
+        self.first_ids.remove(index, count)
 
     def _recount(self, index: int, live: int) -> None:
         """Set the number of live entries of a node. The size changes with its counters."""
         node = self.nodes[index]
-        growth = integer_size(live) - integer_size(node.live)
-        growth += integer_size(node.total - live) - integer_size(node.total - node.live)
+        growth = 0
+        if node.total > SMALL_MAX:
+            growth = integer_size(live) - integer_size(node.live)
+            growth += integer_size(node.total - live) - integer_size(node.total - node.live)
         self.nodes[index] = Node(node.first_id, node.last_id, live, node.total, node.size + growth, node.field_names)
 
     def copy(self) -> NodeLedger:
         """An independent ledger with the same nodes."""
         twin = NodeLedger()
-        twin.nodes, twin.first_ids = list(self.nodes), list(self.first_ids)
+        twin.nodes, twin.first_ids = list(self.nodes), self.first_ids.copy()
         twin.settled_id = self.settled_id
         return twin
 

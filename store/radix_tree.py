@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from sys import getsizeof
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .ids import SEQ_BITS, StreamID
+
+if TYPE_CHECKING:
+    from .id_list import IDList
 
 # Bytes of an ID as a key.
 KEY_SIZE: Final = 16
@@ -22,8 +25,9 @@ DEPTH_MAX: Final = KEY_SIZE - 1
 # The depth at which the first key parts from the key before it, and the last key from the one after it.
 OUTSIDE: Final = -1
 
-# Bytes of a tree without its lists of keys.
+# Bytes of a tree without its lists of keys, and of a key without its place in a list.
 TREE_SIZE: Final = 352
+NUMBER_SIZE: Final = 48
 
 
 def shared_size(low: StreamID, high: StreamID) -> int:
@@ -53,10 +57,10 @@ class RadixTree:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the lists; the keys belong to the owner."""
-        return TREE_SIZE + sum(map(getsizeof, self._parted))
+        """Bytes of the lists and of the keys in them, each of which is in one."""
+        return TREE_SIZE + sum(map(getsizeof, self._parted)) + max(self.length - 1, 0) * NUMBER_SIZE
 
-    def extend(self, keys: list[StreamID]) -> None:
+    def extend(self, keys: IDList) -> None:
         """Count the keys that were appended since the last time."""
         if not self.length and keys:
             self.length = 1
@@ -78,7 +82,7 @@ class RadixTree:
         self._parted[depth].append(key)
         self._last_depth = depth
 
-    def remove(self, keys: list[StreamID], index: int, count: int) -> None:
+    def remove(self, keys: IDList, index: int, count: int) -> None:
         """Remove counted keys that follow each other; they are still in the list."""
         end = self.length
         left = self._depth(keys, index - 1, end)
@@ -90,7 +94,7 @@ class RadixTree:
         self.length -= count
         self._path = self._path_above_last()
 
-    def _remove(self, left: int, left_key: StreamID | None, keys: list[StreamID], at: int, end: int) -> None:
+    def _remove(self, left: int, left_key: StreamID | None, keys: IDList, at: int, end: int) -> None:
         """Remove the key at `at`. `left`: the depth at which its left neighbour parts from the key before that."""
         key, parted = keys[at], self._parted
         before = OUTSIDE if left_key is None else shared_size(left_key, key)
@@ -153,7 +157,7 @@ class RadixTree:
         return path
 
     @staticmethod
-    def _depth(keys: list[StreamID], index: int, end: int) -> int:
+    def _depth(keys: IDList, index: int, end: int) -> int:
         """The depth at which the key at `index` parts from the key before it."""
         return shared_size(keys[index - 1], keys[index]) if 0 < index < end else OUTSIDE
 

@@ -17,7 +17,7 @@ from headrace.store.chunk import CHUNK_ENTRIES_MAX
 from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, make_id, parse_id
 from headrace.store.node_sizes import integer_size, signed_difference, string_size
-from headrace.store.nodes import NODE_SIZE_UNLIMITED, NodeLedger, StreamLimits
+from headrace.store.nodes import NODE_SIZE_UNLIMITED, IDList, NodeLedger, StreamLimits
 from headrace.store.stream import References, Stream
 from headrace.store.trimming import Trim, default_limit, first_physical_id, trim
 
@@ -220,6 +220,13 @@ def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives()
     assert first_physical_id(stream) == ID_MAX
 
 
+def id_list(ids: list[int]) -> IDList:
+    made = IDList()
+    for entry_id in ids:
+        made.append(entry_id)
+    return made
+
+
 @pytest.mark.parametrize(
     ("first_ids", "count"),
     [
@@ -235,7 +242,7 @@ def test_the_first_physical_id_is_that_of_a_deleted_entry_while_its_node_lives()
 )
 def test_radix_tree_nodes_are_counted_as_redis_has_them(first_ids: list[int], count: int) -> None:
     ledger = NodeLedger()
-    ledger.first_ids = first_ids
+    ledger.first_ids = id_list(first_ids)
     assert ledger.radix_nodes_count == count
 
 
@@ -274,7 +281,7 @@ def test_radix_tree_nodes_are_those_of_the_tree_itself(seed: int) -> None:
         halves = {tuple(source.getrandbits(source.choice([1, 9, 44, 57, 64])) for _ in range(2))
                   for _ in range(source.randrange(1, 12))}  # fmt: skip
         ledger = NodeLedger()
-        ledger.first_ids = sorted(make_id(*each) for each in halves)
+        ledger.first_ids = id_list(sorted(make_id(*each) for each in halves))
         keys, leaves = [struct.pack(">QQ", *each) for each in sorted(halves)], len(halves)
         assert ledger.radix_nodes_count == tree_size(keys) - leaves, halves
 
@@ -298,7 +305,7 @@ def test_radix_tree_keeps_its_count_as_nodes_come_and_go(seed: int) -> None:
         fresh.first_ids = ledger.first_ids
         fresh._tree = None
         if source.random() < 0.8:
-            assert ledger.radix_nodes_count == fresh.radix_nodes_count, ledger.first_ids
+            assert ledger.radix_nodes_count == fresh.radix_nodes_count, list(ledger.first_ids)
 
 
 def test_the_smallest_id_is_in_a_node() -> None:
