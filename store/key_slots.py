@@ -65,10 +65,6 @@ class KeySlots:
             keys = slots.get(slot)
             if keys is None:
                 continue
-            # A slot that is returned whole needs no order.
-            if slot << PLACE_BITS >= cursor and len(found) + len(keys) <= count:
-                found += keys
-                continue
             for place, key in sorted([(place_of(key), key) for key in keys]):
                 if place < cursor:
                     continue
