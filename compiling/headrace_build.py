@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -80,9 +81,6 @@ OPTIONS: Final = (
 
 # The checkout under the package's name, from which mypy gets the names of the modules.
 TYPED: Final = ROOT / "build" / "typed"
-
-# What mypy found in the last build.
-CACHE: Final = Path("build", "mypy-cache")
 
 # The C files of mypyc.
 GENERATED: Final = Path("build", "mypyc")
@@ -178,8 +176,10 @@ def hot_modules() -> list[Any]:
     package.unlink(missing_ok=True)
     package.symlink_to(ROOT)
     os.environ["MYPYPATH"] = str(TYPED)
-    words = [*OPTIONS, f"--cache-dir={CACHE}", *(str(package / f"{name}.py") for name in hot_names())]
-    made: list[Any] = mypycify(
-        words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
-    )
+    # The order of the C text depends on what is in the cache. From an empty one, equal sources give equal C files.
+    with tempfile.TemporaryDirectory() as cache:
+        words = [*OPTIONS, f"--cache-dir={cache}", *(str(package / f"{name}.py") for name in hot_names())]
+        made: list[Any] = mypycify(
+            words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
+        )
     return made
