@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from mmap import ACCESS_READ, mmap
 from typing import Final
 
@@ -20,7 +20,7 @@ from ..store.clock import wall_clock_ms
 from ..store.nodes import StreamLimits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
 from .errors import LoadError, RdbError
-from .files import DiskFile, open_regular
+from .files import DiskFile, DiskFiles, open_regular
 from .manifest import LINE_SIZE_MAX, Manifest, Part
 from .rdb.file import FileReader
 
@@ -36,7 +36,10 @@ Checks whether an append-only file is complete and undamaged. Stop the server fi
 Restore damage elsewhere from a backup. Exit codes: 0 if the log is valid or was repaired, 1 otherwise."""
 RDB_MAGIC: Final = b"REDIS"
 KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from a backup instead"
-RESTORE_BASE: Final = "Restore it from a backup: --fix cannot bring back what was cut off."
+RESTORE_BASE: Final = (
+    "Restore it from a backup. Without one, --fix with the manifest keeps the whole records that are left."
+)
+RESTORE_RDB: Final = "Restore it from a backup: nothing can be loaded from a part of an RDB file."
 TIMESTAMP_DIGITS_MAX: Final = 19
 # Accept any number of databases: the files do not show how many the server was configured with.
 DATABASES_COUNT_MAX: Final = 2**31
@@ -98,7 +101,10 @@ class Check:
         data = _content(path)
         if not is_manifest(data):
             print("Start checking Old-Style AOF")
-            self._check(path, path, "AOF", is_last=not is_followed(path))
+            part, is_last = listed(path)
+            if part is not None:
+                self._check_size(part, path)
+            self._check(path, path, "AOF", is_last=is_last)
             return
         print("Start checking Multi Part AOF")
         try:
@@ -109,7 +115,10 @@ class Check:
         if base is not None:
             is_rdb = _content(self._path(base))[: len(RDB_MAGIC)] == RDB_MAGIC
             print(f"Start to check BASE AOF ({'RDB' if is_rdb else 'RESP'} format).")
-            self._check_size(base)
+            if self._request.is_fix and not (is_rdb or base.is_rdb):
+                self._fix_base(base, manifest)
+            else:
+                self._check_size(base, self._path(base))
             self._check(os.fsdecode(base.name), self._path(base), "BASE AOF", is_last=not increments)
         if increments:
             print("Start to check INCR files.")
@@ -120,12 +129,41 @@ class Check:
     def _path(self, part: Part) -> str:
         return os.path.join(os.path.dirname(self._request.path), os.fsdecode(part.name))
 
-    def _check_size(self, base: Part) -> None:
+    def _check_size(self, base: Part, path: str) -> None:
         """A base that was cut off between two records has no other sign of it. Raises Aborted."""
-        path = self._path(base)
         problem = base.size_error(len(_content(path, ", aborting...")))
         if problem is not None:
-            raise Aborted(f"BASE AOF {os.fsdecode(base.name)} is not valid: {problem}. {RESTORE_BASE}")
+            advice = RESTORE_RDB if base.is_rdb else RESTORE_BASE
+            raise Aborted(f"BASE AOF {os.fsdecode(base.name)} is not valid: {problem}. {advice}")
+
+    def _fix_base(self, base: Part, manifest: Manifest) -> None:
+        """Keep the whole records of a base in RESP that was cut off, if the user agrees. Raises Aborted.
+
+        The manifest then has the size of what is left.
+        """
+        path = self._path(base)
+        data = _content(path, ", aborting...")
+        problem = base.size_error(len(data))
+        if problem is None:
+            return
+        good_size = examine(data, path).good_offset if data else 0
+        print(
+            f"BASE AOF {os.fsdecode(base.name)} was cut off: {problem}. Restore it from a backup if there is one.\n"
+            f"This will keep the {good_size} bytes of its whole records. The changes in the INCR files are then "
+            "applied to what is left."
+        )
+        self._ask()
+        _truncate(path, good_size)
+        parts = tuple(replace(part, size=good_size) if part == base else part for part in manifest.parts)
+        _replace(self._request.path, Manifest(parts).encode())
+        print(f"Successfully truncated AOF {os.fsdecode(base.name)}")
+
+    @staticmethod
+    def _ask() -> None:
+        """Raises Aborted unless the user agrees."""
+        print("Continue? [y/N]: ", end="", flush=True)
+        if not sys.stdin.readline().lower().startswith("y"):
+            raise Aborted("Aborting...")
 
     # -- one file --------------------------------------------------------------------------------
 
@@ -193,9 +231,7 @@ class Check:
         )
         if not keeps_records:
             print(KEEPS_NOTHING)
-        print("Continue? [y/N]: ", end="", flush=True)
-        if not sys.stdin.readline().lower().startswith("y"):
-            raise Aborted("Aborting...")
+        self._ask()
         _truncate(path, found.good_offset)
         print(f"Successfully truncated AOF {name}")
 
@@ -229,8 +265,9 @@ def check_rdb(data: mmap | bytes, name: str) -> int:
     return reader.offset
 
 
-def is_followed(path: str) -> bool:
-    """Whether a manifest in the same folder names files after this one, so that cutting it would leave a gap."""
+def listed(path: str) -> tuple[Part | None, bool]:
+    """The part that a manifest in the same folder has for this file, None if there is none, and whether no file of that
+    log follows it: to cut one that others follow would leave a gap."""
     folder, name = os.path.split(os.path.abspath(path))
     for entry in sorted(os.listdir(folder)):
         if entry.endswith(".manifest"):
@@ -238,9 +275,10 @@ def is_followed(path: str) -> bool:
                 parts = Manifest.decode(_content(os.path.join(folder, entry))[:]).readable
             except (Aborted, LoadError):
                 continue
-            if os.fsencode(name) in [part.name for part in parts[:-1]]:
-                return True
-    return False
+            for part in parts:
+                if part.name == os.fsencode(name):
+                    return part, part is parts[-1]
+    return None, True
 
 
 def is_manifest(data: mmap | bytes) -> bool:
@@ -266,6 +304,14 @@ def _content(path: str, epilogue: str = "") -> mmap | bytes:
             return mmap(file.fileno(), 0, access=ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as error:
         raise Aborted(f"Cannot open file {path}: {error.strerror}{epilogue}") from error
+
+
+def _replace(path: str, content: bytes) -> None:
+    """Put a file in the place of another. Raises Aborted."""
+    try:
+        DiskFiles().replace(path, (content,))
+    except OSError as error:
+        raise Aborted(f"Failed to write {path}: {error.strerror}") from error
 
 
 def _truncate(path: str, size: int) -> None:

@@ -154,8 +154,8 @@ class Loader:
         if problem is not None:
             path = os.path.abspath(self._path(os.fsdecode(part.name)))
             raise LoadError(
-                f"{path} was cut off or changed after it was written: {problem}; restore it from a backup, or, to load "
-                f"what it still has, delete the words 'size {part.size}' from that list (the .manifest file)"
+                f"{path} was cut off or changed after it was written: {problem}; restore it from a backup. Without "
+                "one, headrace-check-aof --fix on the .manifest file keeps the records that are left"
             )
 
     def _load_file(self, name: str, size: int, *, is_last: bool) -> Generator[None, None, int]:

@@ -50,11 +50,18 @@ class Part:
                 line += b" endoffset %d" % self.end_offset
         return line + b"\n"
 
+    @property
+    def is_rdb(self) -> bool:
+        """Whether its name is that of a base in RDB format."""
+        return self.kind == b"b" and self.name.endswith(b".rdb")
+
     def size_error(self, size: int) -> str | None:
         """What is wrong with a file of `size` bytes in the place of this part; None if nothing is known to be wrong."""
-        if self.size is None or self.size == size:
-            return None
-        return f"it has {size} bytes, but the list of the log's files says {self.size}"
+        if self.size is not None and self.size != size:
+            return f"it has {size} bytes, but the list of the log's files says {self.size}"
+        if self.is_rdb and not size:
+            return "it has 0 bytes, but an RDB file is never empty"
+        return None
 
 
 @dataclass(frozen=True, slots=True)

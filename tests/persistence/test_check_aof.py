@@ -283,24 +283,56 @@ def test_only_the_last_part_is_cut_to_a_timestamp(manifest: Path, capsys: pytest
     assert (manifest.parent / "i2").read_bytes() == b"#TS:40\r\n" + SET
 
 
+def with_size(manifest: Path, size: int) -> Path:
+    """The base, whose size the manifest has from now on."""
+    manifest.write_text(manifest.read_text().replace("type b", f"type b size {size}"))
+    return manifest.parent / "b"
+
+
+@pytest.mark.parametrize("size", [0, 35, 50])
 def test_base_of_another_size_than_the_manifest_says_is_not_valid(
-    manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    size: int, manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = manifest.parent / "b"
+    base = with_size(manifest, 62)
+    base.write_bytes((base.read_bytes() + SET)[:size])
+    expected = (
+        f"BASE AOF b is not valid: it has {size} bytes, but the list of the log's files says 62. Restore it from a "
+        "backup. Without one, --fix with the manifest keeps the whole records that are left."
+    )
+    for path in (manifest, base):
+        code, lines = run(capsys, path)
+        assert (code, lines[-1]) == (1, expected)
+
+
+@pytest.mark.parametrize(("size", "kept_size"), [(0, 0), (35, 35), (50, 35), (61, 35)])
+def test_fix_keeps_the_whole_records_of_a_base_that_was_cut(
+    size: int, kept_size: int, manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = with_size(manifest, 62)
     whole = base.read_bytes() + SET
-    manifest.write_text(manifest.read_text().replace("type b", f"type b size {len(whole)}"))
+    base.write_bytes(whole[:size])
+    before = manifest.read_text()
+    answer(monkeypatch, "n\n")
+    assert run(capsys, "--fix", manifest)[0] == 1
+    assert (base.read_bytes(), manifest.read_text()) == (whole[:size], before)
     answer(monkeypatch, "y\n")
-    for size in (0, len(whole) - len(SET)):
-        base.write_bytes(whole[:size])
-        code, lines = run(capsys, "--fix", manifest)
-        assert (code, lines[-1]) == (
-            1,
-            f"BASE AOF b is not valid: it has {size} bytes, but the list of the log's files says {len(whole)}. "
-            "Restore it from a backup: --fix cannot bring back what was cut off.",
-        )
-        assert base.read_bytes() == whole[:size]
-    base.write_bytes(whole)
+    code, lines = run(capsys, "--fix", manifest)
+    assert (code, lines[-1]) == (0, "All AOF files and manifest are valid")
+    assert base.read_bytes() == whole[:kept_size]
+    assert manifest.read_text() == before.removeprefix("# parts\n").replace("size 62", f"size {kept_size}")
     assert run(capsys, manifest)[0] == 0
+
+
+def test_empty_rdb_base_is_not_valid(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (manifest.parent / "b").rename(manifest.parent / "a.1.base.rdb")
+    manifest.write_text(manifest.read_text().replace("file b ", "file a.1.base.rdb "))
+    (manifest.parent / "a.1.base.rdb").write_bytes(b"")
+    code, lines = run(capsys, "--fix", manifest)
+    assert (code, lines[-1]) == (
+        1,
+        "BASE AOF a.1.base.rdb is not valid: it has 0 bytes, but an RDB file is never empty. Restore it from a backup: "
+        "nothing can be loaded from a part of an RDB file.",
+    )
 
 
 @pytest.mark.parametrize("name", ["b", "i1", "i2"])

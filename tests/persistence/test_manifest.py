@@ -28,6 +28,8 @@ def test_size_of_a_base_is_kept() -> None:
     assert Manifest.decode(base.line()).base == base
     assert base.size_error(4096) is None
     assert base.size_error(0) == "it has 0 bytes, but the list of the log's files says 4096"
+    assert Part(b"a.1.base.aof", 1, b"b").size_error(0) is None
+    assert Part(b"a.1.base.rdb", 1, b"b").size_error(0) == "it has 0 bytes, but an RDB file is never empty"
 
 
 def test_reopening_drops_the_mark_of_a_clean_stop() -> None:

@@ -365,6 +365,17 @@ def test_dump_that_cannot_be_read_says_what_to_do(data: bytes, reason: str, advi
     assert told.endswith(f"); {advice}")
 
 
+def test_rdb_base_that_was_emptied_is_refused(tmp_path: Path) -> None:
+    """A copy that was interrupted leaves such a file; Redis loads it as an empty dataset."""
+    config = log_with(tmp_path, "SET k v", base=b"x")
+    base = tmp_path / "appendonlydir" / "appendonly.aof.1.base.rdb"
+    base.write_bytes(b"")
+    with pytest.raises(
+        LogError, match=f"^{base} was cut off .*it has 0 bytes, but an RDB file is never empty; restore"
+    ):
+        Server(config).load_now()
+
+
 def test_base_that_cannot_be_read_says_which_file_to_restore(tmp_path: Path) -> None:
     server = LoadingServer(tmp_path)
     base = server.folder / "appendonly.aof.1.base.aof"
@@ -384,9 +395,10 @@ def log_with(tmp_path: Path, *records: str, base: bytes = b"") -> Config:
     """A configuration whose log has these records."""
     folder = tmp_path / "appendonlydir"
     folder.mkdir()
-    (folder / "appendonly.aof.1.base.rdb").write_bytes(base)
+    name = b"appendonly.aof.1.base." + (b"rdb" if base else b"aof")
+    (folder / os.fsdecode(name)).write_bytes(base)
     (folder / "appendonly.aof.1.incr.aof").write_bytes(b"".join(encode(split(line)) for line in records))
-    manifest = b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    manifest = b"file %b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n" % name
     (folder / "appendonly.aof.manifest").write_bytes(manifest)
     config = Config()
     config.dir, config.appendonly = os.fsencode(tmp_path), True
