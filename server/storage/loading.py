@@ -121,9 +121,9 @@ class Loading:
         )
         if not result.records_count + result.keys_count and self._has_dump():
             logger.warning(
-                "%s was not read: with appendonly yes the dataset is in the log, which is empty. To load this "
-                "file, start with appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE. Where there is "
-                "no log yet, aof-start-from-rdb yes does that",
+                "%s was not read: with appendonly yes the dataset is in the log, which is empty. Copy this file now: "
+                "the next snapshot, also that of a stop, replaces it. To load it, stop, put the copy back, start with "
+                "appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE",
                 dump_path(self._config),
             )
 
