@@ -72,6 +72,8 @@ class Config:
         # ignored because of `compat-config`, with the reason why they matter.
         self.ignored: list[bytes] = []
         self.overruled: dict[bytes, str] = {}
+        # Directives that a file, an option, a variable or CONFIG SET has set, also to their defaults.
+        self.chosen: set[bytes] = set()
         self._preparations: dict[bytes, list[Preparation]] = {}
         self._callbacks: dict[bytes, list[Callback]] = {}
         # Directives that name files: setting one to its present value reads the file again.
@@ -174,6 +176,7 @@ class Config:
             if self.value(directive) != old_value or directive.name in self._reread
         ]
         self._prepare(changed, before)
+        self.chosen.update(directive.name for _, directive, _ in requests)
         for _, directive in changed:
             if not directive.has_effect:
                 self._log_ignored(directive)
@@ -267,8 +270,11 @@ class Config:
             value = self.value(directive)
             lines = directive.kind.lines(directive.name, value, directive.default)
             is_needed = directive.is_always_written or value != directive.default
-            # The default may have replaced save points of an included file, and a start must not go back to those.
-            wanted[directive.name] = (lines, is_needed or (includes and isinstance(directive.kind, SavePoints)))
+            if isinstance(directive.kind, SavePoints):
+                # With a log, save points apply if they were chosen, also the default ones. These may also have replaced
+                # others of an included file, and a start must not go back to those.
+                is_needed = is_needed or includes or (self.appendonly and directive.name in self.chosen)
+            wanted[directive.name] = (lines, is_needed)
         if not self.aclfile:
             lines = self.list_users()
             wanted[b"user"] = (lines, lines != [OPEN_DEFAULT_USER])

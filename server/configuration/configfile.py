@@ -219,6 +219,7 @@ class Loader:
             with contextlib.suppress(ValueError):
                 values = split_words(values[0]) or values
         self._config.assign(directive, values, adding=directive.name in self._seen)
+        self._config.chosen.add(directive.name)
         self._seen.add(directive.name)
 
     def _include(self, pattern: bytes, depth: int) -> None:

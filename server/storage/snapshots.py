@@ -283,9 +283,9 @@ class Snapshots:
 
     @property
     def save_points(self) -> list[tuple[int, int]]:
-        """The (seconds, changes) in force. The defaults apply only to servers without a log."""
+        """The (seconds, changes) in force. With a log, the default ones are only if they were chosen."""
         config = self._config
-        if config.appendonly and config.save == BY_NAME[b"save"].default:
+        if config.appendonly and config.save == BY_NAME[b"save"].default and b"save" not in config.chosen:
             return []
         return SavePoints.pairs(config.save)
 

@@ -218,6 +218,21 @@ def test_rewrite_adds_default_save_points_to_a_file_that_includes_others(config:
     assert again.save == config.save
 
 
+def test_rewrite_keeps_default_save_points_that_were_chosen_next_to_a_log(config: Config, tmp_path: Path) -> None:
+    """Without the line, a start with the log would take no snapshots."""
+    path = tmp_path / "r.conf"
+    path.write_text("appendonly yes\n")
+    load_text(config, path.read_bytes())
+    config.file_path = os.fsencode(path)
+    config.rewrite()
+    assert b"save" not in path.read_bytes()
+    config.set_many([(b"save", b"3600 1 300 100 60 10000")])
+    config.rewrite()
+    again = Config()
+    load_text(again, path.read_bytes())
+    assert b"save" in again.chosen
+
+
 def test_rewritten_file_loads_to_the_same_configuration(config: Config, tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
     config.file_path = os.fsencode(path)

@@ -312,6 +312,20 @@ def test_stop_writes_a_snapshot_where_no_log_or_a_save_point_of_ones_own_asks_fo
     assert (tmp_path / "dump.rdb").exists() == is_saved
 
 
+def test_default_save_points_that_were_chosen_apply_next_to_a_log(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    assert server.server.snapshots.save_points == []
+    refused = server.call("CONFIG SET save '3600 1 300 100 60 10000' port x")
+    assert refused.startswith(b"-ERR")
+    assert server.server.snapshots.save_points == []
+    assert server.call("CONFIG SET save '3600 1 300 100 60 10000'") == b"+OK\r\n"
+    assert server.server.snapshots.save_points == [(3600, 1), (300, 100), (60, 10000)]
+    server.call("SET a 1")
+    assert server.server.prepare_stop()
+    server.stop()
+    assert (tmp_path / "dump.rdb").exists()
+
+
 @pytest.mark.parametrize("is_in_transaction", [False, True])
 @pytest.mark.parametrize("form", ["aof", "rdb"])
 def test_log_turned_on_during_writes_holds_everything_once(form: str, is_in_transaction: bool, tmp_path: Path) -> None:
