@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +61,8 @@ class Config:
     dir: bytes
 
     def __init__(self) -> None:
+        # Absolute path of the program, found before the server enters the folder `dir`.
+        self.executable = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else sys.executable
         # Absolute path of the configuration file, None without one.
         self.file_path: bytes | None = None
         # The `user` lines.

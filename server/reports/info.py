@@ -76,7 +76,7 @@ def server_fields(server: Source) -> Fields:
         ("hz", config.hz),
         ("configured_hz", config.hz),
         ("lru_clock", now_ms // 1000 & 0xFFFFFF),
-        ("executable", os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else sys.executable),
+        ("executable", config.executable),
         ("config_file", os.fsdecode(config.file_path or b"")),
         ("io_threads_active", 0),
     ]

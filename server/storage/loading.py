@@ -111,14 +111,16 @@ class Loading:
         return self._log_keeper.files.size(dump_path(self._config)) is not None
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
+        is_absent = log.is_absent()
         result = yield from log.load_steps(replay.apply, self._note, replay)
-        elapsed_s = (self._clock() - self.started_ms) / 1000
-        logger.info(
-            "DB loaded from append only file: %d records, %d keys of an RDB base, %.3f seconds",
-            result.records_count,
-            result.keys_count,
-            elapsed_s,
-        )
+        if not is_absent:
+            elapsed_s = (self._clock() - self.started_ms) / 1000
+            logger.info(
+                "DB loaded from append only file: %d records, %d keys of an RDB base, %.3f seconds",
+                result.records_count,
+                result.keys_count,
+                elapsed_s,
+            )
         if not result.records_count + result.keys_count and self._has_dump():
             logger.warning(
                 "%s was not read: with appendonly yes the dataset is in the log, which is empty. Copy this file now: "
