@@ -239,10 +239,11 @@ cdef inline Py_ssize_t packed_size(Py_ssize_t size, int bits) noexcept:
 cdef inline Piece *first_piece(PackedRows rows, const unsigned char **row) noexcept:
     """The first piece of the row's shape, which the row begins with if there are several."""
     cdef Layout layout = rows.layout
-    if layout.shapes_count == 1:
-        return layout.pieces + layout.firsts[0]
-    row[0] += 1
-    return layout.pieces + layout.firsts[row[0][-1]]
+    cdef Py_ssize_t shape = 0
+    if layout.shapes_count > 1:
+        shape = row[0][0]
+        row[0] += 1
+    return layout.pieces + layout.firsts[shape]
 
 
 cdef Py_ssize_t replies_size(PackedRows rows, Py_ssize_t low, Py_ssize_t high) noexcept:
