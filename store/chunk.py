@@ -44,7 +44,7 @@ UNPACKED_CHUNKS_MAX = 1024
 UNPACKED_SIZE_MAX: Final = 2 << 20
 # Rows of more bytes than this, on the average, are compared with what zstd makes of the entries, which is chosen if it
 # takes less than this part of their bytes.
-ROW_SIZE_MAX: Final = 64
+ROW_SIZE_MAX: Final = 32
 ZSTD_SHARE: Final = 0.6
 # Bytes up to which the entries of two packed chunks are put into one.
 MERGED_SIZE_MAX: Final = 4096
