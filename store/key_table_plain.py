@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # `first_due_ms` of a table without expiry times.
 NEVER_DUE_MS: Final = (1 << 63) - 1
 
-# Bytes of an expiry time: the number, its entry in the dictionary, and that in the heap.
-DUE_SIZE: Final = 32
+# Bytes of an expiry time: the number, and its pair with the key in the heap.
+DUE_SIZE: Final = 32 + 80
 
 # Changed and dropped times stay in the heap. It is made anew when it is longer than this and than twice the rest.
 STALE_SLACK: Final = 64

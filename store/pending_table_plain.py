@@ -31,7 +31,7 @@ RELEASED_SIZE: Final = 96 + 56 + 32
 # A consumer without its name and its entries.
 CONSUMER_SIZE: Final = 304
 # A table without entries and without its dicts.
-TABLE_SIZE: Final = 256
+TABLE_SIZE: Final = 368
 
 
 class Consumer:
