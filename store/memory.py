@@ -55,7 +55,7 @@ STREAM_SIZE: Final = 788
 NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 
 # A group without consumers and pending entries.
-GROUP_SIZE: Final = 208
+GROUP_SIZE: Final = 256
 
 
 def text_size(text: bytes) -> int:
