@@ -33,7 +33,7 @@ GROUP = "packers"
 CONSUMER = f"{socket.gethostname()}-{os.getpid()}"
 
 COUNT = 10
-# How long a read waits; also how late a SIGTERM may be noticed. Docker gives ten seconds.
+# How long a read waits; also how late a SIGTERM may be noticed while the server is there. Docker gives ten seconds.
 BLOCK_MS = 2_000
 # After this time, a delivered order counts as abandoned: longer than packing takes.
 CLAIM_IDLE_MS = int(os.environ.get("CLAIM_IDLE_MS", "30000"))

@@ -19,6 +19,7 @@ from typing import Final
 from ..store.clock import wall_clock_ms
 from ..store.nodes import StreamLimits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
+from .checksum import CHECKSUM_PREFIX
 from .errors import LoadError, RdbError
 from .files import DiskFile, DiskFiles, open_regular
 from .manifest import LINE_SIZE_MAX, Manifest, Part
@@ -30,7 +31,8 @@ HELP: Final = f"""{USAGE}
 Checks whether an append-only file is complete and undamaged. Stop the server first.
 
   --fix                            cuts the last file at its first damaged record, after a question: all records from
-                                   there on are lost
+                                   there on are lost. Given a manifest, it also keeps what is left of a base that was
+                                   cut off
   --truncate-to-timestamp SECONDS  cuts the last file after the last record of that Unix time (aof-timestamp-enabled)
 
 Restore damage elsewhere from a backup. Exit codes: 0 if the log is valid or was repaired, 1 otherwise."""
@@ -39,7 +41,10 @@ KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from
 RESTORE_BASE: Final = (
     "Restore it from a backup. Without one, --fix with the manifest keeps the whole records that are left."
 )
-RESTORE_RDB: Final = "Restore it from a backup: nothing can be loaded from a part of an RDB file."
+RESTORE_RDB: Final = (
+    "Restore it from a backup: nothing can be loaded from a part of an RDB file. Without one, delete its line from the "
+    "manifest to load only the changes after it."
+)
 TIMESTAMP_DIGITS_MAX: Final = 19
 # Accept any number of databases: the files do not show how many the server was configured with.
 DATABASES_COUNT_MAX: Final = 2**31
@@ -146,17 +151,23 @@ class Check:
         problem = base.size_error(len(data))
         if problem is None:
             return
+        name = os.fsdecode(base.name)
         good_size = examine(data, path).good_offset if data else 0
+        if data.find(b"\n" + CHECKSUM_PREFIX, good_size) >= 0:
+            raise Aborted(
+                f"BASE AOF {name} is not only cut off ({problem}): it is damaged at offset {good_size}, and more "
+                "records follow. Restore it from a backup."
+            )
         print(
-            f"BASE AOF {os.fsdecode(base.name)} was cut off: {problem}. Restore it from a backup if there is one.\n"
-            f"This will keep the {good_size} bytes of its whole records. The changes in the INCR files are then "
-            "applied to what is left."
+            f"BASE AOF {name} was changed: {problem}. Restore it from a backup if there is one.\n"
+            f"This will keep its first {good_size} bytes. Keys, groups and pending entries in the rest are then "
+            "missing, and changes to them in the INCR files are skipped."
         )
         self._ask()
         _truncate(path, good_size)
         parts = tuple(replace(part, size=good_size) if part == base else part for part in manifest.parts)
         _replace(self._request.path, Manifest(parts).encode())
-        print(f"Successfully truncated AOF {os.fsdecode(base.name)}")
+        print(f"Successfully truncated AOF {name}")
 
     @staticmethod
     def _ask() -> None:

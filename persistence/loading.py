@@ -29,6 +29,12 @@ TAIL_ADVICE: Final = (
     "to drop the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
 )
 
+FIX_BASE: Final = "Without one, headrace-check-aof --fix on the .manifest file keeps the records that are left of it"
+WITHOUT_RDB_BASE: Final = (
+    "Nothing can be loaded from a part of an RDB file: without a backup, delete its line from the .manifest file to "
+    "load only the changes after it"
+)
+
 # Applies one record. Raises UnknownRecord, or LoadError if the record is invalid. The result is ignored.
 Apply = Callable[[list[bytes]], object]
 
@@ -153,9 +159,9 @@ class Loader:
         problem = part.size_error(size)
         if problem is not None:
             path = os.path.abspath(self._path(os.fsdecode(part.name)))
+            otherwise = WITHOUT_RDB_BASE if part.is_rdb else FIX_BASE
             raise LoadError(
-                f"{path} was cut off or changed after it was written: {problem}; restore it from a backup. Without "
-                "one, headrace-check-aof --fix on the .manifest file keeps the records that are left"
+                f"{path} was cut off or changed after it was written: {problem}; restore it from a backup. {otherwise}"
             )
 
     def _load_file(self, name: str, size: int, *, is_last: bool) -> Generator[None, None, int]:

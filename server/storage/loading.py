@@ -6,6 +6,7 @@ The load at the start has steps. Between them the server answers clients, with L
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -124,9 +125,10 @@ class Loading:
         if not result.records_count + result.keys_count and self._has_dump():
             logger.warning(
                 "%s was not read: with appendonly yes the dataset is in the log, which is empty. Copy this file now: "
-                "the next snapshot, also that of a stop, replaces it. To load it, stop, put the copy back, start with "
-                "appendonly no, then run CONFIG SET appendonly yes and CONFIG REWRITE",
+                "the next snapshot, also that of a stop, replaces it. To load it, stop, put the copy back, move the "
+                "folder %s away, and start with aof-start-from-rdb yes",
                 dump_path(self._config),
+                os.path.dirname(log.manifest_path),
             )
 
     def _note_unread_log(self) -> None:

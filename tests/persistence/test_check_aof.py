@@ -331,8 +331,22 @@ def test_empty_rdb_base_is_not_valid(manifest: Path, capsys: pytest.CaptureFixtu
     assert (code, lines[-1]) == (
         1,
         "BASE AOF a.1.base.rdb is not valid: it has 0 bytes, but an RDB file is never empty. Restore it from a backup: "
-        "nothing can be loaded from a part of an RDB file.",
+        "nothing can be loaded from a part of an RDB file. Without one, delete its line from the manifest to load only "
+        "the changes after it.",
     )
+
+
+def test_base_that_is_damaged_before_the_cut_is_not_cut_there(
+    manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = with_size(manifest, 10 * len(BLOCK))
+    damaged = (BLOCK * 9).replace(b"$1\r\n1", b"$1\r\n2", 1)
+    base.write_bytes(damaged)
+    answer(monkeypatch, "y\n")
+    code, lines = run(capsys, "--fix", manifest)
+    assert code == 1
+    assert lines[-1].endswith("it is damaged at offset 0, and more records follow. Restore it from a backup.")
+    assert base.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("name", ["b", "i1", "i2"])
