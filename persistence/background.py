@@ -48,7 +48,9 @@ class BackgroundFile:
             return True
         if not self._is_made and self._queue.qsize() < QUEUED_COUNT_MAX:
             block = next(self._blocks, None)
-            self._queue.put(block)
+            # An empty block is work without a result, and takes no place in the queue.
+            if block != b"":
+                self._queue.put(block)
             self._is_made = block is None
         return False
 
