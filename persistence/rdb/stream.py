@@ -6,6 +6,7 @@ writes the last. Fields that an older type lacks get Redis' defaults.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -129,5 +130,5 @@ def _read_producer(source: Source) -> Producer:
         iid = read_string(source)
         if iid in producer:
             raise RdbError(f"Duplicated stream IDMP ID {iid!r}")
-        producer.add(iid, read_split_id(source), count)
+        producer.add(iid, read_split_id(source), min(count, sys.maxsize))
     return producer
