@@ -46,7 +46,7 @@ class SpokenBackoff(ExponentialBackoff):
     def compute(self, failures: int) -> float:
         if failures == 1:
             reason = sys.exc_info()[1]  # of the call that failed
-            print(f"{CONSUMER} cannot reach the server of REDIS_URL, and tries again for a minute: {reason}", flush=True)
+            print(f"{CONSUMER} cannot reach the server, and tries again for a minute: {reason}", flush=True)
         return super().compute(failures)
 
 
