@@ -112,9 +112,8 @@ class Loading:
         return self._log_keeper.files.size(dump_path(self._config)) is not None
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
-        is_absent = log.is_absent()
         result = yield from log.load_steps(replay.apply, self._note, replay)
-        if not is_absent:
+        if not log.is_absent():
             elapsed_s = (self._clock() - self.started_ms) / 1000
             logger.info(
                 "DB loaded from append only file: %d records, %d keys of an RDB base, %.3f seconds",
