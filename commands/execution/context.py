@@ -143,19 +143,11 @@ class Context:
         else:
             self.unlogged_count += 1
 
-    def log_changes(self, changes_count: int, *arguments: bytes) -> None:
-        """Add an effect that counts as so many changes (save points go by them)."""
+    def log_words(self, words: list[bytes], changes_count: int = 1) -> None:
+        """Add an effect, often the request itself, which counts as so many changes (save points go by them)."""
         self.counted_apart += changes_count - 1
         if self.logging:
-            self.log_record(pack_command(arguments))
-        else:
-            self.unlogged_count += 1
-
-    def log_request(self, argv: list[bytes], changes_count: int = 1) -> None:
-        """Add the request itself as an effect, which counts as so many changes (save points go by them)."""
-        self.counted_apart += changes_count - 1
-        if self.logging:
-            self.effects.append((self.db.index, pack_command(argv)))
+            self.effects.append((self.db.index, pack_command(words)))
         else:
             self.unlogged_count += 1
 

@@ -60,7 +60,7 @@ def flushdb(context: Context, argv: list[bytes]) -> Reply:
     _require_flush_word(argv)
     keys_count = context.db.clear()
     _invalidate(context, argv)
-    context.log_changes(keys_count, *argv)
+    context.log_words(argv, keys_count)
     return OK
 
 
@@ -85,7 +85,7 @@ def flushall(context: Context, argv: list[bytes]) -> Reply:
     _require_flush_word(argv)
     keys_count = sum(db.clear() for db in context.store.databases)
     _invalidate(context, argv)
-    context.log_changes(keys_count, *argv)
+    context.log_words(argv, keys_count)
     if not context.loading:
         context.server.storage.save_flushed()
     return OK

@@ -32,7 +32,7 @@ def _remove_keys(context: Context, argv: list[bytes]) -> int:
         return 1
     removed = [key for key in argv[1:] if db.get(key, now_ms) is not None and db.delete(key, DEL)]
     if removed:
-        context.log_changes(len(removed), argv[0], *removed)
+        context.log_words([argv[0], *removed], len(removed))
     return len(removed)
 
 

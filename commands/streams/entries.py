@@ -136,7 +136,7 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     deleted = sum(stream.delete(entry_id) for entry_id in ids)
     if deleted:
         context.db.touch(argv[1], events.XDEL)
-        context.log_request(argv, deleted)
+        context.log_words(argv, deleted)
     return deleted
 
 
@@ -213,7 +213,7 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
     if 1 in results:
         context.db.touch(argv[1], events.XDEL)
     if 1 in results or dropped:
-        context.log_request(argv, results.count(1))
+        context.log_words(argv, results.count(1))
     return results
 
 
@@ -257,7 +257,7 @@ def xsetid(context: Context, argv: list[bytes]) -> Reply:
     if max_deleted_id:
         stream.max_deleted_id = max_deleted_id
     context.db.announce(events.XSETID, argv[1])
-    context.log_request(argv)
+    context.log_words(argv)
     return (b"+OK\r\n",)
 
 

@@ -119,7 +119,7 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     if is_new:
         context.db.put(key, stream)
     context.db.announce(events.XGROUP_CREATE, key)
-    context.log_request(argv)
+    context.log_words(argv)
     return OK
 
 
@@ -158,7 +158,7 @@ def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
     group.last_id = last_id
     group.entries_read = _capped(entries_read, stream)
     context.db.announce(events.XGROUP_SETID, key)
-    context.log_request(argv)
+    context.log_words(argv)
     return OK
 
 
@@ -184,7 +184,7 @@ def xgroup_destroy(context: Context, argv: list[bytes]) -> Reply:
         return 0
     context.db.signal_ready(argv[2])
     context.db.announce(events.XGROUP_DESTROY, argv[2])
-    context.log_request(argv)
+    context.log_words(argv)
     return 1
 
 
@@ -210,7 +210,7 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
         return 0
     group.add_consumer(argv[4], context.now_ms)
     context.db.announce(events.XGROUP_CREATECONSUMER, argv[2])
-    context.log_request(argv)
+    context.log_words(argv)
     return 1
 
 
@@ -236,7 +236,7 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     if dropped is None:
         return 0
     context.db.announce(events.XGROUP_DELCONSUMER, argv[2])
-    context.log_request(argv)
+    context.log_words(argv)
     return dropped
 
 

@@ -56,7 +56,7 @@ def xcfgset(context: Context, argv: list[bytes]) -> Reply:
     if not values:
         raise GenericError(b"At least one parameter must be specified")
     if stream.idempotence.configure(values.get(b"IDMP-DURATION"), values.get(b"IDMP-MAXSIZE")):
-        context.log_request(argv)
+        context.log_words(argv)
     return OK
 
 
@@ -104,5 +104,5 @@ def xidmprecord(context: Context, argv: list[bytes]) -> Reply:
     if known_id is not None:
         raise GenericError(b"IID already exists for this producer with a different stream ID")
     stream.idempotence.record(producer_id, iid, entry_id)
-    context.log_request(argv)
+    context.log_words(argv)
     return OK

@@ -70,7 +70,7 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     acknowledged = group.pending.drop_all(ids)
     if acknowledged:
         group.acks_count += acknowledged
-        context.log_request(argv, acknowledged)
+        context.log_words(argv, acknowledged)
     return acknowledged
 
 
@@ -115,7 +115,7 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         context.db.touch(argv[1], events.XDEL)
     acknowledged = sum(result > 0 for result in results)
     if acknowledged:
-        context.log_request(argv, acknowledged)
+        context.log_words(argv, acknowledged)
     return results
 
 

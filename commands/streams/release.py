@@ -138,5 +138,5 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
         if mode == b"FATAL":
             group.fatal_releases_count += released
         context.db.signal_ready(key)
-        context.log_request(argv, released)
+        context.log_words(argv, released)
     return released

@@ -38,7 +38,7 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
     db, now_ms = context.db, context.now_ms
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         db.overwrite(key, value, SET, now_ms)
-    context.log_changes(len(argv) // 2, *argv)
+    context.log_words(argv, len(argv) // 2)
     return OK
 
 
@@ -81,7 +81,7 @@ def msetnx(context: Context, argv: list[bytes]) -> Reply:
         return 0
     for key, value in zip(argv[1::2], argv[2::2], strict=True):
         db.overwrite(key, value, SET, now_ms)
-    context.log_changes(len(argv) // 2, *argv)
+    context.log_words(argv, len(argv) // 2)
     return 1
 
 
@@ -171,5 +171,5 @@ def msetex(context: Context, argv: list[bytes]) -> Reply:
             db.announce(EXPIRE, key)
         db.announce(SET, key)
     options = [] if due_ms is None else [b"PXAT", b"%d" % due_ms]
-    context.log_changes(len(keys), b"MSETEX", *argv[1:options_start], *([b"KEEPTTL"] if keep_expiry else options))
+    context.log_words([b"MSETEX", *argv[1:options_start], *([b"KEEPTTL"] if keep_expiry else options)], len(keys))
     return 1
