@@ -11,7 +11,7 @@ from sys import getsizeof
 from .errors import WrongType
 from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
-from .memory import text_size
+from .object_sizes import text_size
 from .observed import Observed
 from .stream import Stream
 from .text import spliced

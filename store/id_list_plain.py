@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-# Bytes of a list without its IDs, and of an ID with its reference.
+from .object_sizes import ID_SIZE, REFERENCE_SIZE
+
+# Bytes of a list without its IDs.
 LIST_SIZE: Final = 104
-ID_SIZE: Final = 56
 
 
 class IDList:
@@ -32,7 +33,7 @@ class IDList:
     @property
     def memory_size(self) -> int:
         """Bytes held."""
-        return LIST_SIZE + len(self._ids) * ID_SIZE
+        return LIST_SIZE + len(self._ids) * (ID_SIZE + REFERENCE_SIZE)
 
     def append(self, entry_id: int) -> None:
         """Add an ID above all others."""

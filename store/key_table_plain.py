@@ -12,6 +12,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
 from .key_slots import KeySlots
+from .object_sizes import NUMBER_SIZE, text_size
 
 if TYPE_CHECKING:
     from .value import Value
@@ -20,17 +21,10 @@ if TYPE_CHECKING:
 NEVER_DUE_MS: Final = (1 << 63) - 1
 
 # Bytes of an expiry time: the number, and its pair with the key in the heap.
-DUE_SIZE: Final = 32 + 80
+DUE_SIZE: Final = NUMBER_SIZE + 80
 
 # Changed and dropped times stay in the heap. It is made anew when it is longer than this and than twice the rest.
 STALE_SLACK: Final = 64
-
-TEXT_HEADER_SIZE: Final = 33
-BLOCK_SIZE: Final = 16
-
-
-def _text_size(text: bytes) -> int:
-    return len(text) + TEXT_HEADER_SIZE + BLOCK_SIZE - 1 & -BLOCK_SIZE
 
 
 class KeyTable:
@@ -94,7 +88,7 @@ class KeyTable:
     def key_size(self, key: bytes) -> int:
         """Bytes of an existing key with its expiry time, and with its value if that is a string."""
         value = self._values[key]
-        size = _text_size(key) + (_text_size(value) if isinstance(value, bytes) else 0)
+        size = text_size(key) + (text_size(value) if isinstance(value, bytes) else 0)
         return size + DUE_SIZE if key in self._due else size
 
     # -- changing --------------------------------------------------------------------------------

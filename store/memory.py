@@ -15,7 +15,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import is_compiled
-from .ids import ID_MAX
+from .object_sizes import ID_SIZE, NUMBER_SIZE, REFERENCE_SIZE, text_size
 from .pending import CONSUMER_SIZE
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from .idempotence import Idempotence, Producer
     from .nodes import NodeLedger
     from .pending import PendingEntries
-
-# The allocator rounds sizes up to a multiple of this.
-BLOCK_SIZE: Final = 16
 
 # Groups of a stream that are measured in one call, which takes some 2 ms.
 GROUP_COUNT_AT_ONCE_MAX: Final = 512
@@ -36,17 +33,8 @@ SAMPLE_COUNT: Final = 32
 # Producers of a stream that are measured: how many pairs they have may differ much.
 PRODUCER_SAMPLE_COUNT: Final = 1024
 
-# An entry ID as a Python number.
-ID_SIZE: Final = 48
-assert getsizeof(ID_MAX) <= ID_SIZE
-
-# A time, a position or a count. Small integers, which Python shares, cost nothing.
-NUMBER_SIZE: Final = 32
-
 # A number that is an attribute. Objects of compiled classes store it inside themselves.
 ATTRIBUTE_NUMBER_SIZE: Final = 0 if is_compiled() else NUMBER_SIZE
-
-REFERENCE_SIZE: Final = 8
 
 # A stream without entries: its counters, its empty lists and tables.
 STREAM_SIZE: Final = 788
@@ -56,11 +44,6 @@ NODE_SIZE: Final = 96 + 2 * ID_SIZE + NUMBER_SIZE + 2 * REFERENCE_SIZE
 
 # A group without consumers and pending entries.
 GROUP_SIZE: Final = 256
-
-
-def text_size(text: bytes) -> int:
-    """Bytes of a byte string."""
-    return len(text) + 33 + BLOCK_SIZE - 1 & -BLOCK_SIZE
 
 
 def texts_size(table: dict[bytes, Any] | set[bytes]) -> int:

@@ -15,15 +15,13 @@ from sys import getsizeof
 from typing import Final
 
 from .ids import SEQ_BITS, SEQ_MASK, StreamID, bulk_ids
+from .object_sizes import ID_SIZE, REFERENCE_SIZE
 from .sorted_ids import SortedIDs
 
 NEVER: Final = -1
 # Idle time that a listing has for a released entry.
 NOT_OWNED_IDLE_MS: Final = -1
 
-# Bytes of an entry ID that is kept as a number.
-ID_SIZE: Final = 48
-REFERENCE_SIZE: Final = 8
 # A delivery: the object, its time, and its list without the references in it.
 DELIVERY_SIZE: Final = 96 + 32 + 88
 # The delivery of all released entries of one count: the object, its empty list, and the count.

@@ -7,11 +7,7 @@ from sys import getsizeof
 from typing import Final
 
 from .ids import SEQ_BITS, StreamID
-
-# A pair is a byte string and a number.
-ID_SIZE: Final = 48
-TEXT_HEADER_SIZE: Final = 33
-BLOCK_SIZE: Final = 16
+from .object_sizes import ID_SIZE, text_size
 
 # The first block of the queue.
 QUEUE_BLOCK_SIZE: Final = 528
@@ -42,7 +38,7 @@ class Producer:
         """Remember a new pair. Above `entries_max` pairs the oldest is dropped."""
         self._ids[iid] = entry_id
         self._order.append(iid)
-        self._texts_size += _text_size(iid)
+        self._texts_size += text_size(iid)
         while len(self._order) > entries_max:
             self._drop(self._order.popleft())
 
@@ -58,7 +54,7 @@ class Producer:
 
     def _drop(self, iid: bytes) -> None:
         del self._ids[iid]
-        self._texts_size -= _text_size(iid)
+        self._texts_size -= text_size(iid)
 
     def pairs(self) -> list[tuple[bytes, StreamID]]:
         """All pairs, oldest first."""
@@ -79,8 +75,4 @@ class Producer:
     def check(self) -> None:
         """Assert that all views agree. Raises AssertionError."""
         assert sorted(self._ids) == sorted(self._order)
-        assert self._texts_size == sum(map(_text_size, self._order))
-
-
-def _text_size(text: bytes) -> int:
-    return len(text) + TEXT_HEADER_SIZE + BLOCK_SIZE - 1 & -BLOCK_SIZE
+        assert self._texts_size == sum(map(text_size, self._order))

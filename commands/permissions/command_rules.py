@@ -9,7 +9,8 @@ from functools import cache
 from sys import getsizeof
 from typing import Final
 
-from ...store.memory import text_size, texts_size
+from ...store.memory import texts_size
+from ...store.object_sizes import text_size
 from ..core.categories import CATEGORIES, acl_categories
 from ..core.table import DECLARED, Flag, Row
 from .known import REDIS_COMMANDS, REDIS_CONTAINERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...store.memory import text_size
+from ...store.object_sizes import text_size
 
 GROUPING_MS: Final = 60_000
 

@@ -8,7 +8,8 @@ import re
 from sys import getsizeof
 from typing import Final
 
-from ...store.memory import text_size, texts_size
+from ...store.memory import texts_size
+from ...store.object_sizes import text_size
 from ..core.table import DECLARED, Row
 from .denial import Denial
 from .rules import BAD_HASH, NO_SUCH_PASSWORD, BadRule

@@ -19,8 +19,9 @@ from headrace.store.database import Database, KeyTable
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
 from headrace.store.ids import StreamID, format_id, make_id
-from headrace.store.memory import BLOCK_SIZE, GROUP_COUNT_AT_ONCE_MAX, group_size
+from headrace.store.memory import GROUP_COUNT_AT_ONCE_MAX, group_size
 from headrace.store.nodes import StreamLimits
+from headrace.store.object_sizes import BLOCK_SIZE
 from headrace.store.stream import Stream
 
 FIRST_MS = 1_700_000_000_000
