@@ -55,7 +55,8 @@ def dbsize(context: Context, argv: list[bytes]) -> Reply:
 def keys(context: Context, argv: list[bytes]) -> Reply:
     """KEYS pattern. Returns the matching keys, in no defined order. Expired keys are not removed. Source: Redis 1.0."""
     db, now_ms = context.db, context.now_ms
-    stale = {key for key in db.expires if db.is_stale(key, now_ms)}
+    has_stale = db.keys.first_due_ms < now_ms
+    stale = {key for key in db.expires if db.is_stale(key, now_ms)} if has_stale else set()
     if len(db.keys) <= KEYS_AT_ONCE_MAX:
         return _shown(list(db.keys), argv[1], stale)
     # The list of all keys is made at once, which is fast. They are matched while other clients are served.
