@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
@@ -20,6 +21,9 @@ from setuptools.command.build_ext import build_ext
 
 OBJECTS: Final = Path("build", "objects")
 
+# Objects that no build has used for this time are deleted.
+KEPT_S: Final = 14 * 24 * 3600
+
 
 class BuildExtensions(build_ext):
     """The command `build_ext`."""
@@ -30,6 +34,7 @@ class BuildExtensions(build_ext):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             self._compile_all(pool)
             list(pool.map(self._link, self.extensions))
+        delete_unused(time.time() - KEPT_S)
 
     def _compile_all(self, pool: ThreadPoolExecutor) -> None:
         """Replace the sources of all extension modules by their objects. The largest files are compiled first."""
@@ -57,6 +62,7 @@ class BuildExtensions(build_ext):
                     [source], output_dir=folder, include_dirs=extension.include_dirs, extra_postargs=options
                 )
                 os.replace(path, kept)
+        os.utime(kept)
         return str(kept)
 
     def _link(self, extension: Any) -> None:
@@ -70,6 +76,13 @@ class BuildExtensions(build_ext):
             export_symbols=self.get_export_symbols(extension),  # type: ignore[no-untyped-call]
             build_temp=self.build_temp,
         )
+
+
+def delete_unused(since_s: float) -> None:
+    """Delete the objects that were last used before `since_s` (Unix seconds)."""
+    for kept in OBJECTS.glob("*.o"):
+        if kept.stat().st_mtime < since_s:
+            kept.unlink(missing_ok=True)
 
 
 @cache
