@@ -56,7 +56,7 @@ class Part:
         return self.kind == b"b" and self.name.endswith(b".rdb")
 
     def size_error(self, size: int) -> str | None:
-        """What is wrong with a file of `size` bytes in the place of this part; None if nothing is known to be wrong."""
+        """What shows that a file of `size` bytes is not the one that was written; None if nothing does."""
         if self.size is not None and self.size != size:
             return f"it has {size} bytes, but the list of the log's files says {self.size}"
         if self.is_rdb and not size:

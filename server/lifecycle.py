@@ -109,9 +109,9 @@ async def _run(server: Server, addresses: list[str]) -> int:
 
 
 async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEndpoint, supervisor: Supervisor) -> int:
+    logger.info("Headrace %s starts, in the %s form", __version__, build_form())
     log_initialized(server.config)
     await server.start_accepting()
-    logger.info("Headrace %s starts, in the %s form", __version__, build_form())
     gc.disable()  # the objects of a load stay
     try:
         await load(server, supervisor.keep_alive)

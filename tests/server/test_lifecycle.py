@@ -490,7 +490,7 @@ def test_unusable_log_folder_is_one_line_before_anything_is_loaded(tmp_path: Pat
     command = [sys.executable, "-m", "headrace", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
     assert done.returncode == 1
-    _, initialized, start, line = done.stdout.splitlines()
+    start, _, initialized, line = done.stdout.splitlines()
     assert start.endswith(f"* Headrace {__version__} starts, in the {build_form()} form")
     assert initialized.endswith("* Server initialized")
     assert line.endswith(
