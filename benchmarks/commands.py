@@ -6,15 +6,13 @@ a fraction of a second of the server's time.
 
 from __future__ import annotations
 
-import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
-from threading import Thread
 from typing import Final
 
 import hiredis
 from benchmarks.command_forms import FILL, FILL_ONCE, REQUESTS_MAX, WARM_KEYS, Form, all_forms, requests_of
-from benchmarks.load import Refused, Words, cpu_time, prepared
+from benchmarks.load import Refused, Words, cpu_time, prepared, read_in_background
 from benchmarks.peers import PeerServer
 from benchmarks.row import Row, Sample
 
@@ -27,7 +25,6 @@ ROUND: Final = PIPELINE * LANES
 FILL_PIPELINE: Final = 100
 # Processor time of the server that one run may take.
 RUN_S: Final = 0.1
-RECEIVE_SIZE: Final = 1 << 18
 
 
 class RepliedBatch:
@@ -102,14 +99,7 @@ def begin_reading(wire: Wire, text: str) -> None:
     (requests,) = requests_of(text, range(1))
     for words in requests:
         wire.call(*words)
-    wire.socket.settimeout(None)
-    Thread(target=_read_all, args=(wire.socket,), daemon=True).start()
-
-
-def _read_all(connection: socket.socket) -> None:
-    with suppress(OSError):
-        while connection.recv(RECEIVE_SIZE):
-            pass
+    read_in_background(wire)
 
 
 def row_name(name: str) -> str:

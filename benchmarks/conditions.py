@@ -5,15 +5,13 @@ Each condition is measured with the same three commands as without it, fifteen a
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
 from typing import Final
 
-from benchmarks.load import CountedBatch, Words, prepared
+from benchmarks.load import CountedBatch, Words, prepared, read_in_background
 from benchmarks.peers import UNIX_SOCKET, PeerServer
 from benchmarks.row import Row, Sample
 from benchmarks.streams import ask, entry_id, fill_numbered
@@ -26,7 +24,6 @@ ADDED: Final = "jobs:added"
 OTHER_DATABASE: Final = 9
 DELIVERED_AT_ONCE: Final = 1_000
 CALL_SCRIPT: Final = "return redis.call(unpack(ARGV))"
-RECEIVE_SIZE: Final = 1 << 18
 PIPELINE: Final = 15
 LANES: Final = 10
 REQUESTS: Final = 48_000
@@ -249,14 +246,7 @@ def _begin_reading(wire: Wire, requests: tuple[Words, ...]) -> None:
     """Send the requests, and take what comes until the server closes the connection or `wire` is closed."""
     for words in requests:
         wire.send(*words)
-    wire.socket.settimeout(None)
-    Thread(target=_read_all, args=(wire.socket,), daemon=True).start()
-
-
-def _read_all(connection: socket.socket) -> None:
-    with suppress(OSError):
-        while connection.recv(RECEIVE_SIZE):
-            pass
+    read_in_background(wire)
 
 
 def row_name(condition: Condition, command: Command) -> str:

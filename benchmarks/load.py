@@ -10,8 +10,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 from typing import Protocol
 
 from benchmarks.row import Sample
@@ -48,6 +50,18 @@ def resident_size(server: Server) -> int:
     status = Path(f"/proc/{server.pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
+
+
+def read_in_background(wire: Wire) -> None:
+    """Take what arrives, in a thread, until the server closes the connection or `wire` is closed."""
+    wire.socket.settimeout(None)
+    Thread(target=_read_all, args=(wire.socket,), daemon=True).start()
+
+
+def _read_all(connection: socket.socket) -> None:
+    with suppress(OSError):
+        while connection.recv(RECEIVE_SIZE):
+            pass
 
 
 def cpu_time(server: Server) -> float:
