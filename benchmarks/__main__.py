@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from benchmarks import tails
 from benchmarks.load import MissingTool, Refused, find_redis_benchmark
 from benchmarks.peers import DEFAULT_NAMES, PEER_NAMES, UNIX_SOCKET, MissingPeer, Peer, PeerServer, find_peer
 from benchmarks.results import SUBJECT, Result, run_of
@@ -98,6 +99,9 @@ def table_lines(result: Result, peers: list[Peer]) -> Iterator[str]:
             cpu_ratio = f"{statistics.median(cpu_ratios):>7.2f}" if cpu_ratios else ""
             numbers = shown(result.median(peer.name)), shown(result.cpu_median(peer.name))
             yield f"{title:52}{peer.name:>10}{numbers[0]}{spread:<22}{numbers[1]}{cpu_ratio}"
+            if peer.name in result.tails:
+                delays = (f"{name} {result.tail_median(peer.name, name):.2f}" for name in tails.QUANTILES)
+                yield f"{'':62}{', '.join(delays)} at {result.tail_median(peer.name, 'rate'):,.0f} requests/s"
             title = ""
 
 
@@ -113,6 +117,12 @@ def main() -> int:
         default=",".join(DEFAULT_NAMES),
         help=f"the servers, of {','.join(PEER_NAMES)}; `all` for those that are installed (default: %(default)s)",
     )
+    parser.add_argument(
+        "--rate",
+        type=int,
+        default=tails.RATE,
+        help="requests/s of the rows of tails, less if the client cannot send as many (default: %(default)s)",
+    )
     parser.add_argument("--json", metavar="FILE", help="also write every number to FILE (`-`: print it instead)")
     options = parser.parse_args()
     if options.list:
@@ -123,6 +133,7 @@ def main() -> int:
     if unknown := set(names) - set(PEER_NAMES):
         parser.error(f"no such server: {', '.join(sorted(unknown))}")
     allow_open_files()
+    tails.PACE.rate = options.rate
     try:
         find_redis_benchmark()
         peers = installed_peers([SUBJECT, *(name for name in names if name != SUBJECT)])

@@ -166,6 +166,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "SETEX": (Form("SETEX e{n} 100000 value"),),
     "SETNX": (Form("SETNX nx{n} value"),),
     "SETRANGE": (Form("SETRANGE text 2 xyz"),),
+    "REPLCONF": (Form("REPLCONF capa psync2"),),
     "SHUTDOWN": (Form("SHUTDOWN ABORT", refused="the server is not shutting down"),),
     "SLAVEOF": (Form("SLAVEOF NO ONE"),),
     "SUBSCRIBE": (Form("SUBSCRIBE news"),),
@@ -183,7 +184,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "XCLAIM": (Form("XCLAIM s g c 0 1700000000000-0"),),
     "XDEL": (Form("XDEL w {id}", fresh=ENTRY),),
     "XDELEX": (Form("XDELEX w IDS 1 {id}", fresh=ENTRY),),
-    "XGROUP|CREATE": (Form("XGROUP CREATE s g{n} 0"),),
+    "XGROUP|CREATE": (Form("XGROUP CREATE s g{n} 0", fresh="XGROUP DESTROY s g{n}"),),
     "XGROUP|CREATECONSUMER": (Form("XGROUP CREATECONSUMER s g c{n}"),),
     "XGROUP|DELCONSUMER": (Form("XGROUP DELCONSUMER s g none{n}"),),
     "XGROUP|DESTROY": (Form("XGROUP DESTROY s none{n}"),),
@@ -211,8 +212,10 @@ ERRORS: Final = {
 # Rows that cannot be measured so, and why.
 LEFT_OUT: Final = {
     "MONITOR": "it is answered once for each connection; what it costs others is a condition of its own",
+    "PSYNC": "it has no reply: the connection becomes that of a replica",
     "QUIT": "it closes the connection",
     "SCRIPT|DEBUG": "it is refused in a pipeline",
+    "SYNC": "it has no reply: the connection becomes that of a replica",
 }
 
 # Values by the name of the argument; others have the value of their type.

@@ -6,7 +6,9 @@ a fraction of a second of the server's time.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -25,6 +27,20 @@ ROUND: Final = PIPELINE * LANES
 FILL_PIPELINE: Final = 100
 # Processor time of the server that one run may take.
 RUN_S: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much one measurement of a form sends: requests with numbers from `first` on, as many as fit in `run_s`."""
+
+    requests_max: int = REQUESTS_MAX
+    run_s: float = RUN_S
+    first: int = 0
+    # The requests are sent in so many parts, of which the cheapest counts.
+    parts: int = 1
+
+
+USUAL: Final = Extent()
 
 
 class RepliedBatch:
@@ -64,26 +80,41 @@ def send(wire: Wire, text: str, numbers: range = range(1)) -> None:
         wire.receive()
 
 
-def measure(server: PeerServer, form: Form) -> Sample:
-    """The form, with as many requests as fit in the time of one run."""
+def measure(server: PeerServer, form: Form, extent: Extent = USUAL) -> Sample:
+    """The form, with as many requests as fit in the time of one run: a single one if that takes longer."""
+    numbers = range(extent.first, extent.first + extent.requests_max)
     with ExitStack() as stack:
         wire = stack.enter_context(server.connect())
-        for first in range(0, REQUESTS_MAX if form.fresh else 0, FILL_PIPELINE):
+        for first in numbers[::FILL_PIPELINE] if form.fresh else ():
             send(wire, form.fresh, range(first, first + FILL_PIPELINE))
         send(wire, form.once)
         for others in form.others:
             begin_reading(stack.enter_context(server.connect()), others)
-        before_s = cpu_time(server)
-        run(server, form, range(ROUND))
-        spent_s = cpu_time(server) - before_s
-        count = min(REQUESTS_MAX - ROUND, int(RUN_S / max(spent_s, 1e-6)) * ROUND + ROUND)
-        return run(server, form, range(ROUND, ROUND + count // ROUND * ROUND))
+        sent = 0
+        for count in (1, ROUND):
+            before_s = cpu_time(server)
+            sample = run(server, form, numbers[sent : sent + count])
+            spent_s = cpu_time(server) - before_s
+            sent += count
+            if spent_s >= extent.run_s:
+                return sample
+        more = min(extent.requests_max - sent, int(extent.run_s / max(spent_s, 1e-6)) * ROUND + ROUND)
+        size = max(ROUND, more // extent.parts // ROUND * ROUND)
+        samples = [run(server, form, part) for part in _parts(numbers[sent : sent + more], size)]
+        # A clock that has not moved during a part has measured nothing.
+        return min(samples, key=lambda sample: sample.cpu_us or math.inf)
+
+
+def _parts(numbers: range, size: int) -> list[range]:
+    return [numbers[start : start + size] for start in range(0, len(numbers) - size + 1, size)]
 
 
 def run(server: PeerServer, form: Form, numbers: range) -> Sample:
     """The requests of these numbers, dealt out among the connections."""
-    firsts = numbers[::PIPELINE]
-    lanes = [[batch(form, range(first, first + PIPELINE)) for first in firsts[lane::LANES]] for lane in range(LANES)]
+    lanes = [
+        [batch(form, numbers[start : start + PIPELINE]) for start in range(lane * PIPELINE, len(numbers), ROUND)]
+        for lane in range(min(LANES, len(numbers[::PIPELINE])))
+    ]
     (opening,) = requests_of(form.opening, range(1))
     return prepared(server, len(numbers), lanes, opening)
 

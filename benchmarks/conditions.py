@@ -138,7 +138,7 @@ CONDITIONS: Final = (
     Condition("slow-log", "slowlog-log-slower-than 0", directive=("slowlog-log-slower-than", "0", "10000")),
     Condition("latency-monitor", "latency-monitor-threshold 1", directive=("latency-monitor-threshold", "1", "0")),
     Condition("monitor", "another client in MONITOR", others=((("MONITOR",),),)),
-    Condition("events", "keyspace events, nobody listens", directive=("notify-keyspace-events", "KEA", "")),
+    Condition("events", "keyspace events, no listener", directive=("notify-keyspace-events", "KEA", "")),
     Condition(
         "heard-events",
         "keyspace events, one listener",

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,11 +169,11 @@ class UnixWire(Wire):
 
 class Lane:
     """A connection with its batches; the next is sent when the replies to the last have arrived. `opening` goes before
-    them, a request at a time.
+    them, a request at a time, after a PING, so that the server has accepted the connection.
     """
 
-    def __init__(self, wire: Wire, batches: Sequence[AnyBatch], opening: Sequence[Words]) -> None:
-        for words in opening:
+    def __init__(self, wire: Wire, batches: Iterable[AnyBatch], opening: Sequence[Words]) -> None:
+        for words in (("PING",), *opening):
             if (reply := wire.call(*words)).startswith(b"-"):
                 raise Refused(_shown(reply))
         self.socket = wire.socket
@@ -203,7 +203,7 @@ class Lane:
 def prepared(
     server: Server,
     requests: int,
-    lanes: Sequence[Sequence[AnyBatch]],
+    lanes: Sequence[Iterable[AnyBatch]],
     opening: Sequence[Words] = (),
     unix_path: Path | None = None,
 ) -> Sample:

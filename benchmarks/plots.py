@@ -50,7 +50,7 @@ def draw(run: Run, folder: Path) -> Iterator[Path]:
         if any(not result.series and result.ratios(MAIN_PEER) for result in run.results):
             yield _save(_ratios(run, theme), folder / f"ratios{theme.suffix}.png")
         if series_of(run):
-            yield _save(_growth(run, theme), folder / f"growth{theme.suffix}.png")
+            yield _save(_long_streams(run, theme), folder / f"long-streams{theme.suffix}.png")
 
 
 def _save(plot: Figure, path: Path) -> Path:
@@ -144,8 +144,8 @@ def _legend(plot: Figure, theme: Theme) -> None:
     )  # fmt: skip
 
 
-def _growth(run: Run, theme: Theme) -> Figure:
-    """Processor time of a request by the size of the data: a panel for each command, from zero."""
+def _long_streams(run: Run, theme: Theme) -> Figure:
+    """Processor time of a request by the length of the stream: a panel for each command, from zero."""
     series = series_of(run)
     plot = Figure(figsize=(9, 2.5), dpi=DOTS_PER_INCH, layout="constrained")
     plot.patch.set_facecolor(theme.page)

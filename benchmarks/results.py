@@ -36,6 +36,8 @@ class Result:
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
     # The shortest time of the client for each request; empty where none was measured.
     client_us: dict[str, list[float]] = field(default_factory=dict)
+    # Delays in ms by quantile, with the rate of the load; empty where none were measured.
+    tails: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, row: Row) -> Result:
@@ -49,6 +51,8 @@ class Result:
             self.cpu_us.setdefault(name, []).append(sample.cpu_us)
         if sample.client_us is not None:
             self.client_us.setdefault(name, []).append(sample.client_us)
+        if sample.tail:
+            self.tails.setdefault(name, []).append(sample.tail)
 
     def median(self, name: str) -> float:
         """The middle number of one server."""
@@ -58,6 +62,10 @@ class Result:
         """The middle processor time of one server; None if none was measured."""
         return statistics.median(self.cpu_us[name]) if self.cpu_us.get(name) else None
 
+    def tail_median(self, name: str, quantile: str) -> float:
+        """The middle delay of one server in ms."""
+        return statistics.median(tail[quantile] for tail in self.tails[name])
+
     def ceiling(self, peer: str) -> float | None:
         """How many times better than `peer` a server without any processor time would be, as the client takes time with
         it; None where that was not measured."""
@@ -66,16 +74,19 @@ class Result:
         return 1e6 / self.median(peer) / statistics.median(self.client_us[SUBJECT])
 
     def ratios(self, peer: str) -> list[float]:
-        """How many times better than `peer` Headrace was, pair by pair of runs; empty without both."""
+        """How many times better than `peer` Headrace was, pair by pair of runs; empty without both.
+
+        A pair is left out if one of its runs was too short for the clock of the system.
+        """
         mine, theirs = self.numbers.get(SUBJECT, []), self.numbers.get(peer, [])
         if not self.is_rate:
             mine, theirs = theirs, mine
-        return [above / below for above, below in zip(mine, theirs, strict=False)]
+        return [above / below for above, below in zip(mine, theirs, strict=False) if above and below]
 
     def cpu_ratios(self, peer: str) -> list[float]:
         """How many times less processor time than `peer` Headrace took, pair by pair."""
         pairs = zip(self.cpu_us.get(peer, []), self.cpu_us.get(SUBJECT, []), strict=False)
-        return [theirs / mine for theirs, mine in pairs]
+        return [theirs / mine for theirs, mine in pairs if theirs and mine]
 
 
 def figure(number: float | None) -> str:
@@ -101,8 +112,8 @@ class Run:
         rows: list[dict[str, Any]] = []
         for result in self.results:
             peers = [name for name in self.servers if name != SUBJECT and name in result.numbers]
-            ratios = {name: statistics.median(result.ratios(name)) for name in peers}
-            cpu_ratios = {name: statistics.median(result.cpu_ratios(name)) for name in peers if result.cpu_us.get(name)}
+            ratios = {name: statistics.median(found) for name in peers if (found := result.ratios(name))}
+            cpu_ratios = {name: statistics.median(found) for name in peers if (found := result.cpu_ratios(name))}
             rows.append({**asdict(result), "ratio": ratios, "cpu_ratio": cpu_ratios})
         return json.dumps({**document, "rows": rows}, indent=2)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.peers import PeerServer
 
@@ -19,6 +19,8 @@ class Sample:
     # The shortest time of the client for each request: its processor time by the threads it has. None where that was
     # not measured.
     client_us: float | None = None
+    # Delays in ms by the name of their quantile, with the rate of the load; empty where none were measured.
+    tail: dict[str, float] = field(default_factory=dict)
 
 
 Measure = Callable[[PeerServer], Sample]

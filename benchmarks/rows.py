@@ -9,12 +9,13 @@ from benchmarks import (
     connections,
     durability,
     files,
-    growing,
     growth,
+    long_streams,
     memory,
     pending,
     random_access,
     reading,
+    tails,
     weights,
 )
 
@@ -26,10 +27,11 @@ ROWS = (
     *connections.ROWS,
     *memory.ROWS,
     *durability.ROWS,
-    *growth.ROWS,
+    *long_streams.ROWS,
     *conditions.ROWS,
     *commands.ROWS,
     *files.ROWS,
     *weights.ROWS,
-    *growing.ROWS,
+    *growth.ROWS,
+    *tails.ROWS,
 )

@@ -59,7 +59,7 @@ def test_every_row_is_in_one_panel() -> None:
 def test_plots_are_drawn_in_light_and_in_dark(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: `make bench` installs it")
     names = run(DRAW, str(tmp_path))
-    assert sorted(names) == ["growth-dark.png", "growth.png", "ratios-dark.png", "ratios.png"]
+    assert sorted(names) == ["long-streams-dark.png", "long-streams.png", "ratios-dark.png", "ratios.png"]
     for name in names:
         width, height = size_of(tmp_path / name)
         assert height <= HEIGHT_SHARE_MAX * width, name
