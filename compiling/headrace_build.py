@@ -1,6 +1,7 @@
 """How Headrace is built: with setuptools, in one of three forms. All forms pass the same tests.
 
-    compiled    the `.pyx` files, by Cython, and the modules named below, by mypyc from the sources that other forms run
+    compiled    the `.pyx` files, by Cython, and the modules of compiled_modules.py, by mypyc from the sources that
+                other forms run
     codecs      the `.pyx` files
     pure        nothing
 
@@ -13,15 +14,18 @@ This is the build backend that pyproject.toml names (PEP 517); setup.py takes th
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from compiled_modules import RARE_FOLDERS, compiled_names
 from compilers import COMPILERS, chosen_form, wanted_form, why_pure
 from setuptools import Extension, build_meta
 from setuptools.build_meta import (
@@ -44,31 +48,7 @@ __all__ = [
 ]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-
-# By folder: the modules that run a stream command, from its bytes to its reply. Others would gain nothing.
-HOT_MODULES: Final = {
-    "protocol": ("encoder", "packing", "reader"),
-    "store": (
-        "chunk", "clock", "database", "group", "idempotence", "ids", "key_slots", "log", "nodes", "observed", "pending",
-        "radix_tree", "spans", "stream", "trimming", "value",
-    ),
-    "commands/clients": ("blocking", "client", "transaction"),
-    "commands/connections": ("connection", "transaction"),
-    "commands/core": ("durations", "keys", "lookup", "numbers", "request_size", "slow_tally"),
-    "commands/execution": ("calls", "context", "enforcement"),
-    "commands/observing": ("latency", "monitors", "slow_log"),
-    "commands/permissions": ("allowed_rows",),
-    "commands/streams": (
-        "add", "claim", "claim_log", "claim_request", "entries", "group", "group_read", "group_read_new",
-        "idempotence", "info", "pending", "read", "read_request", "release", "trim",
-    ),
-    "persistence": ("aof", "checksum", "syncing", "writer"),
-    "persistence/grammar": ("streams",),
-    "server/reports": ("stats",),
-    "server/requests": ("dispatch", "pushes", "runner", "serving", "session", "turns", "units", "waiters"),
-    "server/sockets": ("connection",),
-    "server/storage": ("logkeeper",),
-}  # fmt: skip
+BUILD: Final = ROOT / "build"
 
 # Options of mypy: the compiled code depends on these sources alone, and not on other installed packages.
 OPTIONS: Final = (
@@ -80,12 +60,12 @@ OPTIONS: Final = (
 )
 
 # The checkout under the package's name, from which mypy gets the names of the modules.
-TYPED: Final = ROOT / "build" / "typed"
+TYPED: Final = BUILD / "typed"
 
 # The C files of mypyc.
 GENERATED: Final = Path("build", "mypyc")
 
-# The name of the library that contains all hot modules.
+# The name of the library that contains all modules compiled by mypyc.
 LIBRARY: Final = "headrace"
 
 Settings = Mapping[str, Any] | None
@@ -106,10 +86,11 @@ def get_requires_for_build_editable(config_settings: Settings = None) -> list[st
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Build the wheel into `wheel_directory`. Returns its name."""
-    for folder in ROOT.glob("build/lib*"):
-        shutil.rmtree(folder)  # files of an earlier build would get into the wheel
-    note_commit(ROOT, ROOT / "server" / "reports" / "commit.txt")
-    return build("compiled", build_meta.build_wheel, wheel_directory, config_settings)
+    with only_build():
+        for folder in ROOT.glob("build/lib*"):
+            shutil.rmtree(folder)  # files of an earlier build would get into the wheel
+        note_commit(ROOT, ROOT / "server" / "reports" / "commit.txt")
+        return build("compiled", build_meta.build_wheel, wheel_directory, config_settings)
 
 
 def build_editable(
@@ -118,7 +99,21 @@ def build_editable(
     """Build the editable wheel of this checkout. Returns its name. Raises SystemExit if the compiled form is wanted."""
     if wanted_form() == "compiled":
         raise SystemExit("headrace: a checkout runs its sources: it has the form codecs or pure, not compiled")
-    return build("codecs", build_meta.build_editable, wheel_directory, config_settings)
+    with only_build():
+        return build("codecs", build_meta.build_editable, wheel_directory, config_settings)
+
+
+@contextlib.contextmanager
+def only_build() -> Iterator[None]:
+    """Wait until no other build of these sources runs, and let none begin: builds share the folder `build`."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("headrace: another build of these sources is running; this one waits", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def build(best: str, hook: Callable[..., str], *arguments: Any) -> str:
@@ -126,7 +121,7 @@ def build(best: str, hook: Callable[..., str], *arguments: Any) -> str:
     form, reason = chosen_form(best), why_pure()
     if form != "pure":
         try:
-            extensions[:] = [*codecs(), *(hot_modules() if form == "compiled" else [])]
+            extensions[:] = [*codecs(), *(python_modules() if form == "compiled" else [])]
             return hook(*arguments)
         except (Exception, SystemExit) as error:  # any error of a compiler
             if wanted_form():
@@ -162,13 +157,8 @@ def codecs() -> list[Any]:
     return made
 
 
-def hot_names() -> list[str]:
-    """The names of the modules that mypyc compiles, as `store/ids`."""
-    return [f"{folder}/{module}" for folder, modules in HOT_MODULES.items() for module in modules]
-
-
-def hot_modules() -> list[Any]:
-    """The hot modules, which share one library: calls from one to another stay in C."""
+def python_modules() -> list[Any]:
+    """The compiled Python modules, which share one library: calls from one to another stay in C."""
     from mypyc.build import mypycify
 
     package = TYPED / "headrace"
@@ -178,8 +168,16 @@ def hot_modules() -> list[Any]:
     os.environ["MYPYPATH"] = str(TYPED)
     # The order of the C text depends on what is in the cache. From an empty one, equal sources give equal C files.
     with tempfile.TemporaryDirectory() as cache:
-        words = [*OPTIONS, f"--cache-dir={cache}", *(str(package / f"{name}.py") for name in hot_names())]
+        words = [*OPTIONS, f"--cache-dir={cache}", *(str(package / f"{name}.py") for name in compiled_names())]
         made: list[Any] = mypycify(
             words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
         )
+    for extension in made:
+        extension.options_by_source = {source: ("-O1",) for source in extension.sources if is_rare(Path(source).stem)}
     return made
+
+
+def is_rare(stem: str) -> bool:
+    """Whether a C file of mypyc, without its suffix, is of a folder that is optimized less."""
+    folder, _, _ = stem.removeprefix(f"__native_{LIBRARY}___").rpartition("___")
+    return folder.replace("___", "/") in RARE_FOLDERS

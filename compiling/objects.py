@@ -49,7 +49,7 @@ class BuildExtensions(build_ext):
 
     def _object(self, extension: Any, source: str) -> str:
         """Path of the object file of a C file, which is compiled if it was not before."""
-        options = extension.extra_compile_args
+        options = [*extension.extra_compile_args, *getattr(extension, "options_by_source", {}).get(source, ())]
         command: list[str] = [*getattr(self.compiler, "compiler_so", ()), *options]
         digest = sha256("\0".join((sys.version, compiler_version(command[0] if command else ""), *command)).encode())
         for path in (source, *extension.depends):
