@@ -70,7 +70,7 @@ cdef class Body:
             body.rows[index].id.ms = ms.data.as_ulonglongs[index]
             body.rows[index].id.seq = seq.data.as_ulonglongs[index]
             body.rows[index].end = ends.data.as_ulonglongs[index]
-        check_ends(body)
+        check_ends(body.rows, count, body.size)
         copy_bytes(body.data, PyBytes_AS_STRING(data), body.size)
         return body
 
@@ -292,25 +292,41 @@ cdef class Body:
     @staticmethod
     def of_block(bytes block not None):
         """Return a full body made of the bytes that `block` returned. Raises ValueError for other bytes."""
-        cdef const char *at = PyBytes_AS_STRING(block)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(block) - NUMBER_BYTES, index
-        cdef u64 announced, ms = 0, end = 0
-        if size < 0:
-            raise ValueError("a block that is cut off")
-        announced = get(at, 0)
-        if announced > <u64>(size // (3 * NUMBER_BYTES)):
-            raise ValueError("a block that is cut off")
-        cdef Py_ssize_t count = announced
-        cdef Body body = new_body(count, size - 3 * NUMBER_BYTES * count)
-        at += NUMBER_BYTES
-        for index in range(count):
-            ms += get(at, index)
-            end += get(at, 2 * count + index)
-            body.rows[index].id.ms, body.rows[index].end = ms, end
-            body.rows[index].id.seq = get(at, count + index)
-        check_ends(body)
-        copy_bytes(body.data, at + 3 * NUMBER_BYTES * count, body.size)
+        cdef Body body = Body(0, 0)
+        read_block(body, block)
         return body
+
+    def read_block(self, bytes block not None):
+        """Take the entries of the bytes that `block` returned into this body, which has none and gets no spare room.
+        Raises ValueError for other bytes."""
+        if self.count:
+            raise ValueError("a body with entries")
+        read_block(self, block)
+
+
+cdef int read_block(Body body, bytes block) except -1:
+    """Fill an empty body with the entries of a block."""
+    cdef const char *at = PyBytes_AS_STRING(block)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(block) - NUMBER_BYTES, index, count
+    cdef u64 announced, ms = 0, end = 0
+    if size < 0:
+        raise ValueError("a block that is cut off")
+    announced = get(at, 0)
+    if announced > <u64>(size // (3 * NUMBER_BYTES)):
+        raise ValueError("a block that is cut off")
+    count = announced
+    size -= 3 * NUMBER_BYTES * count
+    take_room(body, count, size)
+    at += NUMBER_BYTES
+    for index in range(count):
+        ms += get(at, index)
+        end += get(at, 2 * count + index)
+        body.rows[index].id.ms, body.rows[index].end = ms, end
+        body.rows[index].id.seq = get(at, count + index)
+    check_ends(body.rows, count, size)
+    copy_bytes(body.data, at + 3 * NUMBER_BYTES * count, size)
+    body.count, body.size = count, size
+    return 0
 
 
 cdef Body new_body(Py_ssize_t count, Py_ssize_t size):
@@ -369,15 +385,15 @@ cdef inline bint are_columns(array.array ms, array.array seq, array.array ends) 
     return ms.ob_descr.typecode == c'Q' and seq.ob_descr.typecode == c'Q' and ends.ob_descr.typecode == c'Q'
 
 
-cdef int check_ends(Body body) except -1:
+cdef int check_ends(const Row *rows, Py_ssize_t count, Py_ssize_t size) except -1:
     """Raise ValueError unless the rows' ends ascend and the last one is the end of the bytes."""
     cdef u64 end = 0
     cdef Py_ssize_t index
-    for index in range(body.count):
-        if body.rows[index].end < end:
+    for index in range(count):
+        if rows[index].end < end:
             raise ValueError("an entry that ends before it begins")
-        end = body.rows[index].end
-    if end != <u64>body.size:
+        end = rows[index].end
+    if end != <u64>size:
         raise ValueError("columns of different bodies")
     return 0
 

@@ -204,13 +204,24 @@ class Body:
     @staticmethod
     def of_block(block: bytes) -> Body:
         """Return a full body made of the bytes that `block` returned. Raises ValueError for other bytes."""
+        body = Body(0, 0)
+        body.read_block(block)
+        body.fit()
+        return body
+
+    def read_block(self, block: bytes) -> None:
+        """Take the entries of the bytes that `block` returned into this body, which has none and gets no spare room.
+        Raises ValueError for other bytes."""
         count = int.from_bytes(block[:NUMBER_BYTES], BYTE_ORDER)
         head_size = NUMBER_BYTES * (1 + 3 * count)
+        if self.count:
+            raise ValueError("a body with entries")
         if len(block) < max(head_size, NUMBER_BYTES):
             raise ValueError("a block that is cut off")
         numbers = array("Q", block[NUMBER_BYTES:head_size])
         ms, ends = _running_sums(numbers[:count]), _running_sums(numbers[2 * count :])
-        return Body.of_columns(block[head_size:], ms, numbers[count : 2 * count], ends)
+        read = Body.of_columns(block[head_size:], ms, numbers[count : 2 * count], ends)
+        self._data, self._ms, self._seq, self._ends = bytearray(read._data), read._ms, read._seq, read._ends
 
 
 def _check_run(body: Body | PackedIDs, low: int, high: int) -> None:

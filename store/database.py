@@ -61,9 +61,11 @@ class Database(Observed):
 
     def get(self, key: bytes, now_ms: int) -> Value | None:
         """The live value of `key`; an expired one is removed first, unless expired keys are kept."""
-        if self.keys.first_due_ms < now_ms and self.expire_if_due(key, now_ms):
-            return None
-        return self.keys.get(key)
+        value = self.keys.get_live(key, now_ms)
+        if value is None and self.keys.first_due_ms < now_ms and not self.expire_if_due(key, now_ms):
+            # Expiry times have no effect now, or there is no such key.
+            return self.keys.get(key)
+        return value
 
     def get_stream(self, key: bytes, now_ms: int) -> Stream | None:
         """The stream at `key`, None if there is none. Raises WrongType."""
@@ -160,6 +162,24 @@ class Database(Observed):
         self.announce(NEW, key)
         self.signal_ready(key)
 
+    def add_many(self, values: list[tuple[bytes, Value, int | None]]) -> bytes | None:
+        """Store new keys with values and expiry times, as `put` would one by one. Returns the first key that exists
+        already; it and those after it are not stored. Otherwise returns None."""
+        double = self.keys.add_many(values)
+        stored = [key for key, _, _ in values]
+        if double is not None:
+            del stored[stored.index(double) :]
+        for index in range(len(stored)):
+            value = values[index][1]
+            if type(value) is Stream:
+                self._add_stream(stored[index], value)
+        if self.is_observed:
+            for key in stored:
+                self.announce(NEW, key)
+                self.touch(key)
+        self.ready.update(dict.fromkeys(stored))
+        return double
+
     def splice(self, key: bytes, offset: int, piece: bytes, event: Event) -> int:
         """Overwrite the existing string at `key` with `piece` from `offset` on. Returns the new length in bytes.
 
@@ -177,10 +197,7 @@ class Database(Observed):
         if not is_new and self.streams:
             self._forget_stream(key)
         if type(value) is Stream:
-            self.streams[key] = value
-            self._streams_size += text_size(key)
-            value.counted_size = 0
-            self.recount(value)
+            self._add_stream(key, value)
         return is_new
 
     def overwrite(self, key: bytes, value: Value, event: Event, now_ms: int, *, keep_expiry: bool = False) -> None:
@@ -226,6 +243,13 @@ class Database(Observed):
         if type(value) is Stream:
             self.garbage.add_stream(value)
         return value is not None
+
+    def _add_stream(self, key: bytes, stream: Stream) -> None:
+        """Add a stream to the table of streams."""
+        self.streams[key] = stream
+        self._streams_size += text_size(key)
+        stream.counted_size = 0
+        self.recount(stream)
 
     def _forget_stream(self, key: bytes) -> None:
         """Remove the stream at `key`, if there is one, from the table of streams."""

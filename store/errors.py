@@ -14,12 +14,25 @@ The texts are Redis' own, byte for byte: clients match on them, so they are an A
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+# Bytes are looked for by their numbers: to look for a text of one byte takes CPython ten times as long.
+NUL: Final = ord("\0")
+CR: Final = ord("\r")
+LF: Final = ord("\n")
 
 
 def shown(word: bytes) -> bytes:
     """Return a word of the request as an error text shows it: up to its first NUL, since Redis prints C strings."""
-    return word if b"\0" not in word else word[: word.index(b"\0")]
+    return word[: word.index(NUL)] if NUL in word else word
+
+
+def _line(prefix: bytes, text: bytes) -> bytes:
+    """Return prefix and text in one line: CR and LF inside the text become spaces, as in Redis."""
+    line = prefix + b" " + text if prefix else text
+    if CR in line or LF in line:
+        line = line.replace(b"\r", b" ").replace(b"\n", b" ")
+    return line
 
 
 class ReplyError(Exception):
@@ -28,19 +41,12 @@ class ReplyError(Exception):
     prefix: ClassVar[bytes] = b"ERR"
 
     def __init__(self, text: bytes) -> None:
-        super().__init__(text)
+        # `BaseException.__new__` has set `args`; calling its `__init__` as well takes a third of the time.
         self.text = text
+        self.wire_text = _line(self.prefix, text)
 
     def __str__(self) -> str:
         return self.text.decode("utf-8", "replace")
-
-    @property
-    def wire_text(self) -> bytes:
-        """Prefix and text in one line: CR and LF inside the text become spaces, as in Redis."""
-        line = b"%b %b" % (self.prefix, self.text) if self.prefix else self.text
-        if b"\r" in line or b"\n" in line:
-            line = line.replace(b"\r", b" ").replace(b"\n", b" ")
-        return line
 
 
 class GenericError(ReplyError):

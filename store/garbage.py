@@ -32,6 +32,8 @@ class Garbage:
 
     def __init__(self) -> None:
         self._heaps: list[Heap] = []
+        # Items freed so far; CONFIG RESETSTAT starts anew.
+        self.freed_count = 0
 
     def __len__(self) -> int:
         """Number of items still to be freed."""
@@ -55,18 +57,20 @@ class Garbage:
         """Free items until `is_over`, which is called before each step, returns true."""
         while self._heaps and not is_over():
             heap = self._heaps.pop()
+            count = len(heap)
             if isinstance(heap, list):
                 del heap[-ITEMS_PER_STEP:]
             elif isinstance(heap, PendingTable):
                 heap.give_back(ITEMS_PER_STEP)
             elif isinstance(heap, KeyTable):
-                for value in heap.give_back(ITEMS_PER_STEP):
-                    if type(value) is Stream:
-                        self.add_stream(value)
+                for kept in heap.give_back(ITEMS_PER_STEP):
+                    if type(kept) is Stream:
+                        self.add_stream(kept)
             else:
                 for _ in range(min(ITEMS_PER_STEP, len(heap))):
                     value = heap.popitem()[1]
                     if type(value) is Stream:
                         self.add_stream(value)
+            self.freed_count += count - len(heap)
             if heap:
                 self._heaps.append(heap)

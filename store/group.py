@@ -5,54 +5,59 @@ from __future__ import annotations
 from typing import Final
 
 from .ids import StreamID
-from .pending import Consumer, PendingEntries
+from .pending import NOTHING_PENDING, Consumer, PendingEntries
 
 ENTRIES_READ_UNKNOWN: Final = -1
 
+# The table of every group that never had a consumer or a released entry, so that such a group weighs little. It stays
+# empty, and so does NOTHING_PENDING.
+NO_CONSUMERS: Final[dict[bytes, Consumer]] = {}
+
 
 class Group:
-    """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown."""
+    """`last_id` is the last-delivered ID; `entries_read` counts the stream's entries up to it, -1 when unknown.
+
+    `add_consumer` and `release` replace `consumers` and `pending`, which are shared before, by tables of the group.
+    """
 
     __slots__ = (
         "_sorted_consumers",
-        "acks_count",
-        "claims_count",
         "consumers",
-        "deliveries_count",
         "entries_read",
-        "fatal_releases_count",
         "last_id",
         "name",
         "pending",
-        "releases_count",
     )
 
     def __init__(self, name: bytes, last_id: StreamID, entries_read: int = ENTRIES_READ_UNKNOWN) -> None:
         self.name = name
         self.last_id = last_id
         self.entries_read = entries_read
-        self.consumers: dict[bytes, Consumer] = {}
-        self.pending = PendingEntries()
+        self.consumers = NO_CONSUMERS
+        self.pending = NOTHING_PENDING
         # The consumers by name, until the next one is added or removed.
         self._sorted_consumers: list[Consumer] | None = None
-        self.forget_counts()
-
-    def forget_counts(self) -> None:
-        """Reset the counters that the server's metrics show: entries since the server started."""
-        # New entries delivered.
-        self.deliveries_count = 0
-        # Entries claimed, owned and released ones.
-        self.claims_count = 0
-        self.acks_count = 0
-        self.releases_count = 0
-        # Entries released with XNACK FATAL.
-        self.fatal_releases_count = 0
 
     def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
         """Create a consumer. No consumer may have the name."""
+        self._own_tables()
         consumer = self.consumers[name] = Consumer(name, now_ms)
         self._sorted_consumers = None
         return consumer
+
+    def release(self, entry_id: StreamID, *, count: int) -> None:
+        """Take an entry from its owner (XNACK), with this delivery count. It need not be pending (FORCE)."""
+        self._own_tables()
+        self.pending.release(entry_id, count=count)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the tables of consumers and of pending entries are those of this group."""
+        return self.pending is not NOTHING_PENDING
+
+    def _own_tables(self) -> None:
+        if not self.has_tables:
+            self.consumers, self.pending = {}, PendingEntries()
 
     def remove_consumer(self, name: bytes) -> int | None:
         """Remove a consumer and its pending entries. Returns how many entries it had, or None if there is no such
@@ -77,5 +82,13 @@ class Group:
         for consumer in self.consumers.values():
             other = twin.add_consumer(consumer.name, consumer.seen_ms)
             other.active_ms = consumer.active_ms
-        twin.pending = self.pending.copy(twin.consumers)
+        if self.has_tables:
+            twin._own_tables()
+            twin.pending = self.pending.copy(twin.consumers)
         return twin
+
+    def check(self) -> None:
+        """Assert that all views of the pending entries agree, and that the shared tables are empty."""
+        assert not NO_CONSUMERS
+        assert not NOTHING_PENDING
+        self.pending.check(self.consumers)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-
-import xxhash
-
-from .ids import U64_MAX, StreamID
+from .ids import StreamID
 
 try:
-    from .producer import Producer
+    from .producer import Producer, automatic_iid
 except ImportError:  # there was no C compiler at installation
-    from .producer_plain import Producer  # type: ignore[assignment]
+    from .producer_plain import Producer, automatic_iid  # type: ignore[assignment]
 
 __all__ = ["Idempotence", "Producer", "automatic_iid"]
 
@@ -51,12 +47,13 @@ class Idempotence:
         """Forget one pair that is remembered."""
         self.producers[producer_id].forget(iid)
 
-    def configure(self, duration_s: int | None, entries_max: int | None) -> bool:
-        """Change the settings (XCFGSET). A different value drops all pairs. Returns whether a value changed."""
-        new = (duration_s or self.duration_s, entries_max or self.entries_max)
-        if new == (self.duration_s, self.entries_max):
+    def configure(self, duration_s: int, entries_max: int) -> bool:
+        """Change the settings that are not 0 (XCFGSET). A different value drops all pairs. Returns whether a value
+        changed."""
+        duration_s, entries_max = duration_s or self.duration_s, entries_max or self.entries_max
+        if duration_s == self.duration_s and entries_max == self.entries_max:
             return False
-        self.duration_s, self.entries_max = new
+        self.duration_s, self.entries_max = duration_s, entries_max
         self.producers = {}
         return True
 
@@ -80,18 +77,3 @@ class Idempotence:
         twin.producers = {producer_id: producer.copy() for producer_id, producer in self.producers.items()}
         twin.added, twin.duplicates = self.added, self.duplicates
         return twin
-
-
-def automatic_iid(pairs: list[bytes]) -> bytes:
-    """IDMPAUTO's idempotent ID: 16 bytes from the field-value pairs, whatever their order (Redis 8.6)."""
-    sum_low = sum_high = xor_low = xor_high = 0
-    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
-        digest = xxhash.xxh3_128_intdigest(name + struct.pack("<Q", len(name)) + value)
-        low, high = digest & U64_MAX, digest >> 64
-        sum_low, sum_high = (sum_low + low) & U64_MAX, (sum_high + high) & U64_MAX
-        xor_low, xor_high = xor_low ^ low, xor_high ^ high
-    return struct.pack("<QQ", sum_low ^ _rotate_left(xor_high), sum_high ^ _rotate_left(xor_low))
-
-
-def _rotate_left(number: int) -> int:
-    return (number << 1 | number >> 63) & U64_MAX

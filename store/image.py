@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from .database import Store
@@ -20,33 +19,53 @@ from .idempotence import Idempotence
 from .ids import StreamID
 from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
-from .pending import PendingImage
-from .stream import Stream
-from .value import Value
+from .pending import NOTHING_PENDING, Consumer
+from .stream import ShortStream, Stream
 
+try:
+    from .key_table import KeyTable
+except ImportError:  # there was no C compiler at installation
+    from .key_table_plain import KeyTable  # type: ignore[assignment]
+
+# Bytes of the entries of short streams that are in one part, at least.
+SHORT_SIZE: Final = 16 * 1024
 # Keys that are taken from the table at once.
-STRINGS_COUNT_MAX: Final = 128
+KEYS_COUNT_MAX: Final = 128
+# The pending entries of every group without tables.
+NOTHING_PENDING_IMAGE: Final = NOTHING_PENDING.image()
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerImage:
-    """A consumer. Times are Unix ms, -1 for never."""
+    """A consumer. Times are Unix ms, -1 for never.
 
-    name: bytes
-    seen_ms: int
-    active_ms: int
-    pending_count: int
+    It is no dataclass, because making a compiled one takes a microsecond, and a stream may have ten thousands of
+    consumers.
+    """
+
+    __slots__ = ("active_ms", "name", "pending_count", "seen_ms")
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.name: Final = consumer.name
+        self.seen_ms: Final = consumer.seen_ms
+        self.active_ms: Final = consumer.active_ms
+        self.pending_count: Final = consumer.pending_count
 
 
-@dataclass(frozen=True, slots=True)
 class GroupImage:
-    """A group. Its consumers are ordered by the bytes of their names."""
+    """A group. Its consumers are ordered by the bytes of their names. For its form see `ConsumerImage`.
 
-    name: bytes
-    last_id: StreamID
-    entries_read: int
-    consumers: list[ConsumerImage]
-    pending: PendingImage
+    `has_tables`: see `Group`; without tables there are no consumers and no pending entries.
+    """
+
+    __slots__ = ("consumers", "entries_read", "has_tables", "last_id", "name", "pending")
+
+    def __init__(self, group: Group) -> None:
+        self.name: Final = group.name
+        self.last_id: Final = group.last_id
+        self.entries_read: Final = group.entries_read
+        self.has_tables: Final = group.has_tables
+        self.consumers: Final = list(map(ConsumerImage, group.sorted_consumers())) if group.has_tables else []
+        self.pending: Final = group.pending.image() if group.has_tables else NOTHING_PENDING_IMAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +94,10 @@ def stream_image(stream: Stream) -> StreamImage:
         stream.last_id,
         stream.max_deleted_id,
         stream.entries_added,
-        [_group_image(group) for group in stream.sorted_groups()],
+        list(map(GroupImage, stream.sorted_groups())),
         stream.idempotence.copy(),
         stream.limits,
     )
-
-
-def _group_image(group: Group) -> GroupImage:
-    consumers = [
-        ConsumerImage(each.name, each.seen_ms, each.active_ms, each.pending_count) for each in group.sorted_consumers()
-    ]
-    return GroupImage(group.name, group.last_id, group.entries_read, consumers, group.pending.image())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,47 +124,70 @@ class StringsImage:
             yield KeyImage(self.db_index, key, value, self.expires.get(key))
 
 
-# A key with a stream, or keys with strings.
-Part = KeyImage | StringsImage
+@dataclass(frozen=True, slots=True)
+class ShortStreamsImage:
+    """Keys of a database that have short streams. `expires` has those of their expiry times that exist."""
+
+    db_index: int
+    streams: list[tuple[bytes, ShortStream]]
+    expires: dict[bytes, int]
+
+
+# A key with a stream, or keys with strings or with short streams.
+Part = KeyImage | StringsImage | ShortStreamsImage
 
 
 def keys_of(parts: Iterable[Part]) -> Iterator[KeyImage]:
-    """Yield the keys one by one."""
+    """Yield the keys one by one. There must be no short streams among the parts."""
     for part in parts:
-        if isinstance(part, KeyImage):
-            yield part
-        else:
+        if isinstance(part, StringsImage):
             yield from part
+        else:
+            assert isinstance(part, KeyImage)
+            yield part
 
 
 def parts_now(store: Store) -> Iterator[Part]:
     """Iterate over the dataset as it is now. The store must not change before the end of the iteration. A `StoreImage`
     is not affected."""
     for db in store.databases:
-        items = iter(db.keys.items())
-        while pairs := list(islice(items, STRINGS_COUNT_MAX)):
-            expires = {key: db.expires[key] for key, _ in pairs if key in db.expires}
-            yield from _parts(db.index, pairs, expires, stream_image)
+        if db.keys:
+            yield from _parts(db.index, db.keys.copy(), _copy)
 
 
 def keys_now(store: Store) -> Iterator[KeyImage]:
     """Iterate over every key as it is now: see `parts_now`."""
-    return keys_of(parts_now(store))
+    for db in store.databases:
+        if db.keys:
+            yield from keys_of(_parts(db.index, db.keys.copy(), stream_image))
 
 
-def _parts(
-    db_index: int,
-    pairs: list[tuple[bytes, Value]],
-    expires: dict[bytes, int],
-    take: Callable[[Stream], StreamImage],
-) -> Iterator[Part]:
-    """Yield the strings among these keys and values, then each stream as `take` copies it."""
-    strings = [(key, value) for key, value in pairs if isinstance(value, bytes)]
-    if strings:
-        yield StringsImage(db_index, strings, expires)
-    for key, value in pairs:
-        if isinstance(value, Stream):
-            yield KeyImage(db_index, key, take(value), expires.get(key))
+def _copy(stream: Stream) -> StreamImage | ShortStream:
+    return stream.short() or stream_image(stream)
+
+
+def _parts(db_index: int, keys: KeyTable, take: Callable[[Stream], StreamImage | ShortStream]) -> Iterator[Part]:
+    """Yield the keys of a copied table, with each stream as `take` copies it. References to what was yielded are
+    dropped."""
+    while keys:
+        strings, streams, expires = keys.take_some(KEYS_COUNT_MAX)
+        if strings:
+            yield StringsImage(db_index, strings, expires)
+        short: list[tuple[bytes, ShortStream]] = []
+        size = 0
+        for key, stream in streams:
+            assert isinstance(stream, Stream)
+            taken = take(stream)
+            if isinstance(taken, StreamImage):
+                yield KeyImage(db_index, key, taken, expires.get(key))
+                continue
+            short.append((key, taken))
+            size += len(taken[0])
+            if size >= SHORT_SIZE:
+                yield ShortStreamsImage(db_index, short, expires)
+                short, size = [], 0
+        if short:
+            yield ShortStreamsImage(db_index, short, expires)
 
 
 class StoreImage:
@@ -176,29 +211,34 @@ class StoreImage:
 
     def __iter__(self) -> Iterator[KeyImage]:
         """Yield every key once: see `parts`."""
-        return keys_of(self.parts())
+        return keys_of(self._read(stream_image))
 
     def parts(self) -> Iterator[Part]:
         """Yield the dataset, database by database. References to what was yielded are dropped."""
-        for index, keys in self._tables:
-            while keys:
-                taken = [keys.take() for _ in range(min(len(keys), STRINGS_COUNT_MAX))]
-                pairs = [(key, value) for key, value, _ in taken]
-                expires = {key: expires_ms for key, _, expires_ms in taken if expires_ms is not None}
-                for part in _parts(index, pairs, expires, self._take):
-                    self.keys_read += 1 if isinstance(part, KeyImage) else len(part.pairs)
-                    yield part
-        self.close()
+        return self._read(_copy)
 
-    def _take(self, stream: Stream) -> StreamImage:
-        preserved = self._preserved.pop(stream, None)
-        if preserved is not None:
-            return preserved
-        stream.image_number = self._number
-        return stream_image(stream)
+    def _read(self, copy: Callable[[Stream], StreamImage | ShortStream]) -> Iterator[Part]:
+        def take(stream: Stream) -> StreamImage | ShortStream:
+            preserved = self._preserved.pop(stream, None)
+            if preserved is not None:
+                return preserved
+            stream.image_number = self._number
+            return copy(stream)
+
+        for index, keys in self._tables:
+            for part in _parts(index, keys, take):
+                self.keys_read += _count(part)
+                yield part
+        self.close()
 
     def close(self) -> None:
         """Drop all references. From now on `preserve` copies nothing."""
         self.is_closed = True
         self._tables = []
         self._preserved = {}
+
+
+def _count(part: Part) -> int:
+    if isinstance(part, KeyImage):
+        return 1
+    return len(part.pairs) if isinstance(part, StringsImage) else len(part.streams)

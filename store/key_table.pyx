@@ -49,8 +49,9 @@ cdef enum:
     # Children of a node of the heap, which are next to each other.
     ARITY = 4
 
-# `first_due_ms` of a table without expiry times.
-NEVER_DUE_MS = (1 << 63) - 1
+# `first_due_ms` of a table without expiry times, and of one whose times are all later: a number of 62 bits, which
+# compiled code compares without making an object.
+NEVER_DUE_MS = (1 << 62) - 1
 
 cdef i64 NEVER = NEVER_DUE_MS
 
@@ -289,6 +290,8 @@ cdef class KeyTable:
     cdef readonly i64 first_due_ms
     # Whether this is the copy that an image reads, whose entries have their places in the heap of the original.
     cdef bint is_copy
+    # Entries of the first slot that `take_some` has taken.
+    cdef u32 taken_count
 
     def __cinit__(self):
         self.first_due_ms = NEVER
@@ -464,7 +467,7 @@ cdef class KeyTable:
             self.place(index, self.heap[child])
             index = child
         self.place(index, due)
-        self.first_due_ms = self.heap[0].time_ms
+        self.first_due_ms = min(self.heap[0].time_ms, NEVER)
 
     cdef int reserve_heap(self) except -1:
         """Make room for another expiry time."""
@@ -578,6 +581,14 @@ cdef class KeyTable:
         cdef Entry *entry = self.find(key, &found)
         return None if entry == NULL else value_of(entry)
 
+    def get_live(self, key, i64 now_ms):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Entry *entry = self.find(key, &found)
+        if entry == NULL or (entry.expires and due_of(entry) < now_ms):
+            return None
+        return value_of(entry)
+
     cdef list keys_of(self, u32 number):
         cdef Slot *slot = self.slots[number] if self.slots != NULL else NULL
         cdef u32 index
@@ -688,6 +699,33 @@ cdef class KeyTable:
         let_go(self.exchange(&found, entry))
         return False
 
+    def add_many(self, list values not None):
+        """See `key_table_plain`."""
+        cdef Found found
+        cdef Entry *entry
+        cdef Due due
+        cdef bint expires
+        cdef object key, value, expires_ms
+        for key, value, expires_ms in values:
+            if self.find(key, &found) != NULL:
+                return key
+            expires = expires_ms is not None
+            if expires:
+                due.time_ms = expires_ms
+                self.reserve_heap()
+            entry = entry_with(key, value, expires)
+            try:
+                self.insert(entry, &found)
+            except MemoryError:
+                let_go(entry)
+                raise
+            if expires:
+                memcpy(<char *>entry + HEADER_SIZE, &due.time_ms, sizeof(due.time_ms))
+                due.entry = entry
+                self.heap_count += 1
+                self.sift(self.heap_count - 1, due)
+        return None
+
     def splice(self, key, Py_ssize_t offset, bytes piece):
         """See `key_table_plain`."""
         cdef Found found
@@ -732,15 +770,33 @@ cdef class KeyTable:
         twin.count, twin.weight, twin.slots_weight = self.count, self.weight, self.slots_weight
         return twin
 
-    def take(self):
+    def take_some(self, Py_ssize_t count):
         """See `key_table_plain`."""
-        cdef Entry *entry = self.extract_any()
-        if entry == NULL:
-            raise KeyError("the table is empty")
-        try:
-            return key_text(entry), value_of(entry), due_of(entry) if entry.expires else None
-        finally:
-            let_go(entry)
+        cdef list strings = [], others = []
+        cdef dict expires = {}
+        cdef Slot *slot
+        cdef Entry *entry
+        if not self.is_copy:
+            raise ValueError("only a copy is taken apart")
+        while count > 0 and self.count:
+            slot = self.slots[self.first_slot]
+            if slot == NULL:
+                self.first_slot += 1
+                continue
+            entry = entries_of(slot)[self.taken_count]
+            key, value = key_text(entry), value_of(entry)
+            (strings if PyBytes_Check(value) else others).append((key, value))
+            if entry.expires:
+                expires[key] = due_of(entry)
+            self.taken_count += 1
+            self.count -= 1
+            count -= 1
+            # A slot is dropped as a whole: to take entries out of it one by one, it would have to be copied.
+            if self.taken_count == slot.count:
+                self.taken_count = 0
+                self.slots[self.first_slot] = NULL
+                let_go_of_slot(slot)
+        return strings, others, expires
 
     def give_back(self, Py_ssize_t count):
         """See `key_table_plain`."""
@@ -788,7 +844,7 @@ cdef class KeyTable:
         assert expiring_count == self.heap_count
         for index in range(1, self.heap_count):
             assert self.heap[(index - 1) // ARITY].time_ms <= self.heap[index].time_ms
-        assert self.first_due_ms == (self.heap[0].time_ms if self.heap_count else NEVER)
+        assert self.first_due_ms == (min(self.heap[0].time_ms, NEVER) if self.heap_count else NEVER)
 
 
 @cython.final

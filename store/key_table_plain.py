@@ -17,8 +17,9 @@ from .object_sizes import NUMBER_SIZE, text_size
 if TYPE_CHECKING:
     from .value import Value
 
-# `first_due_ms` of a table without expiry times.
-NEVER_DUE_MS: Final = (1 << 63) - 1
+# `first_due_ms` of a table without expiry times, and of one whose times are all later: a number of 62 bits, which
+# compiled code compares without making an object.
+NEVER_DUE_MS: Final = (1 << 62) - 1
 
 # Bytes of an expiry time: the number, and its pair with the key in the heap.
 DUE_SIZE: Final = NUMBER_SIZE + 80
@@ -30,7 +31,7 @@ STALE_SLACK: Final = 64
 class KeyTable:
     """Values and expiry times (Unix ms) by key. A value is a byte string or any other object.
 
-    `first_due_ms` is the smallest expiry time, NEVER_DUE_MS if there is none.
+    `first_due_ms` is the smallest expiry time, at most NEVER_DUE_MS, which it also is if there is none.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,11 @@ class KeyTable:
     def get(self, key: bytes) -> Value | None:
         """The value of a key, None if there is no such key."""
         return self._values.get(key)
+
+    def get_live(self, key: bytes, now_ms: int) -> Value | None:
+        """The value of a key; None if there is no such key, or if its expiry time is before `now_ms`."""
+        due_ms = self._due.get(key)
+        return None if due_ms is not None and due_ms < now_ms else self._values.get(key)
 
     def items(self) -> Iterable[tuple[bytes, Value]]:
         """Keys with their values."""
@@ -105,6 +111,17 @@ class KeyTable:
         self._values[key] = value
         self.size += self.key_size(key)
         return is_new
+
+    def add_many(self, values: list[tuple[bytes, Value, int | None]]) -> bytes | None:
+        """Store new keys with values, each with its expiry time or None. Returns the first key that exists already;
+        it and those after it are not stored. Otherwise returns None."""
+        for key, value, expires_ms in values:
+            if key in self._values:
+                return key
+            self.put(key, value)
+            if expires_ms is not None:
+                self.expire_at(key, expires_ms)
+        return None
 
     def pop(self, key: bytes) -> Value | None:
         """Remove a key. Returns its value, None if there is no such key."""
@@ -164,7 +181,7 @@ class KeyTable:
             heapify(heap)
         while heap and due.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
-        self.first_due_ms = heap[0][0] if heap else NEVER_DUE_MS
+        self.first_due_ms = min(heap[0][0], NEVER_DUE_MS) if heap else NEVER_DUE_MS
 
     def first_due(self) -> bytes | None:
         """A key that expires no later than any other; None if no key expires."""
@@ -181,15 +198,26 @@ class KeyTable:
     # -- whole -----------------------------------------------------------------------------------
 
     def copy(self) -> KeyTable:
-        """The table as it is now, of which only `take` and `len` are used."""
+        """The table as it is now, of which only `take_some` and `len` are used."""
         twin = KeyTable()
         twin._values, twin._due = self._values.copy(), self._due.copy()
         return twin
 
-    def take(self) -> tuple[bytes, Value, int | None]:
-        """Remove any key. Returns it with its value and its expiry time. Raises KeyError if there is none."""
-        key, value = self._values.popitem()
-        return key, value, self._due.pop(key, None)
+    def take_some(self, count: int) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, Value]], dict[bytes, int]]:
+        """Take some keys of a copy, at most that many; none only if none are left. Returns those with strings and
+        their strings, the others and their values, and the expiry times that they have."""
+        strings: list[tuple[bytes, bytes]] = []
+        others: list[tuple[bytes, Value]] = []
+        expires: dict[bytes, int] = {}
+        for _ in range(min(count, len(self._values))):
+            key, value = self._values.popitem()
+            if isinstance(value, bytes):
+                strings.append((key, value))
+            else:
+                others.append((key, value))
+            if key in self._due:
+                expires[key] = self._due.pop(key)
+        return strings, others, expires
 
     def give_back(self, count: int) -> list[Value]:
         """Free at most that many keys of a table that is no longer used. Returns those of their values that are
@@ -202,7 +230,7 @@ class KeyTable:
         assert self._due.keys() <= self._values.keys()
         assert self.size == sum(map(self.key_size, self._values))
         assert {(time_ms, key) for key, time_ms in self._due.items()} <= set(self._heap)
-        assert self.first_due_ms == min(self._due.values(), default=NEVER_DUE_MS)
+        assert self.first_due_ms == min([*self._due.values(), NEVER_DUE_MS])
 
 
 class ExpiryTimes:

@@ -87,6 +87,19 @@ class EntryLog:
         self.last_id = run.last_id
         return has_filled
 
+    def take_block(self, block: bytes) -> None:
+        """Take the entries that `Body.block` returned, at least one, as the first ones of this entry log. Raises
+        ValueError for other bytes."""
+        chunk = Chunk(ID_MIN)
+        body = self._open = chunk.body()
+        body.read_block(block)
+        first_id = self.first_id = chunk.first_id = body.id_at(0)
+        self.last_id, self.length = body.last_id, body.count
+        self._chunks.append(chunk)
+        self._first_ids.append(first_id)
+        if body.is_full:
+            self._seal()
+
     def allow_after(self, last_id: StreamID) -> None:
         """Prepare for a next ID that is above `last_id`, which is lower than the last ID so far.
 
@@ -332,6 +345,13 @@ class EntryLog:
         """Bytes held for the entries. O(1)."""
         open_size = 0 if self._open is None else self._chunks[-1].memory_size
         return self._sealed_size + open_size + len(self._chunks) * CHUNK_SIZE
+
+    @property
+    def sole_body(self) -> Body | None:
+        """The open body that has all entries and nothing else. None if there is none."""
+        if self._open is None or len(self._chunks) > 1 or self._chunks[0].removed:
+            return None
+        return self._open
 
     def check(self) -> None:
         """Assert that counters and edges agree with the chunks."""

@@ -51,6 +51,7 @@ __all__ = [
     "DELIVERY_COUNT_MAX",
     "DELIVERY_SIZE",
     "NEVER",
+    "NOTHING_PENDING",
     "Consumer",
     "Delivery",
     "Listing",
@@ -79,7 +80,17 @@ Part = dict[int, Delivery] | list[Delivery] | PendingTable
 class PendingEntries:
     """A group's pending entries list (PEL)."""
 
-    __slots__ = ("_late", "_runs", "_runs_head", "_table")
+    __slots__ = (
+        "_late",
+        "_runs",
+        "_runs_head",
+        "_table",
+        "acked_total",
+        "claimed_total",
+        "delivered_total",
+        "fatal_released_total",
+        "released_total",
+    )
 
     def __init__(self, table: PendingTable | None = None) -> None:
         self._table = PendingTable() if table is None else table
@@ -89,6 +100,18 @@ class PendingEntries:
         self._runs_head = 0
         # Deliveries that arrived out of order since the last read by time: see `_in_order`.
         self._late: list[Delivery] = []
+        self.forget_totals()
+
+    def forget_totals(self) -> None:
+        """Reset the counters that the server's metrics show: entries since the server started."""
+        # New entries delivered, with NOACK too.
+        self.delivered_total = 0
+        # Entries claimed, owned and released ones.
+        self.claimed_total = 0
+        self.acked_total = 0
+        self.released_total = 0
+        # Entries released with XNACK FATAL.
+        self.fatal_released_total = 0
 
     def __len__(self) -> int:
         return len(self._table)
@@ -129,6 +152,7 @@ class PendingEntries:
 
         Hot: see the benchmark row XREADGROUP.
         """
+        assert self is not NOTHING_PENDING
         for delivery in self._table.deliver(ids, consumer, time_ms, count):
             runs = self._runs
             if not runs or runs[-1].time_ms <= time_ms:
@@ -139,6 +163,7 @@ class PendingEntries:
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
         """Take an entry from its owner (XNACK) and append it to the released ones. It need not be pending (FORCE)."""
+        assert self is not NOTHING_PENDING
         self._table.release(entry_id, count)
         self._clean_runs()
 
@@ -297,6 +322,10 @@ class PendingEntries:
         assert len(live) == self._table.owned_count
         times = [run.time_ms for run in self._runs]
         assert times == sorted(times)
+
+
+# The list of every group that never had a consumer or a released entry: see `Group`.
+NOTHING_PENDING: Final = PendingEntries()
 
 
 class PendingImage:

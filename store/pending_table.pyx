@@ -23,7 +23,7 @@ from array import array as new_array
 
 cimport cython
 from cpython cimport array
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport qsort
@@ -86,6 +86,13 @@ cdef struct View:
     # There are no members before this index.
     u32 start
 
+cdef struct Owned:
+    # What the table keeps for a consumer with entries.
+    View view
+    # Number of the last compaction that has visited the consumer.
+    u64 stamp
+    u32 pending_count
+
 cdef struct Late:
     Place place
     u32 slot
@@ -133,6 +140,10 @@ cdef inline size_t roomier(size_t count) noexcept:
     return count + (count >> 3) + (3 if count < 9 else 6) & ~<size_t>3
 
 
+# What all consumers without entries have: zeros.
+cdef Owned NOTHING_OWNED
+
+
 @cython.final
 @cython.no_gc
 cdef class Consumer:
@@ -141,23 +152,38 @@ cdef class Consumer:
     cdef readonly bytes name
     cdef public i64 seen_ms
     cdef public i64 active_ms
-    cdef View view
-    cdef readonly u32 pending_count
-    # Number of the last compaction that has visited this consumer.
-    cdef u64 stamp
+    # Its entries. Consumers without entries share NOTHING_OWNED.
+    cdef Owned *owned
 
     def __init__(self, bytes name not None, i64 seen_ms):
         self.name = name
         self.seen_ms = seen_ms
         self.active_ms = NEVER
 
+    def __cinit__(self):
+        self.owned = &NOTHING_OWNED
+
     def __dealloc__(self):
-        PyMem_Free(self.view.slots)
+        free_owned(self)
+
+    @property
+    def pending_count(self):
+        """Number of the consumer's entries."""
+        return self.owned.pending_count
 
     @property
     def listed_count(self):
         """Number of entries in the consumer's list, including those that have left."""
-        return self.view.length
+        return self.owned.view.length
+
+
+cdef inline void free_owned(Consumer consumer) noexcept:
+    """Free what a consumer has for its entries, of which there are none any more."""
+    cdef Owned *owned = consumer.owned
+    if owned != &NOTHING_OWNED:
+        consumer.owned = &NOTHING_OWNED
+        PyMem_Free(owned.view.slots)
+        PyMem_Free(owned)
 
 
 @cython.final
@@ -195,8 +221,8 @@ def list_owners(list consumers not None):
     cdef char *end = text + INTEGER_SIZE_MAX
     cdef char *start
     for consumer in consumers:
-        if consumer.pending_count:
-            start = write_number_before(end, consumer.pending_count)
+        if consumer.owned.pending_count:
+            start = write_number_before(end, consumer.owned.pending_count)
             at = write_bulk_bytes(write_line(at, c'*', 2), consumer.name)
             at = write_bulk_text(at, start, end - start)
             count += 1
@@ -210,7 +236,7 @@ def idle_states(list consumers not None, i64 now_ms):
     cdef i64 inactive_ms
     for consumer in consumers:
         inactive_ms = NEVER_MS if consumer.active_ms == NEVER_MS else max(now_ms - consumer.active_ms, 0)
-        states.append((consumer.name, consumer.pending_count, max(now_ms - consumer.seen_ms, 0), inactive_ms))
+        states.append((consumer.name, consumer.owned.pending_count, max(now_ms - consumer.seen_ms, 0), inactive_ms))
     return states
 
 
@@ -248,6 +274,8 @@ cdef class PendingSlots:
     cdef u64 reordered
     # Slot numbers for which all orders together have room.
     cdef size_t views_capacity
+    # Consumers with entries.
+    cdef size_t owners_count
     # Runs of an image, oldest delivery first.
     cdef u32 *by_time
     cdef size_t by_time_length
@@ -377,7 +405,7 @@ cdef class PendingSlots:
         """Return the sorted order of a consumer, or that of all entries. NULL if the slots themselves are in order."""
         cdef View *view = &self.order
         if consumer is not None:
-            view = &consumer.view
+            view = &consumer.owned.view
         elif self.is_ordered:
             return NULL
         if view.length > view.sorted_length:
@@ -604,6 +632,7 @@ cdef class PendingTable(PendingSlots):
             getsizeof(self)
             + self.capacity * (sizeof(Place) + sizeof(u32))
             + (self.cells_count + self.views_capacity) * sizeof(u32)
+            + self.owners_count * sizeof(Owned)
             + self.runs_capacity * sizeof(Run)
             + self.deliveries_count * DELIVERY_SIZE
             + getsizeof(self.released)
@@ -747,18 +776,38 @@ cdef class PendingTable(PendingSlots):
 
     cdef inline void lose(self, Consumer consumer) noexcept:
         """Count one entry less for a consumer."""
-        cdef View *view = &consumer.view
-        consumer.pending_count -= 1
-        if not consumer.pending_count:
-            self.clear_view(view)
-        elif view.length > 2 * <size_t>consumer.pending_count + STALE_SLACK:
-            self.settle(view, <PyObject *>consumer)
+        cdef Owned *owned = consumer.owned
+        owned.pending_count -= 1
+        if not owned.pending_count:
+            self.forget(consumer)
+        elif owned.view.length > 2 * <size_t>owned.pending_count + STALE_SLACK:
+            self.settle(&owned.view, <PyObject *>consumer)
+
+    cdef inline View *reserve_owned(self, Consumer consumer, size_t more) except NULL:
+        """Make room for `more` entries of a consumer. Returns its order."""
+        cdef Owned *owned = consumer.owned
+        if owned == &NOTHING_OWNED:
+            owned = <Owned *>PyMem_Calloc(1, sizeof(Owned))
+            if owned == NULL:
+                raise MemoryError
+            consumer.owned = owned
+            self.owners_count += 1
+        self.reserve_view(&owned.view, more)
+        return &owned.view
+
+    cdef void forget(self, Consumer consumer) noexcept:
+        """Free what a consumer without entries has."""
+        if consumer.owned != &NOTHING_OWNED:
+            self.clear_view(&consumer.owned.view)
+            free_owned(consumer)
+            self.owners_count -= 1
 
     def deliver(self, list ids not None, Consumer consumer not None, i64 time_ms, i64 count):
         """See `pending_table_plain.PendingTable`."""
         cdef size_t length = len(ids), index, base
         cdef Delivery delivery
         cdef Place *places
+        cdef View *view
         cdef list deliveries = [None]
         if not length:
             return []
@@ -775,7 +824,7 @@ cdef class PendingTable(PendingSlots):
         else:
             if self.is_ordered:
                 # All IDs are above those in the table: they are new, and already in order.
-                self.reserve_view(&consumer.view, length)
+                view = self.reserve_owned(consumer, length)
                 deliveries[0] = delivery = self.open_run(consumer, time_ms, count, base)
                 self.runs[delivery.number].length = <u32>length
                 delivery.remaining = <u32>length
@@ -784,9 +833,9 @@ cdef class PendingTable(PendingSlots):
                 for index in range(base, self.total):
                     self.run_of[index] = delivery.number
                     self.enter(<u32>index)
-                consumer.pending_count += <u32>length
+                consumer.owned.pending_count += <u32>length
                 for index in range(base, self.total):
-                    self.add(&consumer.view, <u32>index)
+                    self.add(view, <u32>index)
                 return deliveries
         return self.deliver_each(ids, consumer, time_ms, count)
 
@@ -798,7 +847,7 @@ cdef class PendingTable(PendingSlots):
         cdef Consumer loser
         cdef Place place
         cdef u32 slot, old
-        self.reserve_view(&consumer.view, length)
+        cdef View *view = self.reserve_owned(consumer, length)
         for index in range(length):
             place = self.ids[base + index]
             slot = self.find(&place)
@@ -832,8 +881,8 @@ cdef class PendingTable(PendingSlots):
                 continue
             if loser is not None:
                 self.lose(loser)
-            consumer.pending_count += 1
-            self.add(&consumer.view, slot)
+            consumer.owned.pending_count += 1
+            self.add(view, slot)
         return deliveries
 
     cdef int prepare_order(self, const Place *place) except -1:
@@ -979,9 +1028,9 @@ cdef class PendingTable(PendingSlots):
             run = &self.runs[number]
             if run.owner != NULL:
                 consumer = <Consumer>run.owner
-                if consumer.stamp != self.stamp:
-                    consumer.stamp = self.stamp
-                    self.remap(&consumer.view, run.owner, moved)
+                if consumer.owned.stamp != self.stamp:
+                    consumer.owned.stamp = self.stamp
+                    self.remap(&consumer.owned.view, run.owner, moved)
         self.remap(&self.order, NULL, moved)
         PyMem_Free(moved)
         to = 0
@@ -1219,9 +1268,7 @@ cdef class PendingTable(PendingSlots):
         """See `pending_table_plain.PendingTable`."""
         cdef Consumer consumer
         for consumer in consumers:
-            consumer.pending_count = 0
-            consumer.stamp = 0
-            self.clear_view(&consumer.view)
+            self.forget(consumer)
 
     def give_back(self, size_t count):
         """See `pending_table_plain.PendingTable`."""
@@ -1245,7 +1292,7 @@ cdef class PendingTable(PendingSlots):
 
     def check(self, consumers):
         """See `pending_table_plain.PendingTable`."""
-        cdef size_t slot, index, live = 0, owned = 0, number, runs_count = 0, cell, passed = 0
+        cdef size_t slot, index, live = 0, owned = 0, number, runs_count = 0, cell, passed = 0, owners_count = 0
         cdef Consumer consumer
         cdef View *view
         cdef Run *run
@@ -1288,10 +1335,14 @@ cdef class PendingTable(PendingSlots):
         index = self.order.capacity
         for consumer in consumers.values():
             pairs = list(self.walk(0, consumer))
-            assert len(pairs) == consumer.pending_count
+            assert len(pairs) == consumer.owned.pending_count
+            assert not pairs or consumer.owned != &NOTHING_OWNED
             assert all([delivery.consumer is consumer for _, delivery in pairs])
             assert [entry_id for entry_id, _ in pairs] == sorted([entry_id for entry_id, _ in pairs])
             owned += len(pairs)
-            index += consumer.view.capacity
+            index += consumer.owned.view.capacity
+            owners_count += consumer.owned != &NOTHING_OWNED
+        assert owners_count == self.owners_count
+        assert NOTHING_OWNED.pending_count == NOTHING_OWNED.view.length == NOTHING_OWNED.view.capacity == 0
         assert owned + len(self.released) == live
         assert index == self.views_capacity

@@ -14,7 +14,10 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject_Hash
 from libc.string cimport memcmp, memcpy
 
+from xxhash import xxh3_128_digest
+
 ctypedef unsigned int u32
+ctypedef unsigned char u8
 
 include "packed_id.pxi"
 
@@ -271,3 +274,45 @@ cdef class Producer:
 
 
 cdef size_t OBJECT_SIZE = rounded(Producer.__basicsize__)
+
+
+cdef inline u64 read_big_endian(u8 *data) noexcept:
+    cdef u64 number = 0
+    cdef int index
+    for index in range(8):
+        number = number << 8 | data[index]
+    return number
+
+
+cdef inline void write_little_endian(u8 *data, u64 number) noexcept:
+    cdef int index
+    for index in range(8):
+        data[index] = <u8>(number >> 8 * index)
+
+
+def automatic_iid(list words, Py_ssize_t first=0):
+    """See `producer_plain.automatic_iid`."""
+    cdef Py_ssize_t position, name_size, value_size, count = len(words)
+    cdef u64 low, high, sum_low = 0, sum_high = 0, xor_low = 0, xor_high = 0
+    cdef bytes name, value, hashed, digest
+    cdef u8 *data
+    if (count - first) & 1:
+        raise ValueError("a field has no value")
+    for position in range(first, count, 2):
+        name, value = words[position], words[position + 1]
+        name_size, value_size = len(name), len(value)
+        hashed = PyBytes_FromStringAndSize(NULL, name_size + 8 + value_size)
+        data = <u8 *>PyBytes_AS_STRING(hashed)
+        memcpy(data, PyBytes_AS_STRING(name), name_size)
+        write_little_endian(data + name_size, name_size)
+        memcpy(data + name_size + 8, PyBytes_AS_STRING(value), value_size)
+        digest = xxh3_128_digest(hashed)
+        data = <u8 *>PyBytes_AS_STRING(digest)
+        high, low = read_big_endian(data), read_big_endian(data + 8)
+        sum_low, sum_high = sum_low + low, sum_high + high
+        xor_low, xor_high = xor_low ^ low, xor_high ^ high
+    hashed = PyBytes_FromStringAndSize(NULL, 16)
+    data = <u8 *>PyBytes_AS_STRING(hashed)
+    write_little_endian(data, sum_low ^ (xor_high << 1 | xor_high >> 63))
+    write_little_endian(data + 8, sum_high ^ (xor_low << 1 | xor_low >> 63))
+    return hashed

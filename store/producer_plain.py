@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from sys import getsizeof
 from typing import Final
 
-from .ids import SEQ_BITS, StreamID
+import xxhash
+
+from .ids import SEQ_BITS, U64_MAX, StreamID
 from .object_sizes import ID_SIZE, text_size
 
 # The first block of the queue.
@@ -76,3 +79,19 @@ class Producer:
         """Assert that all views agree. Raises AssertionError."""
         assert sorted(self._ids) == sorted(self._order)
         assert self._texts_size == sum(map(text_size, self._order))
+
+
+def automatic_iid(words: list[bytes], first: int = 0) -> bytes:
+    """IDMPAUTO's idempotent ID: 16 bytes from the fields and values in `words[first:]`, whatever their order
+    (Redis 8.6)."""
+    sum_low = sum_high = xor_low = xor_high = 0
+    for name, value in zip(words[first::2], words[first + 1 :: 2], strict=True):
+        digest = xxhash.xxh3_128_intdigest(name + struct.pack("<Q", len(name)) + value)
+        low, high = digest & U64_MAX, digest >> 64
+        sum_low, sum_high = (sum_low + low) & U64_MAX, (sum_high + high) & U64_MAX
+        xor_low, xor_high = xor_low ^ low, xor_high ^ high
+    return struct.pack("<QQ", sum_low ^ _rotate_left(xor_high), sum_high ^ _rotate_left(xor_low))
+
+
+def _rotate_left(number: int) -> int:
+    return (number << 1 | number >> 63) & U64_MAX

@@ -18,10 +18,18 @@ from .idempotence import Idempotence
 from .ids import ID_MAX, ID_MIN, SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, id_after
 from .log import EntryLog
 from .memory import GROUP_COUNT_AT_ONCE_MAX, STREAM_SIZE, GroupSizes, group_size, ledger_size, producers_size
-from .nodes import IS_COMPILED, NodeLedger, StreamLimits
+from .nodes import IS_COMPILED, NODE_SIZE_UNLIMITED, Node, NodeLedger, StreamLimits
 from .pending import PendingEntries
 
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
+# Bytes of the body of a short stream.
+SHORT_SIZE_MAX: Final = 2048
+# Bytes of a node without what its entries have in the reply form too, and without their places.
+NODE_FRAME_MAX: Final = 64
+
+# All of a stream that is short: see `Stream.short`. Its entries as `Body.block` returns them, its node if that was
+# settled, last ID, largest deleted ID, entries added, settings and counters of its idempotence.
+ShortStream = tuple[bytes, Node | None, StreamID, StreamID, int, int, int, int, int]
 # Pending entries that are checked at a time when references are dropped.
 REFERENCES_AT_ONCE_MAX: Final = 1024
 
@@ -126,9 +134,9 @@ class Stream:
 
     def set_last_id(self, last_id: StreamID) -> None:
         """XSETID: the next entry comes after this ID, which may be lower than before but not below a live entry."""
-        self.settle_nodes()
-        self.nodes.settled_id = min(self.nodes.settled_id, last_id)
         if last_id < self.last_id:
+            self.settle_nodes()
+            self.nodes.settled_id = min(self.nodes.settled_id, last_id)
             self.log.allow_after(last_id)
         self.last_id = last_id
 
@@ -138,7 +146,8 @@ class Stream:
         """Delete one entry and raise `max_deleted_id`. Returns False if there is no live entry with this ID."""
         if not self.remove(entry_id, keep_node=False):
             return False
-        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        if entry_id > self.max_deleted_id:
+            self.max_deleted_id = entry_id
         return True
 
     def remove(self, entry_id: StreamID, *, keep_node: bool) -> bool:
@@ -172,10 +181,13 @@ class Stream:
                 found.append(group.pending)
         return found
 
-    def drop_references(self, entry_id: StreamID) -> None:
-        """Remove the entry from every group's pending list (DELREF)."""
+    def drop_references(self, entry_id: StreamID) -> bool:
+        """Remove the entry from every group's pending list (DELREF). Returns whether it was in one."""
+        dropped = False
         for group in self.groups.values():
-            group.pending.drop(entry_id)
+            if group.pending.drop(entry_id):
+                dropped = True
+        return dropped
 
     def drop_references_between(self, first_id: StreamID, last_id: StreamID, count: int) -> None:
         """Remove all live entries of a range, of which there are `count`, from every group's pending list."""
@@ -215,6 +227,8 @@ class Stream:
 
     def sorted_groups(self) -> list[Group]:
         """Groups by name bytes, the order of every listing."""
+        if len(self.groups) <= 1:  # as in most streams
+            return list(self.groups.values())
         return [self.groups[name] for name in sorted(self.groups)]
 
     def entries_up_to(self, entry_id: StreamID) -> int | None:
@@ -288,6 +302,49 @@ class Stream:
         twin.idempotence = self.idempotence.copy()
         return twin
 
+    def short(self) -> ShortStream | None:
+        """A copy of all that the stream is, if that is little: entries of a single node, without groups, producers and
+        removed entries. Otherwise None.
+
+        Streams of an entry each may be many, and such copies are written to files many at a time.
+        """
+        body, idempotence, limits = self.log.sole_body, self.idempotence, self.limits
+        if body is None or self.groups or idempotence.producers or body.memory_size > SHORT_SIZE_MAX:
+            return None
+        if (idempotence.duration_s, idempotence.entries_max) != (limits.idmp_duration_s, limits.idmp_entries_max):
+            return None
+        nodes, block = self.nodes.nodes, body.block()
+        node: Node | None = None
+        # A block has more bytes for an entry than half of what it takes in a node.
+        size = NODE_FRAME_MAX + 2 * len(block)
+        if nodes:
+            node = nodes[0]
+            if len(nodes) > 1 or node.live != node.total or node.first_id != self.log.first_id:
+                return None
+            size += node.size
+        if size > (limits.node_size_max or NODE_SIZE_UNLIMITED) or body.count > (limits.node_entries_max or body.count):
+            return None
+        return (
+            block, node, self.last_id, self.max_deleted_id, self.entries_added, idempotence.duration_s,
+            idempotence.entries_max, idempotence.added & U64_MAX, idempotence.duplicates & U64_MAX,
+        )  # fmt: skip
+
+    @staticmethod
+    def of_short(short: ShortStream, limits: StreamLimits) -> Stream:
+        """The stream of which this is a copy. Raises ValueError for a block that is damaged."""
+        block, node, last_id, max_deleted_id, entries_added, duration_s, pairs_max, added, duplicates = short
+        stream = Stream(limits)
+        stream.last_id, stream.max_deleted_id, stream.entries_added = last_id, max_deleted_id, entries_added
+        idempotence = stream.idempotence
+        idempotence.duration_s, idempotence.entries_max = duration_s, pairs_max
+        idempotence.added, idempotence.duplicates = added, duplicates
+        stream.log.take_block(block)
+        if node is not None:
+            stream.nodes.add(node)
+            # Later entries of a copy may not have been settled, and the last ones of a node may be deleted.
+            stream.nodes.settled_id = min(node.last_id, stream.log.last_id)
+        return stream
+
     @property
     def memory_size(self) -> int:
         """Bytes of the whole stream, within a tenth. The run time is bounded: see `memory`."""
@@ -305,7 +362,7 @@ class Stream:
         groups = self.groups
         if len(groups) <= GROUP_COUNT_AT_ONCE_MAX:
             self.group_sizes = None
-            return sum(map(group_size, groups.values()))
+            return sum(map(group_size, groups.values())) if groups else 0
         if self.group_sizes is None:
             self.group_sizes = GroupSizes(groups)
         return self.group_sizes.measure(groups)
@@ -321,4 +378,4 @@ class Stream:
         assert sum(node.live for node in self.nodes.nodes) == self.log.length
         assert self.log.last_id <= self.last_id
         for group in self.groups.values():
-            group.pending.check(group.consumers)
+            group.check()

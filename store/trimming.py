@@ -5,7 +5,6 @@ What `~`, LIMIT and ACKED remove depends on Redis' nodes (see nodes.py), so trim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from .ids import ID_MAX, StreamID
@@ -15,17 +14,26 @@ from .stream import References, Stream
 DEFAULT_LIMIT_MAX: Final = 1_000_000
 
 
-@dataclass(slots=True)
 class Trim:
     """The parameters of a trim. Exactly one of `length_max` (MAXLEN) and `id_min` (MINID) is set."""
 
-    length_max: int | None = None
-    id_min: StreamID | None = None
-    # `~`: remove whole nodes only.
-    approximate: bool = False
-    # Entries to remove at most; 0 means no limit.
-    limit: int = 0
-    references: References = References.KEEP
+    __slots__ = ("approximate", "id_min", "length_max", "limit", "references")
+
+    def __init__(
+        self,
+        length_max: int | None = None,
+        id_min: StreamID | None = None,
+        approximate: bool = False,
+        limit: int = 0,
+        references: References = References.KEEP,
+    ) -> None:
+        self.length_max = length_max
+        self.id_min = id_min
+        # `~`: remove whole nodes only.
+        self.approximate = approximate
+        # Entries to remove at most; 0 means no limit.
+        self.limit = limit
+        self.references = references
 
 
 def default_limit(node_entries_max: int) -> int:
@@ -39,9 +47,10 @@ def trim(stream: Stream, request: Trim) -> tuple[int, StreamID]:
     Every unreferenced entry up to that ID is removed. So a replay of `XTRIM MINID = <its successor> ACKED` has the same
     effect, whatever the nodes are then.
     """
-    if request.length_max is not None and (
-        len(stream) <= request.length_max or _keeps_first_node(stream, request, request.length_max)
-    ):
+    if request.length_max is not None:
+        if len(stream) <= request.length_max or _keeps_first_node(stream, request, request.length_max):
+            return 0, 0
+    elif request.id_min is not None and stream.log.first_id >= request.id_min:
         return 0, 0
     stream.settle_nodes()
     if request.references is References.ACKED:
@@ -159,5 +168,6 @@ def first_physical_id(stream: Stream) -> StreamID:
 
     Redis writes this ID to its log, as `MINID ~`.
     """
-    stream.settle_nodes()
+    if not stream.nodes.nodes:
+        stream.settle_nodes()
     return stream.nodes.nodes[0].first_id if stream.nodes.nodes else ID_MAX

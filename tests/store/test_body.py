@@ -171,6 +171,15 @@ def test_a_block_becomes_the_same_body_again(form: ModuleType, count: int) -> No
                 form.Body.of_block(block[:cut])
     with pytest.raises(ValueError, match="different bodies"):
         form.Body.of_block(block + b"more")
+    grown = form.Body(UNLIMITED, UNLIMITED)
+    grown.read_block(block)
+    assert grown.block() == block
+    assert not grown.is_full
+    if count:
+        with pytest.raises(ValueError, match="a body with entries"):
+            grown.read_block(form.Body(0, 0).block())
+    assert grown.append(ID_MAX, b"last") is False
+    assert grown.slice(0, grown.count) == body.slice(0, body.count) + b"last"
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -35,7 +35,7 @@ def test_a_cleared_database_is_given_back_in_steps() -> None:
     assert len(db.garbage) == waiting
     left = [waiting]
     db.garbage.free(lambda: left.append(len(db.garbage)) is not None)
-    assert len(db.garbage) == 0
+    assert (len(db.garbage), db.garbage.freed_count) == (0, waiting)
     assert all(0 <= before - after <= ITEMS_PER_STEP for before, after in pairwise(left))
 
 

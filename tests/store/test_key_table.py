@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.store import key_table_plain
+from headrace.store.nodes import StreamLimits
+from headrace.store.stream import Stream
 from headrace.store.text import EditedText, SumText
 
 try:
@@ -55,7 +57,7 @@ class Model:
         assert len(self.times) == self.table.expiring_count == len(self.due)
         first = self.table.first_due()
         assert (None if first is None else self.due[first]) == min(self.due.values(), default=None)
-        assert self.table.first_due_ms == min(self.due.values(), default=key_table_plain.NEVER_DUE_MS)
+        assert self.table.first_due_ms == min([*self.due.values(), key_table_plain.NEVER_DUE_MS])
         assert self.table.size == sum(map(self.table.key_size, self.values))
 
 
@@ -85,16 +87,27 @@ def test_the_table_does_what_dictionaries_do(form: Any, seed: int) -> None:
         elif step < 91:
             copies = [*copies[-1:], (model.table.copy(), model.values.copy(), model.due.copy())]
         elif copies and (copy := copies[0])[0]:
-            name, value, time_ms = copy[0].take()
-            assert (value, time_ms) == (copy[1].pop(name), copy[2].pop(name, None))
+            take_some(source.randrange(1, 9), *copy)
         if turn % 10 == 0:
             model.check()
     for table, values, due in copies:
         while table:
-            name, value, time_ms = table.take()
-            assert (value, time_ms) == (values.pop(name), due.pop(name, None))
+            take_some(7, table, values, due)
         assert not values
+        assert table.take_some(1) == ([], [], {})
     model.check()
+
+
+def take_some(count: int, table: Any, values: dict[bytes, object], due: dict[bytes, int]) -> None:
+    """Take some keys of a copy, which must be among these values and times, and remove them there."""
+    expected_count = min(count, len(table))
+    strings, others, expires = table.take_some(count)
+    assert len(strings) + len(others) == expected_count == len(values) - len(table)
+    for name, value in strings + others:
+        assert (value, expires.pop(name, None)) == (values.pop(name), due.pop(name, None))
+    assert all(isinstance(value, bytes) for _, value in strings)
+    assert not any(isinstance(value, bytes) for _, value in others)
+    assert not expires
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -127,7 +140,6 @@ def test_a_missing_key_has_no_value_and_no_time(form: Any) -> None:
         lambda: table.expire_at(b"key", 1),
         lambda: times[b"key"],
         lambda: times.__delitem__(b"key"),
-        lambda: form.KeyTable().take(),
     ):
         with pytest.raises(KeyError):
             fails()
@@ -201,3 +213,25 @@ def test_both_forms_scan_in_the_same_order() -> None:
 def test_a_key_of_another_type_is_refused(form: Any) -> None:
     with pytest.raises((TypeError, KeyError)):
         form.KeyTable()["text"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_values_are_added_up_to_the_first_key_that_exists(form: Any) -> None:
+    source = random.Random(5)
+    values: list[tuple[bytes, Any, int | None]] = [
+        (b"%d" % number, source.randbytes(source.choice(LENGTHS)), source.choice((None, source.randrange(-9, 9))))
+        for number in range(500)
+    ]
+    values += [(b"stream:%d" % number, Stream(StreamLimits()), number or None) for number in range(9)]
+    table, one_by_one = form.KeyTable(), form.KeyTable()
+    assert table.add_many([]) is None
+    assert table.add_many(values[:300]) is None
+    assert table.add_many([*values[300:], values[7], (b"last", b"v", None)]) == b"7"
+    for key, value, expires_ms in values:
+        one_by_one.put(key, value)
+        if expires_ms is not None:
+            one_by_one.expire_at(key, expires_ms)
+    assert dict(table.items()) == dict(one_by_one.items())
+    assert [table.due_ms(key) for key in table] == [one_by_one.due_ms(key) for key in table]
+    assert (table.size, table.first_due_ms) == (one_by_one.size, one_by_one.first_due_ms)
+    table.check()

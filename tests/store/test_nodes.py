@@ -101,7 +101,8 @@ def test_a_trim_by_entry_returns_the_largest_removed_id() -> None:
 def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> None:
     stream = hundred(StreamLimits(node_entries_max=10))
     group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
-    group.pending.deliver([make_id(ms, 1) for ms in range(1, 6)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    consumer = group.add_consumer(b"c", 1)
+    group.pending.deliver([make_id(ms, 1) for ms in range(1, 6)], consumer, time_ms=1, count=1)
     assert trim(stream, Trim(length_max=91, references=References.ACKED)) == (5, make_id(10, 1))
     assert len(stream) == 95
 
@@ -109,7 +110,8 @@ def test_acked_trimming_ends_with_the_first_node_that_is_not_to_go_whole() -> No
 def test_a_node_that_goes_whole_takes_none_of_those_before_it_that_stay() -> None:
     stream = hundred(StreamLimits(node_entries_max=10))
     group = stream.groups[b"g"] = Group(b"g", make_id(100, 1))
-    group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    consumer = group.add_consumer(b"c", 1)
+    group.pending.deliver([make_id(1, 1)], consumer, time_ms=1, count=1)
     assert trim(stream, Trim(length_max=70, references=References.ACKED)) == (30, make_id(31, 1))
     assert [(node.first_id, node.live) for node in stream.nodes.nodes[:2]] == [(make_id(1, 1), 1), (make_id(31, 1), 9)]
     stream.check()
@@ -139,7 +141,8 @@ def test_an_empty_node_stays_once_enough_was_removed(references: References) -> 
     for ms in range(1, 10):
         add(stream, b"%d-1" % ms)
     group = stream.groups[b"g"] = Group(b"g", make_id(9, 1))
-    group.pending.deliver([make_id(1, 1)], group.add_consumer(b"c", 1), time_ms=1, count=1)
+    consumer = group.add_consumer(b"c", 1)
+    group.pending.deliver([make_id(1, 1)], consumer, time_ms=1, count=1)
     stream.delete(make_id(6, 1))
     assert trim(stream, Trim(id_min=make_id(6, 0), references=References.ACKED)) == (4, make_id(5, 1))
     assert trim(stream, Trim(length_max=3, references=references))[0] == 1

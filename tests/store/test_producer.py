@@ -83,3 +83,27 @@ def test_a_number_that_is_no_id_is_refused() -> None:
     with pytest.raises(OverflowError):
         pairs.add(b"iid", 1 << 200, 5)
     assert len(pairs) == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_automatic_id_is_that_of_redis(form: Any) -> None:
+    # From Redis 8.10.2.
+    assert form.automatic_iid([b"f", b"v"]).hex() == "6e95729ee727f0814aedffba55730079"
+    assert form.automatic_iid([b"a", b"1", b"b", b"2", b"c", b"3"]).hex() == "021fe0625ffb3a1d870f793875991bfb"
+    assert form.automatic_iid([b"name", b"value"] * 2).hex() == "32689fc5675f1aafd68c763039b9bdc3"
+    assert form.automatic_iid([b"XADD", b"s", b"f", b"v"], 2) == form.automatic_iid([b"f", b"v"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_automatic_id_depends_on_the_pairs_and_not_on_their_order(form: Any) -> None:
+    one = form.automatic_iid([b"a", b"1", b"b", b"2"])
+    assert one == form.automatic_iid([b"b", b"2", b"a", b"1"])
+    assert one != form.automatic_iid([b"a", b"2", b"b", b"1"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_forms_make_the_same_automatic_id(seed: int) -> None:
+    source = random.Random(seed)
+    for _ in range(300):
+        words = [source.randbytes(source.choice((0, 1, 7, 40, 300))) for _ in range(2 * source.randrange(6))]
+        assert producer.automatic_iid(words) == producer_plain.automatic_iid(words)
