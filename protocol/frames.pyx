@@ -4,6 +4,8 @@
 Both modules behave alike and are tested by the same tests; `packing` imports this one if it was built.
 """
 
+ctypedef unsigned long long u64
+
 include "resp.pxi"
 
 

@@ -7,11 +7,15 @@ Both modules behave alike and are tested by the same tests; `maps` imports this 
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
+ctypedef unsigned long long u64
+
 include "resp.pxi"
 
 cdef enum:
     # Bytes of an integer or a null, and of what is around a string, at most.
     VALUE_SIZE_MAX = 25
+    # Bytes of the beginning of an array, at most.
+    HEADER_SIZE_MAX = 24
     # Characters of an integer, at most.
     INTEGER_TEXT_SIZE_MAX = 22
 
@@ -33,6 +37,13 @@ cdef class MapForm:
 
     def encode(self, list rows not None):
         """See `map_forms_plain.MapForm`."""
+        return self.encoded(rows, False)
+
+    def encode_array(self, list rows not None):
+        """See `map_forms_plain.MapForm`."""
+        return self.encoded(rows, True)
+
+    cdef bytes encoded(self, list rows, bint is_array):
         cdef Py_ssize_t size = 0, capacity = 0, needed, index, count = len(self.names)
         cdef char *text = NULL
         cdef char *at
@@ -40,6 +51,12 @@ cdef class MapForm:
         cdef tuple row
         cdef bytes name
         try:
+            if is_array:
+                capacity = HEADER_SIZE_MAX + len(rows) * (self.names_size + count * VALUE_SIZE_MAX)
+                text = <char *>PyMem_Realloc(NULL, capacity)
+                if text == NULL:
+                    raise MemoryError
+                size = write_header(text, c'*', len(rows)) - text
             for row in rows:
                 if row is None or len(row) != count:
                     raise ValueError("a row has a value for each field")

@@ -6,7 +6,7 @@ Both modules behave alike and are tested by the same tests; `maps` chooses one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 Value = bytes | int | tuple[bytes, ...] | None
 
@@ -38,6 +38,10 @@ class MapForm:
                 parts.append(name)
                 self._add(value, parts)
         return b"".join(parts)
+
+    def encode_array(self, rows: list[Any]) -> bytes:
+        """Encode an array of maps. Raises what `encode` raises."""
+        return b"*%d\r\n%b" % (len(rows), self.encode(rows))
 
     def _add(self, value: Value, parts: list[bytes]) -> None:
         if value is None:

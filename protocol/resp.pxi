@@ -1,11 +1,9 @@
-# Reads and writes RESP: requests, bulk strings and numbers. Included by the `.pyx` modules that do.
+# Reads and writes RESP: requests, bulk strings and numbers. Included by the `.pyx` modules that do, which define `u64`.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from libc.string cimport memcpy
-
-ctypedef unsigned long long u64
 
 cdef enum:
     # A length of this many digits always fits 64 bits. Longer ones are left to the careful parser.

@@ -13,34 +13,17 @@ import re
 from typing import Final
 
 from ...store.errors import GenericError, not_an_integer
+from .int64 import INT64_MAX, INT64_MIN, UINT64_MAX
 
-INT64_MIN: Final = -(1 << 63)
-INT64_MAX: Final = (1 << 63) - 1
-UINT64_MAX: Final = (1 << 64) - 1
+try:
+    from .integers import parse_integer
+except ImportError:  # there was no C compiler at installation
+    from .integers_plain import parse_integer
 
-# Characters of the longest canonical integer, `-9223372036854775808`.
-INTEGER_TEXT_SIZE_MAX: Final = 20
-
-# A number of this many digits always fits 64 bits: the usual case.
-PLAIN_DIGITS_MAX: Final = 18
-ZERO: Final = ord("0")
-
-
-def parse_integer(token: bytes) -> int | None:
-    """The integer that `token` spells canonically; None if it spells none or one beyond 64 bits."""
-    size = len(token)
-    if size <= PLAIN_DIGITS_MAX and token.isdigit():
-        return None if token[0] == ZERO and size > 1 else int(token)
-    if not 0 < size <= INTEGER_TEXT_SIZE_MAX:
-        return None
-    try:
-        number = int(token)
-    except ValueError:
-        return None
-    # int() is more lenient than Redis (blanks, `+`, `_`, leading zeros), so the number is printed and compared.
-    if b"%d" % number != token or not INT64_MIN <= number <= INT64_MAX:
-        return None
-    return number
+__all__ = [
+    "INT64_MAX", "INT64_MIN", "UINT64_MAX", "integer", "integer_between", "integer_or", "is_canonical_integer",
+    "leading_integer", "loose_integer", "parse_float", "parse_integer", "parse_memory", "timeout",
+]  # fmt: skip
 
 
 def integer(token: bytes) -> int:

@@ -7,8 +7,23 @@ from typing import Any
 
 import pytest
 
-from headrace.protocol.encoder import ENCODERS, INTEGERS_MAX, bulk, double_text, encode2, encode3, integer
-from headrace.protocol.replies import NULL_ARRAY, OK, PairList, Pairs, Push, SetReply, SimpleString, Verbatim
+from headrace.protocol import reply_writer_plain
+from headrace.protocol.encoder import ENCODERS, encode2, encode3
+from headrace.protocol.replies import (
+    NULL_ARRAY,
+    OK,
+    BigNumber,
+    DoubleText,
+    FormattedText,
+    PairList,
+    Pairs,
+    Push,
+    Pushed,
+    SetReply,
+    SimpleString,
+    Verbatim,
+)
+from headrace.protocol.scalars import INTEGERS_MAX, bulk, double_text, integer
 from headrace.store.errors import BusyGroup, GenericError, NoGroup, ReplyError, WrongType
 
 ROWS: list[tuple[Any, bytes, bytes | None]] = [
@@ -35,6 +50,13 @@ ROWS: list[tuple[Any, bytes, bytes | None]] = [
     (SimpleString(b"stream"), b"+stream\r\n", None),
     ([SimpleString(b"a")], b"*1\r\n+a\r\n", None),
     (Verbatim(b"some"), b"$4\r\nsome\r\n", b"=8\r\ntxt:some\r\n"),
+    (FormattedText(b"mkd:some"), b"$4\r\nsome\r\n", b"=8\r\nmkd:some\r\n"),
+    (DoubleText(b"0.10"), b"$4\r\n0.10\r\n", b",0.10\r\n"),
+    (BigNumber(b"123"), b"$3\r\n123\r\n", b"(123\r\n"),
+    (10**30, b":1%b\r\n" % (b"0" * 30), None),
+    (b"long" * 10_000, b"$40000\r\n%b\r\n" % (b"long" * 10_000), None),
+    ([b"short"] * 1000, b"*1000\r\n" + b"$5\r\nshort\r\n" * 1000, None),
+    (Pushed((b">1\r\n", b":1\r\n")), b">1\r\n:1\r\n", None),
     (
         {b"a": 1, b"b": [2]},
         b"*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n*1\r\n:2\r\n",
@@ -65,9 +87,16 @@ ROWS: list[tuple[Any, bytes, bytes | None]] = [
 ]
 
 
+PLAIN = {2: reply_writer_plain.encode2, 3: reply_writer_plain.encode3}
+
+
 def encoded(protocol: int, value: Any) -> bytes:
+    """What both forms write."""
     out: list[bytes] = []
     ENCODERS[protocol](value, out)
+    expected: list[bytes] = []
+    PLAIN[protocol](value, expected)
+    assert b"".join(out) == b"".join(expected)
     return b"".join(out)
 
 
@@ -104,6 +133,26 @@ def test_every_reply_error_class_is_written_without_being_listed() -> None:
 def test_what_is_no_reply_value_is_our_bug(value: Any) -> None:
     with pytest.raises(TypeError, match="no reply value"):
         encode2(value, [])
+
+
+def test_a_part_that_is_made_later_keeps_its_place() -> None:
+    later = iter([b"+b\r\n"])
+    out: list[Any] = []
+    encode2([b"a", (b"", later), b"c"], out)
+    assert b"".join(piece if isinstance(piece, bytes) else b"".join(piece) for piece in out) == (
+        b"*3\r\n$1\r\na\r\n+b\r\n$1\r\nc\r\n"
+    )
+
+
+@pytest.mark.parametrize("form", [encode2, reply_writer_plain.encode2])
+def test_a_value_in_too_many_lists_is_an_error_and_no_crash(form: Any) -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(RecursionError):
+        form(value, [])
+    while value:  # or freeing it would need as many calls
+        value = value.pop()
 
 
 def test_helpers_write_what_the_encoders_write() -> None:

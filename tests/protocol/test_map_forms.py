@@ -38,6 +38,7 @@ def test_maps_are_encoded_as_dicts_are(form: ModuleType, protocol: int) -> None:
         for row in rows:
             ENCODERS[protocol](dict(zip(NAMES, row, strict=True)), expected)
         assert subject.encode(rows) == b"".join(expected), f"seed {seed}"
+        assert subject.encode_array(rows) == b"*%d\r\n%b" % (rows_count, b"".join(expected)), f"seed {seed}"
 
 
 def _value(rnd: random.Random) -> object:

@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from headrace.protocol.encoder import double_text
 from headrace.protocol.reader import RequestReader
+from headrace.protocol.scalars import double_text
 from support.servers import Server
 from support.wire import Wire
 
