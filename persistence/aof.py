@@ -243,11 +243,12 @@ class AppendOnlyLog(LogWriter):
             raise OSError(ENOSPC, self.last_error.decode())
         folder = self._folder
         part = folder.next_part(b"i", folder.manifest)
+        size = folder.size(folder.manifest.increments[-1])
         file = self.files.open_log(folder.path(part))
         try:
             if file.size():
                 file.truncate(0)  # left by a rewrite that was interrupted
-            folder.put(Manifest((*folder.manifest.parts, part)))
+            folder.put(folder.manifest.continued_in(part, size))
         except OSError:
             file.close()
             raise

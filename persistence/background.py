@@ -1,20 +1,20 @@
-"""Writes a whole file in the background: one thread makes its blocks, a few at a time, and another one writes them.
+"""Writes a whole file in the background: one thread makes its blocks, in slices, and another one writes them.
 
 Making blocks needs the dataset, which only the main thread may access. Writing and syncing waits for the disk, and
-clients should not. A queue of a few blocks connects the two threads, so memory is bounded even if the disk is slow.
+clients should not. A queue of a few slices connects the two threads, so memory is bounded even if the disk is slow.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
 from typing import Final
 
 from .files import Files
 
-# Largest number of blocks that wait for the disk.
+# Largest number of slices that wait for the disk.
 QUEUED_COUNT_MAX: Final = 16
 # Longest time that `wait` waits for the disk to take a block.
 DISK_TURN_S: Final = 0.0005
@@ -41,18 +41,32 @@ class BackgroundFile:
                 raise block
             yield block
 
-    def step(self) -> bool:
-        """Make one block if the queue has room. Returns whether the file has replaced the old one. Raises OSError."""
+    def step(self, is_over: Callable[[], bool]) -> bool:
+        """Make blocks if the queue has room, at least one, until `is_over` returns true. Returns whether the file has
+        replaced the old one. Raises OSError.
+
+        The blocks of a step are one for the writing thread: waking it takes as long as making some of them.
+        """
         if self._future.done():
             self._future.result()
             return True
         if not self._is_made and self._queue.qsize() < QUEUED_COUNT_MAX:
-            block = next(self._blocks, None)
-            # An empty block is work without a result, and takes no place in the queue.
-            if block != b"":
-                self._queue.put(block)
-            self._is_made = block is None
+            made = self._make(is_over)
+            if made:
+                self._queue.put(made)
+            if self._is_made:
+                self._queue.put(None)
         return False
+
+    def _make(self, is_over: Callable[[], bool]) -> bytes:
+        """Make the blocks of one step. An empty block is work without a result."""
+        made: list[bytes] = []
+        for block in self._blocks:
+            made.append(block)
+            if is_over():
+                return b"".join(made)
+        self._is_made = True
+        return b"".join(made)
 
     def wait(self) -> None:
         """Wait until `step` may have work: all is on disk, or the queue may have room."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from mmap import ACCESS_READ, mmap
 from typing import Final
@@ -20,15 +21,17 @@ from ..store.clock import wall_clock_ms
 from ..store.nodes import StreamLimits
 from .check_file import PIECE_SIZE, BadTimestamp, Findings, examine
 from .checksum import CHECKSUM_PREFIX
-from .errors import LoadError, RdbError
+from .errors import LoadError, LogError, RdbError
 from .files import DiskFile, DiskFiles, open_regular
+from .lock import FolderLock
 from .manifest import LINE_SIZE_MAX, Manifest, Part
 from .rdb.file import FileReader
 
 USAGE: Final = "Usage: headrace-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>"
 HELP: Final = f"""{USAGE}
 
-Checks whether an append-only file is complete and undamaged. Stop the server first.
+Checks whether an append-only file is complete and undamaged. Stop the server first: files that it has open are not
+changed.
 
   --fix                            cuts the last file at its first damaged record, after a question: all records from
                                    there on are lost. Given a manifest, it also keeps what is left of a base that was
@@ -38,7 +41,7 @@ Checks whether an append-only file is complete and undamaged. Stop the server fi
 Restore damage elsewhere from a backup. Exit codes: 0 if the log is valid or was repaired, 1 otherwise."""
 RDB_MAGIC: Final = b"REDIS"
 KEEPS_NOTHING: Final = "--fix would keep no record of this file: restore it from a backup instead"
-RESTORE_BASE: Final = (
+RESTORE_COMMANDS: Final = (
     "Restore it from a backup. Without one, --fix with the manifest keeps the whole records that are left."
 )
 RESTORE_RDB: Final = (
@@ -62,6 +65,11 @@ class Request:
     is_fix: bool = False
     # Unix seconds after which records are cut off; 0 for no cut.
     until_s: int = 0
+
+    @property
+    def writes(self) -> bool:
+        """Whether files may be changed."""
+        return self.is_fix or bool(self.until_s)
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Request:
@@ -103,12 +111,18 @@ class Check:
     def run(self) -> None:
         """Check all files, and print the findings. Raises Aborted."""
         path = self._request.path
+        with ExitStack() as locks:
+            if self._request.writes:
+                _keep_servers_out(path, locks)
+            self._run(path)
+
+    def _run(self, path: str) -> None:
         data = _content(path)
         if not is_manifest(data):
             print("Start checking Old-Style AOF")
             part, is_last = listed(path)
             if part is not None:
-                self._check_size(part, path)
+                self._check_size(part, path, "BASE AOF" if part.kind == b"b" else "INCR AOF")
             self._check(path, path, "AOF", is_last=is_last)
             return
         print("Start checking Multi Part AOF")
@@ -120,54 +134,60 @@ class Check:
         if base is not None:
             is_rdb = _content(self._path(base))[: len(RDB_MAGIC)] == RDB_MAGIC
             print(f"Start to check BASE AOF ({'RDB' if is_rdb else 'RESP'} format).")
-            if self._request.is_fix and not (is_rdb or base.is_rdb):
-                self._fix_base(base, manifest)
-            else:
-                self._check_size(base, self._path(base))
+            manifest = self._check_whole(base, manifest, "BASE AOF", can_fix=not (is_rdb or base.is_rdb))
             self._check(os.fsdecode(base.name), self._path(base), "BASE AOF", is_last=not increments)
         if increments:
             print("Start to check INCR files.")
         for part in increments:
+            manifest = self._check_whole(part, manifest, "INCR AOF", can_fix=True)
             self._check(os.fsdecode(part.name), self._path(part), "INCR AOF", is_last=part is increments[-1])
         print("All AOF files and manifest are valid")
 
     def _path(self, part: Part) -> str:
         return os.path.join(os.path.dirname(self._request.path), os.fsdecode(part.name))
 
-    def _check_size(self, base: Part, path: str) -> None:
-        """A base that was cut off between two records has no other sign of it. Raises Aborted."""
-        problem = base.size_error(len(_content(path, ", aborting...")))
+    def _check_whole(self, part: Part, manifest: Manifest, title: str, *, can_fix: bool) -> Manifest:
+        """Check the size of a file, or fix it. Returns the manifest that is then on disk. Raises Aborted."""
+        if self._request.is_fix and can_fix:
+            return self._fix_cut(part, manifest, title)
+        self._check_size(part, self._path(part), title)
+        return manifest
+
+    def _check_size(self, part: Part, path: str, title: str) -> None:
+        """A file that was cut off between two records has no other sign of it. Raises Aborted."""
+        problem = part.size_error(len(_content(path, ", aborting...")))
         if problem is not None:
-            advice = RESTORE_RDB if base.is_rdb else RESTORE_BASE
-            raise Aborted(f"BASE AOF {os.fsdecode(base.name)} is not valid: {problem}. {advice}")
+            advice = RESTORE_RDB if part.is_rdb else RESTORE_COMMANDS
+            raise Aborted(f"{title} {os.fsdecode(part.name)} is not valid: {problem}. {advice}")
 
-    def _fix_base(self, base: Part, manifest: Manifest) -> None:
-        """Keep the whole records of a base in RESP that was cut off, if the user agrees. Raises Aborted.
+    def _fix_cut(self, part: Part, manifest: Manifest, title: str) -> Manifest:
+        """Keep the whole records of a file of commands that was cut off, if the user agrees. Raises Aborted.
 
-        The manifest then has the size of what is left.
+        Returns the manifest, which then has the size of what is left.
         """
-        path = self._path(base)
+        path = self._path(part)
         data = _content(path, ", aborting...")
-        problem = base.size_error(len(data))
+        problem = part.size_error(len(data))
         if problem is None:
-            return
-        name = os.fsdecode(base.name)
+            return manifest
+        name = os.fsdecode(part.name)
         good_size = examine(data, path).good_offset if data else 0
         if data.find(b"\n" + CHECKSUM_PREFIX, good_size) >= 0:
             raise Aborted(
-                f"BASE AOF {name} is not only cut off ({problem}): it is damaged at offset {good_size}, and more "
+                f"{title} {name} is not only cut off ({problem}): it is damaged at offset {good_size}, and more "
                 "records follow. Restore it from a backup."
             )
         print(
-            f"BASE AOF {name} was changed: {problem}. Restore it from a backup if there is one.\n"
+            f"{title} {name} was changed: {problem}. Restore it from a backup if there is one.\n"
             f"This will keep its first {good_size} bytes. Keys, groups and pending entries in the rest are then "
-            "missing, and changes to them in the INCR files are skipped."
+            "missing, and later changes to them are skipped."
         )
         self._ask()
         _truncate(path, good_size)
-        parts = tuple(replace(part, size=good_size) if part == base else part for part in manifest.parts)
-        _replace(self._request.path, Manifest(parts).encode())
+        fixed = Manifest(tuple(replace(each, size=good_size) if each == part else each for each in manifest.parts))
+        _replace(self._request.path, fixed.encode())
         print(f"Successfully truncated AOF {name}")
+        return fixed
 
     @staticmethod
     def _ask() -> None:
@@ -290,6 +310,22 @@ def listed(path: str) -> tuple[Part | None, bool]:
                 if part.name == os.fsencode(name):
                     return part, part is parts[-1]
     return None, True
+
+
+def _keep_servers_out(path: str, locks: ExitStack) -> None:
+    """Lock the folder of the file and the one above, of which one is a data folder, as long as `locks` are held: a
+    server would append to the file that is cut. Raises Aborted.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    for each in (folder, os.path.dirname(folder)):
+        lock = FolderLock(each)
+        try:
+            lock.acquire()
+        except LogError as error:
+            raise Aborted(f"A server uses the data folder {each}: stop it, then run this again") from error
+        except OSError as error:
+            raise Aborted(f"Cannot look for a server that uses the folder {each}: {error.strerror}") from error
+        locks.callback(lock.release)
 
 
 def is_manifest(data: mmap | bytes) -> bool:

@@ -127,6 +127,19 @@ class LogFolder:
         names = sorted(filter(pattern.fullmatch, self.files.names_in(self._settings.folder)))
         return [name for name in names if self.files.size(os.path.join(self._settings.folder, name))]
 
+    def _report_unlisted(self, manifest: Manifest) -> None:
+        """Warn of files after those of the manifest: they are left by a crash in a start, or the manifest has lost a
+        line."""
+        listed = {os.fsdecode(part.name) for part in manifest.parts}
+        for name in self._files_of_a_log():
+            number = int(name.removeprefix(self._settings.file_name).split(".")[1])
+            if name not in listed and number >= manifest.next_sequence(b"b" if ".base." in name else b"i"):
+                logger.warning(
+                    "%s is not in the list of the log's files, so it is not loaded, and a later rewrite replaces it. "
+                    "If the list has lost a line, stop the server and restore the list from a backup.",
+                    os.path.join(self._settings.folder, name),
+                )
+
     def put(self, manifest: Manifest) -> None:
         """Write a manifest, and use it from now on."""
         self.files.replace(self._settings.manifest_path, (manifest.encode(),))
@@ -157,7 +170,9 @@ class LogFolder:
         settings = self._settings
         policy = TailPolicy(settings.load_truncated, settings.corrupt_tail_size_max)
         loader = Loader(self.files, settings.folder, policy, apply, on_progress, target)
-        yield from loader.steps(self.read())
+        manifest = self.read()
+        self._report_unlisted(manifest)
+        yield from loader.steps(manifest)
         return loader.result
 
     def _adopt_old_file(self) -> None:

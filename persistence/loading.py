@@ -14,7 +14,7 @@ from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .grammar.kept import is_run
 from .manifest import Manifest, Part
-from .rdb.file import FileKey, FileReader, in_steps
+from .rdb.file import FileReader, KeysTarget, in_steps
 from .records import Damage, RecordReader
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ TAIL_ADVICE: Final = (
     "to drop the last %d bytes, start with --aof-load-corrupt-tail-max-size %d or run headrace-check-aof --fix %s"
 )
 
-FIX_BASE: Final = "Without one, headrace-check-aof --fix on the .manifest file keeps the records that are left of it"
+FIX_COMMANDS: Final = "Without one, headrace-check-aof --fix on the .manifest file keeps the records that are left"
 WITHOUT_RDB_BASE: Final = (
     "Nothing can be loaded from a part of an RDB file: without a backup, delete its line from the .manifest file to "
     "load only the changes after it"
@@ -41,23 +41,19 @@ Apply = Callable[[list[bytes]], object]
 # (bytes read, bytes in all), called after each block.
 Progress = Callable[[int, int], None]
 
-# Records that are applied in one step, and then the rest of a run: below a millisecond.
-RECORDS_PER_STEP: Final = 64
+# Records that are applied in one step, and then the rest of a run: below a millisecond. Tests change it.
+RECORDS_PER_STEP = 64
 
 
-class Target(Protocol):
+class Target(KeysTarget, Protocol):
     """Takes data other than single records: the keys of an RDB base, and runs of similar records."""
 
     def open_rdb(self, blocks: Iterable[bytes]) -> FileReader:
         """Return a reader that uses the dataset's limits."""
         ...
 
-    def put(self, key: FileKey) -> None:
-        """Store one key."""
-        ...
-
     def take_run(self, run: list[bytes]) -> bool:
-        """Apply a run (`ADDITIONS` or `CLAIMS`). Returns False if its records must be applied one by one."""
+        """Apply a run (`ADDITIONS`, `CLAIMS` or `STREAMS`). Returns False if its records must be applied one by one."""
         ...
 
 
@@ -155,11 +151,13 @@ class Loader:
         return size
 
     def _check_size(self, part: Part, size: int) -> None:
-        """Raise LoadError if a base was cut off since it was written. Nothing else shows a cut between two records."""
+        """Raise LoadError if a complete file was cut off since it was written. Nothing else shows a cut between two
+        records.
+        """
         problem = part.size_error(size)
         if problem is not None:
             path = os.path.abspath(self._path(os.fsdecode(part.name)))
-            otherwise = WITHOUT_RDB_BASE if part.is_rdb else FIX_BASE
+            otherwise = WITHOUT_RDB_BASE if part.is_rdb else FIX_COMMANDS
             raise LoadError(
                 f"{path} was cut off or changed after it was written: {problem}; restore it from a backup. {otherwise}"
             )
@@ -224,7 +222,7 @@ class Loader:
         logger.info("Reading RDB base file on AOF loading...")
         reader = target.open_rdb(blocks)
         try:
-            for _ in in_steps(reader, target.put):
+            for _ in in_steps(reader.parts(), target):
                 yield
         except RdbError as error:
             advice = error.advice or f"restore {os.path.abspath(self._path(name))} from a backup"

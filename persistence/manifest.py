@@ -5,7 +5,8 @@
 
 At most one base (`b`), then increments (`i`) in the order of their numbers; `h` marks files that a rewrite has
 superseded and that are not read. The format is Redis' own, so either server can read what the other wrote. The size of
-a base is an addition, which Redis skips: a base never changes, so a file of another size was cut off.
+a base, and of each increment but the last, is an addition, which Redis skips: such a file never changes, so one of
+another size was cut off.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Part:
     kind: bytes
     start_offset: int | None = None
     end_offset: int | None = None
-    # Bytes of a base; None if they are unknown, as in a log of Redis.
+    # Bytes of a file that does not change any more; None if they are unknown, as in a log of Redis.
     size: int | None = None
 
     def line(self) -> bytes:
@@ -91,13 +92,19 @@ class Manifest:
         return 1 + max((part.sequence for part in self.parts if part.kind == kind or mark in part.name), default=0)
 
     def reopened(self) -> Manifest:
-        """Return the manifest without the mark of a clean stop on the last increment, which will be appended to."""
+        """Return the manifest without size and mark of a clean stop on the last increment, which will be appended
+        to."""
         parts = list(self.parts)
         for index in range(len(parts) - 1, -1, -1):
             if parts[index].kind == b"i":
-                parts[index] = replace(parts[index], end_offset=None)
+                parts[index] = replace(parts[index], end_offset=None, size=None)
                 break
         return Manifest(tuple(parts))
+
+    def continued_in(self, part: Part, size: int) -> Manifest:
+        """Return the manifest with a further increment. The one before it is complete, with `size` bytes."""
+        last = self.increments[-1]
+        return Manifest((*[replace(each, size=size) if each is last else each for each in self.parts], part))
 
     def encode(self) -> bytes:
         """The file's content: base, superseded files, increments. Redis refuses a file without any line."""

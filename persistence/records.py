@@ -80,7 +80,7 @@ class RecordReader:
 
     `offset` is the end of the last record or line returned. In a verified block it stays at the block's beginning until
     its last record. At the end of the file everything after `offset` is incomplete. `start` is the offset of the first
-    piece in the file. With `gathers_runs` consecutive similar records are returned as `ADDITIONS` and `CLAIMS`.
+    piece in the file. With `gathers_runs` some consecutive records are returned as `ADDITIONS`, `CLAIMS` or `STREAMS`.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from typing import Final
 
 from ..protocol.packing import pack_command
 from ..store.ids import StreamID, format_id
-from ..store.image import GroupImage, KeyImage, StreamImage
+from ..store.image import GroupImage, KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ..store.pending import Delivery
 from .grammar.streams import (
     pack_adds,
@@ -35,6 +35,8 @@ from .grammar.streams import (
     pack_placeholder,
     pack_released,
     pack_settings,
+    pack_streams,
+    pack_strings,
 )
 
 # IDs in one XCLAIM record: keeps a record small enough to be one step of loading.
@@ -46,20 +48,36 @@ RELEASE_COUNT_MAX: Final = 64
 Record = tuple[int, bytes]
 
 
-def snapshot(keys: Iterable[KeyImage]) -> Iterator[Record]:
+def snapshot(parts: Iterable[Part]) -> Iterator[Record]:
     """Yield the records of every key."""
-    for key in keys:
-        for record in key_records(key):
-            yield key.db_index, record
+    for part in parts:
+        if isinstance(part, StringsImage):
+            records = strings_records(part)
+        elif isinstance(part, ShortStreamsImage):
+            records = iter((pack_streams(part.streams, part.expires),))
+        else:
+            records = key_records(part)
+        for record in records:
+            yield part.db_index, record
+
+
+def strings_records(part: StringsImage) -> Iterator[bytes]:
+    """Yield the records of keys with strings, many in one piece."""
+    index = 0
+    while index < len(part.pairs):
+        piece, index = pack_strings(part.pairs, index, part.expires)
+        yield piece
 
 
 def key_records(image: KeyImage) -> Iterator[bytes]:
     """Yield the records of one key: its value, then its expiry. A record may contain several commands, all in one
     database."""
-    if isinstance(image.value, bytes):
-        yield pack_command((b"SET", image.key, image.value))
-    else:
-        yield from stream_records(image.key, image.value)
+    value = image.value
+    if isinstance(value, bytes):
+        expires = {} if image.expires_ms is None else {image.key: image.expires_ms}
+        yield from strings_records(StringsImage(image.db_index, [(image.key, value)], expires))
+        return
+    yield from stream_records(image.key, value)
     if image.expires_ms is not None:
         yield pack_command((b"PEXPIREAT", image.key, b"%d" % image.expires_ms))
 
@@ -116,7 +134,9 @@ class _Named:
     """The IDs that groups or producers refer to, ascending, each once."""
 
     def __init__(self, stream: StreamImage) -> None:
-        walks: list[Iterable[StreamID]] = [map(itemgetter(0), group.pending.walk()) for group in stream.groups]
+        walks: list[Iterable[StreamID]] = [
+            map(itemgetter(0), group.pending.walk()) for group in stream.groups if len(group.pending)
+        ]
         walks += [
             sorted(entry_id for _, entry_id in producer.pairs()) for producer in stream.idempotence.producers.values()
         ]
@@ -156,6 +176,8 @@ def _group_records(key: bytes, group: GroupImage) -> Iterator[bytes]:
     for consumer in group.consumers:
         if not consumer.pending_count:
             yield pack_consumer(key, name, consumer.name)
+    if not len(group.pending):
+        return
     released = [(entry_id, delivery.count) for entry_id, delivery in group.pending.released.items()]
     owned = filter(_is_owned, group.pending.walk_by_time())
     for (owner, time_ms, count), pairs in groupby(owned, key=_shared):

@@ -9,16 +9,17 @@ from array import array as new_array
 from cpython cimport array
 from libc.string cimport memcmp
 
-from headrace.persistence.grammar.kept import ADDITION, ADDITIONS, CLAIMS
+from headrace.persistence.grammar.kept import ADDITION, ADDITIONS, CLAIMS, STREAMS
 from headrace.protocol.packing import pack_command
 
+include "../../store/packed_id.pxi"
 include "../../protocol/resp.pxi"
 
-ctypedef struct EntryId:
-    u64 ms
-    u64 seq
-
 cdef enum:
+    # Bytes of records of strings at which no further one is packed at once.
+    STRINGS_SIZE = 16 * 1024
+    SET_SIZE = 13
+    PEXPIREAT_SIZE = 19
     # Bytes of the words XADD and `*` as bulk strings.
     XADD_SIZE = 10
     AUTO_ID_SIZE = 7
@@ -50,6 +51,8 @@ cdef enum:
     # Records of a run, or IDs of its claims, that are taken at once, which takes some 0.5 ms.
     RUN_COUNT_MAX = 1000
 
+cdef const char *SET = b"*3\r\n$3\r\nSET\r\n"
+cdef const char *PEXPIREAT = b"*3\r\n$9\r\nPEXPIREAT\r\n"
 cdef const char *XADD_UPPER = b"$4\r\nXADD\r\n"
 cdef const char *XADD_LOWER = b"$4\r\nxadd\r\n"
 cdef const char *AUTO_ID = b"$1\r\n*\r\n"
@@ -139,7 +142,7 @@ cdef inline bint read_half(const char **place, const char *end, u64 *half) noexc
     return True
 
 
-cdef inline bint read_id(const char **place, const char *end, EntryId *both) noexcept:
+cdef inline bint read_id(const char **place, const char *end, Place *both) noexcept:
     """Read the bulk string at `place` as a canonical `ms-seq`, and move `place` past it. False if it is none."""
     cdef const char *at = place[0]
     cdef Py_ssize_t size = read_bulk(&at, end, 2 * ID_DIGITS_MAX + 1)
@@ -153,36 +156,64 @@ cdef inline bint read_id(const char **place, const char *end, EntryId *both) noe
     return True
 
 
+cdef struct Addition:
+    # The parts of `XADD <key> <id> <field> <value> ...`. `id_at` is where the ID begins as a bulk string.
+    const char *key
+    Py_ssize_t key_size
+    const char *id_at
+    Place id
+    const char *texts
+    Py_ssize_t texts_count
+
+
+cdef bint read_record(const char **place, const char *end, Py_ssize_t size_max, Addition *addition) noexcept:
+    """Read the addition at `place`, and move `place` past it. Returns False if it is incomplete or of another form."""
+    cdef const char *at = place[0]
+    cdef Py_ssize_t count
+    if at == end or at[0] != c'*':
+        return False
+    at += 1
+    count = read_size(&at, end)
+    if count < ADDITION_COUNT_MIN or not count & 1 or not is_one_of(at, end, XADD_UPPER, XADD_LOWER, XADD_SIZE):
+        return False
+    at += XADD_SIZE
+    addition.key_size = read_bulk(&at, end, size_max)
+    if addition.key_size < 0:
+        return False
+    addition.key = at
+    at += addition.key_size + 2
+    addition.id_at = at
+    if not read_id(&at, end, &addition.id) or not (addition.id.ms or addition.id.seq):
+        return False
+    addition.texts, addition.texts_count = at, count - 3
+    if not skip_bulks(&at, end, addition.texts_count, size_max):
+        return False
+    place[0] = at
+    return True
+
+
+cdef inline bint is_below(const Place *one, const Place *other) noexcept:
+    return one.ms < other.ms or (one.ms == other.ms and one.seq < other.seq)
+
+
+cdef inline bint follows(const Addition *addition, const Addition *last) noexcept:
+    """Whether an addition is one to the stream of another one, with a larger ID."""
+    if addition.key_size != last.key_size or memcmp(addition.key, last.key, last.key_size):
+        return False
+    return is_below(&last.id, &addition.id)
+
+
 cdef list read_additions(const char **place, const char *end, Py_ssize_t size_max):
     """Read a run of records at `place` as `ADDITIONS` describes, and move `place` past it. Returns None for fewer than
     two."""
     cdef const char *start = place[0]
-    cdef const char *at
-    cdef const char *word
-    cdef const char *key = NULL
-    cdef Py_ssize_t key_size = 0, count, size, taken = 0
-    cdef EntryId last, both
-    while taken < RUN_COUNT_MAX:
-        at = place[0]
-        if at == end or at[0] != c'*':
+    cdef const char *at = start
+    cdef Addition last, addition
+    cdef Py_ssize_t taken = 0
+    while taken < RUN_COUNT_MAX and read_record(&at, end, size_max, &addition):
+        if taken and not follows(&addition, &last):
             break
-        at += 1
-        count = read_size(&at, end)
-        if count < ADDITION_COUNT_MIN or not count & 1 or not is_one_of(at, end, XADD_UPPER, XADD_LOWER, XADD_SIZE):
-            break
-        at += XADD_SIZE
-        size = read_bulk(&at, end, size_max)
-        word = at
-        if size < 0 or (taken and (size != key_size or memcmp(word, key, size))):
-            break
-        at += size + 2
-        if not read_id(&at, end, &both) or not (both.ms or both.seq):
-            break
-        if taken and (both.ms < last.ms or (both.ms == last.ms and both.seq <= last.seq)):
-            break
-        if not skip_bulks(&at, end, count - 3, size_max):
-            break
-        key, key_size, last = word, size, both
+        last = addition
         place[0] = at
         taken += 1
     if taken < 2:
@@ -190,7 +221,7 @@ cdef list read_additions(const char **place, const char *end, Py_ssize_t size_ma
         return None
     return [
         ADDITIONS,
-        PyBytes_FromStringAndSize(key, key_size),
+        PyBytes_FromStringAndSize(last.key, last.key_size),
         PyBytes_FromStringAndSize(start, place[0] - start),
         b"%d" % taken,
     ]
@@ -340,7 +371,7 @@ def read_added(list run not None):
     cdef const char *at = PyBytes_AS_STRING(sent)
     cdef const char *end = at + PyBytes_GET_SIZE(sent)
     cdef const char *id_at
-    cdef EntryId both
+    cdef Place both
     cdef Py_ssize_t words_count
     for index in range(count):
         at += 1
@@ -391,8 +422,8 @@ def split_keeping_additions(bytes data not None, Py_ssize_t bulk_size_max):
 
 
 def record_splitter():
-    """Return the function that splits records off the front of a log. Consecutive additions to one stream are in the
-    form of `ADDITIONS`, claims in that of `CLAIMS`."""
+    """Return the function that splits records off the front of a log. Streams of few entries are in the form of
+    `STREAMS`, consecutive additions to one stream in that of `ADDITIONS`, and claims in that of `CLAIMS`."""
     return split_gathering_runs
 
 
@@ -404,7 +435,9 @@ def split_gathering_runs(bytes data not None, Py_ssize_t bulk_size_max):
     cdef list record
     cdef list records = []
     while True:
-        record = read_additions(&at, end, bulk_size_max)
+        record = read_streams_run(&at, end, bulk_size_max)
+        if record is None:
+            record = read_additions(&at, end, bulk_size_max)
         if record is None:
             record = read_claims(&at, end, bulk_size_max)
         if record is None:
@@ -562,6 +595,38 @@ def pack_position(bytes key not None, bytes group not None, bytes last_id not No
     return packed
 
 
+def pack_strings(list pairs not None, Py_ssize_t start, dict expires not None):
+    """See `codec_plain`."""
+    cdef Py_ssize_t size = 0, end = max(start, 0), index
+    cdef bint has_expiries = bool(expires)
+    cdef list times = []
+    cdef object key, value, expires_ms
+    cdef bytes packed, text
+    cdef char *at
+    while end < len(pairs) and size < STRINGS_SIZE:
+        key, value = pairs[end]
+        if not PyBytes_Check(key) or not PyBytes_Check(value):
+            raise TypeError("a key and its string are bytes")
+        size += SET_SIZE + bulk_size(key) + bulk_size(value)
+        if has_expiries:
+            expires_ms = expires.get(key)
+            text = None if expires_ms is None else b"%d" % expires_ms
+            times.append(text)
+            if text is not None:
+                size += PEXPIREAT_SIZE + bulk_size(key) + bulk_size(text)
+        end += 1
+    packed = PyBytes_FromStringAndSize(NULL, size)
+    at = PyBytes_AS_STRING(packed)
+    for index in range(max(start, 0), end):
+        key, value = pairs[index]
+        at = write_bulk(write_bulk(write_text(at, SET, SET_SIZE), key), value)
+        if has_expiries:
+            text = times[index - max(start, 0)]
+            if text is not None:
+                at = write_bulk(write_bulk(write_text(at, PEXPIREAT, PEXPIREAT_SIZE), key), text)
+    return packed, end
+
+
 def pack_adds(bytes key not None, bytes data not None, array.array ends not None):
     """Return the records `XADD key id field value ...` of entries that are stored end to end.
 
@@ -606,3 +671,6 @@ def pack_adds(bytes key not None, bytes data not None, array.array ends not None
         at += end - at_pairs
         entry = end
     return packed[: at - out]
+
+
+include "whole_streams.pxi"

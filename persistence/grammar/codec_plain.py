@@ -12,9 +12,14 @@ import hiredis
 
 from ...protocol.packing import pack_command, splitter
 from ...protocol.requests import Request, Split
+from ...store.chunk import Body
+from ...store.ids import format_id, parse_id
+from ...store.stream import ShortStream
 from .forms import CLAIM_COUNT_AFTER, CLAIM_TIME_AFTER, XADD_OPTIONS_AT, XCLAIM
-from .kept import ADDITION, ADDITIONS, CLAIMS, Added, Claimed
+from .kept import ADDITION, ADDITIONS, CLAIMS, STREAMS, Added, Claimed
 
+# Bytes of records of strings at which no further one is packed at once.
+STRINGS_SIZE: Final = 16 * 1024
 # Words of `MAXLEN ~ n`.
 CAP_COUNT: Final = 3
 # Words of a claim's record without its IDs.
@@ -105,6 +110,39 @@ def pack_position(key: bytes, group: bytes, last_id: bytes, entries_read: bytes)
     return pack_command((b"XGROUP", b"SETID", key, group, last_id, b"ENTRIESREAD", entries_read))
 
 
+def pack_strings(pairs: list[tuple[bytes, bytes]], start: int, expires: dict[bytes, int]) -> tuple[bytes, int]:
+    """Return `SET key string` for pairs from `start` on, each followed by `PEXPIREAT key ms` if its key has an expiry
+    time, and the index of the first pair that is left to the next call."""
+    index, size = start, 0
+    records: list[bytes] = []
+    while index < len(pairs) and size < STRINGS_SIZE:
+        key, value = pairs[index]
+        record = pack_command((b"SET", key, value))
+        if key in expires:
+            record += pack_command((b"PEXPIREAT", key, b"%d" % expires[key]))
+        records.append(record)
+        size += len(record)
+        index += 1
+    return b"".join(records), index
+
+
+def pack_streams(streams: list[tuple[bytes, ShortStream]], expires: dict[bytes, int]) -> bytes:
+    """Return the records of short streams: the entries, `XSETID key last_id ENTRIESADDED entries_added MAXDELETEDID
+    max_deleted_id`, and `PEXPIREAT key ms` if the key has an expiry time. Raises ValueError for a block that is
+    damaged."""
+    records: list[bytes] = []
+    for key, short in streams:
+        body, last_id, max_deleted_id, entries_added = Body.of_block(short[0]), short[2], short[3], short[4]
+        if not body.count:
+            raise ValueError("a block without entries")
+        records.append(pack_adds(key, body.slice(0, body.count), body.ends(0, body.count)))
+        added, deleted = (b"ENTRIESADDED", b"%d" % entries_added), (b"MAXDELETEDID", format_id(max_deleted_id))
+        records.append(pack_command((b"XSETID", key, format_id(last_id), *added, *deleted)))
+        if key in expires:
+            records.append(pack_command((b"PEXPIREAT", key, b"%d" % expires[key])))
+    return b"".join(records)
+
+
 def pack_adds(key: bytes, data: bytes, ends: array[int]) -> bytes:
     """Return the records `XADD key id field value ...` of entries that are stored end to end.
 
@@ -169,3 +207,30 @@ def read_claimed(run: Request) -> Claimed:
         raise ValueError("no run of records")
     ((group, consumer),) = owners
     return group, consumer, ids, records
+
+
+def read_streams(run: Request, duration_s: int, entries_max: int) -> list[tuple[bytes, ShortStream]]:
+    """Return the keys and the streams of a run of whole streams (`STREAMS`). They get these settings of idempotence.
+    Raises ValueError for any other request."""
+    if run[:1] != [STREAMS]:
+        raise ValueError("no run of records")
+    streams: list[tuple[bytes, ShortStream]] = []
+    added: list[bytes] = []
+    reader = hiredis.Reader()
+    reader.feed(run[2])
+    for _ in range(int(run[3])):
+        words = reader.gets()
+        if not words:
+            raise ValueError("no run of records")
+        if words[0].upper() == b"XADD":
+            added.append(pack_command(words))
+            continue
+        key, counters = words[1], (parse_id(words[2]), parse_id(words[6]), int(words[4]))
+        if not added:
+            raise ValueError("no run of records")
+        body = Body.of_columns(*read_added([ADDITIONS, key, b"".join(added), b"%d" % len(added)]))
+        streams.append((key, (body.block(), None, *counters, duration_s, entries_max, 0, 0)))
+        added = []
+    if added or not streams:
+        raise ValueError("no run of records")
+    return streams

@@ -40,11 +40,17 @@ ADDITIONS: Final = _Mark(b"XADD")
 # of one consumer.
 CLAIMS: Final = _Mark(b"XCLAIM")
 
+# The first item of a run of whole streams that are kept as they are in the log: `[STREAMS, b"", sent, count]` is
+# `count` records, as a rewrite writes streams of few entries: for each stream some `XADD key id field value ...` with
+# ascending IDs, and `XSETID key id ENTRIESADDED n MAXDELETEDID id`.
+STREAMS: Final = _Mark(b"XSETID")
+
 
 # Number of items of a request or a run that is kept.
 KEPT_COUNT: Final = 4
 
 
 def is_run(record: Request) -> bool:
-    """Whether this is a run of records that are kept as they are in the log: `ADDITIONS` or `CLAIMS`."""
-    return record[0] is ADDITIONS or record[0] is CLAIMS
+    """Whether this is a run of records that are kept as they are in the log: `ADDITIONS`, `CLAIMS` or `STREAMS`."""
+    mark = record[0]
+    return mark is ADDITIONS or mark is CLAIMS or mark is STREAMS

@@ -3,8 +3,8 @@
 A handler whose request is already absolute, as XDEL, logs the request. Every other record of a stream is packed here:
 by handlers while the server runs, and by `snapshot`, which writes the base of a rewritten log. IDs are given as text.
 
-When the log is loaded, `record_splitter` gathers runs of records, which `read_added` and `read_claimed` take apart; the
-handlers run all others. `forms` says where each word is, for readers that do not run records.
+When the log is loaded, `record_splitter` gathers runs of records, which `read_added`, `read_claimed` and `read_streams`
+take apart; the handlers run all others. `forms` says where each word is, for readers that do not run records.
 
 The functions that are hot are in `codec`, or in `codec_plain` if that was not compiled.
 """
@@ -21,8 +21,11 @@ try:
         pack_claim,
         pack_position,
         pack_sent,
+        pack_streams,
+        pack_strings,
         read_added,
         read_claimed,
+        read_streams,
         record_sent,
         record_splitter,
         words_of,
@@ -35,8 +38,11 @@ except ImportError:  # there was no C compiler at installation
         pack_claim,
         pack_position,
         pack_sent,
+        pack_streams,
+        pack_strings,
         read_added,
         read_claimed,
+        read_streams,
         record_sent,
         record_splitter,
         words_of,
@@ -63,8 +69,11 @@ __all__ = [
     "pack_released",
     "pack_sent",
     "pack_settings",
+    "pack_streams",
+    "pack_strings",
     "read_added",
     "read_claimed",
+    "read_streams",
     "record_sent",
     "record_splitter",
     "without_options",
@@ -123,7 +132,8 @@ def pack_consumer(key: bytes, group: bytes, consumer: bytes) -> bytes:
 
 # -- entries ------------------------------------------------------------------------------------------
 #
-# `pack_added`, `record_sent` and `pack_adds` pack `XADD key ... id field value ...`.
+# `pack_added`, `record_sent` and `pack_adds` pack `XADD key ... id field value ...`, and `pack_streams` packs all
+# records of short streams.
 
 
 def pack_placeholder(key: bytes, entry_id: bytes) -> bytes:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ... import REDIS_VERSION, __version__
-from ...store.image import KeyImage, Part, StringsImage
+from ...store.image import KeyImage, Part, ShortStreamsImage, StringsImage
 from ...store.nodes import StreamLimits
+from ...store.stream import Stream
 from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
 from .foreign import can_skip, skip_module_fields, skip_value
@@ -30,6 +31,7 @@ from .lengths import (
     skip_string,
     string_parts,
 )
+from .nodes import encode_short, read_short
 from .primitives import IS_COMPILED, crc64
 from .source import Source
 from .stream import STREAM_TYPES
@@ -62,8 +64,6 @@ SELECT_DB: Final = 254
 END: Final = 255
 # The smallest opcode; lower bytes are types. Opcodes without a name above are refused.
 OPCODE_MIN: Final = 242
-# Keys with strings that are stored in one step: some tenths of a millisecond.
-KEYS_PER_STEP: Final = 128
 # Digits of a Unix time in seconds that are read.
 TIME_DIGITS_MAX: Final = 19
 
@@ -78,6 +78,38 @@ class FileKey(NamedTuple):
     key: bytes
     value: Value
     expires_ms: int | None
+
+
+class FileKeys(NamedTuple):
+    """Keys of a database in a file that have strings or short streams, each with its value and its expiry time."""
+
+    db_index: int
+    values: list[tuple[bytes, Value, int | None]]
+
+    def keys(self) -> Iterator[FileKey]:
+        """Yield each key."""
+        for key, value, expires_ms in self.values:
+            yield FileKey(self.db_index, key, value, expires_ms)
+
+
+class KeysTarget(Protocol):
+    """Takes the keys of a file. Its methods raise RdbError for a key that exists."""
+
+    def put(self, key: FileKey) -> None:
+        """Store one key."""
+        ...
+
+    def put_many(self, part: FileKeys) -> None:
+        """Store keys with strings or short streams."""
+        ...
+
+
+class StreamPlace(NamedTuple):
+    """The place of a dataset in a replication stream: the database of the next record, the ID and the offset."""
+
+    db_index: int
+    replid: str
+    offset: int
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -106,22 +138,31 @@ def write_file(
     yield crc.to_bytes(CHECKSUM_SIZE, "little")
 
 
-def redis_aux(version: str, *, now_ms: int, used_memory: int, is_aof_base: bool) -> dict[bytes, bytes]:
+def redis_aux(
+    version: str, *, now_ms: int, used_memory: int, is_aof_base: bool, place: StreamPlace | None = None
+) -> dict[bytes, bytes]:
     """Return the metadata that Redis of that version writes. `used_memory` is in bytes."""
-    return {
+    aux = {
         b"redis-ver": version.encode(),
         b"redis-bits": b"64",
         b"ctime": b"%d" % (now_ms // 1000),
         b"used-mem": b"%d" % used_memory,
-        b"aof-base": b"%d" % is_aof_base,
     }
+    if place is not None:
+        aux[b"repl-stream-db"] = b"%d" % place.db_index
+        aux[b"repl-id"] = place.replid.encode()
+        aux[b"repl-offset"] = b"%d" % place.offset
+    aux[b"aof-base"] = b"%d" % is_aof_base
+    return aux
 
 
-def own_aux(*, now_ms: int, used_memory: int, is_aof_base: bool) -> dict[bytes, bytes]:
+def own_aux(
+    *, now_ms: int, used_memory: int, is_aof_base: bool, place: StreamPlace | None = None
+) -> dict[bytes, bytes]:
     """Return the metadata that Headrace writes. Tools decide by `redis-ver` what a file may contain, so it names the
     Redis whose format this is.
     """
-    aux = redis_aux(REDIS_VERSION, now_ms=now_ms, used_memory=used_memory, is_aof_base=is_aof_base)
+    aux = redis_aux(REDIS_VERSION, now_ms=now_ms, used_memory=used_memory, is_aof_base=is_aof_base, place=place)
     aux[OWN_VERSION] = __version__.encode()
     return aux
 
@@ -159,6 +200,8 @@ def _records(
                 yield _opcode(RESIZE_DB) + b"".join(map(encode_length, sizes[selected]))
         if isinstance(part, StringsImage):
             yield from _strings_records(part, compress=compress)
+        elif isinstance(part, ShortStreamsImage):
+            yield encode_short(part.streams, part.expires, compress, compress and IS_COMPILED)
         else:
             yield from _key_records(part, now_ms=now_ms, compress=compress)
     yield _opcode(END)
@@ -225,10 +268,24 @@ class FileReader:
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
         self.keys_count = 0
-        # Keys left out because they had expired.
-        self.expired_count = 0
+        # Keys left out because they had expired, with their databases.
+        self.expired_keys: list[tuple[int, bytes]] = []
         # Keys left out because of their type.
         self.foreign_count = 0
+
+    @property
+    def expired_count(self) -> int:
+        """Keys left out because they had expired."""
+        return len(self.expired_keys)
+
+    @property
+    def place(self) -> StreamPlace | None:
+        """The place of the dataset in a replication stream; None if the file names none."""
+        try:
+            replid, offset = self.aux[b"repl-id"].decode("ascii"), int(self.aux[b"repl-offset"])
+            return StreamPlace(int(self.aux.get(b"repl-stream-db", b"0")), replid, offset) if offset >= 0 else None
+        except (KeyError, ValueError):
+            return None
 
     @property
     def offset(self) -> int:
@@ -237,9 +294,17 @@ class FileReader:
 
     def __iter__(self) -> Iterator[FileKey]:
         """Yield every key once. Raises RdbError; the keys before it must not be used then."""
+        for part in self.parts():
+            if isinstance(part, FileKey):
+                yield part
+            else:
+                yield from part.keys()
+
+    def parts(self) -> Iterator[FileKey | FileKeys]:
+        """Yield every key once, strings and short streams several at a time: see `__iter__`."""
         self._read_header()
         while True:
-            yield from self._read_strings()
+            yield from self._read_many()
             kind = self._source.byte()
             if kind == END:
                 break
@@ -314,22 +379,31 @@ class FileReader:
         read_length(source)
         skip_module_fields(source)
 
-    def _read_strings(self) -> Iterator[FileKey]:
-        """Yield the keys with strings that are next in the present block."""
+    def _read_many(self) -> Iterator[FileKeys]:
+        """Yield the keys with strings and short streams that are next in the present block."""
         source = self._source
         while self._expires_ms is None:
-            keys, position = read_strings(*source.ahead())
+            values, position = read_strings(*source.ahead())
+            if not values:
+                streams, position = read_short(*source.ahead())
+                values = [(key, Stream.of_short(short, self._limits), expires_ms) for key, short, expires_ms in streams]
             source.skip_ahead(position)
-            for key, value, expires_ms in keys:
-                if self._is_kept(expires_ms):
-                    yield FileKey(self._db_index, key, value, expires_ms)
-            if not keys:
+            if not values:
                 break
+            if self._drops_expired:
+                now_ms = self._now_ms
+                self.expired_keys += [
+                    (self._db_index, each[0]) for each in values if each[2] is not None and each[2] < now_ms
+                ]
+                values = [each for each in values if each[2] is None or each[2] >= now_ms]
+            self.keys_count += len(values)
+            if values:
+                yield FileKeys(self._db_index, values)
 
-    def _is_kept(self, expires_ms: int | None) -> bool:
+    def _is_kept(self, key: bytes, expires_ms: int | None) -> bool:
         """Count a key that was read. Returns False if it is left out because it has expired."""
         if self._drops_expired and expires_ms is not None and expires_ms < self._now_ms:
-            self.expired_count += 1
+            self.expired_keys.append((self._db_index, key))
             return False
         self.keys_count += 1
         return True
@@ -347,7 +421,7 @@ class FileReader:
             self.foreign_count += 1
             return None
         value = read_value(source, kind, self._limits, now_ms=self._now_ms)
-        return FileKey(self._db_index, key, value, expires_ms) if self._is_kept(expires_ms) else None
+        return FileKey(self._db_index, key, value, expires_ms) if self._is_kept(key, expires_ms) else None
 
     def _check_checksum(self) -> None:
         if self._version < CHECKSUM_VERSION:
@@ -358,15 +432,14 @@ class FileReader:
             raise RdbError(f"Wrong RDB checksum expected: ({computed:x}) but got ({found:x}). Aborting now.")
 
 
-def in_steps(keys: Iterable[FileKey], put: Callable[[FileKey], None]) -> Iterator[None]:
-    """Store the keys of a file. A step has one key with a stream or a long string, or some keys with short strings."""
-    count = 0
-    for key in keys:
-        put(key)
-        count += 1
-        if count == KEYS_PER_STEP or not isinstance(key.value, bytes) or len(key.value) > LONG_SIZE:
-            count = 0
-            yield
+def in_steps(parts: Iterable[FileKey | FileKeys], target: KeysTarget) -> Iterator[None]:
+    """Store the keys of a file. A step has one key, or some keys with strings or short streams."""
+    for part in parts:
+        if isinstance(part, FileKey):
+            target.put(part)
+        else:
+            target.put_many(part)
+        yield
 
 
 _OPCODES: Final[dict[int, Callable[[FileReader, Source], None]]] = {

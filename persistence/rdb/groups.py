@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
@@ -12,17 +13,22 @@ from ...store.log import EntryLog
 from ...store.pending import Consumer
 from ...store.stream import Stream
 from ..errors import RdbError
-from .ids import ID_SIZE, encode_id
-from .lengths import UNKNOWN, encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
+from .ids import ID_SIZE
+from .lengths import UNKNOWN, encode_length, encode_string, read_length, read_string, read_time_ms
 from .source import Source
 
 try:
-    from .pending_codec import PendingDecoder, PendingEncoder
+    from .pending_codec import PendingDecoder, PendingEncoder, encode_ids
 except ImportError:  # there was no C compiler at installation
-    from .pending_codec_plain import PendingDecoder, PendingEncoder  # type: ignore[assignment]
+    from .pending_codec_plain import PendingDecoder, PendingEncoder, encode_ids  # type: ignore[assignment]
 
 # Pending entries that are encoded or decoded at once: a tenth of a millisecond.
 PIECE_COUNT: Final = 4096
+# Groups or consumers that are encoded in one piece: a stream may have ten thousands of them.
+PIECES_COUNT: Final = 64
+# The numbers of pending entries, consumers and released entries of a group that has none.
+NO_TABLES: Final = bytes(3)
+encode_times: Final = Struct("<qq").pack
 
 
 def encode_split_id(entry_id: StreamID) -> bytes:
@@ -39,32 +45,55 @@ def read_split_id(source: Source) -> StreamID:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def encode_group(group: GroupImage, *, compress: bool) -> Iterator[bytes]:
-    """One group, in pieces."""
-    entries_read = UNKNOWN if group.entries_read == ENTRIES_READ_UNKNOWN else group.entries_read
-    yield b"".join(
-        (
-            encode_string(group.name, compress=compress),
-            encode_split_id(group.last_id),
-            encode_length(entries_read),
-            encode_length(len(group.pending)),
-        )
-    )
+def encode_groups(groups: list[GroupImage], *, compress: bool) -> Iterator[bytes]:
+    """Encode the groups of a stream, in pieces. A piece has some groups without consumers and pending entries, or a
+    part of another group."""
+    pieces: list[bytes] = []
+    for group in groups:
+        pieces.append(_encode_head(group, compress=compress))
+        if group.has_tables:
+            yield b"".join(pieces)
+            pieces.clear()
+            yield from _encode_tables(group, compress=compress)
+        elif len(pieces) == PIECES_COUNT:
+            yield b"".join(pieces)
+            pieces.clear()
+    if pieces:
+        yield b"".join(pieces)
+
+
+def _encode_head(group: GroupImage, *, compress: bool) -> bytes:
+    """Encode a group up to its pending entries, or the whole of a group that has no tables."""
+    last_id, entries_read = group.last_id, group.entries_read
+    name = encode_string(group.name, compress=compress)
+    position = encode_length(last_id >> SEQ_BITS) + encode_length(last_id & SEQ_MASK)
+    position += encode_length(UNKNOWN if entries_read == ENTRIES_READ_UNKNOWN else entries_read)
+    return name + position + (b"" if group.has_tables else NO_TABLES)
+
+
+def _encode_tables(group: GroupImage, *, compress: bool) -> Iterator[bytes]:
+    """Encode the pending entries and the consumers, in pieces."""
+    yield encode_length(len(group.pending))
     encoder = PendingEncoder(len(group.consumers))
     owners = {consumer.name: number for number, consumer in enumerate(group.consumers)}
     for columns in group.pending.columns(owners, PIECE_COUNT):
         yield encoder.add(*columns)
-    yield encode_length(len(group.consumers))
+    pieces = [encode_length(len(group.consumers))]
     for number, consumer in enumerate(group.consumers):
-        yield encode_string(consumer.name, compress=compress)
-        yield encode_time_ms(consumer.seen_ms) + encode_time_ms(consumer.active_ms)
-        yield from _encode_ids(encoder.owned(number))
-    yield from _encode_ids(b"".join(map(encode_id, group.pending.released)))
-
-
-def _encode_ids(ids: bytes) -> Iterator[bytes]:
-    yield encode_length(len(ids) // ID_SIZE)
-    yield ids
+        owned = encoder.owned(number)
+        pieces.append(
+            encode_string(consumer.name, compress=compress)
+            + encode_times(consumer.seen_ms, consumer.active_ms)
+            + encode_length(len(owned) // ID_SIZE)
+        )
+        if owned:
+            pieces.append(owned)
+        if len(pieces) >= PIECES_COUNT:
+            yield b"".join(pieces)
+            pieces.clear()
+    released = encode_ids(list(group.pending.released))
+    pieces += encode_length(len(released) // ID_SIZE), released
+    yield b"".join(pieces)
 
 
 # -- reading -----------------------------------------------------------------------------------------
@@ -79,6 +108,8 @@ class GroupReader:
         self._has_entries_read = has_entries_read
         self._has_active_times = has_active_times
         self._has_released = has_released
+        # What follows the head of a group without consumers and pending entries.
+        self._no_tables = NO_TABLES if has_released else NO_TABLES[1:]
 
     def read_into(self, stream: Stream) -> None:
         """Read all groups into `stream`, whose entries were read before. Raises RdbError."""
@@ -106,6 +137,8 @@ class GroupReader:
     def _read_pending(self, group: Group, log: EntryLog) -> bool:
         """Read the pending entries and the consumers. Returns whether all pending IDs are those of live entries."""
         source = self._source
+        if source.skip_bytes(self._no_tables):
+            return True
         decoder = PendingDecoder()
         left = read_length(source)
         while left:
@@ -122,8 +155,8 @@ class GroupReader:
         for ids, owner, time_ms, count in runs:
             group.pending.deliver(ids, consumers[owner], time_ms=time_ms, count=count)
         for entry_id, count in released:
-            group.pending.release(entry_id, count=count)
-        return all(log.has_all(ids) for ids, *_ in runs) and all(entry_id in log for entry_id, _ in released)
+            group.release(entry_id, count=count)
+        return all(log.has_all(ids) for ids, *_ in runs) and log.has_all([entry_id for entry_id, _ in released])
 
     def _read_consumer(self, group: Group, decoder: PendingDecoder, number: int) -> Consumer:
         name = read_string(self._source)

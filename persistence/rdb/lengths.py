@@ -67,12 +67,10 @@ def string_parts(text: bytes, *, compress: bool) -> tuple[bytes, bytes]:
 
 def _encode_integer(text: bytes) -> bytes | None:
     """Encode text that is a canonical 32-bit integer; None for other text."""
-    if not text[-1:].isdigit():
+    digits = text[1:] if text[:1] == b"-" else text
+    if not digits.isdigit():
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        return None
+    number = int(text)
     if b"%d" % number != text:
         return None
     for kind, size in _INTEGER_SIZES.items():

@@ -13,11 +13,12 @@ from libc.string cimport memcmp
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.lzf import compress as compress_lzf
-from headrace.store.ids import SEQ_BITS, SEQ_MASK, make_id
 from headrace.store.nodes import Node
 
+include "../../store/packed_id.pxi"
 include "../../protocol/resp.pxi"
 include "numbers.pxi"
+include "strings.pxi"
 include "listpack.pxi"
 
 cdef enum:
@@ -36,15 +37,15 @@ cdef enum:
     KEPT_SIZE = 1 << 20
     COMPRESSED_SIZE_MIN = 21
     COMPRESSION_GAIN_MIN = 4
+    # Characters of the longest integer of 32 bits.
+    SHORT_INTEGER_SIZE_MAX = 11
     LISTPACK_SIZE_MAX = 0xFFFFFFFF
+    # Bytes of a number in a block of entries.
+    NUMBER_SIZE = 8
 
+cdef u64 ENTRIES_ADDED_MAX = (<u64>1 << 63) - 1
 cdef array.array COLUMN = new_array("Q")
 
-
-cdef struct Place:
-    # The halves of an ID, by which entries are ordered.
-    u64 ms
-    u64 seq
 
 cdef struct Row:
     Place id
@@ -132,17 +133,21 @@ cdef class NodeEncoder:
 
     cdef int begin(self) except -1:
         """Begin the next node."""
-        cdef Py_ssize_t size = LISTPACK_HEADER_SIZE + NUMBERS_SIZE_MAX
-        cdef unsigned char *at
-        cdef bytes name
         if self.begun_count == len(self.nodes):
             raise ValueError("entries that are in no node")
         node = self.nodes[self.begun_count]
         self.begun_count += 1
-        self.missing_count, self.names = node.live, node.field_names
+        read_place(node.first_id, &self.first)
+        return self.open(node.live, node.field_names)
+
+    cdef int open(self, Py_ssize_t live, list names) except -1:
+        """Begin a node, whose ID is set, with so many entries and these names of fields."""
+        cdef Py_ssize_t size = LISTPACK_HEADER_SIZE + NUMBERS_SIZE_MAX
+        cdef unsigned char *at
+        cdef bytes name
+        self.missing_count, self.names = live, names
         if self.missing_count <= 0:
             raise ValueError("a node without entries")
-        self.first.ms, self.first.seq = node.first_id >> SEQ_BITS, node.first_id & SEQ_MASK
         for name in self.names:
             size += PyBytes_GET_SIZE(name) + ELEMENT_FRAME_MAX
         self.packed.reserve(size)
@@ -158,28 +163,14 @@ cdef class NodeEncoder:
         """Add the entry at `place`, for which there is room, and move `place` past it. As it nearly always has the
         fields of the node, its values are written as if it had until a name differs."""
         cdef const char *at = place[0]
-        cdef Py_ssize_t count, size, index
-        cdef const char *texts
+        cdef Py_ssize_t count = read_entry_head(&at, end), size, index
+        cdef const char *texts = at
         cdef unsigned char *to
         cdef bint has_same
-        if end - at < 4 or memcmp(at, b"*2\r\n", 4):
-            raise ValueError("an entry that is not in the reply form")
-        at += 4
-        size = read_bulk(&at, end, end - at)
-        at += size + 2
-        if size < 0 or at >= end or at[0] != c'*':
-            raise ValueError("an entry that is not in the reply form")
-        at += 1
-        count = read_size(&at, end)
-        if count < 2 or count & 1:
-            raise ValueError("an entry that is not in the reply form")
-        texts = at
         has_same = count == 2 * len(self.names)
         to = self.write_head(SAME_FIELDS, ms, seq)
         for index in range(count if has_same else 0):
-            size = read_bulk(&at, end, end - at)
-            if size < 0:
-                raise ValueError("an entry that is not in the reply form")
+            size = read_text(&at, end)
             if index & 1:
                 to = write_element(to, <const unsigned char *>at, size)
             elif not is_text(self.names[index >> 1], at, size):
@@ -192,9 +183,7 @@ cdef class NodeEncoder:
             at = texts
             to = write_integer(self.write_head(0, ms, seq), count >> 1)
             for index in range(count):
-                size = read_bulk(&at, end, end - at)
-                if size < 0:
-                    raise ValueError("an entry that is not in the reply form")
+                size = read_text(&at, end)
                 to = write_element(to, <const unsigned char *>at, size)
                 at += size + 2
             size = 4 + count
@@ -211,8 +200,6 @@ cdef class NodeEncoder:
     cdef int complete(self) except -1:
         """Close the open node, and append its ID and its listpack to the complete ones."""
         cdef Buffer packed = self.packed, done = self.done
-        cdef bytes data
-        cdef object compressed = None
         cdef Py_ssize_t size
         packed.reserve(1)
         packed.at[0] = LISTPACK_END
@@ -227,22 +214,70 @@ cdef class NodeEncoder:
         write_big(done.at + 1, self.first.ms, 8)
         write_big(done.at + 9, self.first.seq, 8)
         done.at += 1 + ID_SIZE
-        data = packed.take()
-        if self.compress and size >= COMPRESSED_SIZE_MIN:
-            compressed = compress_lzf(data, size - COMPRESSION_GAIN_MIN)
-        if compressed is None:
-            done.reserve(LENGTH_SIZE_MAX)
-            done.at = write_length(done.at, size)
-        else:
-            done.reserve(1 + 2 * LENGTH_SIZE_MAX)
-            done.at[0] = 0xC3
-            done.at = write_length(write_length(done.at + 1, PyBytes_GET_SIZE(compressed)), size)
-            data = compressed
-        size = PyBytes_GET_SIZE(data)
-        done.reserve(size)
-        memcpy(done.at, PyBytes_AS_STRING(data), size)
-        done.at += size
+        append_text(done, packed.take(), self.compress)
         return 0
+
+
+cdef inline Py_ssize_t read_entry_head(const char **place, const char *end) except -1:
+    """Read an entry in the reply form up to its texts, and move `place` past that. Returns the number of its texts.
+    Raises ValueError."""
+    cdef const char *at = place[0]
+    cdef Py_ssize_t size, count = -1
+    if end - at >= 4 and not memcmp(at, b"*2\r\n", 4):
+        at += 4
+        size = read_bulk(&at, end, end - at)
+        at += size + 2
+        if size >= 0 and at < end and at[0] == c'*':
+            at += 1
+            count = read_size(&at, end)
+    if count < 2 or count & 1:
+        raise ValueError("an entry that is not in the reply form")
+    place[0] = at
+    return count
+
+
+cdef inline Py_ssize_t read_text(const char **place, const char *end) except -1:
+    """Read the size of the text at `place`, and move `place` to its first byte. Raises ValueError."""
+    cdef Py_ssize_t size = read_bulk(place, end, end - place[0])
+    if size < 0:
+        raise ValueError("an entry that is not in the reply form")
+    return size
+
+
+cdef int append_string(Buffer to, bytes text, bint compress) except -1:
+    """Append a string of an RDB file in its shortest form."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
+    cdef i64 number = 0
+    cdef int number_size
+    if 0 < size <= SHORT_INTEGER_SIZE_MAX and read_integer(<const unsigned char *>PyBytes_AS_STRING(text), size, &number):
+        if -(<i64>1 << 31) <= number < <i64>1 << 31:
+            number_size = 1 if -128 <= number < 128 else 2 if -32768 <= number < 32768 else 4
+            to.reserve(5)
+            to.at[0] = INT8 if number_size == 1 else INT16 if number_size == 2 else INT32
+            write_little(to.at + 1, <u64>number, number_size)
+            to.at += 1 + number_size
+            return 0
+    return append_text(to, text, compress)
+
+
+cdef int append_text(Buffer to, bytes text, bint compress) except -1:
+    """Append a string of an RDB file, compressed if that is wanted and makes it shorter."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
+    cdef object compressed = None
+    if compress and size >= COMPRESSED_SIZE_MIN:
+        compressed = compress_lzf(text, size - COMPRESSION_GAIN_MIN)
+    to.reserve(1 + 2 * LENGTH_SIZE_MAX)
+    if compressed is None:
+        to.at = write_length(to.at, size)
+    else:
+        to.at[0] = LZF
+        to.at = write_length(write_length(to.at + 1, PyBytes_GET_SIZE(compressed)), size)
+        text = compressed
+    size = PyBytes_GET_SIZE(text)
+    to.reserve(size)
+    memcpy(to.at, PyBytes_AS_STRING(text), size)
+    to.at += size
+    return 0
 
 
 cdef inline bint is_text(object text, const char *at, Py_ssize_t size) noexcept:
@@ -269,6 +304,9 @@ cdef class NodeDecoder:
 
     def add(self, bytes key not None, bytes packed not None):
         """See `node_codec_plain.NodeDecoder`."""
+        return self.add_node(key, packed)
+
+    cdef object add_node(self, bytes key, bytes packed):
         cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(packed)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(packed)
         cdef const unsigned char *end = at + size - 1
@@ -298,12 +336,12 @@ cdef class NodeDecoder:
             raise damaged()
         if read_little(<const unsigned char *>PyBytes_AS_STRING(packed) + 4, 2) not in (elements_count, LISTPACK_COUNT_UNKNOWN):
             raise damaged()
-        return Node(make_id(first.ms, first.seq), make_id(last.ms, last.seq), live, live + deleted, size, self.names)
+        return Node(make_id(&first), make_id(&last), live, live + deleted, size, self.names)
 
     def flush(self):
         """See `node_codec_plain.NodeDecoder`."""
         cdef Row *rows = <Row *>self.rows.start
-        cdef Py_ssize_t count = (self.rows.at - self.rows.start) // sizeof(Row), index
+        cdef Py_ssize_t count = self.count(), index
         cdef array.array ms = array.clone(COLUMN, count, False)
         cdef array.array seq = array.clone(COLUMN, count, False)
         cdef array.array ends = array.clone(COLUMN, count, False)
@@ -315,6 +353,29 @@ cdef class NodeDecoder:
             ends.data.as_ulonglongs[index] = rows[index].end
         self.rows.clear()
         self.append(self.entries.take(), ms, seq, ends)
+
+    cdef inline u64 count(self) noexcept:
+        """Return the number of entries that were read and not handed on."""
+        return (self.rows.at - self.rows.start) // sizeof(Row)
+
+    cdef bytes take_block(self):
+        """Return the entries that were read and not handed on in the form of `Body.block`."""
+        cdef Row *rows = <Row *>self.rows.start
+        cdef Py_ssize_t count = self.count(), size = self.entries.at - self.entries.start, index
+        cdef bytes block = PyBytes_FromStringAndSize(NULL, NUMBER_SIZE * (1 + 3 * count) + size)
+        cdef unsigned char *at = <unsigned char *>PyBytes_AS_STRING(block)
+        cdef u64 ms = 0, end = 0
+        put(at, 0, count)
+        at += NUMBER_SIZE
+        for index in range(count):
+            put(at, index, rows[index].id.ms - ms)
+            put(at, count + index, rows[index].id.seq)
+            put(at, 2 * count + index, rows[index].end - end)
+            ms, end = rows[index].id.ms, rows[index].end
+        memcpy(at + NUMBER_SIZE * 3 * count, self.entries.start, size)
+        self.rows.clear()
+        self.entries.clear()
+        return block
 
     cdef int read_names(self, const unsigned char **place, const unsigned char *end, i64 count) except -1:
         """Read the names of the fields."""
@@ -400,6 +461,16 @@ cdef class NodeDecoder:
         return 0
 
 
+cdef inline void put(unsigned char *column, Py_ssize_t index, u64 number) noexcept:
+    memcpy(column + NUMBER_SIZE * index, &number, NUMBER_SIZE)
+
+
+cdef inline u64 get(const char *column, Py_ssize_t index) noexcept:
+    cdef u64 number
+    memcpy(&number, column + NUMBER_SIZE * index, NUMBER_SIZE)
+    return number
+
+
 cdef inline bint is_less(const Place *one, const Place *other) noexcept:
     return one.ms < other.ms or (one.ms == other.ms and one.seq < other.seq)
 
@@ -455,3 +526,6 @@ cdef inline i64 require_integer(const unsigned char **place, const unsigned char
 
 cdef object damaged():
     return RdbError("Stream listpack integrity check failed.")
+
+
+include "short_streams.pxi"

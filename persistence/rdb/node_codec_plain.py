@@ -17,17 +17,29 @@ from typing import Final
 from hiredis import Reader
 
 from ...protocol.packing import pack_command
+from ...store.chunk import Body
 from ...store.ids import SEQ_BITS, SEQ_MASK, U64_MAX, StreamID, format_id, make_id
 from ...store.node_sizes import signed_difference
 from ...store.nodes import Node
+from ...store.stream import ENTRIES_ADDED_MAX, ShortStream
 from ..errors import RdbError
 from . import listpack
 from .ids import ID_SIZE, decode_id, encode_id
-from .lengths import encode_string
+from .lengths import encode_length, encode_string, encode_time_ms, read_length, read_string, read_time_ms
 from .listpack import Element, encode_integer, encode_texts
+from .source import Source
 
 DELETED: Final = 1
 SAME_FIELDS: Final = 2
+# As in `keys` and in `stream`, which import this module.
+EXPIRY_MS: Final = 252
+STREAM_TYPE: Final = 27
+DURATION_S_MAX: Final = 86400
+PAIRS_COUNT_MAX: Final = 10000
+# Numbers that follow the node of a short stream.
+NUMBERS_COUNT: Final = 14
+# Bytes of a file from which on a call of `read_short` returns, so that each call is short.
+READ_SIZE: Final = 16 * 1024
 # Bytes of entries in the reply form that are collected before they are handed on.
 RUN_SIZE: Final = 64 * 1024
 
@@ -105,6 +117,44 @@ class NodeEncoder:
         return key + encode_string(packed, compress=self._compress)
 
 
+def encode_short(
+    streams: list[tuple[bytes, ShortStream]], expires: dict[bytes, int], compress: bool, compress_nodes: bool
+) -> bytes:
+    """Encode keys with short streams, which have one node each, and their expiry times. `compress` concerns the keys.
+
+    Raises ValueError for a block that is damaged.
+    """
+    pieces: list[bytes] = []
+    for key, short in streams:
+        if key in expires:
+            pieces.append(bytes((EXPIRY_MS,)) + encode_time_ms(expires[key]))
+        pieces.append(bytes((STREAM_TYPE,)) + encode_string(key, compress=compress))
+        pieces.append(encode_short_value(short, compress_nodes))
+    return b"".join(pieces)
+
+
+def encode_short_value(short: ShortStream, compress: bool) -> bytes:
+    """Encode the value of a short stream. Raises ValueError for a block that is damaged."""
+    block, node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates = short
+    body = Body.of_block(block)
+    count = body.count
+    if not count:
+        raise ValueError("a block without entries")
+    data, first_id = body.slice(0, count), body.id_at(0)
+    if node is None:
+        reader = Reader()
+        reader.feed(data)
+        entry = reader.gets()
+        if not entry:
+            raise ValueError("an entry that is not in the reply form")
+        node = Node(first_id, body.last_id, count, count, 0, entry[1][::2])
+    encoded = NodeEncoder([node], compress).add(*body.columns(0, count), data)
+    halves = [half for each in (last_id, first_id, max_deleted_id) for half in (each >> SEQ_BITS, each & SEQ_MASK)]
+    # The zeros: no groups, and no producers.
+    numbers = (count, *halves, entries_added, 0, duration_s, entries_max, 0, added, duplicates)
+    return encode_length(1) + encoded + b"".join(map(encode_length, numbers))
+
+
 class NodeDecoder:
     """Decodes nodes, in order. `append` takes their live entries, in runs: the reply forms end to end, two columns with
     the halves of the IDs, and a column with the end of each."""
@@ -155,6 +205,67 @@ class NodeDecoder:
         self._ends.append(self._size)
         if self._size >= RUN_SIZE:
             self.flush()
+
+
+def read_short(block: bytes, position: int) -> tuple[list[tuple[bytes, ShortStream, int | None]], int]:
+    """Read the keys with short streams that are complete in `block` from `position` on, up to some other record, or to
+    READ_SIZE bytes.
+
+    Returns them, each with its expiry time, and the position after them. What cannot be read, or is damaged, is left to
+    the caller.
+    """
+    keys: list[tuple[bytes, ShortStream, int | None]] = []
+    source = Source((block[position:],))
+    size = 0
+    while size < READ_SIZE:
+        try:
+            kind, expires_ms = source.byte(), None
+            if kind == EXPIRY_MS:
+                expires_ms, kind = read_time_ms(source), source.byte()
+            if kind != STREAM_TYPE:
+                break
+            key, short = read_string(source), _read_short_value(source)
+        except RdbError:
+            break
+        if short is None:
+            break
+        keys.append((key, short, expires_ms))
+        size = source.offset
+    return keys, position + size
+
+
+def read_short_value(block: bytes, position: int) -> ShortStream | None:
+    """Read the value of a short stream at `position`. Returns None for one of another stream, or that is damaged."""
+    try:
+        return _read_short_value(Source((block[position:],)))
+    except RdbError:
+        return None
+
+
+def _read_short_value(source: Source) -> ShortStream | None:
+    """Read the value of a short stream. Returns None, or raises RdbError, for one of another stream, or that is
+    damaged."""
+    if read_length(source) != 1:
+        return None
+    key, packed = read_string(source), read_string(source)
+    numbers = [read_length(source) for _ in range(NUMBERS_COUNT)]
+    count, *halves = numbers[:7]
+    entries_added, groups_count, duration_s, entries_max, producers_count, added, duplicates = numbers[7:]
+    if groups_count or producers_count or not count <= entries_added <= ENTRIES_ADDED_MAX:
+        return None
+    if not 1 <= duration_s <= DURATION_S_MAX or not 1 <= entries_max <= PAIRS_COUNT_MAX:
+        return None
+    bodies: list[Body] = []
+    decoder = NodeDecoder(lambda *columns: bodies.append(Body.of_columns(*columns)))
+    node = decoder.add(key, packed)
+    has_many = bool(bodies)
+    decoder.flush()
+    last_id, _, max_deleted_id = map(make_id, halves[::2], halves[1::2])
+    if has_many or bodies[0].count != count or last_id < bodies[0].last_id:
+        return None
+    return (
+        bodies[0].block(), node, last_id, max_deleted_id, entries_added, duration_s, entries_max, added, duplicates
+    )  # fmt: skip
 
 
 def _read_master(elements: list[Element]) -> tuple[int, int, list[bytes]]:

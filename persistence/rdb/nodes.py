@@ -11,9 +11,28 @@ from ...store.nodes import Node, NodeLedger
 from ..errors import RdbError
 
 try:
-    from .node_codec import NodeDecoder, NodeEncoder
+    from .node_codec import NodeDecoder, NodeEncoder, encode_short, encode_short_value, read_short, read_short_value
 except ImportError:  # there was no C compiler at installation
-    from .node_codec_plain import NodeDecoder, NodeEncoder  # type: ignore[assignment]
+    from .node_codec_plain import (  # type: ignore[assignment]
+        NodeDecoder,
+        NodeEncoder,
+        encode_short,
+        encode_short_value,
+        read_short,
+        read_short_value,
+    )
+
+
+__all__ = [
+    "NodeDecoder",
+    "NodeEncoder",
+    "NodeReader",
+    "encode_nodes",
+    "encode_short",
+    "encode_short_value",
+    "read_short",
+    "read_short_value",
+]
 
 
 def encode_nodes(nodes: list[Node], log: EntryLog, *, compress: bool) -> Iterator[bytes]:
@@ -40,8 +59,7 @@ class NodeReader:
         node = self._decoder.add(key, packed)
         if ledger.first_ids and node.first_id <= ledger.first_ids[-1]:
             raise RdbError("Stream listpack re-added with existing key, or out of order")
-        ledger.nodes.append(node)
-        ledger.first_ids.append(node.first_id)
+        ledger.add(node)
 
     def finish(self) -> None:
         """Complete the entry log. Call this after the last node."""

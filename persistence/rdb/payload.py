@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from sys import maxsize
 from typing import Final
 
 from ...store.image import StreamImage, stream_image
 from ...store.nodes import StreamLimits
+from ...store.stream import Stream
 from ...store.value import Value
+from .nodes import encode_short_value, read_short_value
 from .primitives import IS_COMPILED, crc64
 from .source import Source
+from .stream import WITH_RELEASED
 from .values import VERSION, encode_value, read_value, type_of
 
 VERSION_SIZE: Final = 2
 CHECKSUM_SIZE: Final = 8
 FOOTER_SIZE: Final = VERSION_SIZE + CHECKSUM_SIZE
+_VERSION: Final = VERSION.to_bytes(VERSION_SIZE, "little")
+_STREAM_TYPE: Final = bytes((WITH_RELEASED,))
 
 # Larger streams, in bytes of nodes, are not compressed in the pure form, where it would take more than 0.1 s.
 COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
@@ -22,20 +28,28 @@ COMPRESSED_STREAM_SIZE_MAX: Final = maxsize if IS_COMPILED else 256 * 1024
 
 def dump(value: Value, *, now_ms: int, compress: bool = True) -> list[bytes]:
     """The payload of a value, as Redis would make it, in pieces."""
+    short = value.short() if isinstance(value, Stream) else None
+    if short is not None:
+        pieces = [_STREAM_TYPE + encode_short_value(short, compress) + _VERSION]
+    else:
+        pieces = [*_pieces(value, now_ms=now_ms, compress=compress), _VERSION]
+    crc = 0
+    for piece in pieces:
+        crc = crc64(piece, crc)
+    pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
+    return pieces
+
+
+def _pieces(value: Value, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+    """Yield the type and the value."""
     if isinstance(value, bytes):
         content: bytes | StreamImage = value
     else:
         value.settle_nodes()
         content = stream_image(value)
         compress = compress and sum(node.size for node in content.nodes.nodes) <= COMPRESSED_STREAM_SIZE_MAX
-    pieces = [bytes((type_of(content),))]
-    pieces += encode_value(content, now_ms=now_ms, compress=compress)
-    pieces.append(VERSION.to_bytes(VERSION_SIZE, "little"))
-    crc = 0
-    for piece in pieces:
-        crc = crc64(piece, crc)
-    pieces.append(crc.to_bytes(CHECKSUM_SIZE, "little"))
-    return pieces
+    yield bytes((type_of(content),))
+    yield from encode_value(content, now_ms=now_ms, compress=compress)
 
 
 def is_intact(payload: bytes) -> bool:
@@ -50,5 +64,10 @@ def is_intact(payload: bytes) -> bool:
 
 def restore(payload: bytes, limits: StreamLimits, *, now_ms: int) -> Value:
     """Return the value of an intact payload. Bytes after the value are ignored, as in Redis. Raises RdbError."""
-    source = Source((payload[:-FOOTER_SIZE],))
+    content = payload[:-FOOTER_SIZE]
+    if content[:1] == _STREAM_TYPE:
+        short = read_short_value(content, len(_STREAM_TYPE))
+        if short is not None:
+            return Stream.of_short(short, limits)
+    source = Source((content,))
     return read_value(source, source.byte(), limits, now_ms=now_ms)

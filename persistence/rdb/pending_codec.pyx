@@ -77,6 +77,20 @@ cdef class PendingEncoder:
         return owned
 
 
+def encode_ids(list ids not None):
+    """See `pending_codec_plain`."""
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, len(ids) * ID_SIZE)
+    cdef unsigned char *at = <unsigned char *>PyBytes_AS_STRING(made)
+    cdef Place place
+    cdef object entry_id
+    for entry_id in ids:
+        read_place(entry_id, &place)
+        write_big(at, place.ms, 8)
+        write_big(at + 8, place.seq, 8)
+        at += ID_SIZE
+    return made
+
+
 cdef inline int append(bytearray ids, const unsigned char *entry_id) except -1:
     """Append an ID of 16 bytes."""
     cdef Py_ssize_t size = PyByteArray_GET_SIZE(ids)

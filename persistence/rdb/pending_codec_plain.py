@@ -49,6 +49,11 @@ class PendingEncoder:
         return owned
 
 
+def encode_ids(ids: list[StreamID]) -> bytes:
+    """Return IDs in their encoded form, end to end."""
+    return b"".join(map(encode_id, ids))
+
+
 class PendingDecoder:
     """Reads the pending entries of a group, then which consumer owns each, and which are released."""
 

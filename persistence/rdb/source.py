@@ -66,6 +66,13 @@ class Source:
         assert self._position <= position <= len(self._block)
         self._position = position
 
+    def skip_bytes(self, expected: bytes) -> bool:
+        """Skip these bytes if they are next in the current block. Returns False if they are not."""
+        is_next = self._block.startswith(expected, self._position)
+        if is_next:
+            self._position += len(expected)
+        return is_next
+
     def byte(self) -> int:
         """The next byte. Raises RdbError."""
         position = self._position

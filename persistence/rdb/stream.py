@@ -16,7 +16,7 @@ from ...store.image import StreamImage
 from ...store.nodes import StreamLimits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
 from ..errors import RdbError
-from .groups import GroupReader, encode_group, encode_split_id, range_of, read_split_id
+from .groups import GroupReader, encode_groups, encode_split_id, range_of, read_split_id
 from .lengths import encode_length, encode_string, read_length, read_string
 from .nodes import NodeReader, encode_nodes
 from .source import Source
@@ -36,14 +36,15 @@ def encode_stream(stream: StreamImage, *, now_ms: int, compress: bool) -> Iterat
     nodes, log = stream.nodes, stream.log
     while nodes.settled_id < log.last_id:
         nodes.settle(log, stream.limits, _after_each_run)
-        yield b""
+        # Not after the last run, which may be the only one: a pause for each short stream would take most of the time.
+        if nodes.settled_id < log.last_id:
+            yield b""
     yield encode_length(sum(node.live > 0 for node in nodes.nodes))
     yield from encode_nodes(nodes.nodes, log, compress=compress)
     counters = (stream.last_id, stream.log.first_id, stream.max_deleted_id)
     yield encode_length(len(stream)) + b"".join(map(encode_split_id, counters)) + encode_length(stream.entries_added)
     yield encode_length(len(stream.groups))
-    for group in stream.groups:
-        yield from encode_group(group, compress=compress)
+    yield from encode_groups(stream.groups, compress=compress)
     yield from _encode_idempotence(stream.idempotence, now_ms=now_ms, compress=compress)
 
 

@@ -5,24 +5,19 @@ Both modules behave alike and are tested by the same tests; `file` imports this 
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
 from headrace.persistence.errors import RdbError
 from headrace.persistence.rdb.lzf import compress as compress_lzf
-from headrace.persistence.rdb.lzf import decompress
 
 ctypedef unsigned long long u64
 
 include "numbers.pxi"
+include "strings.pxi"
 
 cdef enum:
     EXPIRY_MS = 252
     STRING = 0
-    INT8 = 0xC0
-    INT16 = 0xC1
-    INT32 = 0xC2
-    LZF = 0xC3
     PIECE_SIZE = 4096
     KEYS_COUNT_MAX = 256
     LONG_SIZE = 64 * 1024
@@ -151,36 +146,3 @@ def read_strings(bytes block not None, Py_ssize_t position):
         keys.append((key, value, expires_ms))
         done = at
     return keys, done - start
-
-
-cdef object read_string(const unsigned char **place, const unsigned char *end):
-    """Read the string at `place`, and move `place` past it. Returns None if it is incomplete or of another kind. Raises
-    RdbError."""
-    cdef const unsigned char *at = place[0]
-    cdef u64 size = 0, full_size = 0
-    cdef int first, number_size
-    cdef char digits[24]
-    cdef i64 number
-    if at == end:
-        return None
-    first = at[0]
-    if first < INT8:
-        if not read_length(&at, end, &size) or size > <u64>(end - at):
-            return None
-        place[0] = at + size
-        return PyBytes_FromStringAndSize(<const char *>at, size)
-    at += 1
-    if first <= INT32:
-        number_size = 1 << first - INT8
-        if end - at < number_size:
-            return None
-        # The sign is the top bit of the last byte.
-        number = <i64>(read_little(at, number_size) << 64 - 8 * number_size) >> 64 - 8 * number_size
-        place[0] = at + number_size
-        return PyBytes_FromStringAndSize(digits, snprintf(digits, sizeof(digits), b"%lld", number))
-    if first != LZF or not read_length(&at, end, &size) or not read_length(&at, end, &full_size):
-        return None
-    if size > <u64>(end - at):
-        return None
-    place[0] = at + size
-    return decompress(PyBytes_FromStringAndSize(<const char *>at, size), full_size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ...store.value import Value
 from ..errors import RdbError
 from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import encode_string, read_string, read_time_ms
@@ -21,7 +22,7 @@ PIECE_SIZE: Final = 4096
 KEYS_COUNT_MAX: Final = 256
 
 # Name, string, and expiry time in Unix ms, None for never.
-Key = tuple[bytes, bytes, int | None]
+Key = tuple[bytes, Value, int | None]
 
 
 def encode_strings(

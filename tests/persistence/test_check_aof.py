@@ -323,6 +323,23 @@ def test_fix_keeps_the_whole_records_of_a_base_that_was_cut(
     assert run(capsys, manifest)[0] == 0
 
 
+def test_an_increment_that_was_cut_is_found_and_fixed_like_a_base(
+    manifest: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    increment = manifest.parent / "i1"
+    whole = increment.read_bytes() + SET
+    manifest.write_text(manifest.read_text().replace("file i1 seq 1 type i", f"file i1 seq 1 type i size {len(whole)}"))
+    increment.write_bytes(whole[: -len(SET)])
+    for path in (manifest, increment):
+        code, lines = run(capsys, path)
+        assert (code, lines[-1].split(":")[0]) == (1, "INCR AOF i1 is not valid")
+    answer(monkeypatch, "y\n")
+    code, lines = run(capsys, "--fix", manifest)
+    assert (code, lines[-1]) == (0, "All AOF files and manifest are valid")
+    assert f"size {len(whole) - len(SET)}" in manifest.read_text()
+    assert run(capsys, manifest)[0] == 0
+
+
 def test_empty_rdb_base_is_not_valid(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (manifest.parent / "b").rename(manifest.parent / "a.1.base.rdb")
     manifest.write_text(manifest.read_text().replace("file b ", "file a.1.base.rdb "))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from errno import EIO, ENOSPC
 from pathlib import Path
+from stat import S_ISDIR
 
 import pytest
 
@@ -114,10 +115,14 @@ def test_a_link_that_comes_at_the_last_moment_is_not_followed(tmp_path: Path, mo
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "temp-dump.rdb").symlink_to(victim)
-    files = DiskFiles()
-    monkeypatch.setattr(files, "remove", lambda path: None)
-    with pytest.raises(FileExistsError):
-        files.replace(str(tmp_path / "dump.rdb"), [b"new"])
+
+    def not_yet(path: str) -> os.stat_result:
+        raise FileNotFoundError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", not_yet)
+        with pytest.raises(FileExistsError):
+            DiskFiles().replace(str(tmp_path / "dump.rdb"), [b"new"])
     assert victim.read_bytes() == b"precious"
 
 
@@ -149,11 +154,15 @@ def test_log_on_a_real_disk_is_read_back(tmp_path: Path) -> None:
 def test_name_that_cannot_be_synced_is_removed(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next attempt would find it, and take its name for synced."""
 
-    def fail(path: str) -> None:
-        raise OSError(EIO, os.strerror(EIO))
+    fsync = os.fsync
 
-    files = DiskFiles()
-    monkeypatch.setattr(files, "_sync_folder", fail)
-    with pytest.raises(OSError, match="Input/output error"):
-        getattr(files, method)(str(tmp_path / "log"))
+    def fail_for_folders(descriptor: int) -> None:
+        if S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(EIO, os.strerror(EIO))
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_for_folders)
+        with pytest.raises(OSError, match="Input/output error"):
+            getattr(DiskFiles(), method)(str(tmp_path / "log"))
     assert list(tmp_path.iterdir()) == []

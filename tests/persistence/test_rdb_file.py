@@ -121,6 +121,23 @@ def test_files_before_version_5_have_no_checksum() -> None:
     assert read(b"REDIS0004\xfe\x00\x00\x01k\x01v\xff") == [FileKey(0, b"k", b"v", None)]
 
 
+def test_streams_of_one_entry_are_read_in_blocks_of_any_size() -> None:
+    """Those that are complete in a block many at a time. Those that have expired are left out."""
+    value = bytes.fromhex(ONE_ENTRY_STREAM)
+    expired, kept = b"\xfc" + (NOW_MS - 1).to_bytes(8, "little"), b"\xfc" + NOW_MS.to_bytes(8, "little")
+    starts = [b"", expired, kept]
+    data = sealed(b"\xfe\0" + b"".join(starts[n % 3] + b"\x1b\4%04d" % n + value for n in range(600)))
+    for size in (1, 70, 1000, 4096, len(data)):
+        reader = reader_of(*(data[start : start + size] for start in range(0, len(data), size)))
+        parts = list(reader.parts())
+        keys = [key for part in parts for key in ([part] if isinstance(part, FileKey) else part.keys())]
+        assert [key.key for key in keys] == [b"%04d" % n for n in range(600) if n % 3 != 1]
+        assert {key.expires_ms for key in keys} == {None, NOW_MS}
+        assert all(isinstance(key.value, Stream) and key.value.log.length == 1 for key in keys)
+        assert (reader.keys_count, reader.expired_count) == (400, 200)
+    assert len(parts) < 5
+
+
 @pytest.mark.parametrize(
     ("drops_expired", "now_ms", "left", "dropped"),
     [(True, EXPIRES_MS, 3, 0), (True, EXPIRES_MS + 1, 2, 1), (False, EXPIRES_MS + 1, 3, 0)],

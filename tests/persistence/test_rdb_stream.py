@@ -5,6 +5,7 @@ Expected bytes are those of DUMP by Redis 8.10.2, whose IDs and times they hold.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,15 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb import payload
-from headrace.persistence.rdb.primitives import crc64
+from headrace.persistence.grammar import codec_plain
+from headrace.persistence.rdb import node_codec_plain, payload
+from headrace.persistence.rdb.file import write_file
+from headrace.persistence.rdb.primitives import IS_COMPILED, crc64
 from headrace.persistence.rdb.source import Source
 from headrace.persistence.rdb.stream import WITH_RELEASED, encode_stream, read_stream
+from headrace.persistence.snapshot import key_records, snapshot
+from headrace.store.group import Group
 from headrace.store.ids import ID_MAX, make_id, parse_id
-from headrace.store.image import stream_image
+from headrace.store.image import KeyImage, ShortStreamsImage, stream_image
 from headrace.store.nodes import StreamLimits
 from headrace.store.stream import Stream
 from support.inprocess import START_MS, Rig
+
+try:
+    from headrace.persistence.grammar import codec
+    from headrace.persistence.rdb import node_codec
+except ImportError:
+    codec = None  # type: ignore[assignment]
+    node_codec = None  # type: ignore[assignment]
 
 NOW_MS = START_MS
 ONE_NODE = "01 10 0000000000000001 0000000000000001"
@@ -229,6 +241,240 @@ def test_an_image_has_the_nodes_of_its_stream() -> None:
     assert image.nodes.settled_id < stream.nodes.settled_id
     assert b"".join(encode_stream(image, now_ms=NOW_MS, compress=False)) == encoded(stream)
     assert stream.nodes.nodes[0].first_id == make_id(1, 0)
+
+
+def test_other_work_runs_between_two_runs_of_entries_and_not_in_a_short_stream() -> None:
+    assert b"" not in list(encode_stream(stream_image(stream_of("XADD s 1-1 f v")), now_ms=NOW_MS, compress=False))[:1]
+    long = Stream(StreamLimits())
+    for number in range(1, 4000):
+        entry_id = make_id(number, 0)
+        long.append(entry_id, b"*2\r\n$%d\r\n%d-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(str(number)) + 2, number))
+    image = stream_image(long)
+    image.nodes.nodes.clear()
+    image.nodes.settled_id = 0
+    pieces = list(encode_stream(image, now_ms=NOW_MS, compress=False))
+    assert pieces[:4] == [b""] * 3 + [pieces[3]] != [b""] * 4
+
+
+FORMS = [node_codec_plain, *([node_codec] if node_codec is not None else [])]
+CODECS = [codec_plain, *([codec] if codec is not None else [])]
+SHORT = {
+    "one entry": ("XADD s 5-7 f v",),
+    "several entries": ("XADD s 5-7 f v g 17", "XADD s 5-9 f -3 g ''", "XADD s 900-0 h v", "XSETID s 1700000000000-3"),
+    "settled": ("XADD s 5-7 f v", "XTRIM s MAXLEN 9", "XADD s 6-7 g w"),
+    "counters": ("XADD s 1-1 f v", "XSETID s 9-9 ENTRIESADDED 70000 MAXDELETEDID 8-8"),
+    "an idempotent entry whose pair is gone": (
+        "XADD s IDMP p i * f v",
+        "XCFGSET s IDMP-DURATION 7",
+        "XCFGSET s IDMP-DURATION 100",
+    ),
+    "large numbers": ("XADD s 18446744073709551615-5 f v", "XSETID s 18446744073709551615-18446744073709551615"),
+    "fields that repeat": tuple(f"XADD s {number}-0 name {'v' * number}" for number in range(1, 20)),
+}
+LONG = {
+    "no entry": ("XGROUP CREATE s g $ MKSTREAM", "XGROUP DESTROY s g"),
+    "a group": ("XADD s 1-1 f v", "XGROUP CREATE s g 0"),
+    "a removed entry": ("XADD s 1-1 f v", "XADD s 2-1 f v", "XDEL s 2-1"),
+    "a trimmed entry": ("XADD s 1-1 f v", "XADD s 2-1 f v", "XTRIM s MAXLEN 1"),
+    "a producer": ("XADD s IDMP p i * f v",),
+    "settings": ("XADD s 1-1 f v", "XCFGSET s IDMP-DURATION 7"),
+    "many bytes": (f"XADD s 1-1 f {'v' * 4000}",),
+    "many entries": tuple(f"XADD s {number}-0 f v" for number in range(1, 102)),
+}
+KEYS = (b"s", b"", b"12", b"-7", b"-0", b"007", b"3000000000", b"k" * 30)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SHORT)
+def test_short_streams_are_written_many_at_a_time_as_they_are_one_by_one(form: ModuleType, name: str) -> None:
+    stream = stream_of(*SHORT[name])
+    short = stream.short()
+    assert short is not None
+    for compress in (False, True):
+        for expires_ms in (None, 5, -5):
+            expires = {} if expires_ms is None else dict.fromkeys(KEYS[1:], expires_ms)
+            whole = [KeyImage(0, key, stream_image(stream), expires.get(key)) for key in KEYS]
+            parts = [ShortStreamsImage(0, [(key, short) for key in KEYS], expires)]
+            expected = b"".join(write_file(whole, {}, now_ms=NOW_MS, compress=compress))
+            assert b"".join(write_file(parts, {}, now_ms=NOW_MS, compress=compress)) == expected
+            piece = form.encode_short(parts[0].streams, expires, compress, compress and IS_COMPILED)
+            assert piece in expected
+            records = b"".join(record for key in whole for record in key_records(key))
+            assert b"".join(record for _, record in snapshot(parts)) == records
+            assert all(each.pack_streams(parts[0].streams, expires) == records for each in CODECS)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_else_a_stream_has_makes_it_no_short_one(name: str) -> None:
+    assert stream_of(*LONG[name]).short() is None
+
+
+def test_a_short_stream_has_one_node_whatever_the_limits() -> None:
+    """Also if limits were changed after its nodes were computed."""
+    for size_max, entries_max in ((0, 0), (0, 3), (200, 0), (400, 9), (4096, 100)):
+        for is_settled in (False, True):
+            for count in range(1, 12):
+                stream = stream_of(*(f"XADD s {number}-0 field value" for number in range(1, count + 1)))
+                if is_settled:
+                    stream.settle_nodes()
+                stream.limits = StreamLimits(size_max, entries_max)
+                if stream.short() is not None:
+                    stream.settle_nodes()
+                    assert len(stream.nodes.nodes) == 1
+                assert count < 12
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_damaged_block_is_refused(form: ModuleType) -> None:
+    short = stream_of("XADD s 5-7 f v", "XADD s 5-8 f v").short()
+    assert short is not None
+    block = short[0]
+    for size in range(len(block)):
+        with pytest.raises(ValueError, match=r"block|reply form|bodies"):
+            form.encode_short([(b"s", (block[:size], *short[1:]))], {}, False, False)
+
+
+@pytest.mark.parametrize("form", CODECS)
+def test_no_records_are_made_of_a_damaged_block(form: ModuleType) -> None:
+    short = stream_of("XADD s 5-7 f v", "XADD s 5-8 f v").short()
+    assert short is not None
+    block = short[0]
+    ends = len(block) - 2 * len(b"*2\r\n$3\r\n5-7\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n") - 16
+    longer = block[:ends] + (90).to_bytes(8, "little") + block[ends + 8 :]
+    for damaged in (*(block[:size] for size in range(len(block))), block + b"more", longer):
+        with pytest.raises(ValueError, match=r"block|reply form|bodies|not found|begins|entry"):
+            form.pack_streams([(b"s", (damaged, *short[1:]))], {})
+
+
+def assert_same(stream: Stream, other: Stream) -> None:
+    """Assert that two streams that were read agree in all that they are."""
+    stream.check()
+    assert told(stream) == told(other)
+    assert stream.nodes.nodes == other.nodes.nodes
+    assert list(stream.nodes.first_ids) == list(other.nodes.first_ids)
+    assert (stream.nodes.settled_id, stream.log.first_id) == (other.nodes.settled_id, other.log.first_id)
+    assert stream.limits == other.limits
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SHORT)
+def test_short_streams_are_read_many_at_a_time_as_they_are_one_by_one(form: ModuleType, name: str) -> None:
+    stream = stream_of(*SHORT[name])
+    short = stream.short()
+    assert short is not None
+    expires = {KEYS[0]: 5, KEYS[3]: -5}
+    for compress in (False, True):
+        data = form.encode_short([(key, short) for key in KEYS], expires, compress, compress)
+        for after in (b"", b"\xfe\1", b"\xfc", b"\x1b\1k", b"\xfc" + bytes(8) + b"\0\1k\1v"):
+            keys, position = form.read_short(b"before" + data + after, len(b"before"))
+            assert position == len(b"before" + data)
+            assert [(key, expires_ms) for key, _, expires_ms in keys] == [(key, expires.get(key)) for key in KEYS]
+        for _, read, _ in keys:
+            assert_same(Stream.of_short(read, StreamLimits()), decoded(encoded(stream)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_reads_a_few_kilobytes_of_short_streams(form: ModuleType) -> None:
+    short = stream_of("XADD s 5-7 f v").short()
+    data = form.encode_short([(b"key", short)] * 1000, {}, False, False)
+    counts = []
+    position = 0
+    while position < len(data):
+        keys, position = form.read_short(data, position)
+        counts.append(len(keys))
+    size = len(data) // 1000
+    at_once = -(-node_codec_plain.READ_SIZE // size)
+    assert counts == [at_once] * (1000 // at_once) + [1000 % at_once]
+
+
+# Of `LONG`, streams that have more than one node, or another thing that no short stream has in a file.
+NOT_READ_AS_SHORT = {"no entry", "a group", "a producer", "many entries"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", LONG)
+def test_what_a_file_has_of_other_streams_is_read_one_by_one(form: ModuleType, name: str) -> None:
+    data = encoded(stream_of(*LONG[name]))
+    read = form.read_short_value(data, 0)
+    assert (read is None) is (name in NOT_READ_AS_SHORT)
+    if read is not None:
+        assert_same(Stream.of_short(read, StreamLimits()), decoded(data))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_short_stream_of_long_names_is_read_one_by_one(form: ModuleType) -> None:
+    """Its node is small, as it has the names once, and its entries are more than memory for one run."""
+    stream = stream_of("CONFIG SET stream-node-max-bytes 0", *[f"XADD s {n}-0 {'n' * 3000} v" for n in range(1, 30)])
+    data = encoded(stream)
+    assert len(data) < 4096
+    assert form.read_short_value(data, 0) is None
+    assert told(decoded(data)) == told(stream)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_node_with_deleted_entries_is_read_as_it_is(form: ModuleType) -> None:
+    """1-1, 1-2 and 5-0, of which the first and the last are deleted."""
+    data = bytes.fromhex(
+        ONE_NODE + "31 31000000 1400 0101 0201 0101 816602 0001"
+        "0301 0001 0001 0101 0401  0201 0001 0101 0201 0401  0301 0401 dfff02 0301 0401 ff"
+        "01 0500 0101 0500 03 00" + NO_PRODUCERS
+    )
+    read = form.read_short_value(data, 0)
+    stream = Stream.of_short(read, StreamLimits())
+    assert_same(stream, decoded(data))
+    assert [node.shape for node in stream.nodes.nodes] == [(make_id(1, 1), make_id(5, 0), 1, 3, 49, (b"f",))]
+    assert (stream.log.first_id, stream.nodes.settled_id) == (make_id(1, 2), make_id(1, 2))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_damaged_short_streams_are_left_to_the_reader_of_all_streams(form: ModuleType) -> None:
+    """It says what is wrong. What the other one reads of a changed byte is the same stream."""
+    for shown in DAMAGED.values():
+        assert form.read_short_value(bytes.fromhex(shown), 0) is None
+    data = encoded(stream_of(*SHORT["several entries"]))
+    for size in range(len(data)):
+        assert form.read_short_value(data[:size], 0) is None
+        assert form.read_short(b"\x1b\1k" + data[:size], 0) == ([], 0)
+    read_count = 0
+    for index in range(len(data)):
+        for value in {0, 1, 2, 3, 0x7F, 0x80, 0xC0, 0xC3, 0xFF, data[index] ^ 1, data[index] ^ 0x80}:
+            changed = data[:index] + bytes((value,)) + data[index + 1 :]
+            read = form.read_short_value(changed, 0)
+            if read is not None:
+                read_count += 1
+                source = Source([changed])
+                assert_same(
+                    Stream.of_short(read, StreamLimits()),
+                    read_stream(source, WITH_RELEASED, StreamLimits(), now_ms=NOW_MS),
+                )
+    assert read_count
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_payload_of_a_short_stream_is_that_of_any_other(name: str) -> None:
+    stream = stream_of(*SHORT[name])
+    content = bytes((WITH_RELEASED,)) + encoded(stream, compress=True) + b"\x0f\0"
+    found = b"".join(payload.dump(stream, now_ms=NOW_MS))
+    assert found == content + crc64(content).to_bytes(8, "little")
+    restored = payload.restore(found, StreamLimits(), now_ms=NOW_MS)
+    assert isinstance(restored, Stream)
+    assert_same(restored, decoded(encoded(stream)))
+    assert told(restored) == told(stream)
+
+
+def test_many_groups_and_consumers_come_back_in_few_pieces() -> None:
+    stream = stream_of("XADD s 1-1 f v", "XADD s 2-1 f v")
+    for number in range(300):
+        group = Group(b"%d" % number, make_id(number % 3, 0), number % 3 - 1)
+        stream.add_group(group)
+        for each in range(200 if number == 7 else 1 if number % 100 == 9 else 0):
+            group.add_consumer(b"consumer:%d" % each, NOW_MS + each)
+    busy = stream.groups[b"7"]
+    busy.pending.deliver([make_id(1, 1)], busy.consumers[b"consumer:150"], time_ms=NOW_MS, count=3)
+    busy.release(make_id(2, 1), count=4)
+    data = encoded(stream)
+    assert told(decoded(data)) == told(stream)
+    assert len(list(encode_stream(stream_image(stream), now_ms=NOW_MS, compress=False))) < 40
 
 
 ENTRY_IDS = some.integers(1, 30).map(lambda number: f"{number}-1")

@@ -101,3 +101,28 @@ def test_an_added_entry_has_its_id_in_all_three_places(form: ModuleType, ms: int
 def test_only_bytes_are_packed(words: list[object]) -> None:
     with pytest.raises(TypeError):
         codec.pack_added([b"XADD", b"s", b"*", *words], 2, 3, 5, 1)
+    for pair in ((b"key", *words[-1:]), (*words[-1:], b"value")):
+        with pytest.raises(TypeError):
+            codec.pack_strings([pair], 0, {})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [0, 9, 100, 5000, 40_000])
+def test_strings_are_records_with_their_expiry_times_in_pieces(form: ModuleType, size: int) -> None:
+    pairs = [(b"%d" % number, b"v" * size) for number in range(40)]
+    expires = {key: -(7**number) for number, (key, _) in enumerate(pairs[:20])}
+    expected = []
+    for key, value in pairs:
+        expected.append(pack_command([b"SET", key, value]))
+        if key in expires:
+            expected.append(pack_command([b"PEXPIREAT", key, b"%d" % expires[key]]))
+    index, pieces = 0, []
+    while index < len(pairs):
+        piece, index = form.pack_strings(pairs, index, expires)
+        pieces.append(piece)
+    assert b"".join(pieces) == b"".join(expected)
+    assert all(len(piece) < 16 * 1024 + size + 200 for piece in pieces)
+    assert [form.pack_strings(pairs, 3, each) for each in ({}, expires)] == [
+        codec_plain.pack_strings(pairs, 3, each) for each in ({}, expires)
+    ]
+    assert form.pack_strings([], 0, {}) == (b"", 0)

@@ -10,9 +10,11 @@ import pytest
 
 from headrace.persistence.grammar import codec_plain
 from headrace.persistence.grammar.codec_plain import pack_added
-from headrace.persistence.grammar.kept import ADDITIONS, CLAIMS, is_run
+from headrace.persistence.grammar.kept import ADDITIONS, CLAIMS, STREAMS, is_run
 from headrace.protocol import frames_plain
 from headrace.protocol.packing import pack_command
+from headrace.store.chunk import Body
+from headrace.store.ids import make_id
 
 try:
     from headrace.persistence.grammar import codec
@@ -176,3 +178,102 @@ def test_claims_are_what_their_records_say_one_by_one(form: ModuleType) -> None:
     ):
         with pytest.raises(ValueError, match="no run of records"):
             form.read_claimed(run)
+
+
+# -- whole streams ------------------------------------------------------------------------------------
+
+
+def counters(
+    key: bytes = b"s", last_id: bytes = b"9-0", added: bytes = b"5", deleted: bytes = b"0-0", name: bytes = b"XSETID",
+    options: tuple[bytes, bytes] = (b"ENTRIESADDED", b"MAXDELETEDID"),
+) -> bytes:  # fmt: skip
+    return pack_command((name, key, last_id, options[0], added, options[1], deleted))
+
+
+WHOLE = [add(b"1-0") + counters(), add(b"3-7", b"t", PAIRS[1]) + add(b"4-0", b"t", PAIRS[2]) + counters(b"t")]
+
+
+@needs_codec
+def test_streams_of_few_entries_are_one_run() -> None:
+    sent = b"".join(WHOLE)
+    assert split(sent) == [[STREAMS, b"", sent, b"5"]]
+    assert split(WHOLE[0]) == [[STREAMS, b"", WHOLE[0], b"2"]]
+    assert all(map(is_run, split(sent)))
+
+
+@needs_codec
+def test_a_run_of_streams_ends_after_some_kilobytes() -> None:
+    count = 1000
+    records = split(WHOLE[0] * count)
+    assert {record[0] for record in records} == {STREAMS}
+    assert b"".join(record[2] for record in records) == WHOLE[0] * count
+    assert sum(int(record[3]) for record in records) == 2 * count
+    assert all(len(record[2]) < 16 * 1024 + len(WHOLE[0]) for record in records)
+    assert len(records) < count // 50
+
+
+NO_STREAM = [
+    add(b"1-0") + counters(b"t"), add(b"1-0") + counters(added=b"0"), add(b"1-0") + counters(last_id=b"0-9"),
+    add(b"1-0") + counters(deleted=b"9-1"), add(b"1-0") + counters(added=b"-1"),
+    add(b"1-0") + counters(added=b"9" * 19),
+    add(b"1-0") + counters(name=b"xsetid"), add(b"1-0") + counters(options=(b"entriesadded", b"MAXDELETEDID")),
+    add(b"1-0") + counters(options=(b"ENTRIESADDED", b"ENTRIESADDED")), add(b"1-0") + counters(last_id=b"9"),
+    add(b"1-0") + counters(deleted=b"0"), add(b"*") + counters(), counters(), add(b"1-0") + add(b"2-0", b"t"),
+    add(b"1-0") + pack_command((b"XSETID", b"s", b"9-0")),
+    add(b"0-0") + counters(), add(b"1-0", pairs=(b"f",)) + counters(), add(b"1-0") + claim(b"1-0"),
+]  # fmt: skip
+
+
+@needs_codec
+@pytest.mark.parametrize("other", NO_STREAM)
+def test_anything_else_ends_a_run_of_streams_and_comes_as_it_always_did(other: bytes) -> None:
+    """Among it are records that will be refused."""
+    words, _ = frames_plain.splitter()(other, BULK_SIZE_MAX)
+    assert split(other) == words
+    assert split(WHOLE[0] + other) == [[STREAMS, b"", WHOLE[0], b"2"], *words]
+    splitter = codec.record_splitter()
+    for size in range(len(WHOLE[1])):
+        records, taken = splitter(WHOLE[0] + WHOLE[1][:size], BULK_SIZE_MAX)
+        assert records[0] == [STREAMS, b"", WHOLE[0], b"2"]
+        assert taken == sum(len(record[2] if is_run(record) else pack_command(record)) for record in records)
+
+
+@needs_codec
+def test_a_stream_of_more_than_few_entries_is_a_run_of_additions() -> None:
+    for count in (2, 80, 120):
+        added = b"".join(add(b"%d-0" % number) for number in range(1, count + 1))
+        sent = added + counters(last_id=b"%d-0" % count, added=b"%d" % count)
+        is_long = len(sent) > 4096
+        assert is_long is (count > 80)
+        assert split(sent)[0][0] is (ADDITIONS if is_long else STREAMS)
+        assert [int(record[3]) for record in split(sent) if is_run(record)] == [count if is_long else count + 1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_streams_of_a_run_have_the_entries_and_counters_of_their_records(form: ModuleType) -> None:
+    sent = b"".join(WHOLE)
+    streams = form.read_streams([STREAMS, b"", sent, b"5"], 100, 70)
+    assert [key for key, _ in streams] == [b"s", b"t"]
+    assert [short[1:] for _, short in streams] == [(None, make_id(9, 0), 0, 5, 100, 70, 0, 0)] * 2
+    bodies = [Body.of_block(short[0]) for _, short in streams]
+    assert [body.ids(0, body.count) for body in bodies] == [[make_id(1, 0)], [make_id(3, 7), make_id(4, 0)]]
+    added = [
+        pack_added([b"XADD", b"t", b"*", *pairs], 2, 3, *half)[1] for pairs, half in zip(PAIRS, HALVES, strict=True)
+    ]
+    assert [body.slice(0, body.count) for body in bodies] == [added[0], added[1] + added[2]]
+    assert list(bodies[1].ends(0, 2)) == [len(added[1]), len(added[1]) + len(added[2])]
+
+
+HALVES = (1, 0), (3, 7), (4, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_no_run_of_streams_is_refused(form: ModuleType) -> None:
+    sent = b"".join(WHOLE)
+    for run in (
+        [STREAMS, b"", sent, b"6"], [STREAMS, b"", sent, b"4"], [STREAMS, b"", counters(), b"1"],
+        [STREAMS, b"", b"", b"0"], [ADDITIONS, b"s", sent, b"5"], [b"XSETID", b"", sent, b"5"], [],
+        [STREAMS, b"", add(b"1-0") + counters(b"t"), b"2"],
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="no run of records"):
+            form.read_streams(run, 1, 1)

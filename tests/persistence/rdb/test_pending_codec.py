@@ -138,3 +138,9 @@ def test_counts_saturate(form: ModuleType) -> None:
     for sent, kept in ((2**63 - 1, 2**63 - 1), (2**63, 2**63 - 1), (2**64 - 1, 2**63 - 1)):
         read = decoded(form, entry + encode_length(sent) + bytes(33), 1, [encode_id(make_id(1, 0))], b"")
         assert read == ([([make_id(1, 0)], 0, 5, kept)], [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(some.lists(IDS, max_size=5))
+def test_ids_are_encoded_in_their_order(form: ModuleType, ids: list[StreamID]) -> None:
+    assert form.encode_ids(ids) == b"".join(map(encode_id, ids))
