@@ -112,6 +112,62 @@ def log_alternatives(command: str) -> list[tuple[str, ...]]:
     return [item.records for item in LOG if item.command == command]
 
 
+# As in the log: the effect in one form, where Redis sends the request.
+STREAM = [
+    LogDifference(
+        "XADD i IDMP p a * f v ; XCFGSET i IDMP-DURATION 200",
+        "a duplicate changes nothing, and a replica that has forgotten the pair would add an entry",
+        ("XCFGSET i IDMP-DURATION 200",),
+    ),
+    LogDifference(
+        "XIDMPRECORD s p z 14-1 ; XCFGSET i IDMP-DURATION 200 ; XGROUP CREATECONSUMER s g a ; XCLAIM s g n1 0 9-9 ; "
+        "XAUTOCLAIM s g n2 0 0",
+        "a claim creates the consumer even if it claims nothing; not sent, the replica would lack the consumer",
+        ("XGROUP CREATECONSUMER s g n1", "XGROUP CREATECONSUMER s g n2"),
+    ),
+    LogDifference(
+        "XREADGROUP GROUP g a STREAMS s 0",
+        "a history read raises delivery counts; not sent, the replica would have others",
+        (
+            "XCLAIM s g a 0 11-1 TIME <ms> RETRYCOUNT 2 FORCE JUSTID LASTID 12-1",
+            "XCLAIM s g a 0 12-1 TIME <ms> RETRYCOUNT 2 FORCE JUSTID LASTID 12-1",
+        ),
+    ),
+    LogDifference(
+        "SET a 1 ; SET a 2 KEEPTTL ; SETNX c 1 ; MSET k1 1 k2 2 ; INCRBY n 5 ; APPEND ap x ; SET e 1",
+        "a condition that held needs no second test",
+        ("SET a 1", "SET a 2 KEEPTTL", "SET c 1", "MSET k1 1 k2 2", "INCRBY n 5", "APPEND ap x", "SET e 1"),
+    ),
+    LogDifference(
+        "SET a 3 XX GET ; SET a 5 IFEQ 3", "a condition that held needs no second test", ("SET a 3", "SET a 5")
+    ),
+    LogDifference(
+        "SET a 6 PXAT 1 ; GETSET c 2 ; GETDEL c ; DELEX ap IFEQ x ; DELEX k1",
+        "a condition that held needs no second test",
+        ("DEL a", "SET c 2", "DEL c", "DEL ap", "DEL k1"),
+    ),
+    LogDifference("DEL k2 nokey ; SET x 1", "keys that were missing are left out", ("DEL k2", "SET x 1")),
+    LogDifference(
+        "EVAL \"return redis.call('set','a','1','EX','100')\" 0",
+        "a rewritten record has the usual case",
+        ("SET a 1 PXAT <ms>",),
+    ),
+    LogDifference(
+        "EVAL \"redis.call('set','a','1') redis.call('incr','a') redis.call('nosuch')\" 0",
+        "a rewritten record has the usual case",
+        ("MULTI", "SET a 1", "incr a", "EXEC"),
+    ),
+    LogDifference(
+        "EXISTS k", "memory is freed in the background always, and `lazyfree-lazy-expire` has no effect", ("DEL k",)
+    ),
+]
+
+
+def stream_alternatives(command: str) -> list[tuple[str, ...]]:
+    """The lists of records that Headrace may send replicas for this line instead of Redis' records."""
+    return [item.records for item in STREAM if item.command == command]
+
+
 # -- documentation -------------------------------------------------------------------------------
 
 # Commands whose COMMAND DOCS differ in more than their wording.
@@ -120,6 +176,9 @@ DOCUMENTED_OTHERWISE = {
     b"monitor": "has a complexity, which Redis leaves out",
     b"increx": "does not describe its arguments in prose",
     b"lolwut": "has a complexity, which Redis leaves out",
+    b"psync": "has a complexity, which Redis leaves out",
+    b"replconf": "has a complexity, which Redis leaves out",
+    b"sync": "has a complexity, which Redis leaves out",
     b"xread": "has a complexity, which Redis leaves out",
 }
 
@@ -180,7 +239,8 @@ NOT_COMPARABLE = {
     ),
     "writes to the disk, and continues after the reply": (b"bgrewriteaof", b"bgsave", b"save"),
     "ends, silences or changes the connection, or the server": (
-        b"client|kill", b"client|pause", b"client|reply", b"hello", b"monitor", b"quit", b"reset", b"shutdown",
+        b"client|kill", b"client|pause", b"client|reply", b"hello", b"monitor", b"psync", b"quit", b"replconf",
+        b"reset", b"shutdown", b"sync",
     ),
     "has several replies": (
         b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe",
@@ -190,6 +250,7 @@ NOT_COMPARABLE = {
 
 # -- random sequences ----------------------------------------------------------------------------
 
+_REPLICAS = "turns the connection into one to a replica: tests/server/replication/test_primary.py"
 _OF_THE_SERVER = "describes the server itself: its version, memory, clients"
 _MORE_COMMANDS = "Redis has more commands: tests/compat/test_command_table.py compares those that both have"
 _OWN_WORDS = "its text is not that of Redis: see the row"
@@ -226,11 +287,14 @@ LEFT_OUT = {
     "MODULE|LOADEX": _ELSEWHERE,
     "MODULE|UNLOAD": _ELSEWHERE,
     "MONITOR": "repeats the requests of all clients, including the machine itself: dialogues",
+    "PSYNC": _REPLICAS,
+    "REPLCONF": _REPLICAS,
     "REPLICAOF": _ELSEWHERE,
     "SAVE": _TO_THE_DISK,
     "SCRIPT|DEBUG": "takes the connection over; NO is refused by Redis while a reply is pending",
     "SHUTDOWN": "ends the server",
     "SLAVEOF": _ELSEWHERE,
+    "SYNC": _REPLICAS,
     "SLOWLOG|GET": "depends on how long commands took",
     "XIDMPRECORD": "records pairs that are already too old, which a server removes at its next cron",
 }

@@ -40,7 +40,7 @@ OF_DEBUG = [
     "DEBUG REPLYBUFFER PEAK-RESET-TIME 1", "DEBUG DICT-RESIZING 1", "DEBUG POPULATE 1 k 1",
 ]  # fmt: skip
 # Commands that are not sent: they end the server, whatever their arguments.
-ENDING = {"SHUTDOWN"}
+ENDING = {"PSYNC", "SHUTDOWN", "SYNC"}
 # Directives whose large numbers keep Redis busy: it asks the system for that many open files, then for 16 fewer, and so
 # on, until it gets them. 100000000 takes 4 s, and 2147483647 more than 20 s. 4294967295 wraps around, and is accepted.
 TRIED_IN_STEPS = (b"maxclients",)

@@ -60,11 +60,11 @@ class SimulatedServer(Server):
         keeper.lock.acquire = lambda: None  # type: ignore[method-assign]
 
     def move_with(self, loop: SteppingLoop, writer: SteppingExecutor) -> None:
-        """Run everything by steps of the test, snapshots as well, and let no slice of them take any time."""
+        """Run everything by steps of the test, snapshots as well, in slices of one block that take no time."""
         self._loop = loop  # type: ignore[assignment]
         runner = self.snapshots.runner
         runner.executor, runner.call_later = writer, loop.call_later  # type: ignore[assignment]
-        runner.read_clock_s = lambda: 0.0
+        runner.read_clock_s, runner.slice_s = lambda: 0.0, 0.0
 
 
 class Shadow:

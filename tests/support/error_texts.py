@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("store", "protocol", "commands", "persistence", "server")
+PACKAGES = ("store", "protocol", "commands", "persistence", "replication", "server")
 # Where the trees of errors begin.
 ERROR_CLASSES = frozenset(
     {

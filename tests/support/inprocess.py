@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from headrace.commands.clients.client import Client
+from headrace.persistence.lock import FolderLock
 from headrace.server.app import Server
 from headrace.server.configuration.config import Config
 from headrace.server.requests.dispatch import Dispatcher
@@ -59,8 +60,29 @@ class RigSession(Session):
         super().__init__(client)
         self._dispatcher = dispatcher
 
+        self.is_closed = False
+        self.follower: Any = None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the caller has not taken all replies yet."""
+        return bool(self.out)
+
+    def unsent_size(self) -> int:
+        """The caller takes everything at once."""
+        return 0
+
+    def write_stream(self, data: bytes | memoryview) -> None:
+        """What a replica gets."""
+        self.out.append(bytes(data))
+
+    def close(self) -> None:
+        """Close when everything is sent."""
+        self.abort()
+
     def abort(self) -> None:
         """CLIENT KILL."""
+        self.is_closed = True
         self._dispatcher.detach(self)
 
 
@@ -94,6 +116,13 @@ def finish_turns(dispatcher: Dispatcher, now_ms: int) -> None:
         dispatcher.execute(session, requests, now_ms)
 
 
+class OwnFolder(FolderLock):
+    """A data folder that no other server uses: rigs of several test processes share the present folder."""
+
+    def acquire(self) -> None:
+        """Needs no lock."""
+
+
 class Rig:
     """A server whose dispatcher is called directly: no loop, no sockets."""
 
@@ -105,11 +134,11 @@ class Rig:
         for name, value in directives.items():
             setattr(self.config, name, value)
         self.server = Server(self.config, clock=self.clock, monotonic=monotonic)
+        self.server.log_keeper.lock = OwnFolder(".")
         self.dispatcher = self.server.dispatcher
         self.log = RecordingLog()
-        self.dispatcher.units.log = self.log
+        self.dispatcher.units.log_to(self.log)
         self.dispatcher.serving.send_early = lambda sessions: None  # callers take their output themselves
-        self.server.context.logging = True
         self._ids = count(1)
 
     def connect(self) -> Caller:

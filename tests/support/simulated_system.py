@@ -4,7 +4,7 @@ folders, and the two files that are not data, the configuration file and the ACL
     system = SimulatedSystem(disk)
     with system.installed(): ...     the code that reads and writes these files works on the disk
 
-The code under test is the real one. It calls `os`, `open` and `tempfile` through its module, where it finds these.
+The code under test is the real one. It calls `os` and `open` through its module, where it finds these.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class SimulatedSystem:
             chmod=lambda path, mode: None,
             replace=self.replace,
             unlink=self.unlink,
+            path=Facade(os.path, abspath=self.absolute),
         )
         with (
             mock.patch.object(configfile, "os", system),
             mock.patch.object(config_rewrite, "os", system),
-            mock.patch.object(config_rewrite, "tempfile", SimpleNamespace(mkstemp=self.mkstemp)),
             mock.patch.object(configfile, "open", self.open_file, create=True),
             mock.patch.object(config_module, "open", self.open_file, create=True),
             mock.patch.dict(config_rewrite.replace_file.__kwdefaults__, sync=self.fsync),
@@ -139,6 +139,10 @@ class SimulatedSystem:
     def _path(self, path: str | bytes) -> str:
         return os.path.normpath(os.path.join(self.folder, os.fsdecode(path)))
 
+    def absolute(self, path: bytes) -> bytes:
+        """See os.path.abspath."""
+        return os.fsencode(self._path(path))
+
     def _found(self, path: str | bytes) -> str:
         found = self._path(path)
         if found not in self.disk.names:
@@ -153,7 +157,9 @@ class SimulatedSystem:
         self.folder = found
 
     def open(self, path: str | bytes, flags: int, mode: int = FILE_MODE) -> int:
-        """See os.open; only of what is there."""
+        """See os.open; creates only with O_EXCL."""
+        if flags & os.O_EXCL:
+            self.disk.create(self._path(path))
         found = self._found(path)
         descriptor = next(self._numbers)
         self.opened[descriptor] = found, self.disk.names[found]
@@ -187,12 +193,6 @@ class SimulatedSystem:
 
     # -- files -----------------------------------------------------------------------------------
 
-    def mkstemp(self, *, prefix: bytes, suffix: bytes, **place: str | bytes) -> tuple[int, bytes]:
-        """See tempfile.mkstemp; `place` is `dir`."""
-        path = os.path.join(os.fsencode(place["dir"]), prefix + b"%d" % next(self._numbers) + suffix)
-        self.disk.create(os.fsdecode(path))
-        return self.open(path, os.O_WRONLY), path
-
     def open_file(self, path: str | bytes, mode: str = "rb", *, opener: Callable[..., int] | None = None) -> Any:
         """See open: for reading, or for writing from the start."""
         if mode == "rb":
@@ -211,7 +211,7 @@ class SimulatedSystem:
 class Facade:
     """A module with some of its functions replaced."""
 
-    def __init__(self, module: Any, **functions: Callable[..., Any]) -> None:
+    def __init__(self, module: Any, **functions: Any) -> None:
         self._module = module
         self.__dict__.update(functions)
 

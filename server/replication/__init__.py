@@ -1,0 +1,1 @@
+"""Replicas of this server: their connections, snapshots for them, and the stream."""

@@ -1,0 +1,361 @@
+"""The role of a replica: which primary is followed, the link to it, and what happens when that changes.
+
+follow()    REPLICAOF host port: blocked clients are closed, and the link is tried at once
+promote()   REPLICAOF NO ONE: the history continues under a new ID
+cron()      `hz` times a second: attempts that are due, confirmations, silence
+
+The dataset stays, and is served, until one of the primary has arrived as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
+
+from ...commands.execution.context import Context
+from ...persistence.rdb.file import StreamPlace
+from ...replication.following import Attempts, FullSync, Handshake, Introduction, Outcome, Position
+from ...replication.synced import SyncedOffset
+from ..configuration.config import Config
+from ..reports.stats import Stats
+from ..requests.dispatch import Dispatcher
+from ..requests.turns import Turns
+from .arrival import Arrival
+from .primary import Primary
+from .primary_link import CONNECT_ERRORS, End, Phase, PrimaryLink
+
+logger = logging.getLogger(__name__)
+
+# The states of ROLE.
+ROLE_STATES: Final = {
+    Phase.CONNECTING: b"connecting",
+    Phase.HANDSHAKE: b"handshake",
+    Phase.TRANSFER: b"sync",
+    Phase.LOADING: b"sync",
+    Phase.STREAM: b"connected",
+}
+
+
+class SyncedLog(Protocol):
+    """The log: `persistence.aof.AppendOnlyLog`."""
+
+    mark: int
+    synced_mark: int
+    is_starting: bool
+
+
+class Following:
+    """The primary of one server, if it has one. `log` returns the log. `restart_log` begins a log with the present
+    dataset. `count_all` measures the dataset. `tls_context` makes the context of the link for `tls-replication`.
+    `call_soon` calls a function when the running command has ended, if clients are served.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        context: Context,
+        stats: Stats,
+        dispatcher: Dispatcher,
+        turns: Turns,
+        primary: Primary,
+        clock: Callable[[], int],
+        monotonic: Callable[[], int],
+        *,
+        next_client_id: Callable[[], int],
+        log: Callable[[], SyncedLog | None],
+        restart_log: Callable[[], None],
+        count_all: Callable[[], None],
+        tls_context: Callable[[], ssl.SSLContext],
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._stats = stats
+        self._dispatcher = dispatcher
+        self._turns = turns
+        self._primary = primary
+        self._clock = clock
+        self._monotonic = monotonic
+        self._next_client_id = next_client_id
+        self._log = log
+        self._restart_log = restart_log
+        self._count_all = count_all
+        self._tls_context = tls_context
+        self._call_soon = call_soon
+        # The address of the primary; None for a server that is one itself.
+        self.address: tuple[bytes, int] | None = None
+        # Whether the link is down, and old data are not served then.
+        self.is_stale = False
+        self.link: PrimaryLink | None = None
+        self.attempts = Attempts()
+        # Whether the history is one that a primary may continue.
+        self._has_history = False
+        # The database of the next command of the stream, after a link was lost.
+        self._db_index = 0
+        # When the link went down and came up, by the monotonic clock in ms; None before the first time.
+        self._down_since_ms: int | None = None
+        self._up_since_ms: int | None = None
+        self.down_total_ms = 0
+        # Why the last link ended; empty while one is up.
+        self.last_error = ""
+        # Whether the primary has something that cannot be taken.
+        self.is_refusing = False
+        self._task: asyncio.Task[None] | None = None
+        self._synced = SyncedOffset()
+        primary.has_link = lambda: self.is_up
+        primary.place_in_stream = self._place_in_stream
+        for name in ("replica-read-only", "replica-serve-stale-data"):
+            config.on_change(name, lambda value: self._apply_role())
+
+    # -- what others ask -------------------------------------------------------------------------
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the stream of the primary is followed."""
+        return self.link is not None and self.link.phase is Phase.STREAM
+
+    @property
+    def role_line(self) -> list[Any] | None:
+        """The reply to ROLE of a replica; None for a primary."""
+        if self.address is None:
+            return None
+        host, port = self.address
+        state = b"connect" if self.link is None else ROLE_STATES[self.link.phase]
+        return [b"slave", host, port, state, self._primary.history.offset if self.is_up else -1]
+
+    @property
+    def down_s(self) -> int:
+        """Seconds since the link went down; -1 before it was up for the first time."""
+        return -1 if self._down_since_ms is None else (self._monotonic() - self._down_since_ms) // 1000
+
+    @property
+    def up_s(self) -> int:
+        """Seconds since the link came up."""
+        return 0 if self._up_since_ms is None else (self._monotonic() - self._up_since_ms) // 1000
+
+    def _place_in_stream(self) -> int | None:
+        """The database of the next command; None while the dataset has commands that the offset does not count."""
+        link = self.link
+        if link is None or link.phase is not Phase.STREAM:
+            return self._db_index
+        return link.client.db.index if link.is_between_parts else None
+
+    # -- roles -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """At the start, follow the primary that the configuration names."""
+        if self._config.replicaof:
+            host, _, port = self._config.replicaof.rpartition(b" ")
+            self.address = host, int(port)
+            self._apply_role()
+
+    def resume(self, place: StreamPlace) -> None:
+        """Continue the history of the dump.rdb that was loaded at the start, if the primary has what follows."""
+        self._primary.adopt(place.replid, place.offset)
+        self._has_history = True
+        self._db_index = place.db_index
+
+    def follow(self, host: bytes, port: int) -> bool:
+        """REPLICAOF host port. Returns False if this primary is followed already."""
+        if self.address == (host, port):
+            return False
+        was_primary = self.address is None
+        self._leave()
+        if was_primary:
+            # The own history, if it has a backlog, may be one that the new primary has continued.
+            self._has_history = self._primary.backlog is not None
+            self._db_index = 0
+        self.address = host, port
+        self.attempts = Attempts()
+        self._down_since_ms = None if was_primary else self._down_since_ms
+        self._config.replicaof = b"%b %d" % self.address
+        self._apply_role()
+        self._dispatcher.end_waits()
+        logger.info("REPLICAOF %s:%d enabled", host.decode("utf-8", "backslashreplace"), port)
+        self._try_soon()
+        return True
+
+    def promote(self) -> None:
+        """REPLICAOF NO ONE."""
+        if self.address is None:
+            return
+        self._leave()
+        self.address = None
+        self._has_history = False
+        self.last_error = ""
+        self.is_refusing = False
+        self._config.replicaof = b""
+        self._primary.promote()
+        self._apply_role()
+        logger.info("MASTER MODE enabled")
+
+    def _leave(self) -> None:
+        """Close the link."""
+        link = self.link
+        if link is not None:
+            link.close()
+            self._drop_link(link)
+
+    def _drop_link(self, link: PrimaryLink) -> None:
+        if link.phase is Phase.STREAM:
+            self._db_index = link.client.db.index
+            self._down_since_ms, self._up_since_ms = self._monotonic(), None
+        self._dispatcher.detach(link)
+        self.link = None
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _apply_role(self) -> None:
+        """Let clients' requests be checked by the present role, and the state of the link."""
+        config = self._config
+        is_following = self.address is not None
+        self._primary.note_role(is_following=is_following)
+        self.is_stale = is_following and not self.is_up and not config.replica_serve_stale_data
+        self._dispatcher.follow(
+            is_following,
+            is_read_only=is_following and config.replica_read_only,
+            is_stale=self.is_stale,
+        )
+
+    # -- attempts --------------------------------------------------------------------------------
+
+    def _try_soon(self) -> None:
+        """Begin an attempt when the running command has ended."""
+        self._call_soon(self._try)
+
+    def _try(self) -> None:
+        """Begin an attempt if one is due."""
+        if self.address is None or self.link is not None or self._context.loading:
+            return
+        if self._monotonic() < self.attempts.due_ms:
+            return
+        host, port = self.address
+        self.attempts.begin()
+        logger.info("Connecting to MASTER %s:%d", host.decode("utf-8", "backslashreplace"), port)
+        self.link = link = self._new_link()
+        self._task = asyncio.get_running_loop().create_task(self._connect(link, host.decode("utf-8", "replace"), port))
+        logger.info("MASTER <-> REPLICA sync started")
+
+    def _new_link(self) -> PrimaryLink:
+        config, history = self._config, self._primary.history
+        port = config.replica_announce_port or (config.tls_port if config.tls_replication else config.port)
+        introduction = Introduction(config.masteruser, config.masterauth, port, config.replica_announce_ip)
+        position = Position(history.replid.encode(), history.offset) if self._has_history else None
+        return PrimaryLink(
+            self._next_client_id(), config, self._context, self._turns, self._stats, self._clock, self._monotonic,
+            Handshake(introduction, position), self, self._db_index,
+        )  # fmt: skip
+
+    async def _connect(self, link: PrimaryLink, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            context = self._tls_context() if self._config.tls_replication else None
+            await loop.create_connection(lambda: cast(asyncio.Protocol, link), host, port, ssl=context)
+        except CONNECT_ERRORS as error:
+            link.end(End.FAILED, f"Error condition on socket for SYNC: {error}")
+
+    def cron(self, now_ms: int, *, is_new_second: bool) -> None:
+        """The periodic work."""
+        link = self.link
+        if self.address is None:
+            return
+        if link is None:
+            self._try()
+        elif self._monotonic() - link.last_read_ms > self._config.repl_timeout * 1000:
+            link.end(End.FAILED, "Timeout connecting to the MASTER..." if link.transport is None else
+                     "Timeout receiving data from the MASTER...")  # fmt: skip
+        elif is_new_second:
+            link.show_life()
+
+    def stop(self) -> None:
+        """Before the server ends: confirm what was applied, and close the link."""
+        if self.is_up and self.link is not None:
+            self.link.confirm()
+        self._leave()
+
+    # -- called by the link ----------------------------------------------------------------------
+
+    def end_link(self, link: PrimaryLink, end: End, reason: str) -> None:
+        """The link has ended."""
+        if link is not self.link:
+            return
+        now_ms = self._monotonic()
+        self._drop_link(link)
+        self.last_error = reason
+        if end is End.LOST:
+            self.attempts.lose(now_ms)
+        elif end is End.FAILED:
+            self.attempts.fail(now_ms)
+        else:
+            self.is_refusing = True
+            pause_ms = self.attempts.refuse(now_ms)
+            reason += f". Next attempt in {pause_ms // 1000} seconds"
+        logger.warning("%s", reason)
+        self._apply_role()
+        self._try_soon()
+
+    def begin_full_sync(self, position: Position) -> None:
+        """The primary sends its dataset as of this position."""
+        logger.info("Full resync from master: %s:%d", position.replid.decode(), position.offset)
+
+    def end_full_sync(self, arrival: Arrival, position: Position) -> None:
+        """Put the dataset that has arrived in the place of the present one, and continue its history."""
+        arrival.exchange(self._clock())
+        self._primary.adopt(position.replid.decode(), position.offset)
+        self._has_history = True
+        self._note_progress()
+        self._count_all()
+        self._restart_log()
+        self._synced.clear()
+        self._dispatcher.serving.serve_ready()
+        self._turns.finish()
+
+    def _note_progress(self) -> None:
+        """Something of the primary could be taken."""
+        self.attempts.succeed()
+        self.is_refusing = False
+
+    def begin_stream(self, outcome: Outcome) -> Position:
+        """The stream begins. Returns the position before its first byte."""
+        history = self._primary.history
+        if not isinstance(outcome, FullSync):
+            if outcome.replid is not None:
+                self._primary.continue_as(outcome.replid.decode())
+            logger.info("Successful partial resynchronization with master.")
+        link = self.link
+        assert link is not None
+        now_ms = self._monotonic()
+        if self._down_since_ms is not None:
+            self.down_total_ms += now_ms - self._down_since_ms
+        self._up_since_ms = now_ms
+        self.last_error = ""
+        self._dispatcher.attach_primary(link)
+        self._apply_role()
+        self._note_mark()
+        return Position(history.replid.encode(), history.offset)
+
+    def pass_on(self, data: bytes) -> None:
+        """These bytes of the stream were applied: replicas of this server get them as they are."""
+        self._primary.pass_on(data)
+        self._note_progress()
+        self._note_mark()
+        self._turns.finish()
+
+    # -- what is on stable storage ---------------------------------------------------------------
+
+    def _note_mark(self) -> None:
+        """Remember the offset of the log's present mark."""
+        log = self._log()
+        if log is not None:
+            self._synced.note(log.mark, self._primary.history.offset)
+
+    def synced_offset(self) -> int | None:
+        """The offset up to which everything is on stable storage; None without a log."""
+        log = self._log()
+        if log is None:
+            return None
+        return 0 if log.is_starting else self._synced.at(log.synced_mark)

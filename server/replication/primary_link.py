@@ -1,0 +1,474 @@
+"""The connection to the primary that this server follows, from the handshake to the stream.
+
+    connecting -> handshake -> transfer -> loading -> stream
+                      |                                  ^
+                      +----------- +CONTINUE ------------+
+
+The commands of the stream are run by the dispatcher, as those of a client that is asked for no permission and gets no
+replies. It is a session, with a backlog of requests that are run in turn with those of clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Protocol, cast
+
+from ...commands.clients.client import Client, ReplyMode
+from ...commands.core.lookup import look_up
+from ...commands.core.table import Flag
+from ...commands.execution.context import Context
+from ...commands.permissions.users import open_user
+from ...persistence.errors import RdbError
+from ...protocol.reader import ProtocolError
+from ...protocol.requests import Request
+from ...replication.following import FullSync, Handshake, HandshakeFailed, Outcome, Position, confirmation
+from ...replication.incoming import BEGINNING, Incoming, Part, size_of
+from ...replication.payload import Payload, PayloadError
+from ...store.errors import UnknownCommand
+from ..configuration.config import Config
+from ..reports.stats import Stats
+from ..requests.session import Session
+from ..requests.turns import SLICE_COUNT, Turns
+from .arrival import Arrival
+
+logger = logging.getLogger(__name__)
+
+# Bytes of the stream that wait to be run. With more, the socket is not read until they are.
+WAITING_SIZE_MAX: Final = 1 << 20
+# A sign of life to a primary that waits for the end of a load.
+LIFE_SIGN: Final = b"\n"
+BLOCKING: Final = Flag.BLOCKING.value
+# What the primary may have sent that ends a link.
+LINK_ERRORS: Final = (HandshakeFailed, PayloadError, ProtocolError)
+
+
+class Phase(Enum):
+    """What a link is doing."""
+
+    CONNECTING = "connecting"
+    HANDSHAKE = "handshake"
+    TRANSFER = "transfer"
+    LOADING = "loading"
+    STREAM = "stream"
+
+
+class End(Enum):
+    """Why a link has ended: this decides when the next one is tried."""
+
+    # It was up, or may be up again at once.
+    LOST = "lost"
+    # It did not come up.
+    FAILED = "failed"
+    # The primary has something that cannot be taken here.
+    REFUSED = "refused"
+
+
+class Owner(Protocol):
+    """What follows by this link: `server.replication.following.Following`."""
+
+    def begin_full_sync(self, position: Position) -> None:
+        """The primary sends its dataset as of this position."""
+        ...
+
+    def end_full_sync(self, arrival: Arrival, position: Position) -> None:
+        """All of the dataset has arrived: put it in the place of the present one."""
+        ...
+
+    def begin_stream(self, outcome: Outcome) -> Position:
+        """The stream begins. Returns the position before its first byte."""
+        ...
+
+    def pass_on(self, data: bytes) -> None:
+        """These bytes of the stream were applied."""
+        ...
+
+    def synced_offset(self) -> int | None:
+        """The offset up to which everything is on stable storage; None without a log."""
+        ...
+
+    def end_link(self, link: PrimaryLink, end: End, reason: str) -> None:
+        """The link has ended."""
+        ...
+
+
+class PrimaryLink(Session):
+    """One connection to a primary. It has the methods of `asyncio.Protocol`."""
+
+    def __init__(
+        self,
+        client_id: int,
+        config: Config,
+        context: Context,
+        turns: Turns,
+        stats: Stats,
+        clock: Callable[[], int],
+        monotonic: Callable[[], int],
+        handshake: Handshake,
+        owner: Owner,
+        db_index: int,
+    ) -> None:
+        Session.__init__(self, Client(client_id, db=context.store.databases[db_index], created_ms=clock()))
+        client = self.client
+        client.user = open_user(b"(superuser)")
+        client.is_primary = True
+        client.reply_mode = ReplyMode.OFF
+        self._config = config
+        self._context = context
+        self._turns = turns
+        self._stats = stats
+        self._clock = clock
+        self._monotonic = monotonic
+        self._handshake = handshake
+        self._owner = owner
+        self.phase = Phase.CONNECTING
+        self.transport: asyncio.Transport | None = None
+        self.is_closed = False
+        # When bytes last arrived, by the monotonic clock, in ms.
+        self.last_read_ms = monotonic()
+        self.payload = Payload()
+        self._arrival: Arrival | None = None
+        # The position of the dataset that arrives.
+        self._position = Position(b"", 0)
+        self.incoming: Incoming | None = None
+        # Parts of the stream that wait to be run, the running one first.
+        self._parts: deque[Part] = deque()
+        self._is_part_running = False
+        self._is_turn_scheduled = False
+        # Bytes that arrived during a load, or while too many parts wait.
+        self._late = bytearray()
+        # Names of commands that were looked up and can be run.
+        self._known: set[bytes] = set()
+
+    # -- called by the loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is there: begin the handshake."""
+        if self.is_closed:
+            transport.close()
+            return
+        self.transport = cast(asyncio.Transport, transport)
+        self.client.address = _address(transport.get_extra_info("peername"))
+        self.client.local_address = _address(transport.get_extra_info("sockname"))
+        self.phase = Phase.HANDSHAKE
+        self.last_read_ms = self._monotonic()
+        logger.info("Non blocking connect for SYNC fired the event.")
+        self._write(self._handshake.begin())
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the primary."""
+        if self.is_closed:
+            return
+        self.last_read_ms = self._monotonic()
+        size = len(data)
+        self._stats.primary_input_size += size
+        self._stats.input_size += size
+        self.client.received_size += size
+        self.client.reads_count += 1
+        try:
+            self._take(data)
+        except LINK_ERRORS as failure:
+            self.end(End.FAILED, str(failure))
+
+    def eof_received(self) -> bool:
+        """The primary sends no more."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is closed, by either side."""
+        if self.phase is Phase.STREAM:
+            self.end(End.LOST, "Connection with master lost.")
+        else:
+            reason = "it was closed" if error is None else str(error)
+            self.end(End.FAILED, f"The connection with the primary ended in the phase {self.phase.value}: {reason}")
+        self.transport = None
+
+    def pause_writing(self) -> None:
+        """The primary does not read. What it gets is little."""
+
+    def resume_writing(self) -> None:
+        """The primary has read."""
+
+    # -- the phases ------------------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        """Take bytes in the present phase. Raises HandshakeFailed, PayloadError, ProtocolError."""
+        if self.phase is Phase.STREAM:
+            self._take_stream(data)
+        elif self.phase is Phase.HANDSHAKE:
+            self._take_answers(data)
+        elif self.phase is Phase.TRANSFER:
+            self._take_payload(data)
+        else:
+            self._keep_late(data)
+
+    def _take_answers(self, data: bytes) -> None:
+        handshake = self._handshake
+        self._write(handshake.receive(data))
+        for warning in handshake.warnings:
+            logger.info("%s", warning)
+        handshake.warnings.clear()
+        outcome = handshake.outcome
+        if outcome is None:
+            return
+        if isinstance(outcome, FullSync):
+            self._position = outcome.position
+            self._owner.begin_full_sync(outcome.position)
+            self.phase = Phase.TRANSFER
+            self._arrival = Arrival(self._config, self._context, self._clock())
+        else:
+            self._begin_stream(outcome)
+        if handshake.rest:
+            self._take(handshake.rest)
+
+    def _take_payload(self, data: bytes) -> None:
+        payload, arrival = self.payload, self._arrival
+        assert arrival is not None
+        was_unknown = payload.size < 0
+        arrival.add(payload.feed(data))
+        if was_unknown and payload.size >= 0:
+            size = f"{payload.size} bytes" if payload.size else "streamed data"
+            logger.info("MASTER <-> REPLICA sync: receiving %s from master to memory", size)
+        if payload.is_complete:
+            self.phase = Phase.LOADING
+            self._late += payload.rest
+            logger.info("MASTER <-> REPLICA sync: Loading DB in memory")
+            self._load_soon()
+
+    def _keep_late(self, data: bytes) -> None:
+        """Keep bytes of the stream that cannot be run yet."""
+        self._late += data
+        if len(self._late) > WAITING_SIZE_MAX and self.transport is not None:
+            self.transport.pause_reading()
+
+    def _load_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._load)
+
+    def _load(self) -> None:
+        """Load a slice of the dataset that has arrived."""
+        arrival = self._arrival
+        if self.is_closed or arrival is None:
+            return
+        try:
+            is_loaded = arrival.step()
+        except RdbError as error:
+            self.end(End.REFUSED, f"The dataset of the primary cannot be taken: {error}. The old data are kept")
+            return
+        except Exception:
+            # After a defect of ours, the link must not stay in this phase for ever.
+            logger.exception("internal error while the dataset of the primary was loaded")
+            self.end(End.REFUSED, "The dataset of the primary cannot be taken: internal error. The old data are kept")
+            return
+        if not is_loaded:
+            self._load_soon()
+            return
+        self._arrival = None
+        self._owner.end_full_sync(arrival, self._position)
+        self.client.db = self._context.store.databases[arrival.stream_db_index]
+        self._begin_stream(FullSync(self._position))
+        logger.info("MASTER <-> REPLICA sync: Finished with success")
+        late, self._late = bytes(self._late), bytearray()
+        self._resume_reading()
+        self.confirm()
+        if late:
+            self.data_received(late)
+
+    def _begin_stream(self, outcome: Outcome) -> None:
+        self.phase = Phase.STREAM
+        self.incoming = Incoming(self._owner.begin_stream(outcome).offset)
+
+    def _resume_reading(self) -> None:
+        if self.transport is not None:
+            self.transport.resume_reading()
+
+    # -- the stream ------------------------------------------------------------------------------
+
+    def _take_stream(self, data: bytes) -> None:
+        assert self.incoming is not None
+        if self._parts:
+            self._keep_late(data)
+            return
+        self._parts.extend(self.incoming.feed(data))
+        self._run_parts()
+
+    def _run_parts(self) -> None:
+        """Run the parts that have arrived, as far as the slices of a turn go."""
+        while self._parts and not self.is_closed:
+            part = self._parts[0]
+            if self._turns.dispatcher.runner.is_over:
+                return
+            if not self._is_part_running:
+                refused = self._first_refused(part.requests)
+                if refused is not None:
+                    self._refuse(refused)
+                    return
+                self._is_part_running = True
+                if part.requests:
+                    self._run(part.requests)
+            if self.has_more or self.client.is_held:
+                return
+            self._parts.popleft()
+            self._is_part_running = False
+            self._finish_part(part)
+
+    def _run(self, requests: list[Request]) -> None:
+        """Run requests: nothing expires for them, and forms are taken that clients may not use."""
+        context = self._context
+        context.replaying = True
+        context.store.freeze()
+        try:
+            self._turns.run(self, requests)
+        finally:
+            context.replaying = False
+            context.store.thaw()
+
+    def _finish_part(self, part: Part) -> None:
+        """Count the bytes of a part that was run."""
+        assert self.incoming is not None
+        data = self.incoming.take(part.end)
+        if data:
+            self._owner.pass_on(data)
+        if part.is_confirmed:
+            self.confirm()
+
+    def _count_interrupted(self) -> None:
+        """Count the commands of a part that were run before the link was closed: they must not be sent again."""
+        if not self._is_part_running or self.incoming is None:
+            return
+        unrun = list(self.backlog)
+        queue = self.client.transaction.queue
+        if queue is not None:
+            unrun = [BEGINNING, *(request for _, _, request in queue), *unrun]
+        data = self.incoming.take(self._parts[0].end - size_of(unrun))
+        self._is_part_running = False
+        if data:
+            self._owner.pass_on(data)
+
+    def _first_refused(self, requests: list[Request]) -> Request | None:
+        """The first request that no server of this kind can run; None if there is none."""
+        known = self._known
+        for request in requests:
+            if request[0] not in known:
+                row = look_up(request)
+                if isinstance(row, UnknownCommand):
+                    return request
+                if isinstance(row, Exception):
+                    continue  # its error is counted and logged when it is run
+                if row.flag_bits & BLOCKING:
+                    return request
+                known.add(request[0])
+        return None
+
+    def _refuse(self, request: Request) -> None:
+        name = request[0].decode("utf-8", "backslashreplace")
+        key = request[1].decode("utf-8", "backslashreplace") if len(request) > 1 else ""
+        self.end(
+            End.REFUSED,
+            f"The primary sent the command {name} on '{key}' in database {self.client.db.index}, which Headrace does "
+            "not serve. The data up to there are kept",
+        )
+
+    # -- as a session ----------------------------------------------------------------------------
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether a dataset arrives, or is loaded."""
+        return self.phase is Phase.TRANSFER or self.phase is Phase.LOADING
+
+    @property
+    def silent_s(self) -> int:
+        """Seconds since bytes last arrived."""
+        return max(0, self._monotonic() - self.last_read_ms) // 1000
+
+    @property
+    def is_between_parts(self) -> bool:
+        """Whether the dataset has exactly the commands that the offset counts."""
+        return not self._is_part_running
+
+    def send(self) -> None:
+        """Drop the replies, which the primary does not get."""
+        self.out.clear()
+
+    def resume_soon(self) -> None:
+        """Continue when clients have had their turn."""
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_scheduled = False
+        if self.is_closed or self.client.is_held or self._turns.dispatcher.runner.is_over:
+            return
+        backlog = self.backlog
+        requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
+        if requests:
+            self._run(requests)
+        if backlog and not self.client.is_held:
+            self.resume_soon()
+            return
+        self._run_parts()
+        if not self._parts and self._late and not self.is_closed:
+            late, self._late = bytes(self._late), bytearray()
+            self._resume_reading()
+            try:
+                self._take_stream(late)
+            except LINK_ERRORS as failure:
+                self.end(End.FAILED, str(failure))
+
+    def abort(self) -> None:
+        """Close at once, as CLIENT KILL does."""
+        self.end(End.LOST if self.phase is Phase.STREAM else End.FAILED, "Connection with master lost.")
+
+    # -- called by the owner ---------------------------------------------------------------------
+
+    def _write(self, data: bytes) -> None:
+        if data and self.transport is not None:
+            self.client.sent_size += len(data)
+            self._stats.output_size += len(data)
+            self.transport.write(data)
+
+    def confirm(self) -> None:
+        """Send the primary the offset that was applied, and the one that is on stable storage."""
+        if self.incoming is None:
+            return
+        self._write(confirmation(self.incoming.applied, self._owner.synced_offset()))
+
+    def show_life(self) -> None:
+        """Once a second: confirm, or show that a load is under way."""
+        if self.phase is Phase.STREAM:
+            self.confirm()
+        elif self.phase is Phase.LOADING:
+            self.last_read_ms = self._monotonic()  # the primary is not read while much waits
+            self._write(LIFE_SIGN)
+
+    def end(self, end: End, reason: str) -> None:
+        """Close the link, and report that to the owner. Nothing that arrived is run any more."""
+        if self.is_closed:
+            return
+        self.close()
+        self._owner.end_link(self, end, reason)
+
+    def close(self) -> None:
+        """Close the link. The owner knows."""
+        self.is_closed = True
+        self._count_interrupted()
+        self.drop_requests()
+        self._parts.clear()
+        self._arrival = None
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def _address(address: object) -> bytes:
+    if not isinstance(address, tuple):
+        return b"?:0"
+    host, port = address[0], address[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+# What connecting may raise, besides OSError.
+CONNECT_ERRORS: Final = (OSError, ssl.SSLError, ssl.CertificateError, UnicodeError, OverflowError)
