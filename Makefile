@@ -60,7 +60,7 @@ endif
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
-PACKAGES := store protocol commands persistence server pipeline testing
+PACKAGES := store protocol commands persistence replication server pipeline testing
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 ifneq ($(filter compiled pure,$(FORM)),)
 # The compilers are installed once, not for each build.
@@ -73,7 +73,7 @@ SOURCES := setup.py $(wildcard compiling/*.py */*.pyx */*/*.pyx */*.pxi */*/*.px
 endif
 
 .PHONY: help serve test run-tests test-compiled test-pure test-clients test-pipeline lint oracle \
-  prove differential simulate crossing fuzz soak crash bench bench-report
+  prove differential simulate crossing fuzz soak crash bench bench-report costs
 .DEFAULT_GOAL := test
 
 help: ## Print this list
@@ -130,7 +130,7 @@ lint: $(VENV)/.installed-dev ## Run ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy --strict $(PACKAGES:%=-p headrace.%)
-	cd compiling && MYPYPATH=. ../$(BIN)/mypy --strict -m compilers -m headrace_build -m objects
+	cd compiling && MYPYPATH=. ../$(BIN)/mypy --strict -m compilers -m compiled_modules -m headrace_build -m objects
 	cd tools && MYPYPATH=../$(TYPED):. ../$(BIN)/mypy --strict -m compatibility -m reference
 
 test: lint run-tests ## Run lint and all tests that need nothing but Python (the default target)
@@ -140,12 +140,12 @@ run-tests: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile $(ARGS)
 
 # The tests of all that is compiled, or meets what is, in the compiled form; building it takes a minute or two.
-COMPILED := store protocol commands server persistence faults simulation crossing compat scenario differential
+COMPILED := store protocol commands server persistence replication faults simulation crossing compat scenario differential
 test-compiled: ## Run the tests of everything that is compiled, on a compiled wheel
 	$(MAKE) FORM=compiled run-tests ARGS="$(COMPILED:%=tests/%) tests/test_compiled.py $(ARGS)"
 
 # What has twins in C, in the form for machines without a compiler.
-PURE := store protocol persistence
+PURE := store protocol persistence replication
 test-pure: ## Run the tests of all that has a twin in C, on a wheel without compiled modules
 	$(MAKE) FORM=pure run-tests ARGS="$(PURE:%=tests/%) tests/test_compiled.py $(ARGS)"
 
@@ -173,6 +173,10 @@ bench: $(VENV)/.installed-bench ## Load Headrace and Redis in turn and compare t
 # docs/performance.md, its plots and README's table, from what `make bench ARGS='--json run.json'` wrote.
 bench-report: $(VENV)/.installed-bench ## Write docs/performance.md and README's table from a run
 	$(BIN)/python -m benchmarks.report $(RUN)
+
+# Sets have the same order each time.
+costs: $(VENV)/.installed-dev ## Count the steps of each command into benchmarks/costs.txt
+	PYTHONHASHSEED=0 $(BIN)/python -m benchmarks.costs
 
 ##@ Search for defects (docs/testing.md)
 

@@ -9,13 +9,13 @@ REDIS_VERSION = "8.10.2"
 
 
 def is_compiled(module: str = "store.chunk") -> bool:
-    """Whether a module is an extension module; of the hot ones, all are or none."""
+    """Whether a module is an extension module; of those that can be compiled by mypyc, all are or none."""
     spec = find_spec(f".{module}", __name__)
     return spec is not None and not str(spec.origin).endswith(".py")
 
 
 def build_form() -> str:
-    """How Headrace was built: `compiled` (everything hot in C), `codecs` (only the `.pyx` modules) or `pure` (no C)."""
+    """How Headrace was built: `compiled` (all modules in C), `codecs` (only the `.pyx` modules) or `pure` (no C)."""
     if is_compiled():
         return "compiled"
     return "codecs" if is_compiled("protocol.frames") else "pure"

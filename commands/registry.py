@@ -17,6 +17,7 @@ FAMILIES: Final = (
     "admin.lolwut",
     "admin.memory",
     "admin.module",
+    "admin.replica_sync",
     "admin.replication",
     "admin.server_admin",
     "admin.slow_log",

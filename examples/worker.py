@@ -41,12 +41,15 @@ DELIVERIES_MAX = 5
 
 
 class SpokenBackoff(ExponentialBackoff):
-    """Waits longer after each failure, and says once that the worker waits."""
+    """Waits longer after each failure, and says once that the worker waits. A worker that stops does not wait."""
 
     def compute(self, failures: int) -> float:
+        """Seconds until the next try. Raises SystemExit if the worker is to stop."""
         if failures == 1:
             reason = sys.exc_info()[1]  # of the call that failed
             print(f"{CONSUMER} cannot reach the server, and tries again for a minute: {reason}", flush=True)
+        if stopping:
+            sys.exit(f"{CONSUMER} ends without its server; others claim the orders that it holds")
         return super().compute(failures)
 
 

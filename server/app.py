@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -25,12 +26,16 @@ from ..commands.observing.notifications import Notifications
 from ..commands.scripting.scripts import Scripts
 from ..persistence.aof import AppendOnlyLog
 from ..persistence.errors import LogFailure
+from ..replication.history import History
 from ..store.clock import monotonic_clock_ms, wall_clock_ms, wall_clock_us
 from ..store.database import Store
 from ..store.errors import GenericError
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
 from .periodic import PeriodicWork
+from .replication.following import Following
+from .replication.full_sync import FullSync
+from .replication.primary import Primary
 from .reports.activity import REPORT_INTERVAL_S, log_sizes
 from .reports.memory import Memory
 from .reports.process import resident_size
@@ -45,6 +50,7 @@ from .requests.turns import Turns
 from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
+from .sockets.tls import TlsError, build_client_context
 from .storage.disk_storage import DiskStorage
 from .storage.key_walks import EXPIRY_REST_S, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
@@ -101,7 +107,8 @@ class Server:
         )  # fmt: skip
         context.scripts = Scripts(context)
         context.logging = False
-        self.dispatcher = Dispatcher(context, self.stats, self.monotonic, pushes)
+        history = History()
+        self.dispatcher = Dispatcher(context, self.stats, history, self.monotonic, pushes)
         connected = ConnectedClients(self.dispatcher)
         self.accounts = UserAccounts(config, context, connected, self.renew_rows)
         # Set by `end`, when the server was asked to stop.
@@ -123,12 +130,20 @@ class Server:
             wake=self.call_soon_threadsafe, on_stable=self._serve_synced_soon,
         )  # fmt: skip
         self.loading = Loading(config, context, keeper, clock, self.refresh_clients)
-        self.turns = Turns(self.dispatcher, clock, keeper.write, keeper.write_early)
+        self.primary = Primary(
+            config, self.stats, history, self.dispatcher.units, cast(dict[int, Connection], self.dispatcher.sessions),
+            clock, on_confirmed=self._serve_confirmed, note_lacking=self.dispatcher.note_lacking_replicas,
+        )  # fmt: skip
+        self.turns = Turns(self.dispatcher, clock, self._write_out, self._write_out_early)
         self.snapshots = Snapshots(
             config, context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
             count_changes=lambda: self.changes_count, refuse_writes=self.dispatcher.note_save_failing,
         )  # fmt: skip
-        LogSwitch(config, context, keeper, self.snapshots, lambda: self.is_serving)
+        self.primary.full_sync = FullSync(
+            config, self.snapshots, lambda: keeper.files, self.primary.snapshot_begins, self.primary.follow
+        )
+        self.snapshots.find_place = self.primary.find_place
+        self._log_switch = LogSwitch(config, context, keeper, self.snapshots, lambda: self.is_serving)
         self.limits = ClientLimits(config, self.stats, lambda: self.connections, clock, self.monotonic)
         self.cross_protocol = CrossProtocol(clock)
         client_ids = count(1)
@@ -136,10 +151,16 @@ class Server:
             config, context, self.dispatcher, self.turns, self.limits, self.stats, self.cross_protocol, clock,
             lambda: next(client_ids),
         )  # fmt: skip
+        self.following = Following(
+            config, context, self.stats, self.dispatcher, self.turns, self.primary, clock, self.monotonic,
+            next_client_id=lambda: next(client_ids), log=lambda: keeper.log, restart_log=self._log_switch.restart,
+            count_all=lambda: self.memory.count_all(), tls_context=self._link_tls_context,
+            call_soon=self._call_soon,
+        )  # fmt: skip
         self.acceptor = Acceptor(self.shared, self.accounts.users)
         self.memory = Memory(
             config, context, self.dispatcher.sessions, clock,
-            lambda: 0 if keeper.log is None else keeper.log.buffer_size, self.refresh_clients,
+            self._buffers_size, self.refresh_clients,
         )  # fmt: skip
         config.on_change("maxmemory", lambda value: self.memory.count_all())
         for name in ("save", "stop-writes-on-bgsave-error"):
@@ -154,8 +175,9 @@ class Server:
         )  # fmt: skip
         context.server = Services(
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
-            ServerReports(self),
+            self.primary, self.following, ServerReports(self),
         )  # fmt: skip
+        self.following.start()
         self.memory.measure()
 
     def refresh_clients(self) -> None:
@@ -175,8 +197,8 @@ class Server:
 
     @property
     def connections(self) -> list[Connection]:
-        """Every connection, oldest first."""
-        return cast(list[Connection], list(self.dispatcher.sessions.values()))
+        """Every connection that was accepted, oldest first."""
+        return [each for each in self.dispatcher.sessions.values() if isinstance(each, Connection)]
 
     @property
     def changes_count(self) -> int:
@@ -198,13 +220,49 @@ class Server:
         for connection in self.connections:
             connection.configure_reader()
 
+    def _buffers_size(self) -> int:
+        """Size of what waits for the disk, and of what is kept for replicas."""
+        log = self.log_keeper.log
+        return (0 if log is None else log.buffer_size) + self.primary.memory_size
+
+    def _write_out(self) -> bool:
+        """Give the effects of this turn to the log, and then to replicas. Returns False if the server must end."""
+        if not self.log_keeper.write():
+            return False
+        self.primary.send()
+        return True
+
+    def _write_out_early(self) -> bool:
+        """Do it in the middle of a turn. Returns False, with nothing done, if replies wait for an fsync."""
+        if not self.log_keeper.write_early():
+            return False
+        self.primary.send()
+        return True
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        """Call a function when the running command has ended, while clients are served."""
+        if self._loop is not None:
+            self._loop.call_soon(call)
+
+    def _link_tls_context(self) -> ssl.SSLContext:
+        """The context of the link to a primary. Raises OSError."""
+        try:
+            return build_client_context(self.config)
+        except TlsError as error:
+            raise OSError(str(error)) from error
+
+    def _serve_confirmed(self) -> None:
+        """Check the waiting WAITs again: a replica has confirmed something."""
+        if self.dispatcher.waiters.by_client:
+            self.dispatcher.serving.serve_progress()
+
     def _serve_synced_soon(self) -> None:
         """Check the waiting WAITAOFs again: more of the log is on stable storage, or there is no log any more."""
         if self.dispatcher.waiters.by_client:
             self.call_soon_threadsafe(self._serve_synced)
 
     def _serve_synced(self) -> None:
-        self.dispatcher.serving.serve_synced()
+        self.dispatcher.serving.serve_progress()
         self.turns.finish()
 
     @property
@@ -232,9 +290,9 @@ class Server:
     def drop_replies(self) -> None:
         """Close all connections without sending the replies that are still waiting."""
         self.dispatcher.outgoing.clear()
-        for connection in self.connections:
-            connection.out.clear()
-            connection.abort()
+        for session in list(self.dispatcher.sessions.values()):
+            session.out.clear()
+            session.abort()
 
     def end(self) -> None:
         """Stop, and run no more requests."""
@@ -259,6 +317,12 @@ class Server:
             yield from self.loading.steps(loaded)
             self.memory.count_all()
             keeper.end_load(loaded)
+            if self.loading.place is not None:
+                if self.following.address is None:
+                    self.primary.resume(self.loading.place, self.loading.keys_left_out)
+                else:
+                    self.following.resume(self.loading.place)
+                self.loading.keys_left_out = []
         except BaseException:
             # A load that failed or was stopped leaves half a dataset, which no client may read or change.
             self.end()
@@ -282,7 +346,9 @@ class Server:
         self.acceptor.close()
         self.periodic.stop()
         self.turns.stop_timer()
+        self.following.stop()
         self.turns.flush()
+        self.primary.stop()
         self.snapshots.stop()
         if not self.log_keeper.close():
             self.exit_code = 1
@@ -319,6 +385,8 @@ class Server:
         self.limits.cron(now_ms)
         self.context.hot_keys.cron(now_ms)
         self.stats.sample(now_ms)
+        self.following.cron(now_ms, is_new_second=is_new_second)
+        self.primary.cron(now_ms, is_new_second=is_new_second)
         self.turns.finish()
         self.log_keeper.cron(now_ms)
         self.snapshots.cron(now_ms)
@@ -356,7 +424,12 @@ class Server:
             self.snapshots.stop()
             if self.log_keeper.log is not None:
                 logger.info("Calling fsync() on the AOF file.")
-            is_synced = self.log_keeper.sync() and is_synced
+            if not self.log_keeper.sync():
+                is_synced = False
+                logger.error(
+                    "Error writing to the AOF file: %s. SHUTDOWN FORCE ends the server without what is not written",
+                    self.log_keeper.write_error,
+                )
         except LogFailure as failure:
             self.die(failure)
             return True  # there is nothing to continue with

@@ -112,7 +112,8 @@ async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEn
     logger.info("Headrace %s starts, in the %s form", __version__, build_form())
     log_initialized(server.config)
     await server.start_accepting()
-    gc.disable()  # the objects of a load stay
+    keep_objects()
+    gc.disable()
     try:
         await load(server, supervisor.keep_alive)
     except (LogError, OSError) as error:
@@ -130,9 +131,9 @@ async def _run_reported(server: Server, addresses: list[str], metrics: MetricsEn
 
 async def _serve(server: Server, addresses: list[str], report_ready: Callable[[], None]) -> None:
     """Serve the loaded dataset until asked to stop."""
-    gc.enable()
-    gc.collect()
+    # The objects of the load stay. Looking for cycles among them would take as long as half of a load of short streams.
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     server.periodic.start()
     pid_path = write_pid_file(server)
@@ -143,6 +144,12 @@ async def _serve(server: Server, addresses: list[str], report_ready: Callable[[]
     await server.stopped.wait()
     if pid_path is not None:
         pid_path.unlink(missing_ok=True)
+
+
+def keep_objects() -> None:
+    """Exclude the objects that exist now from garbage collections, after one that frees what is in cycles."""
+    gc.collect()
+    gc.freeze()
 
 
 def log_initialized(config: Config) -> None:
@@ -272,8 +279,8 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
     if not server.prepare_stop(save):
         if not is_second and b"force" not in words:
             logger.error(
-                "Errors trying to shut down the server, so it continues: see the line before. Another signal within %d "
-                "seconds ends it without saving the dataset.",
+                "Errors trying to shut down the server, so it continues: the line before says why. Another signal "
+                "within %d seconds ends it without saving the dataset.",
                 SECOND_SIGNAL_S,
             )
             signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace.server.reports.logs import ROOT
 from headrace.server.requests import dispatch
 from support.servers import ORACLE_VERSION, Server, is_oracle_required, oracle_folder, oracle_version, redis_cli
 
@@ -25,7 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Refuse to run where servers that are started here would load a dataset."""
+    """Refuse to run where servers that are started here would load a dataset. Programs that tests start end by SIGINT,
+    also in a background job of a shell, which ignores it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if Path("dump.rdb").exists():
         pytest.exit("move ./dump.rdb away: servers of the tests would load it, or a test has written it", returncode=1)
 
@@ -47,6 +54,19 @@ def turns_without_end() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch, "TURN_NS", 1 << 62)
         yield
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_they_were() -> Iterator[None]:
+    """What a test does to the root's logger and to the package's ends with it: setuptools, for one, sets the root's
+    level in the process that builds.
+    """
+    loggers = (logging.getLogger(), logging.getLogger(ROOT))
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (level, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,19 @@ def test_records_stop_a_start_for_the_described_reason(text: str, record: list[s
 # Texts whose description names a command as a remedy, not as a cause.
 NAMES_A_REMEDY = {"No such key '…' or consumer group '…'"}
 # Commands whose error replies are those of other commands, or that keep the connection.
-NOT_ASKED = {"EVAL", "EVALSHA", "EXEC", "MONITOR", "MULTI", "PSUBSCRIBE", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE"}
+NOT_ASKED = {
+    "EVAL",
+    "EVALSHA",
+    "EXEC",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "SHUTDOWN",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SYNC",
+}
 
 
 def error_replies() -> Iterator[tuple[str, str]]:

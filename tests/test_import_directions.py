@@ -15,8 +15,9 @@ FOLDERS = {
     "store": set(),
     "protocol": set(),
     "persistence": {"store", "protocol"},
+    "replication": {"persistence", "protocol"},
     "commands": {"persistence", "store", "protocol"},
-    "server": {"commands", "persistence", "store", "protocol"},
+    "server": {"commands", "replication", "persistence", "store", "protocol"},
     "pipeline": {"persistence", "store", "protocol"},
     "testing": {"protocol"},
 }
@@ -43,6 +44,7 @@ ORDER = {
         "app",
         "periodic",
         "sockets",
+        "replication",
         "requests",
         "reports",
         "storage",
@@ -85,7 +87,7 @@ ORDER = {
     ],
 }
 # Folders in which no modules import each other in a circle, within a room or across rooms.
-ACYCLIC = ("commands", "persistence", "pipeline", "protocol", "server", "store")
+ACYCLIC = ("commands", "persistence", "pipeline", "protocol", "replication", "server", "store")
 
 
 class Import(NamedTuple):

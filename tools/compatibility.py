@@ -131,10 +131,7 @@ ABSENT: Final = {
     "sort": "Sorts lists, sets and sorted sets.",
     "sort_ro": "Sorts lists, sets and sorted sets.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
-    "failover": "There is no replication.",
-    "psync": "There is no replication.",
-    "replconf": "There is no replication.",
-    "sync": "There is no replication.",
+    "failover": "A server follows no other one.",
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
@@ -216,7 +213,10 @@ BEYOND_ROWS: Final = """\
   loses them.
 - Lua scripts need the package lupa (`pip install '.[scripts]'`), have no `struct`, and their source has 1 MiB
   at most: [scripts.md](scripts.md). There are no function libraries.
-- There is no replication, no cluster, and there are no modules.
+- A server can have replicas and be one: [replicas.md](replicas.md). There is no `FAILOVER`, no cluster, and there are
+  no modules. A replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a
+  primary ends where that one has keys or commands of other types, and is repeated later; `INFO` then has
+  `master_link_error`. A writable replica does not remove the expired keys that its clients have written.
 - There is no eviction: commands that need more than `maxmemory` are refused, whatever the `maxmemory-policy`.
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has
@@ -224,10 +224,9 @@ BEYOND_ROWS: Final = """\
 - Values are strings and streams; `rdb-skip-foreign-types yes` skips keys of other types in an RDB file, and
   `aof-skip-foreign-commands yes` their commands in a log.
 - A stock `redis.conf` starts as it is. Directives of parts that Headrace does not have are ignored, and one line of the
-  server log names them. One that decides what is kept, who gets in or who is followed stops the start, and all such
-  lines are listed at once: `replicaof`, `cluster-enabled`, `loadmodule`, `masterauth`, `masteruser`,
-  `min-replicas-to-write`, `maxmemory-policy` with a policy that evicts, `preload-file`, `socket-mark-id`.
-  `compat-config yes` ignores these as well, with a warning, but never `replicaof`. `CONFIG SET` does the same, and
+  server log names them. One that decides what is kept or who gets in stops the start, and all such lines are listed
+  at once: `cluster-enabled`, `loadmodule`, `maxmemory-policy` with a policy that evicts, `preload-file`,
+  `socket-mark-id`. `compat-config yes` ignores these as well, with a warning. `CONFIG SET` does the same, and
   `CONFIG GET` shows what was set. [redis.conf.example](../redis.conf.example) has all directives with an effect."""
 
 INTRODUCTION: Final = f"""\

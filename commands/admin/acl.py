@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import Any, Final
 
 from ...protocol.replies import OK, Reply, SetReply, SimpleString
@@ -11,7 +11,7 @@ from ..core.categories import CATEGORIES, acl_categories
 from ..core.lookup import find_row, named_row, subcommand_syntax_error
 from ..core.numbers import integer
 from ..core.secrets import words_from
-from ..core.table import Argument, Flag, all_rows, command, container
+from ..core.table import Argument, Flag, Trait, all_rows, command, container
 from ..execution.context import Context
 from ..permissions.rules import BadRule, OpenParenthesis, merge_selectors, modifier_error
 from ..permissions.selector import Selector
@@ -77,6 +77,7 @@ container("ACL", group="server", since="6.0.0", summary="A container for access 
     summary="Lists the ACL categories, or the commands of one.",
     complexity="O(1) since the categories and commands are a fixed set.",
     arguments=(Argument("category", optional=True),),
+    traits=Trait.ORDINARY,
 )
 def acl_cat(context: Context, argv: list[bytes]) -> Reply:
     """ACL CAT [category]
@@ -131,6 +132,7 @@ def acl_deluser(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1).",
     arguments=(USERNAME, Argument("command"), Argument("arg", optional=True, multiple=True)),
     enclosed_at=3,
+    traits=Trait.ORDINARY,
 )
 def acl_dryrun(context: Context, argv: list[bytes]) -> Reply:
     """ACL DRYRUN user command [argument ...]
@@ -162,6 +164,7 @@ def acl_dryrun(context: Context, argv: list[bytes]) -> Reply:
     summary="Generates a random password.",
     complexity="O(1)",
     arguments=(Argument("bits", "integer", optional=True),),
+    traits=Trait.ORDINARY,
 )
 def acl_genpass(context: Context, argv: list[bytes]) -> Reply:
     """ACL GENPASS [bits]
@@ -178,7 +181,7 @@ def acl_genpass(context: Context, argv: list[bytes]) -> Reply:
             % PASSWORD_BITS_MAX
         )
     digits_count = (bits + 3) // 4
-    return secrets.token_hex((digits_count + 1) // 2)[:digits_count].encode()
+    return os.urandom((digits_count + 1) // 2).hex()[:digits_count].encode()
 
 
 def _describe(selector: Selector) -> dict[bytes, Any]:
@@ -203,6 +206,7 @@ def _describe(selector: Selector) -> dict[bytes, Any]:
         ("7.0.0", "Shows selectors, and key and channel patterns as rules instead of lists."),
     ),
     secrets=words_from(2),
+    traits=Trait.ORDINARY,
 )
 def acl_getuser(context: Context, argv: list[bytes]) -> Reply:
     """ACL GETUSER user
@@ -230,6 +234,7 @@ def acl_getuser(context: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
     summary="Lists all users as lines of an ACL file.",
     complexity="O(N). Where N is the number of configured users.",
+    traits=Trait.ORDINARY,
 )
 def acl_list(context: Context, argv: list[bytes]) -> Reply:
     """ACL LIST. Returns one line for each user, ordered by name. Source: redis.io/commands/acl-list."""
@@ -273,6 +278,7 @@ def acl_load(context: Context, argv: list[bytes]) -> Reply:
         ),
     ),
     history=(("7.2.0", "Shows entry IDs and when an entry was made and last counted."),),
+    traits=Trait.ORDINARY,
 )
 def acl_log(context: Context, argv: list[bytes]) -> Reply:
     """ACL LOG [count | RESET]
@@ -344,6 +350,7 @@ def acl_setuser(context: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
     summary="Lists the names of all users.",
     complexity="O(N). Where N is the number of configured users.",
+    traits=Trait.ORDINARY,
 )
 def acl_users(context: Context, argv: list[bytes]) -> Reply:
     """ACL USERS. Returns the names of all users. Source: redis.io/commands/acl-users."""
@@ -358,6 +365,7 @@ def acl_users(context: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
     summary="Returns the user of this connection.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def acl_whoami(context: Context, argv: list[bytes]) -> Reply:
     """ACL WHOAMI. Returns the name of the connection's user. Source: redis.io/commands/acl-whoami."""
@@ -372,6 +380,7 @@ def acl_whoami(context: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
     summary="Lists the subcommands of ACL.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def acl_help(context: Context, argv: list[bytes]) -> Reply:
     """ACL HELP. Returns lines of text."""

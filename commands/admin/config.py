@@ -8,7 +8,7 @@ from typing import Final
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import syntax_error
 from ..core.secrets import SECRET_DIRECTIVES
-from ..core.table import Argument, Flag, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 from ..execution.context import Context
 
 ADMIN: Final = Flag.ADMIN | Flag.NOSCRIPT | Flag.LOADING | Flag.STALE
@@ -44,6 +44,7 @@ container("CONFIG", group="server", since="2.0.0", summary="A container for serv
     complexity="O(N) when N is the number of configuration parameters provided",
     arguments=(Argument("parameter", multiple=True),),
     history=(("7.0.0", "Added the ability to pass multiple pattern parameters in one call"),),
+    traits=Trait.ORDINARY,
 )
 def config_get(context: Context, argv: list[bytes]) -> Reply:
     """CONFIG GET pattern [pattern ...]
@@ -137,6 +138,7 @@ def config_rewrite(context: Context, argv: list[bytes]) -> Reply:
     since="5.0.0",
     summary="Returns helpful text about the different subcommands.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def config_help(context: Context, argv: list[bytes]) -> Reply:
     """CONFIG HELP. Returns lines of text."""

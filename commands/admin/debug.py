@@ -57,6 +57,8 @@ HELP_LINES: Final = (
     b"    Write <message> to the server log.",
     b"LOADAOF",
     b"    Flush the AOF buffers on disk and reload the AOF in memory.",
+    b"REPLICATE <string>",
+    b"    Replicates the provided string to replicas, allowing data divergence.",
     b"OBJECT <key>",
     b"    Show low level info about `key` and associated value.",
     b"POPULATE <count> [<prefix>] [<size>]",
@@ -107,11 +109,11 @@ HELP_LINES: Final = (
 )
 
 
-def require_enabled(context: Context) -> None:
-    """Check that `enable-debug-command` allows DEBUG for this client. Raises GenericError."""
+def refusal_if_disabled(context: Context) -> GenericError | None:
+    """The error if `enable-debug-command` does not allow DEBUG for this client; otherwise None."""
     setting = context.server.config.enable_debug_command
-    if setting != b"yes" and not (setting == b"local" and context.client.is_local):
-        raise GenericError(NOT_ALLOWED)
+    is_enabled = setting == b"yes" or (setting == b"local" and context.client.is_local)
+    return None if is_enabled else GenericError(NOT_ALLOWED)
 
 
 @command(
@@ -124,19 +126,21 @@ def require_enabled(context: Context) -> None:
     complexity="Depends on the subcommand.",
     arguments=(Argument("subcommand"), Argument("arg", optional=True, multiple=True)),
     differs=(
-        "A subset: AOF-FLUSH-SLEEP, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, POPULATE, PROTOCOL, "
-        "RELOAD, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE loads an RDB file in memory, and "
-        "if it fails, the dataset stays as it was. CHANGE-REPL-ID, DICT-RESIZING, QUICKLIST-PACKED-THRESHOLD and "
-        "REPLYBUFFER are accepted without effect."
+        "A subset: AOF-FLUSH-SLEEP, CHANGE-REPL-ID, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, "
+        "POPULATE, PROTOCOL, RELOAD, REPLICATE, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE "
+        "loads an RDB file in memory, and if it fails, the dataset stays as it was. DICT-RESIZING, "
+        "QUICKLIST-PACKED-THRESHOLD and REPLYBUFFER are accepted without effect."
     ),
-    require_enabled=require_enabled,
+    refusal_if_disabled=refusal_if_disabled,
 )
 def debug(context: Context, argv: list[bytes]) -> Reply:
     """DEBUG subcommand [arg ...]
 
     Runs a subcommand and returns its reply. Raises GenericError. Source: DEBUG HELP of Redis 8.10.2.
     """
-    require_enabled(context)
+    refusal = refusal_if_disabled(context)
+    if refusal is not None:
+        raise refusal
     name = argv[1].upper()
     found = _SUBCOMMANDS.get(name)
     if found is None or not found[1] <= len(argv) - 2 <= found[2]:
@@ -325,7 +329,19 @@ def _protocol(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _accept(context: Context, argv: list[bytes]) -> Reply:
-    """CHANGE-REPL-ID, DICT-RESIZING 0|1: no effect, without replicas and with Python's dictionaries."""
+    """DICT-RESIZING 0|1: no effect, with Python's dictionaries."""
+    return OK
+
+
+def _change_replid(context: Context, argv: list[bytes]) -> Reply:
+    """CHANGE-REPL-ID: no replica can continue from before."""
+    context.server.replicas.forget_history()
+    return OK
+
+
+def _replicate(context: Context, argv: list[bytes]) -> Reply:
+    """REPLICATE command [arg ...]: send replicas a command that is not run here."""
+    context.relay(argv[2:])
     return OK
 
 
@@ -357,7 +373,7 @@ ARGUMENTS_COUNT_MAX: Final = 2**31
 # Subcommand: (handler, minimum and maximum number of arguments). They are not rows, as Redis shows only DEBUG.
 _SUBCOMMANDS: Final[dict[bytes, tuple[Callable[[Context, list[bytes]], Reply], int, int]]] = {
     b"AOF-FLUSH-SLEEP": (_aof_flush_sleep, 1, 1),
-    b"CHANGE-REPL-ID": (_accept, 0, 0),
+    b"CHANGE-REPL-ID": (_change_replid, 0, 0),
     b"CHECK": (_check, 1, 1),
     b"DICT-RESIZING": (_accept, 1, 1),
     b"DIGEST": (_digest, 0, 0),
@@ -371,6 +387,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[Callable[[Context, list[bytes]], Reply], i
     b"POPULATE": (_populate, 1, 3),
     b"PROTOCOL": (_protocol, 1, 1),
     b"QUICKLIST-PACKED-THRESHOLD": (_packed_threshold, 1, 1),
+    b"REPLICATE": (_replicate, 1, ARGUMENTS_COUNT_MAX),
     b"RELOAD": (_reload, 0, ARGUMENTS_COUNT_MAX),
     b"REPLYBUFFER": (_reply_buffer, 2, 2),
     b"SET-ACTIVE-EXPIRE": (_set_active_expire, 1, 1),

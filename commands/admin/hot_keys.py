@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, syntax_error
 from ..core.numbers import integer_between
-from ..core.table import Argument, Flag, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 from ..observing.hot_keys import HotKeysRequest
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def hotkeys_stop(context: Context, argv: list[bytes]) -> Reply:
     differs="Keys with equal sums are in the order of their first use. Sums are exact for up to 4,096 keys; Redis "
     "estimates them. An inline request counts as if it were an array, and invalidations that a command sends to its "
     "own client do not count.",
+    traits=Trait.ORDINARY,
 )
 def hotkeys_get(context: Context, argv: list[bytes]) -> Reply:
     """HOTKEYS GET
@@ -205,6 +206,7 @@ def hotkeys_reset(context: Context, argv: list[bytes]) -> Reply:
     since="8.6.1",
     summary="Lists the subcommands of HOTKEYS.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def hotkeys_help(context: Context, argv: list[bytes]) -> Reply:
     """HOTKEYS HELP"""

@@ -13,7 +13,7 @@ from ...store.glob import matches
 from ..core.categories import acl_categories
 from ..core.keys import access_names, access_of, find_keys, key_range
 from ..core.lookup import named_row
-from ..core.table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, all_rows, command, container
+from ..core.table import NOT_KEY, TABLE, Argument, Flag, KeySpec, Row, Trait, all_rows, command, container
 from ..execution.context import Context
 
 Element = TypeVar("Element")
@@ -186,6 +186,7 @@ container(
     complexity="O(N) in the number of commands.",
     categories=("connection",),
     tips=("nondeterministic_output_order",),
+    traits=Trait.ORDINARY,
 )
 
 

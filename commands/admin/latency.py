@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import Pairs, Reply, SimpleString, Verbatim
 from ...store.errors import GenericError, shown
-from ..core.table import TABLE, Argument, Flag, Row, all_rows, command, container
+from ..core.table import TABLE, Argument, Flag, Row, Trait, all_rows, command, container
 from ..observing.latency_report import doctor, graph
 
 if TYPE_CHECKING:
@@ -37,7 +37,13 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("LATENCY", group="server", since="2.8.13", summary="Container of the commands about slow events.")
+container(
+    "LATENCY",
+    group="server",
+    since="2.8.13",
+    summary="Container of the commands about slow events.",
+    traits=Trait.ORDINARY,
+)
 
 
 @command(
@@ -158,7 +164,7 @@ def latency_histogram(context: Context, argv: list[bytes]) -> Reply:
     duration in microseconds to the calls that took no longer. Calls made while `latency-tracking` is off do not count.
     A container stands for its subcommands; what is no command is left out.
     """
-    rows = all_rows() if len(argv) == 2 else (row for word in argv[2:] for row in _named(word))
+    rows = all_rows() if len(argv) == 2 else [row for word in argv[2:] for row in _named(word)]
     return Pairs(
         (row.name_lower, {b"calls": row.durations.count, b"histogram_usec": dict(row.durations.cumulative_us())})
         for row in rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ... import REDIS_VERSION, __version__
 from ...protocol.replies import Reply, Verbatim
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -37,6 +37,7 @@ HEADRACE: Final = r"""
     complexity="O(1)",
     arguments=(Argument("version", "integer", token="VERSION", optional=True),),
     differs="It shows another picture.",
+    traits=Trait.ORDINARY,
 )
 def lolwut(context: Context, argv: list[bytes]) -> Reply:
     """LOLWUT [VERSION version]. Returns a picture with the version; only the version for a Redis without picture.

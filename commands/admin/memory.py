@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import OK, Reply, SimpleString, Verbatim
 from ...store.errors import syntax_error
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, KeySpec, command, container
+from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -90,6 +90,7 @@ def memory_stats(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     tips=TIPS,
     differs="The texts are those of Headrace.",
+    traits=Trait.ORDINARY,
 )
 def memory_doctor(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY DOCTOR. Returns a text about problems of memory use."""
@@ -104,6 +105,7 @@ def memory_doctor(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns the allocator's statistics, if it has any.",
     complexity="Depends on how much memory is allocated, could be slow",
     tips=TIPS,
+    traits=Trait.ORDINARY,
 )
 def memory_malloc_stats(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY MALLOC-STATS. Returns a text: the allocators of Python and C have no statistics."""
@@ -118,6 +120,7 @@ def memory_malloc_stats(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns free memory to the system.",
     complexity="Depends on how much memory is allocated, could be slow",
     tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    traits=Trait.ORDINARY,
 )
 def memory_purge(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY PURGE. Drops unpacked copies of data and returns free memory to the system. Returns OK."""
@@ -133,6 +136,7 @@ def memory_purge(context: Context, argv: list[bytes]) -> Reply:
     since="4.0.0",
     summary="Lists the subcommands of MEMORY.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def memory_help(context: Context, argv: list[bytes]) -> Reply:
     """MEMORY HELP. Returns lines of text."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import GenericError
-from ..core.table import Argument, Flag, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -33,7 +33,7 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("MODULE", group="server", since="4.0.0", summary="Commands about modules.")
+container("MODULE", group="server", since="4.0.0", summary="Commands about modules.", traits=Trait.ORDINARY)
 
 
 @command(

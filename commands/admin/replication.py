@@ -1,13 +1,12 @@
-"""ROLE and REPLICAOF, for tools. There is no replication: the replies are those of a master without replicas."""
+"""ROLE and REPLICAOF: which server this one follows, and which follow it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import OK, Reply
-from ...store.errors import GenericError
+from ...protocol.replies import OK, Reply, SimpleString
 from ..core.numbers import integer_between
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -29,7 +28,7 @@ REPLICAOF_ARGUMENTS: Final = (
         ),
     ),
 )
-NO_REPLICATION: Final = "There is no replication: only NO ONE is accepted."
+ALREADY: Final = SimpleString(b"OK Already connected to specified master")
 
 
 @command(
@@ -39,13 +38,21 @@ NO_REPLICATION: Final = "There is no replication: only NO ONE is accepted."
     categories=("admin", "dangerous"),
     group="server",
     since="2.8.12",
-    summary="Returns the server's role, which is master.",
+    summary="Returns the server's role, and its replicas or the state of the link to its master.",
     complexity="O(1)",
-    differs="The offset is the number of records in the log, and several entries of a delivery are one record.",
+    differs="Without replicas, the offset is the number of records in the log, and several entries of a delivery are "
+    "one record.",
+    traits=Trait.ORDINARY,
 )
 def role(context: Context, argv: list[bytes]) -> Reply:
-    """ROLE. Returns `master`, the replication offset, which is the number of records in the log, and an empty array."""
-    return [b"master", context.server.stats.log_records, []]
+    """ROLE. Returns `master`, the replication offset, and address, port and confirmed offset of each replica. A replica
+    returns `slave`, host and port of its master, the state of the link and the offset, -1 without a link.
+    """
+    line = context.server.following.role_line
+    if line is not None:
+        return line
+    replicas = context.server.replicas
+    return [b"master", replicas.offset, replicas.role_lines()]
 
 
 @command(
@@ -54,20 +61,23 @@ def role(context: Context, argv: list[bytes]) -> Reply:
     flags=REPLICAOF_FLAGS,
     group="server",
     since="5.0.0",
-    summary="Makes the server a master, which it always is.",
+    summary="Makes the server follow another one, or be a master.",
     complexity="O(1)",
     arguments=REPLICAOF_ARGUMENTS,
-    differs=NO_REPLICATION,
 )
 def replicaof(context: Context, argv: list[bytes]) -> Reply:
-    """REPLICAOF <host port | NO ONE>. Returns OK for NO ONE. Raises GenericError for any other arguments.
+    """REPLICAOF <host port | NO ONE>
 
+    The server follows the other one from now on: it takes over its dataset and everything that is added to it. With NO
+    ONE it keeps what it has, and takes writes again. Returns OK, before anything has arrived. Raises GenericError.
     Source: redis.io/commands/replicaof, Redis 5.0.
     """
+    following = context.server.following
     if [word.upper() for word in argv[1:]] == [b"NO", b"ONE"]:
+        following.promote()
         return OK
-    integer_between(argv[2], 0, PORT_MAX, b"Invalid master port")
-    raise GenericError(b"Headrace is a standalone server: it has no replication")
+    port = integer_between(argv[2], 0, PORT_MAX, b"Invalid master port")
+    return OK if following.follow(argv[1], port) else ALREADY
 
 
 @command(
@@ -76,12 +86,11 @@ def replicaof(context: Context, argv: list[bytes]) -> Reply:
     flags=REPLICAOF_FLAGS,
     group="server",
     since="1.0.0",
-    summary="Makes the server a master: the old name of REPLICAOF.",
+    summary="Makes the server follow another one, or be a master: the old name of REPLICAOF.",
     complexity="O(1)",
     arguments=REPLICAOF_ARGUMENTS,
     deprecated=("5.0.0", "`REPLICAOF`"),
-    differs=NO_REPLICATION,
 )
 def slaveof(context: Context, argv: list[bytes]) -> Reply:
-    """SLAVEOF <host port | NO ONE>. Returns OK for NO ONE. Raises GenericError for any other arguments."""
+    """SLAVEOF <host port | NO ONE>. See REPLICAOF. Returns OK. Raises GenericError."""
     return replicaof(context, argv)

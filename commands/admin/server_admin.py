@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, syntax_error
-from ..core.table import Argument, Flag, command
+from ..core.table import Argument, Flag, Trait, command
 from .save_failed import SaveFailed
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def shutdown(context: Context, argv: list[bytes]) -> Reply:
     summary="Returns when the dataset was last saved.",
     complexity="O(1)",
     tips=("nondeterministic_output",),
+    traits=Trait.ORDINARY,
 )
 def last_save(context: Context, argv: list[bytes]) -> Reply:
     """LASTSAVE. Returns the time of the last save in Unix seconds."""
@@ -143,7 +144,7 @@ def monitor(context: Context, argv: list[bytes]) -> Reply:
     client = context.client
     if not context.may_block:
         raise GenericError(b"MONITOR isn't allowed for DENY BLOCKING client")
-    if client.is_monitor:
+    if client.is_monitor or client.is_replica:
         return ()
     context.monitors.add(client)
     return OK

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol.replies import OK, Reply, SimpleString
 from ..core.lookup import subcommand_syntax_error
 from ..core.numbers import INT64_MAX, integer_between
-from ..core.table import Argument, Flag, command, container
+from ..core.table import Argument, Flag, Trait, command, container
 
 if TYPE_CHECKING:
     from ..execution.context import Context
@@ -30,7 +30,13 @@ HELP_LINES: Final = (
     b"    Print this help.",
 )
 
-container("SLOWLOG", group="server", since="2.2.12", summary="Container of the commands about slow calls.")
+container(
+    "SLOWLOG",
+    group="server",
+    since="2.2.12",
+    summary="Container of the commands about slow calls.",
+    traits=Trait.ORDINARY,
+)
 
 
 @command(

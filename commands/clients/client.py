@@ -10,8 +10,12 @@ from ...store.database import Database
 from ..permissions.allowed_rows import NO_ROWS, find_allowed
 from ..permissions.user import User
 from .blocking import Blocked
+from .replica import Replica, ReplicaState
 from .tracking_mode import TrackingMode
 from .transaction import Transaction
+
+# To look a member up in its enumeration takes longer than most checks.
+ANNOUNCED: Final = ReplicaState.ANNOUNCED
 
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
@@ -84,6 +88,10 @@ class Client:
         self.tracking: TrackingMode | None = None
         # Whether the client of the redirection had left when there was an invalidation to send.
         self.is_redirect_broken = False
+        # What it has said as a replica; None if it has said nothing.
+        self.replica: Replica | None = None
+        # Whether it is the primary that this server follows: its commands are run without any check, and not answered.
+        self.is_primary = False
         # Whether this is not a connection, but the caller of commands in a script.
         self.is_script = False
         self.no_evict = False
@@ -95,8 +103,9 @@ class Client:
         self.commands_count = 0
         self.received_size = 0
         self.sent_size = 0
-        # The log's mark after this client's last write.
+        # The log's mark, and the offset of the replication stream, after this client's last write.
         self.write_mark = 0
+        self.write_offset = 0
         self.reads_count = 0
         # Requests that arrived, over all reads.
         self.pipeline_length_sum = 0
@@ -113,6 +122,11 @@ class Client:
     def is_local(self) -> bool:
         """Whether it is connected over the loopback interface or the Unix socket, and so may do what `local` allows."""
         return self.is_unix or self.address.startswith(LOOPBACK)
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it follows this server, or is about to. It gets no replies then."""
+        return self.replica is not None and self.replica.state is not ANNOUNCED
 
     @property
     def is_subscriber(self) -> bool:

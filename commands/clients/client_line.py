@@ -63,7 +63,7 @@ def describe(client: Client, now_ms: int, running: Sequence[bytes] = ()) -> byte
 
 def client_flags(client: Client) -> bytes:
     """The letters of `flags=`, in Redis' order."""
-    flags = b"O" if client.is_monitor else b""
+    flags = b"O" if client.is_monitor else b"S" if client.is_replica else b"M" if client.is_primary else b""
     if client.is_subscriber:
         flags += b"P"
     if client.transaction.queue is not None:

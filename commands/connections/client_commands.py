@@ -119,6 +119,7 @@ def choices(
     since="5.0.0",
     summary="Lists the subcommands.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def client_help(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT HELP"""
@@ -134,6 +135,7 @@ def client_help(context: Context, argv: list[bytes]) -> Reply:
     since="5.0.0",
     summary="Returns the ID of the connection.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def client_id(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT ID
@@ -152,6 +154,7 @@ def client_id(context: Context, argv: list[bytes]) -> Reply:
     since="2.6.9",
     summary="Returns the name of the connection.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def client_getname(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT GETNAME
@@ -172,6 +175,7 @@ def client_getname(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(Argument("connection-name"),),
     tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
+    traits=Trait.ORDINARY,
 )
 def client_setname(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT SETNAME name
@@ -201,6 +205,7 @@ def client_setname(context: Context, argv: list[bytes]) -> Reply:
         ),
     ),
     tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
+    traits=Trait.ORDINARY,
 )
 def client_setinfo(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT SETINFO <LIB-NAME name | LIB-VER version>"""
@@ -333,6 +338,7 @@ def client_reply(context: Context, argv: list[bytes]) -> Reply:
     summary="Protects the connection from eviction.",
     complexity="O(1)",
     arguments=ON_OR_OFF,
+    traits=Trait.ORDINARY,
 )
 def client_no_evict(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT NO-EVICT <ON | OFF>

@@ -98,7 +98,11 @@ def _client_type(word: bytes) -> str:
 
 
 def _type_of(client: Client) -> str:
-    """One of CLIENT_TYPES; without replication there are only these two."""
+    """One of CLIENT_TYPES."""
+    if client.is_replica:
+        return "replica"
+    if client.is_primary:
+        return "master"
     return "pubsub" if client.is_subscriber else "normal"
 
 

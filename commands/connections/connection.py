@@ -218,7 +218,7 @@ def hello(context: Context, argv: list[bytes]) -> Reply:
         b"proto": client.protocol,
         b"id": client.id,
         b"mode": b"standalone",
-        b"role": b"master",
+        b"role": b"master" if context.server.following.address is None else b"replica",
         b"modules": [],
     }
 

@@ -188,6 +188,7 @@ def publish(context: Context, argv: list[bytes]) -> Reply:
 
     Returns the number of messages sent. A client counts once for the channel and once for each matching pattern.
     """
+    context.relay(argv)
     return context.subscriptions.publish(argv[1], argv[2])
 
 
@@ -206,10 +207,17 @@ def publish(context: Context, argv: list[bytes]) -> Reply:
 )
 def spublish(context: Context, argv: list[bytes]) -> Reply:
     """SPUBLISH shardchannel message. Returns the number of receivers."""
+    context.relay(argv)
     return context.subscriptions.publish_to_shard(argv[1], argv[2])
 
 
-container("PUBSUB", group="pubsub", since="2.8.0", summary="Container of the commands about subscriptions.")
+container(
+    "PUBSUB",
+    group="pubsub",
+    since="2.8.0",
+    summary="Container of the commands about subscriptions.",
+    traits=Trait.ORDINARY,
+)
 
 
 def _active(listeners: Listeners, argv: list[bytes]) -> Reply:

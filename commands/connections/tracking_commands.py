@@ -8,7 +8,7 @@ from ...protocol.replies import OK, Reply, SetReply
 from ...store.errors import GenericError, shown, syntax_error
 from ..clients.tracking_mode import TrackingMode
 from ..core.numbers import integer
-from ..core.table import Argument, command
+from ..core.table import Argument, Trait, command
 from .client_commands import CONNECTION, OWN
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def client_caching(context: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
     summary="Returns where invalidation messages are sent.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def client_getredir(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT GETREDIR
@@ -209,6 +210,7 @@ def client_getredir(context: Context, argv: list[bytes]) -> Reply:
     since="6.2.0",
     summary="Describes the tracking of the connection.",
     complexity="O(1)",
+    traits=Trait.ORDINARY,
 )
 def client_trackinginfo(context: Context, argv: list[bytes]) -> Reply:
     """CLIENT TRACKINGINFO"""

@@ -1,4 +1,4 @@
-"""Waiting for writes to become durable: WAIT for replicas, of which there are none, and WAITAOF for the disk."""
+"""Waiting for writes to become durable: WAIT for replicas, and WAITAOF for disks, here and there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ..clients.client import Client
     from ..execution.context import Context
 
-# Replicas that have acknowledged writes: there is no replication.
-REPLICAS_COUNT: Final = 0
+# What Redis adds to the errors on a replica.
+WAIT_NOTE: Final = (
+    b"Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) "
+    b"writes to replicas are just local and are not propagated."
+)
+WAITAOF_NOTE: Final = b"Please also note that writes to replicas are just local and are not propagated."
 
 TIMEOUT_ARGUMENT = Argument("timeout", "integer")
 
@@ -26,23 +30,30 @@ def _as_int32(number: int) -> int:
 
 
 class ReplicaProgress:
-    """The `Progress` of WAIT. No replica acknowledges anything."""
+    """The `Progress` of WAIT: how many replicas have what the client had written before the command."""
+
+    def __init__(self, context: Context, client: Client, replicas_wanted: int) -> None:
+        self._context = context
+        self._offset = client.write_offset
+        self._replicas_wanted = replicas_wanted
 
     def is_enough(self) -> bool:
-        """Whether the wait is over: WAIT waits only for more replicas than there are."""
-        return False
+        """Whether the wait is over."""
+        return self.reply() >= self._replicas_wanted
 
-    def reply(self) -> Reply:
-        """The number of replicas that have acknowledged."""
-        return REPLICAS_COUNT
+    def reply(self) -> int:
+        """The number of replicas that have confirmed."""
+        return self._context.server.replicas.confirmed_count(self._offset)
 
 
-class LocalProgress:
-    """The `Progress` of WAITAOF: whether the log on this disk has what the client had written before the command."""
+class DiskProgress:
+    """The `Progress` of WAITAOF: whether the log here, and the logs of replicas, have on stable storage what the client
+    had written before the command.
+    """
 
     def __init__(self, context: Context, client: Client, local_wanted: int, replicas_wanted: int) -> None:
         self._context = context
-        self._mark = client.write_mark
+        self._mark, self._offset = client.write_mark, client.write_offset
         # Whether there is no log yet: what the client has written is then in the base of the log that starts.
         self._waits_for_base = context.server.storage.log is None
         self._local_wanted = local_wanted
@@ -52,11 +63,14 @@ class LocalProgress:
         """Whether the wait is over. Raises GenericError if the log is turned off."""
         if self._local_wanted and not self._context.server.config.appendonly:
             raise GenericError(b"WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-        return self._local() >= self._local_wanted and self._replicas_wanted <= REPLICAS_COUNT
+        return self._local() >= self._local_wanted and self._replicas() >= self._replicas_wanted
 
     def reply(self) -> Reply:
         """1 if the local log is synced that far, and the number of replicas that have acknowledged."""
-        return [self._local(), REPLICAS_COUNT]
+        return [self._local(), self._replicas()]
+
+    def _replicas(self) -> int:
+        return self._context.server.replicas.synced_count(self._offset)
 
     def _local(self) -> int:
         log = self._context.server.storage.log
@@ -76,18 +90,21 @@ class LocalProgress:
     complexity="O(1)",
     arguments=(Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
-    differs="There is no replication: it always answers 0, at once or when the timeout has passed.",
 )
 def wait(context: Context, argv: list[bytes]) -> Reply:
     """WAIT numreplicas timeout-ms. Returns the number of replicas that have acknowledged. Raises GenericError.
 
     Source: redis.io/commands/wait, Redis 3.0.
     """
+    if context.server.following.address is not None:
+        raise GenericError(b"WAIT cannot be used with replica instances. " + WAIT_NOTE)
     replicas_wanted = _as_int32(integer(argv[1]))
     block_ms = timeout(argv[2], context.now_ms) or None
-    if replicas_wanted <= REPLICAS_COUNT or not context.may_block:
-        return REPLICAS_COUNT
-    return Blocked([], argv, block_ms, progress=ReplicaProgress())
+    progress = ReplicaProgress(context, context.client, replicas_wanted)
+    if progress.is_enough() or not context.may_block:
+        return progress.reply()
+    context.server.replicas.ask_confirmation()
+    return Blocked([], argv, block_ms, progress=progress)
 
 
 @command(
@@ -101,19 +118,22 @@ def wait(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(Argument("numlocal", "integer"), Argument("numreplicas", "integer"), TIMEOUT_ARGUMENT),
     tips=("request_policy:all_shards", "response_policy:agg_min"),
-    differs="There is no replication: no replica ever acknowledges.",
 )
 def waitaof(context: Context, argv: list[bytes]) -> Reply:
     """WAITAOF numlocal numreplicas timeout-ms. Returns [1 if the local log is synced that far, replicas].
 
     Raises GenericError. Source: redis.io/commands/waitaof, Redis 7.2.
     """
+    if context.server.following.address is not None:
+        raise GenericError(b"WAITAOF cannot be used with replica instances. " + WAITAOF_NOTE)
     local_wanted = integer(argv[1])
     if local_wanted not in (0, 1):
         raise GenericError(b"value is out of range, value must between 0 and 1")
     replicas_wanted = _as_int32(integer_between(argv[2], 0, INT64_MAX, b"value is out of range, must be positive"))
     block_ms = timeout(argv[3], context.now_ms) or None
-    progress = LocalProgress(context, context.client, local_wanted, replicas_wanted)
+    progress = DiskProgress(context, context.client, local_wanted, replicas_wanted)
     if progress.is_enough() or not context.may_block:
         return progress.reply()
+    if replicas_wanted:
+        context.server.replicas.ask_confirmation()
     return Blocked([], argv, block_ms, progress=progress)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-# Arrays with no more elements than this are encoded at once.
-AT_ONCE_MAX: Final = 1_000
+from ...protocol.maps import MapForm
+
+# Arrays with no more elements than this are encoded at once. Tests change it.
+AT_ONCE_MAX = 1_000
 # Elements encoded at once.
 PER_PIECE: Final = 100
 
@@ -17,6 +19,11 @@ def array_of(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]
     """The array of the elements that `encode` makes of states. States must not change any more."""
     header = b"*%d\r\n" % len(states)
     return (header, encode(states) if len(states) <= AT_ONCE_MAX else _pieces(states, encode))
+
+
+def maps_of(rows: list[tuple[Any, ...]], form: MapForm) -> tuple[Any, ...]:
+    """The array of the maps with these values."""
+    return (form.encode_array(rows),) if len(rows) <= AT_ONCE_MAX else array_of(rows, form.encode)
 
 
 def _pieces(states: Sequence[State], encode: Callable[[Sequence[State]], bytes]) -> Iterator[bytes]:

@@ -12,19 +12,27 @@ from .table import TABLE, Row
 ECHOED_SIZE_MAX: Final = 128
 
 
-def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
-    """The row that runs `argv`, after a check of the arity. Raises GenericError with Redis' text."""
+def look_up(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row | GenericError:
+    """The row that runs `argv`, after a check of the arity; otherwise the error that is its reply, with Redis' text."""
     row = table.get(argv[0].upper())
     if row is None:
-        raise unknown_command(argv)
+        return unknown_command(argv)
     if row.subcommands and len(argv) > 1:
         found = row.subcommands.get(argv[1].upper())
         if found is None:
-            raise unknown_subcommand(argv[0], argv[1])
+            return unknown_subcommand(argv[0], argv[1])
         row = found
     count = len(argv)
     if (count != row.arity if row.arity > 0 else count < -row.arity) or row.handler is None:
-        raise wrong_number_of_arguments(row.name_lower)
+        return wrong_number_of_arguments(row.name_lower)
+    return row
+
+
+def find_row(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row:
+    """The row that runs `argv`. Raises the GenericError of `look_up`."""
+    row = look_up(argv, table)
+    if isinstance(row, GenericError):
+        raise row
     return row
 
 

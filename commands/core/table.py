@@ -20,6 +20,7 @@ from enum import auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...protocol.replies import Reply
+from ...store.errors import ReplyError
 from .durations import Durations
 from .slow_tally import SlowTally
 
@@ -199,8 +200,8 @@ class Row:
     secrets: Callable[[list[bytes]], Iterable[int]] | None = None
     # Index of the argument where another request begins (COMMAND GETKEYS); 0 if none does.
     enclosed_at: int = 0
-    # Raises a ReplyError if the command is disabled for the client. It is the first check, before authentication.
-    require_enabled: Callable[[Any], None] | None = None
+    # Returns the error if the command is disabled for the client. It is the first check, before authentication.
+    refusal_if_disabled: Callable[[Any], ReplyError | None] | None = None
     # The form in which the reader passes frequent requests; None if there is none, or the command was renamed.
     sent_form: KeptForm | None = None
     # The form in which a log passes consecutive records.
@@ -294,7 +295,7 @@ def command(
     channels: Channels | None = None,
     secrets: Callable[[list[bytes]], Iterable[int]] | None = None,
     enclosed_at: int = 0,
-    require_enabled: Callable[[Any], None] | None = None,
+    refusal_if_disabled: Callable[[Any], ReplyError | None] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function becomes its handler and is returned unchanged."""
 
@@ -302,7 +303,8 @@ def command(
         row = Row(
             name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
             complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
-            traits=traits, channels=channels, secrets=secrets, enclosed_at=enclosed_at, require_enabled=require_enabled,
+            traits=traits, channels=channels, secrets=secrets, enclosed_at=enclosed_at,
+            refusal_if_disabled=refusal_if_disabled,
         )  # fmt: skip
         register(row)
         return handler

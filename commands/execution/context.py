@@ -15,6 +15,7 @@ from ..clients.subscriptions import Subscriptions
 from ..clients.tracking import Tracking
 from ..core.keys import find_keys
 from ..core.table import Row
+from ..observing.divergences import Divergences
 from ..observing.hot_keys import HotKeys
 from ..observing.latency import LatencyMonitor
 from ..observing.monitors import Monitors
@@ -23,6 +24,7 @@ from ..observing.slow_log import SlowLog
 from ..observing.unserved import UnservedCommands
 from .script_engine import ScriptEngine
 from .services import Services
+from .targets import StreamRecord
 
 # Longer than any call.
 NEVER_NS: Final = 1 << 60
@@ -42,7 +44,9 @@ class Context:
         "clock_us",
         "counted_apart",
         "db",
+        "divergences",
         "effects",
+        "has_targeted",
         "hot_keys",
         "image",
         "is_counting",
@@ -53,6 +57,8 @@ class Context:
         "monitors",
         "notifications",
         "now_ms",
+        "replaying",
+        "replicating",
         "scripts",
         "server",
         "shared_reads",
@@ -98,10 +104,14 @@ class Context:
         # The last time that TIME returned, in Unix us, and `now_ms` when it was read.
         self.time_us = 0
         self.time_read_ms = 0
-        # (database index, RESP record) in order; `server.requests.units` appends them to the log.
+        # (database index, RESP record) in order; `server.requests.units` appends them to the log and the stream.
         self.effects: list[tuple[int, bytes]] = []
-        # False while effects are not logged (`appendonly no`, loading): `log` then only counts.
+        # Whether some of them go only to the log, or only to replicas.
+        self.has_targeted = False
+        # False while effects go nowhere (neither log nor replicas, loading): `log` then only counts.
         self.logging = True
+        # Whether they go to replicas.
+        self.replicating = False
         # Effects that were not recorded.
         self.unlogged_count = 0
         # Changes of commands that did not make one record for each change: their changes less their records.
@@ -109,8 +119,11 @@ class Context:
         # While several waiters of a key are served: key and reply of an XREAD, by protocol and words. Others with the
         # same request get the same bytes.
         self.shared_reads: dict[tuple[int, tuple[bytes, ...]], tuple[bytes, tuple[bytes]]] | None = None
-        # True while a log is loaded: LIMIT is not enforced, IDMP takes explicit IDs, nothing expires.
+        # True while the dataset is loaded at the start or by DEBUG; clients then get LOADING.
         self.loading = False
+        # True while effects are run, from a log that is loaded or from a primary: LIMIT is not enforced, IDMP takes
+        # explicit IDs and makes none, nothing expires.
+        self.replaying = False
         # The stream directives in force; shared with every stream.
         self.stream_limits = StreamLimits()
         # The snapshot being read in the background; None if there is none.
@@ -123,6 +136,7 @@ class Context:
         self.yields_turn = False
         self.slow_log = SlowLog()
         self.unserved = UnservedCommands()
+        self.divergences = Divergences()
         self.latency = LatencyMonitor()
         # Calls of at least this duration are passed to the slow log and the latency monitor.
         self.watched_ns = NEVER_NS
@@ -157,6 +171,13 @@ class Context:
             self.effects.append((self.db.index, record))
         else:
             self.unlogged_count += 1
+
+    def relay(self, words: list[bytes]) -> None:
+        """Let replicas run a command that changes no data. It is not logged, and counts as no change."""
+        if self.replicating:
+            self.effects.append((self.db.index, StreamRecord(pack_command(words))))
+            self.has_targeted = True
+            self.counted_apart -= 1
 
     @property
     def records_count(self) -> int:

@@ -36,6 +36,15 @@ class NoAuthentication(ReplyError):
         super().__init__(text)
 
 
+class PrimaryDown(ReplyError):
+    """Commands are refused while the link to the primary is down (`replica-serve-stale-data no`)."""
+
+    prefix = b"MASTERDOWN"
+
+    def __init__(self) -> None:
+        super().__init__(b"Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+
+
 def must_authenticate(context: Context, client: Client) -> bool:
     """Whether `client` must log in and has not."""
     return not client.authenticated and context.server.accounts.users.default.needs_login
@@ -104,6 +113,8 @@ def may_stay(context: Context, client: Client) -> bool:
 
     As in Redis, a monitor stays even if its user may no longer run MONITOR.
     """
+    if client.is_primary:
+        return True
     user = client.user
     if context.server.accounts.users.by_name.get(user.name) is not user:
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...protocol.replies import Reply
 from ...store.errors import ReplyError
 from ..clients.client import Client
 from ..clients.courier import Courier
@@ -24,8 +25,8 @@ class Counters(Protocol):
     acl_denied_key: int
     acl_denied_channel: int
     acl_denied_certificate: int
-    log_records: int
     payload_checks: int
+    unexpected_error_replies: int
 
     def count_error(self, wire_text: bytes) -> None:
         """Count an error reply."""
@@ -35,8 +36,8 @@ class Counters(Protocol):
 class MemoryLimit(Protocol):
     """The limit `maxmemory`: `server.reports.memory.Memory`."""
 
-    def require(self) -> None:
-        """Raises OutOfMemory while the limit is exceeded."""
+    def refusal(self) -> ReplyError | None:
+        """The error of commands that need memory while the limit is exceeded; otherwise None."""
         ...
 
 
@@ -96,6 +97,69 @@ class Accounts(Protocol):
         ...
 
 
+class Replicas(Protocol):
+    """The replicas of this server: `server.replication.primary.Primary`. Offsets are bytes of the stream."""
+
+    @property
+    def offset(self) -> int:
+        """The bytes of the stream so far; without one, the records of the log."""
+        ...
+
+    def psync(self, client: Client, replid: bytes, wanted_offset: int) -> Reply:
+        """PSYNC: let the client follow from this byte of that history, or after a snapshot. Raises GenericError."""
+        ...
+
+    def sync(self, client: Client) -> Reply:
+        """SYNC: let the client follow after a snapshot. Raises GenericError."""
+        ...
+
+    def confirm(self, client: Client, offset: int, synced_offset: int | None) -> None:
+        """A replica has everything up to this offset, and this much of it on stable storage."""
+        ...
+
+    def confirmed_count(self, offset: int) -> int:
+        """The number of replicas that have everything up to this offset."""
+        ...
+
+    def synced_count(self, offset: int) -> int:
+        """The number of replicas that have everything up to this offset on stable storage."""
+        ...
+
+    def ask_confirmation(self) -> None:
+        """Ask all replicas, at the end of this turn, what they have."""
+        ...
+
+    def forget_history(self) -> None:
+        """DEBUG CHANGE-REPL-ID: begin a new history that continues no former one."""
+        ...
+
+    def role_lines(self) -> list[list[bytes]]:
+        """Address, port and confirmed offset of each replica that follows, as ROLE shows them."""
+        ...
+
+
+class Following(Protocol):
+    """The primary of this server: `server.replication.following.Following`."""
+
+    # Host and port; None if this server is a primary itself.
+    address: tuple[bytes, int] | None
+    # Whether the link is down, and old data are not served then.
+    is_stale: bool
+
+    @property
+    def role_line(self) -> Reply:
+        """The reply to ROLE of a replica; None for a primary."""
+        ...
+
+    def follow(self, host: bytes, port: int) -> bool:
+        """REPLICAOF host port. Returns False if this primary is followed already."""
+        ...
+
+    def promote(self) -> None:
+        """REPLICAOF NO ONE."""
+        ...
+
+
 class Log(Protocol):
     """The append-only file: `persistence.aof.AppendOnlyLog`."""
 
@@ -121,7 +185,7 @@ class Storage(Protocol):
         ...
 
     def refusal_of_writes(self) -> ReplyError | None:
-        """MISCONF while the log or the snapshots cannot be written; None while they can."""
+        """Why writes are refused now, MISCONF or NOREPLICAS; None while they are not."""
         ...
 
     def save(self) -> bool:
@@ -196,4 +260,6 @@ class Services:
     clients: Clients
     accounts: Accounts
     storage: Storage
+    replicas: Replicas
+    following: Following
     reports: Reports

@@ -148,7 +148,7 @@ def restore(context: Context, argv: list[bytes]) -> Reply:
         if due_ms > INT64_MAX:
             # Overflows as in Redis, so that the time is in the past.
             due_ms -= 2**64
-    if due_ms and due_ms <= now_ms and not context.loading:
+    if due_ms and due_ms <= now_ms and not context.replaying:
         if is_there:
             db.remove(key, DEL)
             context.log(b"DEL", key)

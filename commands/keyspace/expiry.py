@@ -23,18 +23,19 @@ CONDITION_ARGUMENT: Final = Argument(
     since="7.0.0",
     arguments=tuple(Argument(word.lower(), "pure-token", token=word) for word in ("NX", "XX", "GT", "LT")),
 )
+CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
 
 
 def _parse_conditions(argv: list[bytes]) -> set[bytes]:
     conditions: set[bytes] = set()
     for token in argv[3:]:
         word = token.upper()
-        if word not in (b"NX", b"XX", b"GT", b"LT"):
+        if word not in CONDITIONS:
             raise GenericError(b"Unsupported option " + token)
         conditions.add(word)
     if b"NX" in conditions and len(conditions) > 1:
         raise GenericError(b"NX and XX, GT or LT options at the same time are not compatible")
-    if {b"GT", b"LT"} <= conditions:
+    if b"GT" in conditions and b"LT" in conditions:
         raise GenericError(b"GT and LT options at the same time are not compatible")
     return conditions
 
@@ -65,7 +66,7 @@ def _set_expiry(context: Context, argv: list[bytes], *, unit_ms: int, is_relativ
         return 0
     if conditions is not None and not _holds(conditions, db.expires.get(key), due_ms):
         return 0
-    if due_ms <= context.now_ms and not context.loading:
+    if due_ms <= context.now_ms and not context.replaying:
         db.remove(key, events.DEL)
         context.log(b"DEL", key)
         return 1

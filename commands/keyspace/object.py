@@ -7,13 +7,15 @@ from typing import Final
 from ...protocol.replies import Reply, SimpleString
 from ...store.errors import GenericError
 from ...store.stream import Stream
-from ..core.table import Flag, KeySpec, command, container
+from ..core.table import Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 from ..strings.encoding import string_encoding
 from .idle import value_idle_s
 from .keys import KEY_ARGUMENT
 
-container("OBJECT", group="generic", since="2.2.3", summary="Commands that inspect the value of a key.")
+container(
+    "OBJECT", group="generic", since="2.2.3", summary="Commands that inspect the value of a key.", traits=Trait.ORDINARY
+)
 
 _OBJECT_KEY: Final = (KeySpec(2, 2, 1, ("RO",)),)
 NO_LFU: Final = (

@@ -10,7 +10,7 @@ from ...persistence.grammar.kept import KEPT_COUNT
 from ...persistence.grammar.streams import words_of
 from ...store.glob import matches
 from ..core.keys import VARIABLE, key_positions
-from ..core.table import NOT_KEY, TABLE, Handler, KeySpec, Row
+from ..core.table import NOT_KEY, TABLE, Handler, KeySpec, Row, Trait
 from .selector import READ, WRITE, Selector, needed_access
 from .user import User
 
@@ -117,31 +117,36 @@ def find_allowed(rows: AllowedRows, argv: list[bytes]) -> AllowedRow | None:
     return found if check is None or check.allows(argv) else None
 
 
-def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE) -> AllowedRows:
-    """The ordinary commands that this user may run. A request that a check refuses may still be allowed: the rules
-    decide it.
+def allowed_rows(user: User, table: Mapping[bytes, Row] = TABLE, *, with_writes: bool = True) -> AllowedRows:
+    """The ordinary commands that this user may run, without those that write unless `with_writes`. A request that a
+    check refuses may still be allowed: the rules decide it. A container alone (COMMAND) is left to the other checks.
     """
     found: AllowedRows = {}
     for name, row in table.items():
-        if row.handler is None:
-            found[name] = found[name.lower()] = _ordinary_rows(user, row.subcommands)
+        if row.subcommands:
+            found[name] = found[name.lower()] = _ordinary_rows(user, row.subcommands, with_writes)
         else:
-            found.update(_ordinary_rows(user, {name: row}))
-            if row.sent_form is not None:
+            found.update(_ordinary_rows(user, {name: row}, with_writes))
+            if row.sent_form is not None and (with_writes or not _may_write(row)):
                 mark, handler = row.sent_form
                 found[mark] = AllowedRow(row, handler, _check_of(user, row), KEPT_COUNT, KEPT_COUNT)
     return found
 
 
-def _ordinary_rows(user: User, table: Mapping[bytes, Row]) -> dict[bytes, AllowedRow]:
+def _ordinary_rows(user: User, table: Mapping[bytes, Row], with_writes: bool) -> dict[bytes, AllowedRow]:
     """The ordinary commands of `table`, which has no containers, without kept forms."""
     found: dict[bytes, AllowedRow] = {}
     for name, row in table.items():
-        if row.handler is not None and row.is_ordinary:
+        if row.handler is not None and row.is_ordinary and (with_writes or not _may_write(row)):
             words_max = row.arity if row.arity > 0 else WORDS_COUNT_MAX
             allowed = AllowedRow(row, row.handler, _check_of(user, row), abs(row.arity), words_max)
             found[name] = found[name.lower()] = allowed
     return found
+
+
+def _may_write(row: Row) -> bool:
+    """Whether the command, or a queue that it runs, may write."""
+    return row.is_write or Trait.RUNS_QUEUE in row.traits
 
 
 def _check_of(user: User, row: Row) -> Check | None:

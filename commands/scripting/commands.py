@@ -175,7 +175,9 @@ def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name
     return outcome.reply
 
 
-container("SCRIPT", group="scripting", since="2.6.0", summary="Commands that manage Lua scripts.")
+container(
+    "SCRIPT", group="scripting", since="2.6.0", summary="Commands that manage Lua scripts.", traits=Trait.ORDINARY
+)
 
 
 @command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import copysign, isnan
 from typing import Final
 
-from ...protocol.encoder import double_text
+from ...protocol.scalars import double_text
 
 # Larger whole numbers are written as doubles, as in Redis.
 WHOLE_MAX: Final = 2**62

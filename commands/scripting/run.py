@@ -9,7 +9,8 @@ from ..clients.client import Client
 from ..core.lookup import find_row, named_row
 from ..core.table import Flag, Row, Trait
 from ..execution.calls import call
-from ..execution.enforcement import refusal_in_script
+from ..execution.enforcement import PrimaryDown, refusal_in_script
+from ..execution.targets import LogRecord, StreamRecord
 from .errors import ScriptError
 from .number_text import number_text
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from .cache import Script
     from .deadline import Deadline
 
-# The flag of redis.set_repl for writes to the log.
+# The flags of redis.set_repl: writes go to the log, and to replicas.
 REPL_AOF: Final = 1
+REPL_REPLICA: Final = 2
 REPL_ALL: Final = 3
 
 MAY_REPLICATE: Final = Trait.MAY_REPLICATE.value
@@ -55,6 +57,8 @@ class Run:
         self.client = client = Client(caller.id, db=context.db)
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
         client.is_script = True
+        if context.server.following.is_stale and b"allow-stale" not in script.flags:
+            raise PrimaryDown
         if script.has_shebang and b"no-writes" not in script.flags:
             self._require_writes(asked_read_only=read_only)
 
@@ -65,8 +69,8 @@ class Run:
         refusal = self._context.server.storage.refusal_of_writes()
         if refusal is not None:
             raise refusal
-        if not self._may_need_memory:
-            self._context.server.memory.require()
+        if not self._may_need_memory and (refusal := self._context.server.memory.refusal()) is not None:
+            raise refusal
 
     def execute(self, words: list[bytes]) -> Reply:
         """Runs a command and returns its reply. An error of the command or of its checks is the reply."""
@@ -85,12 +89,23 @@ class Run:
         effects = context.effects
         effects_before = len(effects)
         reply = call(context, row, row.handler, words)
-        if not self.replication & REPL_AOF:
-            context.counted_apart += len(effects) - effects_before
-            del effects[effects_before:]
+        if self.replication != REPL_ALL:
+            self._target(effects_before)
         effects[effects_before:effects_before] = context.take_expired()
         context.db = self.client.db
         return reply
+
+    def _target(self, effects_before: int) -> None:
+        """Send the effects of a command only where the script has chosen."""
+        context = self._context
+        made = context.effects[effects_before:]
+        del context.effects[effects_before:]
+        if self.replication & REPL_AOF:
+            context.effects += [(index, LogRecord(record)) for index, record in made]
+        elif self.replication & REPL_REPLICA and context.replicating:
+            context.effects += [(index, StreamRecord(record)) for index, record in made]
+        context.has_targeted = context.has_targeted or len(context.effects) > effects_before
+        context.counted_apart += len(made) - (len(context.effects) - effects_before)
 
     def _admitted(self, words: list[bytes]) -> Row:
         row = self._found(words)
@@ -101,10 +116,14 @@ class Run:
             refusal = refusal_in_script(context, self._caller, row, words)
             if refusal is not None:
                 raise refusal
+        if context.server.following.is_stale and not row.flags & Flag.STALE:
+            raise GenericError(b"Can not execute the command on a stale replica")
         if row.is_write or row.trait_bits & MAY_REPLICATE:
             self._admit_write(row)
         if row.flags & Flag.DENYOOM and not self._may_need_memory and not self._deadline.has_written:
-            context.server.memory.require()
+            out_of_memory = context.server.memory.refusal()
+            if out_of_memory is not None:
+                raise out_of_memory
         return row
 
     def _found(self, words: list[bytes]) -> Row:
@@ -139,10 +158,4 @@ class Run:
 
 def _is_out_of_memory(context: Context) -> bool:
     """Whether commands that need memory are refused now."""
-    if not context.is_counting:
-        return False
-    try:
-        context.server.memory.require()
-    except ReplyError:
-        return True
-    return False
+    return context.is_counting and context.server.memory.refusal() is not None

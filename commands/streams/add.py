@@ -38,6 +38,18 @@ from .trim import (
 # Maximum size in bytes of all fields and values of one entry.
 ENTRY_SIZE_MAX = 2**30
 
+
+class NoOwnId(GenericError):
+    """An effect has no complete ID. IDs are made by the server that a client has asked, and by no replica.
+
+    Redis sends an idempotent addition that was a duplicate. It has no ID, and adds nothing where its pair is known.
+    Where the pair has expired by now, an ID of this server's clock would part the two datasets.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(b"The primary sent an XADD without an ID, and its idempotent ID is not known any more")
+
+
 PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("field"), Argument("value")))
 
 
@@ -98,6 +110,8 @@ def xadd(context: Context, argv: list[bytes]) -> Reply:
         return _xadd_with_options(context, argv)
     if not len(argv) & 1:
         raise wrong_number_of_arguments(b"xadd")
+    if context.client.is_primary:
+        raise NoOwnId()
     key, db = argv[1], context.db
     stream = db.get_stream(key, context.now_ms)
     is_new = stream is None
@@ -207,7 +221,7 @@ def _is_simple_idempotent(context: Context, argv: list[bytes]) -> bool:
         and argv[5] == b"*"
         and not len(argv) & 1
         and bool(argv[3] and argv[4])
-        and not context.loading
+        and not context.replaying
     )
 
 
@@ -248,7 +262,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         stream = _new_stream(context)
     producer_id, iid = options.producer_id, b""
     if producer_id is not None:
-        iid = automatic_iid(argv[id_at + 1 :]) if options.iid is None else options.iid
+        iid = automatic_iid(argv, id_at + 1) if options.iid is None else options.iid
         known_id = stream.idempotence.register(producer_id).get(iid)
         if known_id is not None and options.entry_id is not None:
             # Only a log has an ID here: the pair was used again after its first use had expired.
@@ -257,6 +271,8 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
             stream.idempotence.duplicates += 1
             context.counted_apart += 1
             return format_id(known_id)
+    if options.entry_id is None and context.client.is_primary:
+        raise NoOwnId()
     entry_id = _choose_id(stream, options, context.now_ms)
     stream.require_new_id(entry_id)
     id_bulk, entry, record = pack_added(argv, id_at, id_at + 1, entry_id >> SEQ_BITS, entry_id & SEQ_MASK)

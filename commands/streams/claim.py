@@ -82,7 +82,7 @@ class Claiming:
         """Applies and logs the claims still collected. Returns the number of entries logged."""
         self._settle()
         self._log.flush()
-        self.group.claims_count += len(self.taken)
+        self.group.pending.claimed_total += len(self.taken)
         return self._log.count
 
     def _settle(self) -> None:
@@ -166,7 +166,7 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     if moved and request.last_id is not None:
         group.last_id = request.last_id
     consumer, is_created = _seen_consumer(context, key, group, argv[3])
-    has_repeats = len(set(request.ids)) < len(request.ids)
+    has_repeats = len(request.ids) > 1 and len(set(request.ids)) < len(request.ids)
     if context.loading and request.is_settled and not (min_idle_ms or has_repeats):
         return _claim_as_logged(context, stream, group, consumer, request)
     claiming = Claiming(context, key, stream, group, consumer, just_ids=request.just_ids)
@@ -221,7 +221,7 @@ def claim_run(context: Context, run: list[bytes]) -> bool:
         return False
     if group is None or len(set(ids)) < len(ids) or not stream.log.has_all(ids):
         return False
-    now_ms, pending, start = context.now_ms, group.pending, 0
+    now_ms, start = context.now_ms, 0
     # As many hits as single records would count.
     context.db.hits += len(records)
     stream.used_ms = now_ms
@@ -229,7 +229,7 @@ def claim_run(context: Context, run: list[bytes]) -> bool:
     consumer.active_ms = now_ms
     for ids_count, time_ms, count in records:
         claimed = ids[start : start + ids_count]
-        pending.deliver(claimed, consumer, time_ms=min(time_ms, now_ms), count=count)
+        group.pending.deliver(claimed, consumer, time_ms=min(time_ms, now_ms), count=count)
         start += ids_count
     return True
 

@@ -9,6 +9,7 @@ from ...store.errors import GenericError, shown, syntax_error
 from ...store.ids import StreamID, parse_id
 from ..core.numbers import integer
 
+LETTER_MIN: Final = ord("A")
 AUTOCLAIM_COUNT_DEFAULT: Final = 100
 AUTOCLAIM_COUNT_MAX: Final = 576460752303423487
 # Redis reserves 16 bytes for each of COUNT results, and refuses the command if they are more than the machine has.
@@ -55,7 +56,7 @@ def parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
     ids: list[StreamID] = []
     index = 5
     # No ID begins with a letter; the check avoids the cost of an exception.
-    while index < len(argv) and not argv[index][:1].isalpha():
+    while index < len(argv) and not (argv[index] and argv[index][0] >= LETTER_MIN):
         try:
             ids.append(parse_id(argv[index]))
         except GenericError:

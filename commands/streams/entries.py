@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ...persistence.grammar.kept import STREAMS
+from ...persistence.grammar.streams import read_streams
 from ...protocol.replies import NULL_ARRAY, Reply
 from ...store import events
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.ids import StreamID, parse_id, parse_ids, parse_range_end, parse_range_start
-from ...store.stream import References
-from ..core.numbers import integer
-from ..core.table import FIRST_KEY_READ, Argument, Flag, KeySpec, command
+from ...store.stream import References, Stream
+from ...store.value import Value
+from ..core.numbers import integer, parse_integer
+from ..core.table import FIRST_KEY_READ, Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
-from .trim import (
-    REFERENCE_ARGUMENT,
-    REFERENCE_WORDS,
-)
+from .trim import REFERENCE_ARGUMENT, REFERENCE_WORDS
 
 KEY_ARGUMENT = Argument("key", "key", key_spec_index=0)
+KEEP: Final = References.KEEP
+DELETE: Final = References.DELETE
+ACKED: Final = References.ACKED
+
 COUNT_ARGUMENT = Argument("count", "integer", token="COUNT", optional=True)
 IDS_ARGUMENT = Argument(
     "ids", "block", token="IDS", arguments=(Argument("numids", "integer"), Argument("id", "string", multiple=True))
@@ -132,8 +138,10 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     stream = context.db.get_stream(argv[1], context.now_ms)
     if stream is None:
         return 0
-    ids = parse_ids(argv, 2)
-    deleted = sum(stream.delete(entry_id) for entry_id in ids)
+    deleted = 0
+    for entry_id in parse_ids(argv, 2):
+        if stream.delete(entry_id):
+            deleted += 1
     if deleted:
         context.db.touch(argv[1], events.XDEL)
         context.log_words(argv, deleted)
@@ -150,30 +158,26 @@ def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[b
     index = first
     while index < len(argv):
         word = argv[index].upper()
-        if word in REFERENCE_WORDS and references is None:
-            references = REFERENCE_WORDS[word]
-            index += 1
-        elif word == b"IDS" and index + 1 < len(argv):
+        if word == b"IDS" and index + 1 < len(argv):
             count = _parse_ids_count(argv[index + 1])
             if count > len(argv) - index - 2:
                 raise GenericError(b"The `numids` parameter must match the number of arguments")
             tokens = argv[index + 2 : index + 2 + count]
             index += 2 + count
+        elif references is None and word in REFERENCE_WORDS:
+            references = REFERENCE_WORDS[word]
+            index += 1
         else:
             raise syntax_error()
     # The arity leaves no room for a request without IDS that is not a syntax error.
     assert tokens is not None
-    return references or References.KEEP, tokens
+    return KEEP if references is None else references, tokens
 
 
 def _parse_ids_count(token: bytes) -> int:
-    message = b"Number of IDs must be a positive integer"
-    try:
-        count = integer(token)
-    except GenericError:
-        raise GenericError(message) from None
-    if count < 1:
-        raise GenericError(message)
+    count = parse_integer(token)
+    if count is None or count < 1:
+        raise GenericError(b"Number of IDs must be a positive integer")
     return count
 
 
@@ -199,21 +203,22 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
     references, tokens = parse_ids_options(argv, 2)
     if stream is None:
         return [-1] * len(tokens)
-    ids = parse_ids(tokens)
     results: list[int] = []
-    dropped = False
-    for entry_id in ids:
-        if references is References.DELETE:
-            dropped |= any(entry_id in group.pending for group in stream.groups.values())
-            stream.drop_references(entry_id)
-        if references is References.ACKED and stream.is_referenced(entry_id):
+    dropped, deleted = False, 0
+    for entry_id in parse_ids(tokens):
+        if references is DELETE and stream.drop_references(entry_id):
+            dropped = True
+        if references is ACKED and stream.is_referenced(entry_id):
             results.append(2)
+        elif stream.delete(entry_id):
+            results.append(1)
+            deleted += 1
         else:
-            results.append(1 if stream.delete(entry_id) else -1)
-    if 1 in results:
+            results.append(-1)
+    if deleted:
         context.db.touch(argv[1], events.XDEL)
-    if 1 in results or dropped:
-        context.log_words(argv, results.count(1))
+    if deleted or dropped:
+        context.log_words(argv, deleted)
     return results
 
 
@@ -259,6 +264,26 @@ def xsetid(context: Context, argv: list[bytes]) -> Reply:
     context.db.announce(events.XSETID, argv[1])
     context.log_words(argv)
     return (b"+OK\r\n",)
+
+
+@run_form("XSETID", STREAMS)
+def add_streams(context: Context, run: list[bytes]) -> bool:
+    """Adds the streams of `[STREAMS, b"", sent, count]`, records of new keys with few entries, while a log is loaded.
+
+    It is only valid while no client watches or waits for the keys. Returns False, and changes nothing, if one of the
+    keys exists.
+    """
+    db, limits, now_ms = context.db, context.stream_limits, context.now_ms
+    streams = read_streams(run, limits.idmp_duration_s, limits.idmp_entries_max)
+    values: list[tuple[bytes, Value, int | None]] = []
+    for key, short in streams:
+        stream = Stream.of_short(short, limits)
+        stream.used_ms = now_ms
+        values.append((key, stream, None))
+    if any(key in db.keys for key, _ in streams) or len({key for key, _ in streams}) < len(streams):
+        return False
+    db.add_many(values)
+    return True
 
 
 def _parse_setid_options(argv: list[bytes], last_id: StreamID) -> tuple[int | None, StreamID]:

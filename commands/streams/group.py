@@ -9,7 +9,7 @@ from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import StreamID, parse_edge, parse_id
 from ...store.stream import Stream
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, KeySpec, command, container
+from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 
@@ -29,7 +29,7 @@ CREATE_WORDS_MAX = 8
 # Numbers of arguments that Redis accepts. It counts words, so one option may be repeated in place of another.
 SETID_WORDS = (5, 7)
 
-container("XGROUP", group="stream", since="5.0.0", summary="Commands on consumer groups.")
+container("XGROUP", group="stream", since="5.0.0", summary="Commands on consumer groups.", traits=Trait.ORDINARY)
 
 
 def _keys(*access: str) -> tuple[KeySpec, ...]:

@@ -150,7 +150,8 @@ def _find_sources(context: Context, request: ReadRequest) -> list[GroupSource]:
     """
     assert request.group is not None
     sources: list[GroupSource] = []
-    for key, token in zip(request.keys, request.id_tokens, strict=True):
+    for number, key in enumerate(request.keys):
+        token = request.id_tokens[number]
         stream = context.db.read_stream(key, context.now_ms)
         group = stream.find_group(request.group) if stream is not None else None
         if stream is None or group is None:
@@ -275,7 +276,7 @@ class _GroupRead:
         if run:
             pending.deliver(run, consumer, time_ms=now_ms, count=run_count)
             consumer.active_ms = now_ms
-            source.group.claims_count += len(pieces)
+            source.group.pending.claimed_total += len(pieces)
         return pieces
 
     def _deliver_new(self, source: GroupSource, consumer: Consumer, ids: list[StreamID], log: ClaimLog) -> None:
@@ -284,7 +285,7 @@ class _GroupRead:
             return
         now_ms = self.context.now_ms
         source.stream.advance(source.group, ids)
-        source.group.deliveries_count += len(ids)
+        source.group.pending.delivered_total += len(ids)
         if not self.request.no_ack:
             source.group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
             consumer.active_ms = now_ms

@@ -60,7 +60,7 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     db.hits += HITS_OF_A_READ
     stream.used_ms = now_ms
     stream.advance(group, ids)
-    group.deliveries_count += len(ids)
+    group.pending.delivered_total += len(ids)
     group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
     consumer.seen_ms = consumer.active_ms = now_ms
     log_delivery(context, key, group, consumer.name, ids, time_ms=now_ms, count=1, last_id=last_id)

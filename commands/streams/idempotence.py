@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, no_such_key, syntax_error
 from ...store.ids import parse_id
@@ -9,11 +11,9 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
-# Setting: its largest value, and the error for a value out of range.
-SETTINGS = {
-    b"IDMP-DURATION": (86400, b"IDMP-DURATION must be between 1 and 86400 seconds"),
-    b"IDMP-MAXSIZE": (10000, b"IDMP-MAXSIZE must be between 1 and 10000 entries"),
-}
+# The largest values of the settings. The smallest is 1.
+DURATION_S_MAX: Final = 86400
+ENTRIES_MAX: Final = 10000
 
 
 @command(
@@ -41,23 +41,32 @@ def xcfgset(context: Context, argv: list[bytes]) -> Reply:
     stream = context.db.get_stream(argv[1], context.now_ms)
     if stream is None:
         raise no_such_key()
-    values: dict[bytes, int] = {}
+    duration_s = entries_max = 0
     for index in range(2, len(argv), 2):
         word = argv[index].upper()
-        if word not in SETTINGS or index + 1 == len(argv):
+        if word == b"IDMP-DURATION" and index + 1 < len(argv):
+            _require_first(word, duration_s)
+            duration_s = integer(argv[index + 1])
+            if not 1 <= duration_s <= DURATION_S_MAX:
+                raise GenericError(b"IDMP-DURATION must be between 1 and 86400 seconds")
+        elif word == b"IDMP-MAXSIZE" and index + 1 < len(argv):
+            _require_first(word, entries_max)
+            entries_max = integer(argv[index + 1])
+            if not 1 <= entries_max <= ENTRIES_MAX:
+                raise GenericError(b"IDMP-MAXSIZE must be between 1 and 10000 entries")
+        else:
             raise syntax_error()
-        if word in values:
-            raise GenericError(word + b" specified multiple times")
-        value = integer(argv[index + 1])
-        largest, message = SETTINGS[word]
-        if not 1 <= value <= largest:
-            raise GenericError(message)
-        values[word] = value
-    if not values:
+    if not duration_s and not entries_max:
         raise GenericError(b"At least one parameter must be specified")
-    if stream.idempotence.configure(values.get(b"IDMP-DURATION"), values.get(b"IDMP-MAXSIZE")):
+    if stream.idempotence.configure(duration_s, entries_max):
         context.log_words(argv)
     return OK
+
+
+def _require_first(word: bytes, value: int) -> None:
+    """Checks that the setting `word` has no value yet, which is then 0. Raises GenericError."""
+    if value:
+        raise GenericError(word + b" specified multiple times")
 
 
 @command(
@@ -93,11 +102,11 @@ def xidmprecord(context: Context, argv: list[bytes]) -> Reply:
     if stream is None:
         raise no_such_key()
     known_id = stream.idempotence.find(producer_id, iid)
-    if context.loading and known_id not in (None, entry_id):
+    if context.replaying and known_id not in (None, entry_id):
         # In a log, a repeated pair means that its first use had expired by then.
         stream.idempotence.forget(producer_id, iid)
         known_id = None
-    if not context.loading and entry_id not in stream.log:
+    if not context.replaying and entry_id not in stream.log:
         raise GenericError(b"No such message in stream")
     if known_id == entry_id:
         return OK

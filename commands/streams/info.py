@@ -12,9 +12,9 @@ from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
 from ...store.pending import Consumer, Listing, idle_states
 from ...store.stream import Stream
-from ..core.long_replies import array_of
+from ..core.long_replies import array_of, maps_of
 from ..core.numbers import integer
-from ..core.table import Argument, Flag, KeySpec, command, container
+from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 from .entries import KEY_ARGUMENT
 from .group import bad_shape
@@ -48,7 +48,7 @@ FULL_CONSUMER_FORMS: Final = map_forms(b"name", b"seen-time", b"active-time", b"
 GROUP_FORMS: Final = map_forms(b"name", b"consumers", b"pending", b"last-delivered-id", b"entries-read", b"lag")
 CONSUMER_FORMS: Final = map_forms(b"name", b"pending", b"idle", b"inactive")
 
-container("XINFO", group="stream", since="5.0.0", summary="Commands that describe streams.")
+container("XINFO", group="stream", since="5.0.0", summary="Commands that describe streams.", traits=Trait.ORDINARY)
 
 
 def _require_stream(context: Context, key: bytes) -> Stream:
@@ -238,7 +238,7 @@ def xinfo_groups(context: Context, argv: list[bytes]) -> Reply:
         )
         for group in stream.sorted_groups()
     ]
-    return array_of(rows, GROUP_FORMS[context.client.protocol].encode)
+    return maps_of(rows, GROUP_FORMS[context.client.protocol])
 
 
 @command(
@@ -266,7 +266,7 @@ def xinfo_consumers(context: Context, argv: list[bytes]) -> Reply:
     if group is None:
         raise NoGroup.for_group(argv[2], argv[3])
     rows = idle_states(group.sorted_consumers(), context.now_ms)
-    return array_of(rows, CONSUMER_FORMS[context.client.protocol].encode)
+    return maps_of(rows, CONSUMER_FORMS[context.client.protocol])
 
 
 HELP_LINES = (

@@ -8,12 +8,12 @@ from ...store.errors import NoGroup, WrongType, syntax_error
 from ...store.group import Group
 from ...store.ids import bulk_ids, parse_ids, parse_range_end, parse_range_start
 from ...store.pending import Consumer, list_owners
-from ...store.stream import References, Stream
+from ...store.stream import Stream
 from ...store.value import Value
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
-from .entries import IDS_ARGUMENT, KEY_ARGUMENT, parse_ids_options
+from .entries import ACKED, DELETE, IDS_ARGUMENT, KEY_ARGUMENT, parse_ids_options
 from .trim import REFERENCE_ARGUMENT
 
 WRITE_KEY = (KeySpec(1, 1, 1, ("RW", "update")),)
@@ -69,7 +69,7 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     ids = parse_ids(argv, 3)
     acknowledged = group.pending.drop_all(ids)
     if acknowledged:
-        group.acks_count += acknowledged
+        group.pending.acked_total += acknowledged
         context.log_words(argv, acknowledged)
     return acknowledged
 
@@ -98,23 +98,24 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         return [-1] * len(tokens)
     stream, group = found
     results: list[int] = []
-    deleted = False
+    deleted, acknowledged = False, 0
     for entry_id in parse_ids(tokens):
         if not group.pending.drop(entry_id):
             results.append(-1)
             continue
-        group.acks_count += 1
-        if references is References.DELETE:
+        acknowledged += 1
+        if references is DELETE:
             stream.drop_references(entry_id)
-        if references is References.ACKED and stream.is_referenced(entry_id):
+        if references is ACKED and stream.is_referenced(entry_id):
             results.append(2)
             continue
-        deleted |= stream.delete(entry_id)
+        if stream.delete(entry_id):
+            deleted = True
         results.append(1)
     if deleted:
         context.db.touch(argv[1], events.XDEL)
-    acknowledged = sum(result > 0 for result in results)
     if acknowledged:
+        group.pending.acked_total += acknowledged
         context.log_words(argv, acknowledged)
     return results
 
@@ -189,11 +190,8 @@ def _pending_summary(group: Group) -> Reply:
     if not len(pending):
         return [0, None, None, NULL_ARRAY]
     count, owners = list_owners(group.sorted_consumers())
-    return (
-        b"*4\r\n:%d\r\n%b" % (len(pending), bulk_ids([pending.first_id(), pending.last_id()])),
-        b"*%d\r\n" % count,
-        owners,
-    )
+    ends = bulk_ids([pending.first_id(), pending.last_id()])
+    return (b"*4\r\n:%d\r\n%b*%d\r\n%b" % (len(pending), ends, count, owners),)
 
 
 def is_nothing_idle(group: Group, min_idle_ms: int, now_ms: int) -> bool:

@@ -62,7 +62,8 @@ def xread(context: Context, argv: list[bytes]) -> Reply:
         return known[1]
     request = parse_read(argv, is_group=False, now_ms=context.now_ms)
     sources: list[tuple[bytes, Stream | None, StreamID, bool]] = []
-    for key, token in zip(request.keys, request.id_tokens, strict=True):
+    for number, key in enumerate(request.keys):
+        token = request.id_tokens[number]
         stream = context.db.read_stream(key, context.now_ms)
         sources.append((key, stream, _resolve_read_id(stream, token), token == b"+"))
     budget = ReplyBudget(request, context)

@@ -131,12 +131,12 @@ def xnack(context: Context, argv: list[bytes]) -> Reply:
         delivery = group.pending.get(entry_id)
         if delivery is None and not (request.force and entry_id in stream.log):
             continue
-        group.pending.release(entry_id, count=_released_count(mode, request, delivery))
+        group.release(entry_id, count=_released_count(mode, request, delivery))
         released += 1
     if released:
-        group.releases_count += released
+        group.pending.released_total += released
         if mode == b"FATAL":
-            group.fatal_releases_count += released
+            group.pending.fatal_released_total += released
         context.db.signal_ready(key)
         context.log_words(argv, released)
     return released

@@ -17,6 +17,8 @@ from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
 KEEP: Final = References.KEEP
+DIGIT_MIN: Final = ord("0")
+DIGIT_MAX: Final = ord("9")
 REFERENCE_WORDS = {mode.value: mode for mode in References}
 
 REFERENCE_ARGUMENT = Argument(
@@ -89,7 +91,8 @@ def scan_options(argv: list[bytes], *, is_add: bool, context: Context) -> Stream
         if is_add and token == b"*":
             break
         # Nothing that begins with a digit is an option.
-        used = 0 if token[:1].isdigit() else _scan_option(argv, index, options, is_add=is_add)
+        is_option = not token or not DIGIT_MIN <= token[0] <= DIGIT_MAX
+        used = _scan_option(argv, index, options, is_add=is_add) if is_option else 0
         if not used:
             if not is_add:
                 raise syntax_error()
@@ -97,7 +100,7 @@ def scan_options(argv: list[bytes], *, is_add: bool, context: Context) -> Stream
             break
         index += used
     options.id_index = index
-    if options.producer_id is not None and index < argc and argv[index] != b"*" and not context.loading:
+    if options.producer_id is not None and index < argc and argv[index] != b"*" and not context.replaying:
         raise GenericError(b"syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     _check_trim_options(options, is_add=is_add, context=context)
     return options
@@ -107,8 +110,8 @@ def _scan_option(argv: list[bytes], index: int, options: StreamOptions, *, is_ad
     """Parses one option and returns its number of arguments; 0 if `argv[index]` is not an option."""
     word = argv[index].upper()
     more = len(argv) - 1 - index
-    if word in (b"MAXLEN", b"MINID") and more:
-        return _scan_threshold(argv, index, options)
+    if (word == b"MAXLEN" or word == b"MINID") and more:
+        return _scan_threshold(argv, index, options, is_length=word == b"MAXLEN")
     if word == b"LIMIT" and more:
         options.limit = integer(argv[index + 1])
         if options.limit < 0:
@@ -125,18 +128,20 @@ def _scan_option(argv: list[bytes], index: int, options: StreamOptions, *, is_ad
     return 0
 
 
-def _scan_threshold(argv: list[bytes], index: int, options: StreamOptions) -> int:
+def _scan_threshold(argv: list[bytes], index: int, options: StreamOptions, *, is_length: bool) -> int:
     """Parses MAXLEN or MINID with operator and threshold, and returns their number of arguments."""
     if options.trim is not None:
         raise GenericError(b"syntax error, MAXLEN and MINID options at the same time are not compatible")
     used = 2
     request = Trim()
-    if len(argv) - 1 - index >= 2 and argv[index + 1] in (b"=", b"~"):
-        request.approximate = argv[index + 1] == b"~"
-        used = 3
+    if len(argv) - 1 - index >= 2:
+        operator = argv[index + 1]
+        request.approximate = operator == b"~"
+        if request.approximate or operator == b"=":
+            used = 3
     options.threshold_index = index + used - 1
     threshold = argv[options.threshold_index]
-    if argv[index].upper() == b"MAXLEN":
+    if is_length:
         request.length_max = integer(threshold)
         if request.length_max < 0:
             raise GenericError(b"The MAXLEN argument must be >= 0.")
@@ -177,7 +182,7 @@ def _check_trim_options(options: StreamOptions, *, is_add: bool, context: Contex
             raise GenericError(b"syntax error, LIMIT cannot be used without specifying a trimming strategy")
         if not is_add:
             raise GenericError(b"syntax error, XTRIM must be called with a trimming strategy")
-    if context.loading:
+    if context.replaying:
         # A log may have LIMIT next to `=`: the threshold already includes its effect, so it is not applied again.
         if request is not None:
             request.references = options.references or KEEP

@@ -163,7 +163,7 @@ def _store(context: Context, key: bytes, text: bytes, due_ms: int | None, *, per
     The expiry time stays if `due_ms` is None and `persist` is false.
     """
     db = context.db
-    if due_ms is not None and due_ms <= context.now_ms and not context.loading:
+    if due_ms is not None and due_ms <= context.now_ms and not context.replaying:
         db.remove(key, DEL)
         context.log(b"DEL", key)
         return

@@ -15,6 +15,9 @@ from . import long_double
 from .long_double import LongDouble
 from .values import KEY_ARGUMENT, WRITE
 
+# Compiled code compares a number with one of 62 bits without making an object.
+SMALL_MAX: Final = (1 << 61) - 1
+
 COUNTER_KEY: Final = (KeySpec(1, 1, 1, ("RW", "access", "update")),)
 
 
@@ -22,7 +25,7 @@ def add_to_counter(context: Context, key: bytes, increment: int) -> int:
     """Adds to the number in a string, and returns the sum. A missing key is 0. Raises WrongType, GenericError."""
     value = context.db.get_string(key, context.now_ms)
     result = (0 if value is None else integer(value)) + increment
-    if not INT64_MIN <= result <= INT64_MAX:
+    if not -SMALL_MAX <= result <= SMALL_MAX and not INT64_MIN <= result <= INT64_MAX:
         raise GenericError(b"increment or decrement would overflow")
     context.db.put(key, b"%d" % result, INCRBY, keep_expiry=True)
     return result
@@ -34,7 +37,7 @@ def _declare_counter(name: str, sign: int, *, takes_number: bool, summary: str) 
         if sign < 0 and number == INT64_MIN:
             raise GenericError(b"decrement would overflow")
         result = add_to_counter(context, argv[1], sign * number)
-        context.log(*argv)
+        context.log_words(argv)
         return result
 
     number_name = "increment" if sign > 0 else "decrement"

@@ -36,8 +36,8 @@ def mset(context: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2 == 0:
         raise wrong_number_of_arguments(b"mset")
     db, now_ms = context.db, context.now_ms
-    for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        db.overwrite(key, value, SET, now_ms)
+    for index in range(1, len(argv), 2):
+        db.overwrite(argv[index], argv[index + 1], SET, now_ms)
     context.log_words(argv, len(argv) // 2)
     return OK
 
@@ -79,8 +79,8 @@ def msetnx(context: Context, argv: list[bytes]) -> Reply:
     db, now_ms = context.db, context.now_ms
     if any(db.get(key, now_ms) is not None for key in argv[1::2]):
         return 0
-    for key, value in zip(argv[1::2], argv[2::2], strict=True):
-        db.overwrite(key, value, SET, now_ms)
+    for index in range(1, len(argv), 2):
+        db.overwrite(argv[index], argv[index + 1], SET, now_ms)
     context.log_words(argv, len(argv) // 2)
     return 1
 

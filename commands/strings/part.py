@@ -26,7 +26,7 @@ def check_size(context: Context, size: int) -> None:
 
     It accepts any size while a log is loaded, because the limit may have been larger when the log was written.
     """
-    if size > context.server.config.proto_max_bulk_len and not context.loading:
+    if size > context.server.config.proto_max_bulk_len and not context.replaying:
         raise GenericError(b"string exceeds maximum allowed size (proto-max-bulk-len)")
 
 
@@ -59,7 +59,7 @@ def append(context: Context, argv: list[bytes]) -> Reply:
     else:
         check_size(context, size + len(piece))
         size = db.splice(key, size, piece, APPEND)
-    context.log(*argv)
+    context.log_words(argv)
     return size
 
 
@@ -112,7 +112,7 @@ def setrange(context: Context, argv: list[bytes]) -> Reply:
         db.put(key, value, SETRANGE, keep_expiry=True)
     else:
         size = db.splice(key, offset, piece, SETRANGE)
-    context.log(*argv)
+    context.log_words(argv)
     return size
 
 
@@ -122,8 +122,13 @@ def _declare_substring(name: str, since: str, summary: str, deprecated: tuple[st
         value = context.db.read_string(argv[1], context.now_ms) or b""
         if start < 0 and end < 0 and start > end:
             return b""
-        start, end = [max(0, place + len(value) if place < 0 else place) for place in (start, end)]
-        return value[start : end + 1]
+        size = len(value)
+        if start < 0:
+            start = max(0, start + size)
+        if end < 0:
+            end = max(0, end + size)
+        # mypyc 2.4 refuses a slice whose end is before its start.
+        return value[start : end + 1] if start <= end else b""
 
     substring.__doc__ = f"""{name} key start end
 

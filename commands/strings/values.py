@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import xxhash
@@ -61,7 +61,7 @@ def due_time_ms(context: Context, word: bytes, token: bytes, name: bytes) -> int
 def store_string(context: Context, key: bytes, value: bytes, due_ms: int | None) -> None:
     """Sets and logs a string, with or without an expiry time. A time in the past deletes the key."""
     db = context.db
-    if due_ms is not None and due_ms <= context.now_ms and not context.loading:
+    if due_ms is not None and due_ms <= context.now_ms and not context.replaying:
         db.remove(key, DEL)
         context.log(b"DEL", key)
         return
@@ -74,18 +74,27 @@ def store_string(context: Context, key: bytes, value: bytes, due_ms: int | None)
         context.log(b"SET", key, value, b"PXAT", b"%d" % due_ms)
 
 
-@dataclass(slots=True)
 class SetRequest:
-    """The options of SET. Fields are `Final`, since a frozen class would cost a tenth of SET with EX."""
+    """The options of SET. No dataclass, since the constructor of a frozen one would cost a tenth of SET with EX."""
 
-    # NX, XX or one of COMPARISONS.
-    condition: Final[bytes | None]
-    # The value or digest to compare with.
-    compared: Final[bytes]
-    # (EX | PX | EXAT | PXAT, number).
-    expiry: Final[tuple[bytes, bytes] | None]
-    keep_expiry: Final[bool]
-    get: Final[bool]
+    __slots__ = ("compared", "condition", "expiry", "get", "keep_expiry")
+
+    def __init__(
+        self,
+        condition: bytes | None,
+        compared: bytes,
+        expiry: tuple[bytes, bytes] | None,
+        keep_expiry: bool,
+        get: bool,
+    ) -> None:
+        # NX, XX or one of COMPARISONS.
+        self.condition: Final = condition
+        # The value or digest to compare with.
+        self.compared: Final = compared
+        # (EX | PX | EXAT | PXAT, number).
+        self.expiry: Final = expiry
+        self.keep_expiry: Final = keep_expiry
+        self.get: Final = get
 
 
 def _parse_set(argv: list[bytes]) -> SetRequest:
@@ -312,7 +321,7 @@ def getex(context: Context, argv: list[bytes]) -> Reply:
         return None
     if word in UNITS_MS:
         due_ms = due_time_ms(context, word, token, b"getex")
-        if due_ms <= context.now_ms and not context.loading:
+        if due_ms <= context.now_ms and not context.replaying:
             db.remove(key, DEL)
             context.log(b"DEL", key)
         else:

@@ -59,6 +59,8 @@ class Config:
 
     # The data directory; absolute once the server has entered it.
     dir: bytes
+    # The primary to follow, `host port`; empty for none. REPLICAOF changes it.
+    replicaof: bytes
 
     def __init__(self) -> None:
         # Absolute path of the program, found before the server enters the folder `dir`.

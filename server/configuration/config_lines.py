@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from ...commands.core.secrets import SECRET_DIRECTIVES
@@ -144,6 +143,9 @@ def _single_quoted(line: bytes, index: int, word: bytearray) -> int:
 
 def likely_name(name: bytes) -> bytes | None:
     """The directive that an unknown one probably means, if one is similar."""
+    # A start with correct directives does not need it.
+    from difflib import get_close_matches
+
     known = [os.fsdecode(each) for each in (*BY_NAME, b"include", b"rename-command", b"user")]
     text = os.fsdecode(name)
     # A short name with two letters exchanged, such as `prot`, is less similar than the cutoff.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -64,8 +63,9 @@ def _directive_of(line: bytes, names: Mapping[bytes, Directive]) -> bytes | None
 
 def replace_file(path: bytes, text: bytes, *, sync: Callable[[int], None] = os.fsync) -> None:
     """Replace the file at `path` by `text`. A crash leaves the old file or the new one. Raises OSError."""
-    folder = os.path.dirname(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + b".", suffix=b".tmp")
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, b"%b.%b.tmp" % (name, os.urandom(8).hex().encode()))
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)

@@ -37,7 +37,6 @@ from .environment import environment_lines
 INCLUDE_DEPTH_MAX: Final = 16
 
 REMEDY: Final = "remove the line, or set 'compat-config yes' to ignore it"
-REMEDY_ALWAYS: Final = "remove the line; docs/coming-from-redis.md shows how to bring the data"
 
 # Prefixes of paths that are read whatever kind of file they are.
 OPEN_PLACES: Final = (b"/dev/null", b"/dev/stdin", b"/dev/fd/", b"/proc/self/fd/")
@@ -95,13 +94,12 @@ def load_text(config: Config, text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ForeignLine:
-    """A line that asks for a part that Headrace does not have. `matters` and what follows are as in its row."""
+    """A line that asks for a part that Headrace does not have. `matters` is as in its row."""
 
     name: bytes
     place: str
     shown: bytes
     matters: str = ""
-    is_never_ignored: bool = False
 
 
 class Loader:
@@ -128,10 +126,8 @@ class Loader:
         for each in self._foreign.values():
             if not each.matters:
                 config.ignored.append(each.name)
-            elif config.compat_config and not each.is_never_ignored:
+            elif config.compat_config:
                 config.overruled[each.name] = each.matters
-            elif each.is_never_ignored:
-                stops.append(ConfigLineError(each.place, each.shown, f"{each.matters}: {REMEDY_ALWAYS}"))
             else:
                 stops.append(ConfigLineError(each.place, each.shown, f"{each.matters}: {REMEDY}"))
         if stops:
@@ -197,9 +193,7 @@ class Loader:
             self._assign(directive, words[1:])
             self._foreign.pop(directive.name, None)
             if directive.is_foreign(self._config.value(directive)):
-                self._foreign[directive.name] = ForeignLine(
-                    directive.name, place, shown, directive.matters, directive.is_never_ignored
-                )
+                self._foreign[directive.name] = ForeignLine(directive.name, place, shown, directive.matters)
 
     def _declare_user(self, declared: LateLine) -> None:
         if not declared.words:

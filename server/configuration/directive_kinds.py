@@ -309,6 +309,9 @@ def check_percentile(word: bytes) -> bytes:
     return f"{number:.6f}".rstrip("0").rstrip(".").encode()
 
 
+PORT_MAX = 65535
+
+
 class Primary(Kind):
     """The host and port of a server to follow, kept as one text; empty for `no one`."""
 
@@ -317,7 +320,12 @@ class Primary(Kind):
     def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
         if len(words) != 2:
             raise BadValue("wrong number of arguments")
-        return b"" if [word.lower() for word in words] == [b"no", b"one"] else b" ".join(words)
+        if [word.lower() for word in words] == [b"no", b"one"]:
+            return b""
+        port = loose_integer(words[1])
+        if port is None or not 0 <= port <= PORT_MAX:
+            raise BadValue("Invalid master port")
+        return b"%b %d" % (words[0], port)
 
     def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
         return [name + b" " + value] if value else []

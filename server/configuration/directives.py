@@ -37,7 +37,6 @@ from .directive_kinds import (
 )
 
 STANDALONE = "Headrace is a standalone server:"
-NO_REPLICATION = f"{STANDALONE} it has no replication"
 
 # Values that turn a missing part off. No number is among them.
 OFF = (False, b"", b"no", b"off", b"disabled")
@@ -70,8 +69,6 @@ class Directive:
     # Why another value than the default stops the start, although Headrace does not have the directive; empty if such a
     # value is harmless.
     matters: str = ""
-    # The start stops for such a value even with `compat-config`.
-    is_never_ignored: bool = False
     # A change needs a listener: CONFIG SET refuses it unless one was registered with `Config.on_change`.
     needs_listener: bool = False
     # The attribute of Config: the name with underscores in place of dashes.
@@ -145,6 +142,10 @@ TLS = (
     _row("tls-prefer-server-ciphers", BOOL, False),
     _row("tls-session-caching", BOOL, True),
     _row("max-new-tls-connections-per-cycle", Integer(1, 1000), 1),
+    _row("tls-replication", BOOL, False),
+    _row("tls-client-cert-file", PATH, b""),
+    _row("tls-client-key-file", PATH, b""),
+    _row("tls-client-key-file-pass", TEXT, b""),
 )
 
 PROCESS = (
@@ -260,26 +261,45 @@ OBSERVABILITY = (
     _row("tracking-table-max-keys", COUNT, 1000000),
 )
 
+REPLICATION = (
+    _row("replicaof", Primary(), b"", "slaveof", change=IMMUTABLE),
+    _row("masteruser", TEXT, b""),
+    _row("masterauth", TEXT, b""),
+    _row("replica-serve-stale-data", BOOL, True, "slave-serve-stale-data"),
+    _row("replica-read-only", BOOL, True, "slave-read-only"),
+    _row("replica-priority", COUNT_32, 100, "slave-priority"),
+    _row("replica-announce-ip", TEXT, b"", "slave-announce-ip"),
+    _row("replica-announce-port", PORT, 0, "slave-announce-port"),
+    _row("replica-announced", BOOL, True),
+    _row("repl-diskless-sync", BOOL, True),
+    _row("repl-diskless-sync-delay", COUNT_32, 5),
+    _row("repl-diskless-sync-max-replicas", COUNT_32, 0),
+    _row("repl-backlog-size", Memory(1, floor=16384), 1 << 20),
+    _row("repl-backlog-ttl", COUNT, 3600),
+    _row("repl-ping-replica-period", POSITIVE_32, 10, "repl-ping-slave-period"),
+    _row("repl-timeout", POSITIVE_32, 60),
+    _row("min-replicas-to-write", COUNT_32, 0, "min-slaves-to-write"),
+    _row("min-replicas-max-lag", COUNT_32, 10, "min-slaves-max-lag"),
+)
+
 # Headrace does not have the directives below. They are grouped by kind of value, so that the table is a list of names.
 
 _YES = """
     activerehashing aof-rewrite-incremental-fsync cluster-allow-pubsubshard-when-down cluster-allow-replica-migration
     cluster-require-full-coverage crash-log-enabled crash-memcheck-enabled dynamic-hz jemalloc-bg-thread
-    rdb-save-incremental-fsync repl-diskless-sync replica-announced replica-ignore-maxmemory|slave-ignore-maxmemory
-    replica-read-only|slave-read-only replica-serve-stale-data|slave-serve-stale-data
+    rdb-save-incremental-fsync replica-ignore-maxmemory|slave-ignore-maxmemory
 """
 _NO = """
     activedefrag cluster-allow-reads-when-down cluster-bus-port-protected-mode
     cluster-replica-no-failover|cluster-slave-no-failover hide-user-data-from-log key-memory-histograms
     lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del
     lazyfree-lazy-user-flush rdb-del-sync-files repl-disable-tcp-nodelay replica-ignore-disk-write-errors
-    replica-lazy-flush|slave-lazy-flush tls-cluster tls-replication
+    replica-lazy-flush|slave-lazy-flush tls-cluster
     vset-force-single-threaded-execution
 """
 _EMPTY_TEXT = """
     bind-source-addr cluster-announce-hostname cluster-announce-human-nodename cluster-announce-ip ignore-warnings
-    locale-collate replica-announce-ip|slave-announce-ip tls-client-cert-file
-    tls-client-key-file tls-client-key-file-pass tls-expected-peer-name
+    locale-collate tls-expected-peer-name
 """
 _EMPTY_TEXT_IMMUTABLE = """
     aof-rewrite-cpulist|aof_rewrite_cpulist bgsave-cpulist|bgsave_cpulist bio-cpulist|bio_cpulist
@@ -326,7 +346,6 @@ ACCEPTED_ONLY = (
     _echoed("cluster-slot-migration-handoff-max-lag-bytes", SIZE, 1 << 20),
     _echoed("hash-max-listpack-value", SIZE, 64, "hash-max-ziplist-value"),
     _echoed("hll-sparse-max-bytes", SIZE, 3000),
-    _echoed("repl-backlog-size", Memory(1, floor=16384), 1 << 20),
     _echoed("replica-full-sync-buffer-limit", SIZE, 0),
     _echoed("set-max-listpack-value", COUNT, 64),
     _echoed("zset-max-listpack-value", SIZE, 64, "zset-max-ziplist-value"),
@@ -366,15 +385,6 @@ ACCEPTED_ONLY = (
     _echoed("max-new-connections-per-cycle", Integer(1, 1000), 10),
     _echoed("maxmemory-eviction-tenacity", Integer(0, 100), 10),
     _echoed("maxmemory-samples", Integer(1, 64), 5),
-    _echoed("min-replicas-max-lag", COUNT_32, 10, "min-slaves-max-lag"),
-    _echoed("min-replicas-to-write", COUNT_32, 0, "min-slaves-to-write", matters=NO_REPLICATION),
-    _echoed("repl-backlog-ttl", COUNT, 3600),
-    _echoed("repl-diskless-sync-delay", COUNT_32, 5),
-    _echoed("repl-diskless-sync-max-replicas", COUNT_32, 0),
-    _echoed("repl-ping-replica-period", POSITIVE_32, 10, "repl-ping-slave-period"),
-    _echoed("repl-timeout", POSITIVE_32, 60),
-    _echoed("replica-announce-port", PORT, 0, "slave-announce-port"),
-    _echoed("replica-priority", COUNT_32, 100, "slave-priority"),
     _echoed("set-max-intset-entries", COUNT, 512),
     _echoed("set-max-listpack-entries", COUNT, 128),
     _echoed("socket-mark-id", Integer(0, 2**32 - 1), 0, change=IMMUTABLE, matters="Headrace marks no sockets"),
@@ -382,10 +392,8 @@ ACCEPTED_ONLY = (
     _echoed("tls-session-cache-timeout", COUNT_32, 300),
     _echoed("zset-max-listpack-entries", COUNT, 128, "zset-max-ziplist-entries"),
     # Parts without which a server would follow another one, or keep other data.
-    *_group("masterauth masteruser", TEXT, b"", matters=NO_REPLICATION),
     _echoed("cluster-enabled", BOOL, False, change=IMMUTABLE, matters=f"{STANDALONE} it has no cluster"),
     _echoed("preload-file", TEXT, b"", change=IMMUTABLE, matters="Headrace loads no file but its own (dbfilename)"),
-    _echoed("replicaof", Primary(), b"", "slaveof", change=IMMUTABLE, matters=NO_REPLICATION, is_never_ignored=True),
     # Hidden in Redis as well, most of them for its tests
     _echoed("lua-enable-deprecated-api", BOOL, False, change=IMMUTABLE, is_hidden=True),
     _echoed("use-exit-on-panic", BOOL, False, is_hidden=True),
@@ -400,7 +408,7 @@ ACCEPTED_ONLY = (
 )
 
 DIRECTIVES: tuple[Directive, ...] = (
-    *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *OBSERVABILITY, *ACCEPTED_ONLY,
+    *NETWORK, *TLS, *PROCESS, *SECURITY, *LIMITS, *STREAMS, *PERSISTENCE, *REPLICATION, *OBSERVABILITY, *ACCEPTED_ONLY,
 )  # fmt: skip
 
 # By lower-case name, aliases included.

@@ -48,7 +48,9 @@ OTHER_ACL_FILE: Final = "create it, an empty file will do, or choose another (ac
 class AclFileError(Exception):
     """The ACL file cannot be used. The text lists all errors in it. `advice` is the remedy, which ACL LOAD omits."""
 
-    advice = ""
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
+        self.advice = advice
 
 
 def load_users(config: Config) -> Users:
@@ -169,9 +171,8 @@ def read_acl_file(config: Config, users: Users) -> list[User]:
         with open_named(config.aclfile) as file:
             lines = file.read().split(b"\n")
     except OSError as error:
-        unread = AclFileError(f"Error loading ACLs, opening file '{path}': {error.strerror}")
-        unread.advice = remedy(error, OTHER_ACL_FILE)
-        raise unread from None
+        text = f"Error loading ACLs, opening file '{path}': {error.strerror}"
+        raise AclFileError(text, remedy(error, OTHER_ACL_FILE)) from None
     found: dict[bytes, User] = {}
     problems = ""
     for number, line in enumerate(lines, start=1):

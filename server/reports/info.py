@@ -29,6 +29,7 @@ TTL_SAMPLE_COUNT: Final = 1000
 ACTIVE_MS_MAX: Final = 500
 
 # Bytes that would break a line of INFO, as Redis replaces them in names that clients chose.
+SAFE_TEXT: Final = str.maketrans("\n\r", "  ")
 SAFE_BYTES: Final = bytes.maketrans(b"#:\n\r", b"____")
 
 
@@ -149,16 +150,16 @@ def stats_fields(server: Source) -> Fields:
         ("instantaneous_ops_per_sec", round(stats.commands_rate.per_second)),
         ("total_net_input_bytes", stats.input_size),
         ("total_net_output_bytes", stats.output_size),
-        ("total_net_repl_input_bytes", 0),
-        ("total_net_repl_output_bytes", 0),
+        ("total_net_repl_input_bytes", stats.primary_input_size),
+        ("total_net_repl_output_bytes", stats.replicas_output_size),
         ("instantaneous_input_kbps", f"{stats.input_rate.per_second / 1024:.2f}"),
         ("instantaneous_output_kbps", f"{stats.output_rate.per_second / 1024:.2f}"),
         ("instantaneous_input_repl_kbps", "0.00"),
         ("instantaneous_output_repl_kbps", "0.00"),
         ("rejected_connections", stats.connections_rejected),
-        ("sync_full", 0),
-        ("sync_partial_ok", 0),
-        ("sync_partial_err", 0),
+        ("sync_full", stats.sync_full),
+        ("sync_partial_ok", stats.sync_partial_ok),
+        ("sync_partial_err", stats.sync_partial_err),
         *zeros("expired_subkeys", "expired_subkeys_active"),
         ("expired_keys", stats.expired_keys),
         ("expired_keys_active", stats.expired_keys_active),
@@ -211,19 +212,72 @@ def stats_fields(server: Source) -> Fields:
 
 
 def replication_fields(server: Source) -> Fields:
-    """The fields of a master that never has replicas."""
+    """The role, the link to the primary if there is one, the replicas, the history and its last bytes."""
+    primary, config = server.primary, server.config
+    history, backlog = primary.history, primary.backlog
+    fields: Fields = [("role", "master"), *following_fields(server), ("connected_slaves", len(primary.replicas))]
+    if server.following.address is not None:
+        fields[0] = ("role", "slave")
+    if config.min_replicas_to_write and config.min_replicas_max_lag:
+        fields.append(("min_slaves_good_slaves", primary.good_count))
+    fields += [(f"slave{index}", line) for index, line in enumerate(primary.info_lines(server.clock()))]
     return [
-        ("role", "master"),
-        ("connected_slaves", 0),
+        *fields,
         ("master_failover_state", "no-failover"),
-        ("master_replid", server.stats.run_id),
-        ("master_replid2", "0" * 40),
-        ("master_repl_offset", server.stats.log_records),
-        ("second_repl_offset", -1),
-        ("repl_backlog_active", 0),
-        ("repl_backlog_size", server.config.repl_backlog_size),
-        ("repl_backlog_first_byte_offset", 0),
-        ("repl_backlog_histlen", 0),
+        ("master_replid", history.replid),
+        ("master_replid2", history.former_id),
+        ("master_repl_offset", history.offset),
+        ("second_repl_offset", history.former_end),
+        ("repl_backlog_active", int(backlog is not None)),
+        ("repl_backlog_size", config.repl_backlog_size),
+        ("repl_backlog_first_byte_offset", 0 if backlog is None else backlog.start + 1),
+        ("repl_backlog_histlen", 0 if backlog is None else len(backlog)),
+    ]
+
+
+def following_fields(server: Source) -> Fields:
+    """The primary of a replica and the link to it; nothing for a primary."""
+    following, config, offset = server.following, server.config, server.primary.history.offset
+    if following.address is None:
+        return []
+    host, port = following.address
+    link, attempts = following.link, following.attempts
+    is_arriving = link is not None and link.is_arriving
+    read_offset = link.incoming.received if link is not None and link.incoming is not None else offset
+    fields: Fields = [
+        ("master_host", host.decode("utf-8", "surrogateescape")),
+        ("master_port", port),
+        ("master_link_status", "up" if following.is_up else "down"),
+        ("master_last_io_seconds_ago", link.silent_s if link is not None and following.is_up else -1),
+        ("master_sync_in_progress", int(is_arriving)),
+        ("slave_read_repl_offset", read_offset),
+        ("slave_repl_offset", offset),
+        *zeros("replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"),
+        ("master_current_sync_attempts", attempts.current_count),
+        ("master_total_sync_attempts", attempts.total_count),
+    ]
+    if link is not None and is_arriving:
+        payload = link.payload
+        share = 100 * payload.read_size / payload.size if payload.size > 0 else 0.0
+        fields += [
+            ("master_sync_total_bytes", payload.size),
+            ("master_sync_read_bytes", payload.read_size),
+            ("master_sync_left_bytes", payload.size - payload.read_size),
+            ("master_sync_perc", f"{share:.2f}"),
+            ("master_sync_last_io_seconds_ago", link.silent_s),
+        ]
+    if following.is_up:
+        fields += [("master_link_up_since_seconds", following.up_s), ("master_client_io_thread", 0)]
+    else:
+        fields.append(("master_link_down_since_seconds", following.down_s))
+    if following.last_error:
+        fields.append(("master_link_error", following.last_error.translate(SAFE_TEXT)))
+    return [
+        *fields,
+        ("total_disconnect_time_sec", following.down_total_ms // 1000),
+        ("slave_priority", 0 if following.is_refusing else config.replica_priority),
+        ("slave_read_only", int(config.replica_read_only)),
+        ("replica_announced", int(config.replica_announced)),
     ]
 
 

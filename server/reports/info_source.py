@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from ...commands.clients.client import Client
 from ...commands.execution.context import Context
+from ...replication.history import History
 from ...store.database import Store
 from ..configuration.config import Config
-from .memory import Memory
 from .stats import Stats
 
 Fields = list[tuple[str, object]]
@@ -19,7 +19,6 @@ class Jobs(Protocol):
     """The jobs of one kind: rewrites of the log, or snapshots. Times are Unix ms or seconds, -1 for none."""
 
     is_running: bool
-    is_scheduled: bool
     last_duration_s: int
     last_ok: bool
     count: int
@@ -44,6 +43,11 @@ class SnapshotFigures(Protocol):
     @property
     def rewrite(self) -> Jobs:
         """Rewrites of the append-only file."""
+        ...
+
+    @property
+    def is_rewrite_scheduled(self) -> bool:
+        """Whether a rewrite, or the base of a log that was turned on, waits for its turn."""
         ...
 
     @property
@@ -84,6 +88,157 @@ class LoadFigures(Protocol):
         ...
 
 
+class MemoryFigures(Protocol):
+    """What INFO shows of memory. Sizes are bytes."""
+
+    # The largest size measured, and when; Unix ms.
+    peak_size: int
+    peak_ms: int
+
+    @property
+    def dataset_size(self) -> int:
+        """Size of keys, values and their tables."""
+        ...
+
+    @property
+    def clients_size(self) -> int:
+        """Size of what is kept for clients."""
+        ...
+
+    @property
+    def used_size(self) -> int:
+        """The total, of which streams are as last measured."""
+        ...
+
+    def measure(self) -> int:
+        """Measure everything now. Returns the total size."""
+        ...
+
+    def fragmentation(self, used_size: int, resident: int) -> tuple[float, int]:
+        """How much more memory is resident than data and interpreter need: the ratio, and the difference."""
+        ...
+
+
+class BacklogFigures(Protocol):
+    """The last bytes of the replication stream: `replication.backlog.Backlog`."""
+
+    start: int
+
+    def __len__(self) -> int: ...
+
+
+class ReplicaFigures(Protocol):
+    """What INFO shows of the replicas."""
+
+    history: History
+
+    @property
+    def backlog(self) -> BacklogFigures | None:
+        """The last bytes of the stream; None while there is no stream."""
+        ...
+
+    @property
+    def replicas(self) -> list[Client]:
+        """The clients that follow, or are about to."""
+        ...
+
+    @property
+    def good_count(self) -> int:
+        """The number of replicas that keep up."""
+        ...
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the backlog."""
+        ...
+
+    def info_lines(self, now_ms: int) -> list[str]:
+        """The line of each replica."""
+        ...
+
+    def lags(self) -> list[tuple[str, int, int]]:
+        """Of each replica that follows: its address with port, the offset that it has confirmed, and when; Unix ms."""
+        ...
+
+
+class PayloadFigures(Protocol):
+    """The frame of a dataset that arrives: `replication.payload.Payload`."""
+
+    size: int
+    read_size: int
+
+
+class IncomingFigures(Protocol):
+    """The stream of a primary: `replication.incoming.Incoming`."""
+
+    received: int
+
+
+class LinkFigures(Protocol):
+    """What INFO shows of the link to the primary."""
+
+    @property
+    def payload(self) -> PayloadFigures:
+        """The dataset that arrives."""
+        ...
+
+    @property
+    def incoming(self) -> IncomingFigures | None:
+        """The stream; None before it has begun."""
+        ...
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether a dataset arrives, or is loaded."""
+        ...
+
+    @property
+    def silent_s(self) -> int:
+        """Seconds since bytes last arrived."""
+        ...
+
+
+class AttemptFigures(Protocol):
+    """The attempts to follow the primary."""
+
+    current_count: int
+    total_count: int
+
+
+class FollowingFigures(Protocol):
+    """What INFO shows of the primary of a replica."""
+
+    address: tuple[bytes, int] | None
+    down_total_ms: int
+    last_error: str
+    is_refusing: bool
+
+    @property
+    def link(self) -> LinkFigures | None:
+        """The connection to the primary; None without one."""
+        ...
+
+    @property
+    def attempts(self) -> AttemptFigures:
+        """How often it was tried to follow."""
+        ...
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the stream of the primary is followed."""
+        ...
+
+    @property
+    def up_s(self) -> int:
+        """Seconds since the link came up."""
+        ...
+
+    @property
+    def down_s(self) -> int:
+        """Seconds since the link went down; -1 before it was up for the first time."""
+        ...
+
+
 class ExpiryFigures(Protocol):
     """What INFO shows of the active expiry."""
 
@@ -119,13 +274,23 @@ class Source(Protocol):
         ...
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         """The memory of dataset and clients."""
         ...
 
     @property
     def snapshots(self) -> SnapshotFigures:
         """Background jobs."""
+        ...
+
+    @property
+    def primary(self) -> ReplicaFigures:
+        """The replicas, and what they follow."""
+        ...
+
+    @property
+    def following(self) -> FollowingFigures:
+        """The primary of this server, if it has one."""
         ...
 
     @property

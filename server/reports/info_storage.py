@@ -62,8 +62,9 @@ def memory_fields(server: Source) -> Fields:
         ("mem_fragmentation_ratio", f"{fragmentation:.2f}"),
         ("mem_fragmentation_bytes", fragmented_size),
         ("mem_not_counted_for_evict", log_buffer),
-        ("mem_replication_backlog", 0),
-        *zeros("mem_total_replication_buffers", "mem_replica_full_sync_buffer", "mem_clients_slaves"),
+        ("mem_replication_backlog", server.primary.memory_size),
+        ("mem_total_replication_buffers", server.primary.memory_size),
+        *zeros("mem_replica_full_sync_buffer", "mem_clients_slaves"),
         ("mem_clients_normal", clients),
         ("mem_clients_normal_shared", 0),
         ("mem_clients_normal_unshared", clients),
@@ -73,7 +74,7 @@ def memory_fields(server: Source) -> Fields:
         ("mem_allocator", "python"),
         *zeros("mem_overhead_db_hashtable_rehashing", "active_defrag_running"),
         ("lazyfree_pending_objects", len(server.store.garbage)),
-        *zeros("lazyfreed_objects"),
+        ("lazyfreed_objects", server.store.garbage.freed_count),
     ]
 
 
@@ -120,7 +121,7 @@ def persistence_fields(server: Source) -> Fields:
         fields += [
             ("aof_current_size", log_value(server, "current_size", 0)),
             ("aof_base_size", log_value(server, "base_size", 0)),
-            ("aof_pending_rewrite", int(server.snapshots.rewrite.is_scheduled)),
+            ("aof_pending_rewrite", int(server.snapshots.is_rewrite_scheduled)),
             ("aof_buffer_length", log_value(server, "buffer_size", 0)),
             ("aof_pending_bio_fsync", int(log_value(server, "is_fsync_pending", False))),
             ("aof_delayed_fsync", log_value(server, "delayed_fsyncs_count", 0)),
@@ -143,7 +144,7 @@ def _log_fields(server: Source) -> Fields:
     rewrite = server.snapshots.rewrite
     return [
         ("aof_rewrite_in_progress", int(rewrite.is_running)),
-        ("aof_rewrite_scheduled", int(rewrite.is_scheduled)),
+        ("aof_rewrite_scheduled", int(server.snapshots.is_rewrite_scheduled)),
         ("aof_last_rewrite_time_sec", rewrite.last_duration_s),
         ("aof_current_rewrite_time_sec", rewrite.running_s(server.clock())),
         ("aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"),

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Sequence
 from io import TextIOWrapper
-from logging.handlers import WatchedFileHandler
 from typing import TYPE_CHECKING, Final, TextIO
 
 from ... import REDIS_VERSION, __version__, build_form
@@ -84,20 +83,10 @@ class StandardOutput(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-class LogFile(WatchedFileHandler):
-    """`logfile`. If the file is moved away (log rotation), the next line opens it anew."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Ignore a failed write, such as one to a full disk, and show any other error."""
-        if not isinstance(sys.exception(), OSError):
-            super().handleError(record)
-
-
 def set_up(config: Config) -> None:
     """Send the package's server log to `logfile`, or to standard output if it is empty. Raises OSError."""
     logger = logging.getLogger(ROOT)
-    path = os.fsdecode(config.logfile)
-    handler = LogFile(path, errors="backslashreplace") if path else StandardOutput()
+    handler = _handler(os.fsdecode(config.logfile))
     handler.setFormatter(LineFormatter())
     for old_handler in logger.handlers[:]:
         logger.removeHandler(old_handler)
@@ -105,6 +94,15 @@ def set_up(config: Config) -> None:
     logger.addHandler(handler)
     logger.propagate = False
     set_level(config.loglevel)
+
+
+def _handler(path: str) -> logging.Handler:
+    if not path:
+        return StandardOutput()
+    # A start without `logfile` does not need it, and it imports pickle.
+    from .log_file import LogFile
+
+    return LogFile(path, errors="backslashreplace")
 
 
 def set_level(loglevel: bytes) -> None:

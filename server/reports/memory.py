@@ -29,8 +29,8 @@ from .process import resident_size
 # Streams measured in one turn of the periodic work: about a millisecond.
 STREAM_COUNT_PER_TURN: Final = 500
 
-# Clients measured in one turn of the periodic work.
-CLIENT_COUNT_PER_TURN: Final = 1000
+# Clients measured in one turn of the periodic work. Tests change it.
+CLIENT_COUNT_PER_TURN = 1000
 
 # With more streams than this, a report shows what the last turns have measured.
 STREAM_COUNT_AT_ONCE_MAX: Final = 10_000
@@ -66,7 +66,7 @@ class Memory:
         context: Context,
         sessions: Mapping[int, HasClient],
         clock: Callable[[], int],
-        log_buffer_size: Callable[[], int],
+        buffers_size: Callable[[], int],
         on_tight: Callable[[], None],
     ) -> None:
         self._config = config
@@ -74,7 +74,7 @@ class Memory:
         self._databases = context.store.databases
         self._sessions = sessions
         self._clock = clock
-        self._log_buffer_size = log_buffer_size
+        self._buffers_size = buffers_size
         self._on_tight = on_tight
         # Streams still to be measured in this round.
         self._round: list[tuple[Database, bytes]] = []
@@ -155,7 +155,7 @@ class Memory:
             self._clients_size = self._clients_sum
 
     def _refresh(self, clients_size: int) -> int:
-        context, log_size = self._context, self._log_buffer_size()
+        context, log_size = self._context, self._buffers_size()
         keys_size = sum(db.size for db in self._databases)
         self._rest_size = self.dataset_size - keys_size + clients_size + unpacked_size() + log_size
         self._rest_size += context.scripts.cache_size + context.scripts.memory_size
@@ -172,8 +172,7 @@ class Memory:
             self._on_tight()
         return used_size
 
-    def require(self) -> None:
-        """Raise OutOfMemory if the limit is reached."""
+    def refusal(self) -> OutOfMemory | None:
+        """The error of commands that need memory while the limit is exceeded; otherwise None."""
         limit: int = self._config.maxmemory
-        if limit and self.used_size > limit:
-            raise OutOfMemory
+        return OutOfMemory() if limit and self.used_size > limit else None

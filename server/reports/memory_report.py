@@ -6,7 +6,6 @@ reports the same figures.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Final
 
 from .info_source import Source
@@ -112,6 +111,9 @@ def memory_report(server: Source) -> str:
 
 def purge_memory() -> None:
     """MEMORY PURGE: let the C library return free memory to the system, if it can."""
+    # A start does not need it.
+    import ctypes
+
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):

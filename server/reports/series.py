@@ -59,15 +59,15 @@ def _many(name: str, kind: str, text: str, labels: tuple[str, ...], read: Callab
 
 
 def _command_calls(source: Source) -> Samples:
-    return (((row.name_lower.decode(),), row.calls) for row in all_rows() if row.calls)
+    return [((row.name_lower.decode(),), row.calls) for row in all_rows() if row.calls]
 
 
 def _command_seconds(source: Source) -> Samples:
-    return (((row.name_lower.decode(),), row.total_ns / 1e9) for row in all_rows() if row.calls)
+    return [((row.name_lower.decode(),), row.total_ns / 1e9) for row in all_rows() if row.calls]
 
 
 def _command_failures(source: Source) -> Samples:
-    return (((row.name_lower.decode(),), row.failed_calls) for row in all_rows() if row.failed_calls)
+    return [((row.name_lower.decode(),), row.failed_calls) for row in all_rows() if row.failed_calls]
 
 
 # Upper ends of the buckets of calls by duration: each four times the one before, 1 us to 4 s.
@@ -91,6 +91,16 @@ def _fsyncs(source: Source) -> Samples:
         yield (), Histogram(buckets, sum(times.counts), times.total_ns / 1e9)
 
 
+def _replica_lag(source: Source) -> Samples:
+    offset = source.primary.history.offset
+    return [((name,), max(0, offset - confirmed_offset)) for name, confirmed_offset, _ in source.primary.lags()]
+
+
+def _replica_silence(source: Source) -> Samples:
+    now_ms = source.clock()
+    return [((name,), max(0, now_ms - confirmed_ms) / 1000) for name, _, confirmed_ms in source.primary.lags()]
+
+
 def _cpu_seconds(source: Source) -> Samples:
     return zip((("user",), ("system",)), cpu_seconds(), strict=True)
 
@@ -100,19 +110,19 @@ def _if_known(value: Value | None) -> Samples:
 
 
 def _errors(source: Source) -> Samples:
-    return (((code.decode("utf-8", "backslashreplace"),), count) for code, count in source.stats.errors.items())
+    return [((code.decode("utf-8", "backslashreplace"),), count) for code, count in source.stats.errors.items()]
 
 
 def _unserved_calls(source: Source) -> Samples:
-    return (((name.decode(),), count) for name, count in source.context.unserved.calls.items())
+    return [((name.decode(),), count) for name, count in source.context.unserved.calls.items()]
 
 
 def _keys(source: Source) -> Samples:
-    return (((str(db.index),), len(db.keys)) for db in source.store.databases if db.keys)
+    return [((str(db.index),), len(db.keys)) for db in source.store.databases if db.keys]
 
 
 def _expiring_keys(source: Source) -> Samples:
-    return (((str(db.index),), len(db.expires)) for db in source.store.databases if db.keys)
+    return [((str(db.index),), len(db.expires)) for db in source.store.databases if db.keys]
 
 
 SERVER_SERIES: Final = (
@@ -261,6 +271,34 @@ SERVER_SERIES: Final = (
         "Changes that dump.rdb does not hold.",
         lambda source: source.snapshots.changes_count,
     ),
+    _one("headrace_replicas", "gauge", "Connected replicas.", lambda source: len(source.primary.replicas)),
+    _many(
+        "headrace_replica_lag_bytes",
+        "gauge",
+        "Bytes of changes that a replica has not confirmed. Absent while it is sent a snapshot.",
+        ("replica",),
+        _replica_lag,
+    ),
+    _many(
+        "headrace_replica_silence_seconds",
+        "gauge",
+        "Time since a replica has confirmed anything. Absent while it is sent a snapshot.",
+        ("replica",),
+        _replica_silence,
+    ),
+    _one(
+        "headrace_replica_full_syncs",
+        "counter",
+        "Snapshots that replicas needed.",
+        lambda source: source.stats.sync_full,
+    ),
+    _one(
+        "headrace_replica_partial_syncs",
+        "counter",
+        "Times that a replica continued where it was.",
+        lambda source: source.stats.sync_partial_ok,
+    ),
+    _one("headrace_backlog_bytes", "gauge", "Memory of the backlog.", lambda source: source.primary.memory_size),
 )
 
 
@@ -332,21 +370,23 @@ GROUP_SERIES: Final = (
         "headrace_group_deliveries",
         "counter",
         "Entries handed out as new.",
-        lambda view: view.group.deliveries_count,
+        lambda view: view.group.pending.delivered_total,
     ),
     _of_group(
         "headrace_group_claims",
         "counter",
         "Entries taken over by XCLAIM, XAUTOCLAIM and XREADGROUP CLAIM.",
-        lambda view: view.group.claims_count,
+        lambda view: view.group.pending.claimed_total,
     ),
-    _of_group("headrace_group_acks", "counter", "Entries acknowledged.", lambda view: view.group.acks_count),
-    _of_group("headrace_group_releases", "counter", "Entries released.", lambda view: view.group.releases_count),
+    _of_group("headrace_group_acks", "counter", "Entries acknowledged.", lambda view: view.group.pending.acked_total),
+    _of_group(
+        "headrace_group_releases", "counter", "Entries released.", lambda view: view.group.pending.released_total
+    ),
     _of_group(
         "headrace_group_dead_letters",
         "counter",
         "Of these, those given up with XNACK FATAL.",
-        lambda view: view.group.fatal_releases_count,
+        lambda view: view.group.pending.fatal_released_total,
     ),
 )
 

@@ -36,6 +36,7 @@ class ServerReports:
         source = self._source
         source.stats.reset()
         source.expiry.reset_statistics()
+        source.store.garbage.freed_count = 0
         for client in source.clients.values():
             source.stats.pipelined_before -= client.pipeline_length_sum
             source.stats.reads_before -= client.reads_count

@@ -134,7 +134,7 @@ class ClientLimits:
         if not limit:
             return
         limit = max(limit, EVICTION_LIMIT_MIN)
-        sized = [(each.client.memory_size, each) for each in self._connections() if not each.client.no_evict]
+        sized = [(each.client.memory_size, each) for each in self._connections() if _may_evict(each.client)]
         total = sum(size for size, _ in sized)
         if total <= limit:
             return
@@ -154,11 +154,16 @@ class ClientLimits:
             return
         for connection in self._connections():
             client = connection.client
-            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber or client.is_monitor
-            if is_waiting or now_ms - client.last_active_ms <= timeout_ms:
+            is_waiting = client.blocked is not None or client.is_held or client.is_subscriber
+            if is_waiting or client.is_monitor or client.is_replica or now_ms - client.last_active_ms <= timeout_ms:
                 continue
             if connection.has_taken_output():
                 client.last_active_ms = now_ms
             else:
                 log_idle(client, now_ms)
                 connection.abort()
+
+
+def _may_evict(client: Client) -> bool:
+    """Whether `maxmemory-clients` concerns it. A replica has limits of its own."""
+    return not (client.no_evict or client.is_replica)

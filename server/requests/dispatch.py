@@ -18,7 +18,7 @@ from typing import Any, Final
 from ...commands.clients.blocking import Blocked
 from ...commands.clients.client import Client, ReplyMode
 from ...commands.core.durations import SHORT_SHIFT
-from ...commands.core.lookup import find_row
+from ...commands.core.lookup import look_up
 from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import broken, count_call, count_commands, failed
 from ...commands.execution.context import Context
@@ -29,6 +29,7 @@ from ...commands.permissions.user import User
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import QUEUED
+from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
 from .admission import Admission
@@ -57,10 +58,17 @@ UNMEASURED_COUNT: Final = 16
 
 def size_of(pieces: list[Any], first: int) -> int:
     """Size of the pieces of output from `first` on, without those that are made while they are sent."""
-    try:
-        return sum(map(len, pieces[first:]))
-    except TypeError:
-        return sum(len(piece) for piece in pieces[first:] if type(piece) is bytes)
+    size = 0
+    for index in range(first, len(pieces)):
+        piece = pieces[index]
+        if isinstance(piece, bytes):
+            size += len(piece)
+    return size
+
+
+def replies_of(session: Session) -> list[Any]:
+    """Where the replies of the client's commands go: after CLIENT REPLY OFF, where no one reads them."""
+    return session.out if session.client.reply_mode is REPLY_ON else []
 
 
 class Next(Enum):
@@ -75,17 +83,25 @@ class Next(Enum):
     CLOSE = auto()
 
 
+# To look a member up in its enumeration takes longer than most checks.
+GO_ON: Final = Next.GO_ON
+REPLY_ON: Final = ReplyMode.ON
+SKIP_NEXT: Final = ReplyMode.SKIP_NEXT
+
+
 class Dispatcher:
     """Runs requests. `Turns` sends what is in `outgoing` and resumes the sessions in `resumable`."""
 
-    def __init__(self, context: Context, stats: Stats, monotonic: Callable[[], int], pushes: Pushes) -> None:
+    def __init__(
+        self, context: Context, stats: Stats, history: History, monotonic: Callable[[], int], pushes: Pushes
+    ) -> None:
         self.context = context
         # Returns ms; waits and pauses are timed by it.
         self.monotonic = monotonic
         self.stats = stats
         self.pushes = pushes
         self.pause = Pause(context.store, monotonic)
-        self.units = Units(context, stats)
+        self.units = Units(context, stats, history)
         self.runner = Runner(context, stats, pushes, self.pause, self.units)
         self.serving = Serving(context, self.runner, monotonic)
         self.waiters = self.serving.waiters
@@ -93,8 +109,8 @@ class Dispatcher:
         self.sessions = pushes.sessions
         self.outgoing = pushes.outgoing
         self.resumable = self.runner.resumable
-        # By user.
-        self._rows: dict[User, AllowedRows] = {}
+        # By user, and whether writes are among them.
+        self._rows: dict[tuple[User, bool], AllowedRows] = {}
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -106,7 +122,7 @@ class Dispatcher:
         locals. One reading of the clock per command is the end of one command and the start of the next. The only trace
         of a call is one count in the histogram of its row.
         """
-        context, client, out = self.context, session.client, session.out
+        context, client, out = self.context, session.client, replies_of(session)
         effects, units, waiting = context.effects, self.units, self.waiters.by_client
         encode, read_clock = ENCODERS[client.protocol], perf_counter_ns
         context.now_ms, context.client, context.db = now_ms, client, client.db
@@ -131,7 +147,7 @@ class Dispatcher:
                 uncounted = remaining
                 argv = words_of(argv)
                 after = self._execute_checked(session, argv)
-                if after is not Next.GO_ON:
+                if after is not GO_ON:
                     uncounted = 0
                     self._stop(session, argv, iterator, after)
                     break
@@ -139,6 +155,7 @@ class Dispatcher:
                 watched_ns = context.watched_ns
                 started_ns = read_clock()
                 output_size += size_of(out, measured_count)
+                out = replies_of(session)
                 measured_count = len(out)
                 is_over = started_ns - began_ns > TURN_NS or output_size > TURN_OUTPUT_SIZE
                 if (context.yields_turn or is_over) and uncounted:
@@ -223,7 +240,7 @@ class Dispatcher:
             units.log_singles()
         if db.ready:
             db.ready.clear()
-        if out:
+        if session.out:
             self.outgoing[session] = None
 
     def _stop(self, session: Session, argv: list[bytes], rest: Iterable[list[bytes]], after: Next) -> None:
@@ -252,26 +269,24 @@ class Dispatcher:
         """
         client, runner = session.client, self.runner
         mode_before = client.reply_mode
-        if mode_before is ReplyMode.SKIP_NEXT:
+        if mode_before is SKIP_NEXT:
             client.reply_mode = ReplyMode.SKIP
-        try:
-            row = find_row(argv)
-            client.last_command = row.name_lower
-            self.admission.admit(client, row, argv)
-        except ReplyError as error:
-            if type(error) is UnknownCommand:
-                self.context.unserved.note(client, argv[0])
-            runner.begin_run(client)
-            runner.answer(session, runner.rejected(client, argv, error), mode_before)
-            runner.end_run(session, argv)
-            return Next.GO_ON
+        row = look_up(argv)
+        if isinstance(row, ReplyError):
+            self._reject(session, argv, row, mode_before)
+            return GO_ON
+        client.last_command = row.name_lower
+        refusal = self.admission.refusal_of(client, row, argv)
+        if refusal is not None:
+            self._reject(session, argv, refusal, mode_before)
+            return GO_ON
         if self.pause.end_ms is not None and self.pause.concerns(client, row):
             client.reply_mode = mode_before
             return Next.HOLD
         if client.transaction.queue is not None and not row.trait_bits & NOT_QUEUED:
             self._queue(client, row, argv)
             runner.answer(session, QUEUED, mode_before)
-            return Next.GO_ON
+            return GO_ON
         reply = runner.run_unit(row, argv)
         if type(reply) is Blocked:
             self.serving.park(session, reply)
@@ -286,7 +301,16 @@ class Dispatcher:
             self.refresh_client(client)
         if client.close_after_reply or runner.is_over:
             return Next.CLOSE
-        return Next.GO_ON if client.blocked is None else Next.WAIT
+        return GO_ON if client.blocked is None else Next.WAIT
+
+    def _reject(self, session: Session, argv: list[bytes], error: ReplyError, mode_before: ReplyMode) -> None:
+        """Answer a request that is refused or names no command."""
+        client, runner = session.client, self.runner
+        if type(error) is UnknownCommand:
+            self.context.unserved.note(client, argv[0])
+        runner.begin_run(client)
+        runner.answer(session, runner.rejected(client, argv, error), mode_before)
+        runner.end_run(session, argv)
 
     def _queue(self, client: Client, row: Row, argv: list[bytes]) -> None:
         queue, handler = client.transaction.queue, row.handler
@@ -303,19 +327,19 @@ class Dispatcher:
         Ordinary commands change nothing about it, unless the client's state does: CLIENT REPLY SKIP ends with any
         command.
         """
-        client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
+        with_writes = client.needs_only_acl_check = self.admission.needs_only_acl_check(client)
         if (
-            client.needs_only_acl_check
+            (with_writes or self.admission.reads_need_only_acl_check(client))
             and client.transaction.is_ordinary
             and self.pause.end_ms is None
             and self.admission.is_unobserved(client)
         ):
-            client.rows = self._rows.get(client.user) or self._rows_of(client.user)
+            client.rows = self._rows.get((client.user, with_writes)) or self._rows_of(client.user, with_writes)
         else:
             client.rows = NO_ROWS
 
-    def _rows_of(self, user: User) -> AllowedRows:
-        rows = self._rows[user] = allowed_rows(user)
+    def _rows_of(self, user: User, with_writes: bool) -> AllowedRows:
+        rows = self._rows[user, with_writes] = allowed_rows(user, with_writes=with_writes)
         return rows
 
     def refresh_clients(self) -> None:
@@ -340,7 +364,33 @@ class Dispatcher:
             self.admission.is_save_failing = is_failing
             self.refresh_clients()
 
+    def note_lacking_replicas(self, lacks: bool) -> None:
+        """Set whether writes get NOREPLICAS because too few replicas keep up."""
+        if lacks != self.admission.lacks_replicas:
+            self.admission.lacks_replicas = lacks
+            self.refresh_clients()
+
+    def follow(self, is_following: bool, *, is_read_only: bool, is_stale: bool) -> None:
+        """Set whether this server follows a primary: then nothing expires here, writes of clients may be refused with
+        READONLY, and all of their commands with MASTERDOWN.
+        """
+        admission = self.admission
+        self.pause.follow(is_following)
+        self.units.follow(is_following)
+        if (is_read_only, is_stale) != (admission.is_read_only, admission.is_stale):
+            admission.is_read_only, admission.is_stale = is_read_only, is_stale
+            self.refresh_clients()
+
+    def end_waits(self) -> None:
+        """End all waits with an error, and close the clients: the role of the server has changed."""
+        self.serving.end_all()
+
     # -- sessions --------------------------------------------------------------------------------
+
+    def attach_primary(self, session: Session) -> None:
+        """Add the connection to the primary, whose commands are run from now on."""
+        self.sessions[session.client.id] = session
+        self.refresh_client(session.client)
 
     def attach(self, session: Session) -> None:
         """Add a new connection."""

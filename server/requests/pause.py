@@ -20,6 +20,8 @@ class Pause:
         # By the monotonic clock, in ms; None without a pause.
         self.end_ms: int | None = None
         self.writes_only = False
+        # Whether this server follows a primary, which alone removes expired keys.
+        self._is_following = False
         # Sessions with a command that is held, in order of arrival.
         self.held: dict[Session, None] = {}
 
@@ -33,10 +35,15 @@ class Pause:
         self.end_ms, self.writes_only = end_ms, writes_only
         self._store.keep_expired(True)
 
+    def follow(self, is_following: bool) -> None:
+        """Set whether this server follows a primary. Expired keys are then kept, and not shown, as during a pause."""
+        self._is_following = is_following
+        self._store.keep_expired(is_following or self.end_ms is not None)
+
     def end(self) -> list[Session]:
         """End the pause. Returns the sessions whose commands were held, in order of arrival."""
         self.end_ms = None
-        self._store.keep_expired(False)
+        self._store.keep_expired(self._is_following)
         released = list(self.held)
         for session in released:
             session.client.is_held = False
@@ -50,6 +57,6 @@ class Pause:
 
     def concerns(self, client: Client, row: Row) -> bool:
         """Whether this command has to wait."""
-        if self.end_ms is None or client.is_monitor or self.is_over:
+        if self.end_ms is None or client.is_monitor or client.is_replica or self.is_over:
             return False
         return not self.writes_only or may_write(client, row) or bool(row.trait_bits & MAY_REPLICATE)

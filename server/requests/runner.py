@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from ...commands.clients.client import Client, ReplyMode
+from ...commands.clients.client_line import describe
 from ...commands.core.lookup import named_row
 from ...commands.core.table import Row, Trait
 from ...commands.execution.calls import call
@@ -19,7 +21,11 @@ from .pushes import Pushes
 from .session import Session
 from .units import Units
 
+logger = logging.getLogger(__name__)
+
 RUNS_QUEUE: Final = Trait.RUNS_QUEUE.value
+REPLY_ON: Final = ReplyMode.ON
+SKIP: Final = ReplyMode.SKIP
 
 
 class Runner:
@@ -54,10 +60,14 @@ class Runner:
     def answer(self, session: Session, reply: Reply, mode_before: ReplyMode) -> None:
         """Encode a reply if CLIENT REPLY was on before the command or is on after it; a `Pushed` always."""
         client = session.client
-        if mode_before is ReplyMode.ON or client.reply_mode is ReplyMode.ON or type(reply) is Pushed:
+        if client.is_replica:
+            if reply:
+                end_replica(session)
+            return
+        if mode_before is REPLY_ON or client.reply_mode is REPLY_ON or type(reply) is Pushed:
             ENCODERS[client.protocol](reply, session.out)
-        if client.reply_mode is ReplyMode.SKIP:
-            client.reply_mode = ReplyMode.ON
+        if client.reply_mode is SKIP:
+            client.reply_mode = REPLY_ON
 
     def end_run(self, session: Session, argv: list[bytes]) -> None:
         """Send the running client its messages: the reply to `argv` is written, or the client waits for it."""
@@ -84,6 +94,9 @@ class Runner:
         elif client.transaction.queue is not None:
             client.transaction.aborted = True
         self._stats.count_error(error.wire_text)
+        if client.is_primary:
+            self._stats.unexpected_error_replies += 1
+            self.context.divergences.note(error, argv[0].lower(), self.context.now_ms)
         return error
 
     def hold(self, session: Session, argv: list[bytes]) -> None:
@@ -91,3 +104,14 @@ class Runner:
         session.client.is_held = True
         session.backlog.appendleft(argv)
         self.pause.held[session] = None
+
+
+def end_replica(session: Session) -> None:
+    """Close a replica that has sent what has a reply: it would take the reply for a part of the stream."""
+    client = session.client
+    logger.warning(
+        "Replica generated a reply to command '%s', disconnecting it: %s",
+        client.last_command.decode("utf-8", "replace"),
+        describe(client, client.last_active_ms).decode("utf-8", "replace"),
+    )  # fmt: skip
+    session.abort()

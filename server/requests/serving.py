@@ -45,6 +45,15 @@ class Unblocked(ReplyError):
         super().__init__(b"client unblocked via CLIENT UNBLOCK")
 
 
+class RoleChanged(ReplyError):
+    """The server follows another one now, and the blocked command may not be possible there."""
+
+    prefix: ClassVar[bytes] = b"UNBLOCKED"
+
+    def __init__(self) -> None:
+        super().__init__(b"force unblock from blocking operation, instance state changed (master -> replica?)")
+
+
 class Serving:
     """The blocked commands of one server. `monotonic` returns the ms by which waits are timed."""
 
@@ -71,7 +80,8 @@ class Serving:
     def forget_ready(self) -> None:
         """Forget the touched keys, since no client waits."""
         for db in self._context.store.databases:
-            db.ready.clear()
+            if db.ready:
+                db.ready.clear()
 
     def serve_ready(self) -> None:
         """Run again the readers blocked on touched keys: in touch order, and on each key the longest wait first.
@@ -210,8 +220,8 @@ class Serving:
         count_commands(self._context, waiter.client, 1)
         self._end_wait(waiter, reply)
 
-    def serve_synced(self) -> None:
-        """After an fsync of the log, answer the WAITAOFs that waited for it."""
+    def serve_progress(self) -> None:
+        """Answer the WAITs and WAITAOFs that an fsync of the log, or a confirmation of a replica, has fulfilled."""
         for waiter in list(self.waiters.by_client.values()):
             progress = waiter.blocked.progress
             if progress is None:
@@ -228,6 +238,15 @@ class Serving:
         if self.waiters.by_client:
             self._context.now_ms = now_ms
             self.serve_ready()
+
+    def end_all(self) -> None:
+        """End all waits with an error, and close these clients once they have it."""
+        for waiter in list(self.waiters.by_client.values()):
+            client = waiter.client
+            self._runner.sessions[client.id].drop_requests()
+            row = find_row(waiter.blocked.argv, DECLARED)
+            self._end_without_run(waiter, failed(self._context, row, RoleChanged()))
+            client.close_after_reply = True
 
     def unblock(self, client: Client, *, with_error: bool) -> bool:
         """End a wait early; False if the client was not waiting."""

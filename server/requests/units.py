@@ -1,20 +1,25 @@
-"""The effects of commands on their way to the log: each command, transaction or script is one unit."""
+"""The effects of commands on their way to the log and to replicas: each command, transaction or script is one unit."""
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
 from ...commands.execution.context import Context
+from ...commands.execution.targets import LogRecord, StreamRecord
+from ...replication.feed import Feed
+from ...replication.history import History
 from ..reports.stats import Stats
 
 # The records around those of a grouped unit.
 MULTI_AND_EXEC: Final = 2
 
+Effects = list[tuple[int, bytes]]
+
 
 class Log(Protocol):
     """The log of effects: `persistence.aof.AppendOnlyLog`."""
 
-    def append(self, effects: list[tuple[int, bytes]], grouped: bool) -> None:
+    def append(self, effects: Effects, grouped: bool) -> None:
         """Append the records of one unit (`grouped`: as one MULTI/EXEC), or of several one-record units."""
         ...
 
@@ -23,30 +28,72 @@ class Log(Protocol):
 
 
 class Units:
-    """Takes the effects from the context and appends them to the log, if there is one."""
+    """Takes the effects from the context and appends them to the log and to the replication stream, if there are any.
 
-    def __init__(self, context: Context, stats: Stats) -> None:
+    Without a stream, the offset of the history counts the records of the log, as in Redis.
+    """
+
+    def __init__(self, context: Context, stats: Stats, history: History) -> None:
         self._context = context
         self._stats = stats
-        self.log: Log | None = None
-        # Whether the log took records since it was last flushed; replies wait for that flush.
+        self._history = history
+        self._log: Log | None = None
+        self._feed: Feed | None = None
+        # Whether this server follows a primary, whose bytes are then what the offset counts.
+        self._is_following = False
+        # Whether effects were appended since they were last written out; replies wait for that.
         self.has_unflushed_records = False
         # Effects since the start that were taken from the context; see also `Context.unlogged_count`.
         self.changes_count = 0
+
+    # -- where effects go ------------------------------------------------------------------------
+
+    def log_to(self, log: Log | None) -> None:
+        """Append effects to this log from now on; to none if it is None."""
+        self._log = log
+        self._refresh()
+
+    def replicate_to(self, feed: Feed | None) -> None:
+        """Append effects to this stream from now on; to none if it is None."""
+        self._feed = feed
+        self._refresh()
+
+    def follow(self, is_following: bool) -> None:
+        """Set whether this server follows a primary. Its replicas then get the bytes of that one and no effects."""
+        self._is_following = is_following
+        self._refresh()
+
+    def _refresh(self) -> None:
+        context = self._context
+        context.replicating = self._feed is not None and not self._is_following
+        context.logging = self._log is not None or context.replicating
+        if not context.logging:
+            self.has_unflushed_records = False
+
+    # -- units -----------------------------------------------------------------------------------
 
     def log_singles(self) -> None:
         """Append the effects gathered so far, as one-record units. Called before the log is flushed."""
         effects = self._context.effects
         self.changes_count += len(effects)
-        if self.log is not None and effects:
+        if effects and self._context.logging:
             self._append(effects, grouped=False)
         effects.clear()
 
-    def _append(self, effects: list[tuple[int, bytes]], *, grouped: bool) -> None:
-        assert self.log is not None
-        self.log.append(effects, grouped)
-        self._stats.log_records += len(effects) + MULTI_AND_EXEC if grouped else len(effects)
-        self._context.client.write_mark = self.log.mark
+    def _append(self, effects: Effects, *, grouped: bool) -> None:
+        context, for_log, for_replicas = self._context, effects, effects
+        if context.has_targeted:
+            for_log = [effect for effect in effects if type(effect[1]) is not StreamRecord]
+            for_replicas = [effect for effect in effects if type(effect[1]) is not LogRecord]
+            context.has_targeted = False
+        if self._log is not None and for_log:
+            self._log.append(for_log, grouped)
+            context.client.write_mark = self._log.mark
+            if self._feed is None and not self._is_following:
+                self._history.offset += len(for_log) + MULTI_AND_EXEC if grouped else len(for_log)
+        if self._feed is not None and for_replicas and not self._is_following:
+            self._feed.append(for_replicas, grouped and len(for_replicas) > 1)
+            context.client.write_offset = self._history.offset
         self.has_unflushed_records = True
 
     def log_singles_and_unit(self, singles_count: int) -> None:
@@ -65,7 +112,7 @@ class Units:
         self.changes_count += len(unit)
         if singles_count:
             self.log_singles()
-        if self.log is not None:
+        if self._context.logging:
             self._append(unit, grouped=len(unit) > 1)
 
     def log_unit(self) -> None:
@@ -77,7 +124,14 @@ class Units:
         records = self._context.take_expired()
         self.changes_count += len(records)
         self._stats.expired_keys_active += len(records)
-        if records and self.log is not None:
-            self.log.append(records, False)
-            self._stats.log_records += len(records)
-            self.has_unflushed_records = True
+        if not records or not self._context.logging:
+            return
+        if self._log is not None:
+            self._log.append(records, False)
+        if self._is_following:
+            pass  # a writable replica: only its own keys expire
+        elif self._feed is not None:
+            self._feed.append(records, False)
+        else:
+            self._history.offset += len(records)
+        self.has_unflushed_records = True

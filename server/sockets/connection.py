@@ -22,6 +22,7 @@ from ...commands.execution.enforcement import must_authenticate
 from ...persistence.grammar.streams import addition_splitter
 from ...protocol.reader import UNAUTHENTICATED_BUFFER_SIZE_MAX, RequestReader
 from ..configuration.config import Config
+from ..replication.link import Follower
 from ..reports.activity import (
     log_accepted,
     log_broken,
@@ -103,8 +104,10 @@ class Connection(Session):
         # The peer has ended its side, or has sent something that cannot be parsed; the replies so far are still sent.
         self._is_ending = False
         self._has_peer_ended = False
-        # The size that `has_taken_output` last saw.
-        self._seen_output_size = 0
+        # What is notified about a peer that is a replica.
+        self.follower: Follower | None = None
+        # What `has_taken_output` last saw.
+        self._seen_taken_size = 0
         Session.__init__(self, Client(shared.next_client_id()))
 
     # -- called by the loop ----------------------------------------------------------------------
@@ -169,10 +172,27 @@ class Connection(Session):
         size = self.transport.get_write_buffer_size()
         return size + sum(len(piece) for piece in self.out if type(piece) is bytes) if self.is_write_paused else size
 
+    @property
+    def has_output(self) -> bool:
+        """Whether the peer has not taken all replies yet."""
+        return bool(self.out or self.unsent_size())
+
+    def unsent_size(self) -> int:
+        """Bytes in the transport that the peer has not taken yet."""
+        return self.transport.get_write_buffer_size()
+
+    def write_stream(self, data: bytes | memoryview) -> None:
+        """Send bytes that are no reply, as a replica gets them."""
+        if not self.is_closed:
+            self.client.sent_size += len(data)
+            self.shared.stats.replicas_output_size += len(data)
+            self.transport.write(data)
+
     def has_taken_output(self) -> bool:
-        """Whether the unsent output has changed since the last call."""
-        before, self._seen_output_size = self._seen_output_size, self.transport.get_write_buffer_size()
-        return self._seen_output_size != before
+        """Whether the peer has taken some of the output that it kept waiting at the last call, or keeps waiting now."""
+        unsent_size = self.transport.get_write_buffer_size()
+        before, self._seen_taken_size = self._seen_taken_size, self.client.sent_size - unsent_size if unsent_size else 0
+        return self._seen_taken_size != before
 
     def data_received(self, data: bytes) -> None:
         """Run the complete requests, or keep the bytes if requests already wait."""
@@ -288,11 +308,14 @@ class Connection(Session):
 
     def pause_writing(self) -> None:
         """The peer does not read: stop running its requests."""
-        self._is_transport_full = self.is_write_paused = True
+        self._is_transport_full = True
+        self.is_write_paused = self.follower is None
 
     def resume_writing(self) -> None:
         """The peer has read: continue."""
         self._is_transport_full = self.is_write_paused = False
+        if self.follower is not None:
+            self.follower.resume()
         if self.out:
             self.shared.turns.send_rest(self)
         self.resume()
@@ -304,6 +327,9 @@ class Connection(Session):
         elif error is not None and not self.is_closed:
             log_broken(self.client, error, self.shared.clock())
         self.is_closed = True
+        if self.follower is not None:
+            self.follower.end()
+            self.follower = None
         self.shared.dispatcher.detach(self)
         # Both refer back to this object. Without them the connection is freed now, not by the garbage collector.
         self.transport = CLOSED_TRANSPORT

@@ -91,7 +91,8 @@ def open_tcp_sockets(addresses: list[str], port: int, backlog: int, *, directive
 def _open_tcp_socket(word: str, port: int, backlog: int) -> socket.socket:
     host = {"*": "0.0.0.0", "::*": "::"}.get(word, word)
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # Bytes: for a text, Python imports the encoding of international names, as which Redis does not take it either.
+        found = socket.getaddrinfo(os.fsencode(host), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except ValueError:  # Python refuses the name: no name has such characters, or parts so long
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
     family, kind, protocol, _, address = found[0]

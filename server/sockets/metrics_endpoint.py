@@ -30,11 +30,11 @@ HTML: Final = "text/html; charset=utf-8"
 # Bytes of a request line with its headers.
 REQUEST_SIZE_MAX: Final = 16 * 1024
 
-# Time for a request to arrive and its reply to be sent. Prometheus waits as long.
-SECONDS_MAX: Final = 10.0
+# Time for a request to arrive and its reply to be sent. Prometheus waits as long. Tests change it.
+SECONDS_MAX = 10.0
 
-# Requests answered at one time; further ones get status 503.
-SCRAPE_COUNT_MAX: Final = 8
+# Requests answered at one time; further ones get status 503. Tests change it.
+SCRAPE_COUNT_MAX = 8
 
 # Connections whose request has not arrived. A further one replaces the oldest.
 WAITING_COUNT_MAX: Final = 8
@@ -69,8 +69,8 @@ class MetricsEndpoint:
             return
         try:
             from ..reports.metrics import render_steps
-        except ImportError as error:
-            raise ListenError(LIBRARY_MISSING) from error
+        except ImportError as missing:
+            raise ListenError(LIBRARY_MISSING) from missing
         self._render_steps = render_steps
         try:
             sockets = open_tcp_sockets(os.fsdecode(config.metrics_bind).split(), config.metrics_port, WAITING_COUNT_MAX)

@@ -72,6 +72,23 @@ def build_context(config: Config) -> ssl.SSLContext:
     return context
 
 
+def build_client_context(config: Config) -> ssl.SSLContext:
+    """The context for the link to a primary (`tls-replication`). As in Redis, the primary's certificate must be from
+    one of the authorities, and its name does not matter. Raises TlsError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    _choose_versions(context, config.tls_protocols.decode("utf-8", "replace"))
+    _choose_ciphers(context, config)
+    if config.tls_client_cert_file:
+        password = config.tls_client_key_file_pass
+        _load_certificate(context, config.tls_client_cert_file, config.tls_client_key_file, password)
+    elif config.tls_cert_file:
+        _load_certificate(context, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass)
+    _load_authorities(context, config)
+    return context
+
+
 def _choose_versions(context: ssl.SSLContext, text: str) -> None:
     wanted = text.lower().split() or list(USUAL_VERSIONS)
     if not set(wanted) <= set(VERSIONS):
@@ -106,7 +123,19 @@ def _choose_ciphers(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _load_files(context: ssl.SSLContext, config: Config) -> None:
-    certificate, key = os.fsdecode(config.tls_cert_file), os.fsdecode(config.tls_key_file)
+    _load_certificate(context, config.tls_cert_file, config.tls_key_file, config.tls_key_file_pass)
+    _load_authorities(context, config)
+    if config.tls_dh_params_file:
+        path = os.fsdecode(config.tls_dh_params_file)
+        try:
+            open_named(config.tls_dh_params_file).close()
+            context.load_dh_params(path)
+        except OSError as error:
+            raise TlsError(f"Failed to load DH params file: {path}: {_reason(error)}") from None
+
+
+def _load_certificate(context: ssl.SSLContext, certificate_file: bytes, key_file: bytes, password: bytes) -> None:
+    certificate, key = os.fsdecode(certificate_file), os.fsdecode(key_file)
     for what, path in (("certificate", certificate), ("private key", key)):
         try:
             open_named(os.fsencode(path)).close()
@@ -114,9 +143,13 @@ def _load_files(context: ssl.SSLContext, config: Config) -> None:
             raise TlsError(f"Failed to load {what}: {path}: {error.strerror}") from None
     try:
         # Always a password: without one, OpenSSL would prompt for it at the terminal.
-        context.load_cert_chain(certificate, key, lambda: config.tls_key_file_pass)
-    except (OSError, ValueError) as error:
-        raise TlsError(f"Failed to load certificate and private key: {certificate}, {key}: {_reason(error)}") from None
+        context.load_cert_chain(certificate, key, lambda: password)
+    except (OSError, ValueError) as refusal:
+        reason = _reason(refusal)
+        raise TlsError(f"Failed to load certificate and private key: {certificate}, {key}: {reason}") from None
+
+
+def _load_authorities(context: ssl.SSLContext, config: Config) -> None:
     if config.tls_ca_cert_file or config.tls_ca_cert_dir:
         authorities = os.fsdecode(config.tls_ca_cert_file) or None, os.fsdecode(config.tls_ca_cert_dir) or None
         if authorities[1] is not None and not os.path.isdir(authorities[1]):
@@ -128,19 +161,14 @@ def _load_files(context: ssl.SSLContext, config: Config) -> None:
         except OSError as error:
             shown = ", ".join(filter(None, authorities))
             raise TlsError(f"Failed to configure CA certificate(s) file/directory: {shown}: {_reason(error)}") from None
-    if config.tls_dh_params_file:
-        path = os.fsdecode(config.tls_dh_params_file)
-        try:
-            open_named(config.tls_dh_params_file).close()
-            context.load_dh_params(path)
-        except OSError as error:
-            raise TlsError(f"Failed to load DH params file: {path}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
     """The text of OpenSSL, without the place in its source."""
     if isinstance(error, ssl.SSLError):
-        return error.reason.lower().replace("_", " ") if error.reason else "it is not in PEM, or damaged"
+        # The type stubs have no None.
+        reason: str | None = getattr(error, "reason", None)
+        return reason.lower().replace("_", " ") if reason else "it is not in PEM, or damaged"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or "the password does not open it"
 
 

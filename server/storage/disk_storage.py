@@ -32,7 +32,8 @@ class Life(Protocol):
 class DiskStorage:
     """The dataset on disk: `commands.execution.services.Storage`.
 
-    `log_unit` logs the effects of the running command so far. `refusal_of_writes` returns MISCONF or None.
+    `log_unit` logs the effects of the running command so far. `refusal_of_writes` returns why writes are
+    refused, or None.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class DiskStorage:
         return self._snapshots.last_save_ms
 
     def refusal_of_writes(self) -> ReplyError | None:
-        """MISCONF while the log or the snapshots cannot be written; None while they can."""
+        """Why writes are refused now, MISCONF or NOREPLICAS; None while they are not."""
         return self._refusal_of_writes()
 
     def save(self) -> bool:
@@ -71,8 +72,8 @@ class DiskStorage:
         return self._snapshots.save_now()
 
     def write_dump(self) -> bool:
-        """DEBUG RELOAD: write dump.rdb, as SAVE does, but uncounted. Returns False if it failed."""
-        return self._snapshots.write_dump()
+        """DEBUG RELOAD: write dump.rdb, as SAVE does, but uncounted. Returns whether it did. Raises GenericError."""
+        return self._snapshots.reload_now()
 
     def save_flushed(self) -> None:
         """FLUSHALL: write dump.rdb without the keys that are gone, if there are save points."""

@@ -1,8 +1,8 @@
 """Writing an image of the dataset to a file while clients are served.
 
-A job owns an image of the dataset and a file that a thread writes. Each loop turn makes one block, some half a
-millisecond of work, and then leaves the loop to the clients for four times as long. While there is an image, streams
-are copied before commands change them (`Context.preserve`).
+A job owns an image of the dataset and a file that a thread writes. Each slice makes blocks for half a millisecond, and
+then leaves the loop to the clients for four times as long. While there is an image, streams are copied before commands
+change them (`Context.preserve`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
+from typing import Final, Protocol
 
 from ...commands.execution.context import Context
-from ...persistence.background import BackgroundFile
 from ...persistence.errors import explain
 from ...store.image import StoreImage
 
@@ -25,9 +24,33 @@ logger = logging.getLogger(__name__)
 # The loop's `call_later`.
 CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle | None]
 
+# Run time after which a slice makes no further block. Starting a slice takes a tenth of a millisecond.
+SLICE_S: Final = 0.0005
 # Idle time after each slice, as a multiple of its run time.
 REST_RATIO: Final = 4.0
 REST_S_MIN: Final = 0.001
+
+
+class Target(Protocol):
+    """Where a job puts what it makes: `persistence.background.BackgroundFile`, or replicas."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the complete result."""
+        ...
+
+    def step(self, is_over: Callable[[], bool]) -> bool:
+        """Make blocks if there is room for them, until `is_over` returns true. Returns whether all is done. Raises
+        OSError."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until `step` may have work."""
+        ...
+
+    def abandon(self) -> None:
+        """Drop what was made."""
+        ...
 
 
 @dataclass
@@ -35,11 +58,17 @@ class Job:
     """A running job."""
 
     image: StoreImage
-    file: BackgroundFile
+    file: Target
     # Puts the complete file in the place of the old one, given its size. Raises OSError.
     finish: Callable[[int], None]
     # Records that the job failed, and why.
     fail: Callable[[str], None]
+    # Whether it is a snapshot for replicas, which cannot be completed while all clients wait.
+    is_for_replicas: bool = False
+
+
+def _new_thread() -> Executor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
 
 
 class JobRunner:
@@ -50,8 +79,11 @@ class JobRunner:
         self.call_later = call_later
         # The clock that times the slices.
         self.read_clock_s: Callable[[], float] = perf_counter
-        # Created when it is first needed.
+        # Seconds after which a slice makes no further block. Tests change it.
+        self.slice_s = SLICE_S
+        # The thread that writes files, made when it is first needed.
         self.executor: Executor | None = None
+        self.new_executor: Callable[[], Executor] = _new_thread
         self.job: Job | None = None
         # Called when a job has ended, with a file or without.
         self.on_end: Callable[[], None] = lambda: None
@@ -61,7 +93,7 @@ class JobRunner:
     def thread(self) -> Executor:
         """The thread that writes files."""
         if self.executor is None:
-            self.executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
+            self.executor = self.new_executor()
         return self.executor
 
     def begin(self, job: Job) -> None:
@@ -79,7 +111,7 @@ class JobRunner:
         assert job is not None
         started_s = self.read_clock_s()
         try:
-            is_complete = job.file.step()
+            is_complete = job.file.step(lambda: self.read_clock_s() - started_s >= self.slice_s)
             if is_complete:
                 job.finish(job.file.size)
         except OSError as error:

@@ -13,7 +13,7 @@ from typing import Final
 from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
-from ...persistence.rdb.file import in_steps, own_aux, write_file
+from ...persistence.rdb.file import StreamPlace, in_steps, own_aux, write_file
 from ...store.database import Database
 from ...store.errors import GenericError
 from ...store.image import parts_now
@@ -54,6 +54,10 @@ class Loading:
         self.keys_loaded = 0
         # Keys it left out because they had expired.
         self.keys_expired = 0
+        # The place of dump.rdb in a replication stream, and the keys that the start left out of it: replicas that
+        # continue have them still.
+        self.place: StreamPlace | None = None
+        self.keys_left_out: list[tuple[int, bytes]] = []
 
     @property
     def eta_s(self) -> int:
@@ -151,14 +155,16 @@ class Loading:
         if size is None:
             return
         self.total_size = size
-        reader = replay.open_rdb(self._blocks(path), drops_expired=True)
+        # A replica keeps expired keys until the primary removes them.
+        reader = replay.open_rdb(self._blocks(path), drops_expired=not self._config.replicaof)
         try:
-            for _ in in_steps(reader, replay.put):
+            for _ in in_steps(reader.parts(), replay):
                 yield
         except RdbError as error:
             advice = error.advice or "restore this file from a backup, or move it away to start empty"
             raise LoadError(f"{error} ({path} at offset {reader.offset}); {advice}") from error
         self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
+        self.place, self.keys_left_out = reader.place, reader.expired_keys
         elapsed_s = (self._clock() - self.started_ms) / 1000
         logger.info(
             "Done loading RDB, keys loaded: %d, keys expired: %d, keys of other types left out: %d.",
@@ -198,8 +204,8 @@ class Loading:
 
         def fill(replay: Replay) -> None:
             reader = replay.open_rdb(blocks, drops_expired=from_disk)
-            for key in reader:
-                replay.put(key)
+            for _ in in_steps(reader.parts(), replay):
+                continue
             self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
 
         failed = GenericError(b"Error trying to load the RDB dump, check server logs.")

@@ -101,6 +101,15 @@ class LogSwitch:
             keeper.life.become(LogState.OFF)
             self._release_former_folders()
 
+    def restart(self) -> None:
+        """Begin a log whose base is the present dataset, which has nothing in common with what the log has. The old
+        files stay until the base is complete.
+        """
+        if self._config.appendonly and self._keeper.state is not LogState.LOADING:
+            self.turn_off()
+            self._keeper.life.become(LogState.WANTED)
+            self._snapshots.start_wanted()
+
     def _lock_folder(self) -> Undo:
         """Lock the data folder against other servers. Raises ChangeRefused, OSError."""
         lock = self._keeper.lock

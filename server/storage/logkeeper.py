@@ -41,10 +41,12 @@ LIVE_DIRECTIVES: Final = (
 class EffectSource(Protocol):
     """The source of effects: `requests.units.Units`."""
 
-    # The log that takes effects; None while they are not logged.
-    log: Any
-    # Whether the log took records since it was last flushed; replies wait for that flush.
+    # Whether effects were appended since they were last written out; replies wait for that.
     has_unflushed_records: bool
+
+    def log_to(self, log: Any) -> None:
+        """Append effects to this log from now on; to none if it is None."""
+        ...
 
     def log_singles(self) -> None:
         """Append the effects gathered so far to the log."""
@@ -165,11 +167,9 @@ class LogKeeper:
         """Send effects to this log from now on; to no log if it is None."""
         if self.log is not None:
             self._marks = self.log.mark, self.log.synced_mark
-        self.log = self._source.log = log
-        self._context.logging = log is not None
-        if log is None:
-            self._source.has_unflushed_records = False
-        else:
+        self.log = log
+        self._source.log_to(log)
+        if log is not None:
             log.holds_fsync = self._holds_fsync
             log.on_synced = self._note_sync
             log.on_mark = self._on_stable
@@ -201,8 +201,9 @@ class LogKeeper:
     def write(self) -> bool:
         """Write everything gathered; also fsync if replies promise it. Returns False if the server must end."""
         log = self.log
-        assert log is not None
         self._source.has_unflushed_records = False
+        if log is None:
+            return True
         try:
             self._timed("aof-write", log.flush)
             if log.needs_fsync_before_reply:
@@ -217,11 +218,16 @@ class LogKeeper:
         """Write in the middle of a turn. Returns False, with nothing done, if replies wait for an fsync: a turn has
         only one.
         """
-        assert self.log is not None
-        return not self.log.needs_fsync_before_reply and self.write()
+        return (self.log is None or not self.log.needs_fsync_before_reply) and self.write()
 
     def _timed(self, event: str, work: Callable[[], bool]) -> None:
         self._context.latency.run(event, work, self._clock)
+
+    @property
+    def write_error(self) -> str:
+        """Why the log cannot be written; empty while it can."""
+        error = None if self.log is None else self.log.write_error
+        return "" if error is None else error.decode()
 
     def sync(self) -> bool:
         """Sync everything to stable storage, whatever the policy. Returns False if that fails.

@@ -7,7 +7,7 @@ Redis. Those that would read or change the string are refused.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
 
 from ...store.database import Database
@@ -21,7 +21,7 @@ class Placeholders:
     """The placeholders of one load. A group with a random name marks each of them, so copies are marked too."""
 
     def __init__(self) -> None:
-        self._mark = secrets.token_bytes(16)
+        self._mark = os.urandom(16)
 
     def put(self, db: Database, key: bytes, stream: Stream) -> None:
         """Store an empty stream as a placeholder. The expiry time of the key stays."""

@@ -23,7 +23,7 @@ from ...commands.observing.unserved import foreign_name
 from ...commands.permissions.known import REDIS_CONTAINERS
 from ...commands.permissions.users import open_user
 from ...persistence.errors import ForeignRecord, LoadError, RdbError, UnknownRecord
-from ...persistence.rdb.file import FileKey, FileReader
+from ...persistence.rdb.file import FileKey, FileKeys, FileReader
 from ...store.errors import ReplyError
 from ...store.stream import Stream
 from .placeholders import Placeholders
@@ -74,10 +74,11 @@ class Replay:
         try:
             reply = row.handler(self._context, argv)
         except ReplyError as error:
-            reply = error
-        except Exception as error:
+            # Without its traceback, which has this frame: no garbage is collected during a load.
+            reply = error.with_traceback(None)
+        except Exception as fault:
             broken(self._context, row, argv)
-            raise LoadError(f"A record of the append only file cannot be run: internal error in {row.name}") from error
+            raise LoadError(f"A record of the append only file cannot be run: internal error in {row.name}") from fault
         if self._is_partial and self._is_of_skipped(row, argv, reply):
             self.skipped[row.name.encode()] += 1
         elif isinstance(reply, ReplyError):
@@ -179,11 +180,21 @@ class Replay:
         """Store one key of an RDB file. Raises RdbError if the key exists."""
         db = self._context.store.databases[key.db_index]
         if key.key in db.keys:
-            text = key.key.decode("utf-8", "backslashreplace")
-            raise RdbError(f"RDB has duplicated key '{text}' in DB {key.db_index}")
+            raise _duplicated(key.key, key.db_index)
         db.put(key.key, key.value)
         if key.expires_ms is not None:
             db.expires[key.key] = key.expires_ms
+
+    def put_many(self, part: FileKeys) -> None:
+        """Store keys of an RDB file with strings or short streams. Raises RdbError if one exists."""
+        double = self._context.store.databases[part.db_index].add_many(part.values)
+        if double is not None:
+            raise _duplicated(double, part.db_index)
+
+
+def _duplicated(key: bytes, db_index: int) -> RdbError:
+    text = key.decode("utf-8", "backslashreplace")
+    return RdbError(f"RDB has duplicated key '{text}' in DB {db_index}")
 
 
 # Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.
@@ -215,7 +226,7 @@ def loading(context: Context) -> Iterator[Replay]:
     unlogged_count, counted_apart = context.unlogged_count, context.counted_apart
     effects_count = len(context.effects)
     databases = context.store.databases
-    context.loading, context.logging = True, False
+    context.loading, context.replaying, context.logging = True, True, False
     context.refresh_listeners()
     context.store.freeze()
     replay = Replay(context)
@@ -224,7 +235,7 @@ def loading(context: Context) -> Iterator[Replay]:
         yield replay
         replay.finish()
     finally:
-        context.loading, context.logging, context.may_block = False, was_logging, could_block
+        context.loading, context.replaying, context.logging, context.may_block = False, False, was_logging, could_block
         context.refresh_listeners()
         if client_before is not None:
             context.client, context.db = client_before, db_before
@@ -232,7 +243,7 @@ def loading(context: Context) -> Iterator[Replay]:
         for db in databases:
             for stream in db.streams.values():
                 for group in stream.groups.values():
-                    group.forget_counts()
+                    group.pending.forget_totals()
                     group.pending.put_in_order()
         context.store.expired_keys.clear()
         # The transaction that contains the command keeps the effects it had before.

@@ -15,7 +15,7 @@ from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain
-from ...persistence.rdb.file import own_aux, write_file
+from ...persistence.rdb.file import StreamPlace, own_aux, write_file
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
 from ...store.image import Part, StoreImage, parts_now
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 FREE_FAILURES_COUNT: Final = 2
 DELAY_MINUTES_MAX: Final = 60
 
-# Size in bytes of a block of an RDB file. A block has at least the entries of one chunk, which take half a
-# millisecond.
+# Size in bytes of a block of an RDB file: little enough that a slice ends in time. A block has at least the entries of
+# one chunk, which take half a millisecond.
 RDB_BLOCK_SIZE: Final = 4096
 # With more unsynced bytes of the log than this, a thread syncs them before a rewrite begins. Otherwise all clients
-# would wait for the sync.
-SYNC_FIRST_SIZE: Final = 1024 * 1024
+# would wait for the sync. Tests change it.
+SYNC_FIRST_SIZE = 1024 * 1024
 # Delay after a failed snapshot before the save points may start another.
 SAVE_RETRY_MS: Final = 5000
 
@@ -60,6 +60,7 @@ REWRITE_DROPPED: Final = (
     "Killing running AOF rewrite child: the log was turned off (appendonly no), and the rewrite is abandoned."
 )
 SAVE_DROPPED: Final = "Background saving terminated by FLUSHALL: the keys of this snapshot are gone."
+SAVE_REPLACED: Final = "Background saving terminated: a newer snapshot is written at once."
 
 
 class ForkFigures(Protocol):
@@ -102,6 +103,8 @@ class Snapshots:
         self.save = JobResults()
         # When dump.rdb was last complete, or the server started.
         self.last_save_ms = clock()
+        # Returns the place of the dataset in the replication stream, None without one.
+        self.find_place: Callable[[], StreamPlace | None] = lambda: None
         # Called between two blocks of a snapshot that all clients wait for.
         self.while_saving: Callable[[], None] = lambda: None
         # Changes that dump.rdb has.
@@ -121,12 +124,39 @@ class Snapshots:
         """Keys of that image that were written."""
         return self.runner.job.image.keys_read if self.runner.job else 0
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether no job runs, or waits for the end of a load, of the server, or of an fsync."""
+        held = (LogState.LOADING, LogState.ENDED, LogState.AWAITING_SYNC)
+        return self.runner.job is None and self._life.state not in held
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a snapshot is being written, to dump.rdb or for replicas."""
+        job = self.runner.job
+        return self.save.is_running or (job is not None and job.is_for_replicas)
+
+    @property
+    def is_rewrite_scheduled(self) -> bool:
+        """Whether a rewrite, or the base of a log that was turned on, waits for its turn."""
+        return self.rewrite.is_scheduled or self._life.state is LogState.WANTED
+
+    def lock_folder(self) -> None:
+        """Lock the data folder before a command writes files. Raises GenericError if another server uses it."""
+        try:
+            self._log_keeper.lock.acquire()
+        except LogError as error:
+            raise GenericError(str(error).encode()) from error
+        except OSError:
+            pass  # writing the file says what is wrong
+
     # -- rewriting the log -----------------------------------------------------------------------
 
     def request_rewrite(self, *, may_start: bool) -> bool:
         """BGREWRITEAOF. False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
         if self.rewrite.is_running:
             raise GenericError(REWRITE_IN_PROGRESS)
+        self.lock_folder()
         if self.runner.job is not None or not may_start:
             self.rewrite.is_scheduled = True
             return False
@@ -161,7 +191,7 @@ class Snapshots:
             return False
         if keeper.log is not None:
             self._life.become(LogState.REWRITING)
-        image = self._take_image()
+        image = self.take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
         self.runner.begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
         logger.info("Background append only file rewriting started")
@@ -179,7 +209,7 @@ class Snapshots:
         keeper.use(log)
         self._life.become(LogState.STARTING)
         self.rewrite.begin(self._clock())
-        image = self._take_image()
+        image = self.take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
 
         def finish(size: int) -> None:
@@ -206,11 +236,17 @@ class Snapshots:
         Returns False if that failed.
         """
         if self._life.state is LogState.WANTED:
+            self.drop_transfer()
             self.runner.complete()  # the job before it
             self._try_to_start_log()
         if self._life.state is LogState.STARTING:
             self.runner.complete()
         return self._life.state is not LogState.WANTED
+
+    def start_wanted(self) -> None:
+        """Start the log that is wanted, unless another job is running; the cron does it then."""
+        if self.runner.job is None and self._life.state is LogState.WANTED:
+            self._try_to_start_log()
 
     def _try_to_start_log(self) -> None:
         try:
@@ -291,11 +327,12 @@ class Snapshots:
 
     def request_save(self, *, may_wait: bool, may_start: bool) -> bool:
         """BGSAVE. Returns False if it is only scheduled, for the next turn of the cron. Raises GenericError."""
-        if self.save.is_running:
+        if self.is_saving:
             raise GenericError(SAVE_IN_PROGRESS)
         is_rewriting = self.runner.job is not None or self._life.state is LogState.AWAITING_SYNC
         if is_rewriting and not may_wait:
             raise GenericError(SAVE_BLOCKED)
+        self.lock_folder()
         if is_rewriting or not may_start:
             self.save.is_scheduled = True
             return False
@@ -304,9 +341,10 @@ class Snapshots:
 
     def _start_save(self) -> None:
         self.save.begin(self._clock())
-        image = self._take_image()
+        place = self.find_place()
+        image = self.take_image()
         changes_count = self._count_changes()
-        blocks = self._rdb_blocks(image.parts())
+        blocks = self.rdb_blocks(image.parts(), place=place)
         file = BackgroundFile(self._log_keeper.files, dump_path(self._config), blocks, self.runner.thread())
 
         def finish(size: int) -> None:
@@ -324,10 +362,17 @@ class Snapshots:
         As in Redis, a failure does not make the server refuse writes, unlike that of a background job, and the save at
         the stop is not counted.
         """
-        if self.save.is_running:
+        if self.is_saving:
             raise GenericError(SAVE_IN_PROGRESS)
+        try:
+            self.lock_folder()
+        except GenericError as error:
+            if not is_stop:
+                raise
+            logger.warning("Failed saving the DB: %s", error)
+            return False
         self.save.count += not is_stop
-        return self.write_dump()
+        return self._write_dump(SAVE_REPLACED)
 
     def save_flushed(self) -> None:
         """FLUSHALL: with save points, write dump.rdb without the keys that are gone, so that no start brings them back.
@@ -335,15 +380,23 @@ class Snapshots:
         As in Redis, a running save is aborted, because it has these keys, and this one is not counted.
         """
         if self.save_points:
-            if self.save.is_running:
-                self._abort(self.save)
-                logger.warning("%s", SAVE_DROPPED)
-            self.write_dump()
+            self._write_dump(SAVE_DROPPED)
 
-    def write_dump(self) -> bool:
-        """Write dump.rdb while all clients wait, uncounted. Returns False if that failed."""
+    def reload_now(self) -> bool:
+        """DEBUG RELOAD: write dump.rdb uncounted, in place of a save that is running. Returns False if that failed.
+        Raises GenericError."""
+        self.lock_folder()
+        return self._write_dump(SAVE_REPLACED)
+
+    def _write_dump(self, reason: str) -> bool:
+        """Write dump.rdb while all clients wait. Abort a running save, whose file would be older. `reason` says why in
+        the server log. Returns False if writing failed.
+        """
+        if self.save.is_running:
+            self._abort(self.save)
+            logger.warning("%s", reason)
         try:
-            blocks = self._reporting(self._rdb_blocks(parts_now(self._context.store)))
+            blocks = self._reporting(self.rdb_blocks(parts_now(self._context.store), place=self.find_place()))
             self._log_keeper.files.replace(dump_path(self._config), blocks)
         except OSError as error:
             logger.warning("Failed saving the DB: %s", explain(error))
@@ -387,7 +440,7 @@ class Snapshots:
                 return True
         return False
 
-    def _take_image(self) -> StoreImage:
+    def take_image(self) -> StoreImage:
         """An image of the dataset as it is now. All clients wait for this, so its time is reported as that of Redis'
         fork.
         """
@@ -402,12 +455,15 @@ class Snapshots:
     def _base_blocks(self, log: AppendOnlyLog, image: StoreImage) -> Iterator[bytes]:
         """The base of a log in the configured form."""
         if log.has_rdb_base:
-            return self._rdb_blocks(image.parts(), is_aof_base=True)
-        return log.base_blocks(snapshot(image))
+            return self.rdb_blocks(image.parts(), is_aof_base=True)
+        return log.base_blocks(snapshot(image.parts()))
 
-    def _rdb_blocks(self, parts: Iterable[Part], *, is_aof_base: bool = False) -> Iterator[bytes]:
+    def rdb_blocks(
+        self, parts: Iterable[Part], *, is_aof_base: bool = False, place: StreamPlace | None = None
+    ) -> Iterator[bytes]:
+        """The blocks of an RDB file. `place`: its place in the replication stream, in a file for replicas."""
         config, now_ms = self._config, self._clock()
-        aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base)
+        aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=is_aof_base, place=place)
         return write_file(
             parts,
             aux,
@@ -425,8 +481,16 @@ class Snapshots:
             logger.info("%s", REWRITE_DROPPED)
             self._abort(self.rewrite)
 
+    def drop_transfer(self) -> None:
+        """Abort a snapshot for replicas, which cannot be completed while the loop waits. They ask again."""
+        job = self.runner.job
+        if job is not None and job.is_for_replicas:
+            self.runner.abort()
+            job.fail("it is abandoned")
+
     def stop(self) -> None:
         """Before the server ends, abort a running job without reporting a failure. The server log has Redis' line."""
+        self.drop_transfer()
         for results, line in ((self.rewrite, REWRITE_ABANDONED), (self.save, SAVE_ABANDONED)):
             if results.is_running:
                 logger.warning("%s", line)

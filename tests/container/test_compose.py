@@ -133,6 +133,20 @@ def test_a_worker_that_waits_is_ended_by_ctrl_c_without_a_traceback(start_worker
     assert log.read_text().splitlines()[1:] == [f"{log.read_text().split()[0]} ends before it is ready"]
 
 
+def test_a_worker_that_is_asked_to_stop_while_its_server_is_down_ends(
+    start_server: StartServer, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    server = start_server("headrace", "--unixsocket", f"{tmp_path}/socket")
+    worker = start_worker(url=f"unix://{tmp_path}/socket")
+    log = tmp_path / "log"
+    wait_until(lambda: "is ready" in log.read_text())
+    server.kill()
+    wait_until(lambda: "cannot reach the server" in log.read_text())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(DEADLINE_S) == 1
+    assert "ends without its server" in log.read_text().splitlines()[-1]
+
+
 def test_a_worker_without_redis_py_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", WORKER], capture_output=True, text=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout) == (1, "")

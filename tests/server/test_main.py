@@ -24,13 +24,12 @@ from headrace.server.sockets.listener import ListenError
 
 @pytest.fixture(autouse=True)
 def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test in its own working directory, with the package's logger put back after it."""
+    """Each test in its own working directory, with the handlers of the package's logger put back after it."""
     monkeypatch.chdir(tmp_path)
     logger = logging.getLogger(logs.ROOT)
-    before = (logger.handlers[:], logger.level, logger.propagate)
+    before = logger.handlers[:]
     yield
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    logger.handlers[:] = before
 
 
 Serve = Callable[[Config], int]

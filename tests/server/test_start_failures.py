@@ -101,7 +101,9 @@ RECORDS = [
     'EVAL "return 1" 0', "EVAL \"redis.call('SET','k','v')\" 0", "EVALSHA x 0", "SCRIPT LOAD x", "SUBSCRIBE a",
     "MONITOR", "CLIENT LIST", "CLIENT REPLY OFF", "CLIENT TRACKING ON", "CLIENT PAUSE 1000",
     "BGREWRITEAOF", "XREAD BLOCK 0 STREAMS s $", "WAIT 1 0", "WAITAOF 1 0 0", "AUTH x", "HELLO 3", "QUIT", "RESET",
-    "SELECT 99999", "SELECT x", "MULTI", "EXEC", "WATCH k", "ACL SETUSER x", "FCALL x 0", "RESTORE k 0 x", "GET", '""',
+    "SELECT 99999", "SELECT x",
+    "SYNC", "PSYNC ? -1", "REPLCONF ACK 1", "REPLCONF capa eof",
+    "MULTI", "EXEC", "WATCH k", "ACL SETUSER x", "FCALL x 0", "RESTORE k 0 x", "GET", '""',
     '"\\x00"', "XADD s 99999999999999999999999-1 f v", "SETRANGE k 99999999999999999 x", "SET k v PX 0",
 ]  # fmt: skip
 ACL_FILES = {

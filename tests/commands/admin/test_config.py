@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,20 +14,29 @@ from headrace.protocol.replies import OK, SimpleString, Verbatim
 from headrace.server.configuration.config import Config
 from headrace.store.errors import GenericError
 from headrace.store.nodes import StreamLimits
+from support.inprocess import Rig
+
+
+class AskedReports:
+    """Reports that record what they are asked for."""
+
+    def __init__(self) -> None:
+        self.resets_count = 0
+
+    def reset(self) -> None:
+        self.resets_count += 1
+
+    def info(self, sections: list[bytes]) -> bytes:
+        return b"|".join(sections)
 
 
 @pytest.fixture
 def context() -> Any:
-    """A context whose server records calls."""
-    asked: list[Any] = []
-    server = SimpleNamespace(
-        config=Config(),
-        reports=SimpleNamespace(
-            reset=lambda: asked.append("reset"),
-            info=lambda sections: b"|".join(sections),
-        ),
-    )
-    return SimpleNamespace(server=server, asked=asked, client=Client(1))
+    """The context of a server whose reports record calls."""
+    context: Any = Rig().server.context
+    context.client = Client(1)
+    context.server.reports = AskedReports()
+    return context
 
 
 def test_get_returns_a_map(context: Any) -> None:
@@ -59,7 +67,7 @@ def test_set_with_a_name_without_value_is_a_syntax_error(context: Any) -> None:
 
 def test_resetstat_reaches_the_server(context: Any) -> None:
     assert config_commands.config_resetstat(context, [b"CONFIG", b"RESETSTAT"]) == OK
-    assert context.asked == ["reset"]
+    assert context.server.reports.resets_count == 1
 
 
 def test_rewrite_needs_a_file(context: Any) -> None:

@@ -15,7 +15,8 @@ def rig() -> Rig:
     """A server with a log that is not open: it counts its records, and is synced when a test says so."""
     rig = Rig(appendonly=True)
     settings = LogSettings("nowhere", "appendonly.aof")
-    rig.server.log_keeper.log = rig.dispatcher.units.log = AppendOnlyLog(settings, b"no")
+    rig.server.log_keeper.log = log = AppendOnlyLog(settings, b"no")
+    rig.dispatcher.units.log_to(log)
     return rig
 
 
@@ -23,7 +24,7 @@ def sync(rig: Rig) -> None:
     log = rig.server.log
     assert log is not None
     log.synced_mark = log.mark
-    rig.dispatcher.serving.serve_synced()
+    rig.dispatcher.serving.serve_progress()
 
 
 def test_waitaof_answers_once_the_clients_own_writes_are_synced(rig: Rig) -> None:

@@ -143,7 +143,7 @@ def test_expiry_is_set_and_logged_in_absolute_terms(line: str, expires: bytes, r
 def test_a_replay_keeps_a_key_whose_expiry_time_has_passed() -> None:
     rig = Rig()
     caller = rig.connect()
-    rig.server.context.loading = True
+    rig.server.context.replaying = True
     assert call(caller, "RESTORE k 1000 HELLO ABSTTL") == OK
     assert rig.server.store.databases[0].expires[b"k"] == 1000
 

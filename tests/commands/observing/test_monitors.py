@@ -43,6 +43,7 @@ def test_words_are_quoted(word: bytes, shown: bytes) -> None:
 
 def test_microseconds_of_a_line_are_those_of_the_clock() -> None:
     courier = Mock()
+    courier.deliver.return_value = None
     monitors = Monitors(courier, Mock(), clock_us=lambda: START_MS * 1000 + 7)
     client = Client(1, db=Database(0))
     monitors.add(client)

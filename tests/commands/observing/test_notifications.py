@@ -96,8 +96,8 @@ def test_the_start_of_a_server_applies_the_directive() -> None:
     assert heard(listener) == [b"__keyevent@0__:set k"]
 
 
-def test_loading_is_silent(rig: Rig, tmp_path: Path) -> None:
-    rig.config.dir = bytes(tmp_path)
+def test_loading_is_silent(tmp_path: Path) -> None:
+    rig = Rig(dir=bytes(tmp_path))
     listener, worker = set_up(rig, "KEAn")
     worker.call("SET k v")
     listener.output()

@@ -59,7 +59,7 @@ def test_record_has_the_final_id_and_repeats_the_effect(
 
 
 def test_a_replayed_pair_replaces_the_remembered_one(rig: Rig, caller: Caller) -> None:
-    rig.server.context.loading = True
+    rig.server.context.replaying = True
     caller.call("XIDMPRECORD s p i 1-1", "XIDMPRECORD s p i 2-1", "XADD s IDMP p j 4-1 f v", "XADD s IDMP p j 5-1 f v")
     stream = rig.server.store.databases[0].keys[b"s"]
     assert isinstance(stream, Stream)

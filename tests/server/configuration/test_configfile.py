@@ -85,7 +85,7 @@ def test_buffer_limit_lines_add_up_per_class() -> None:
         (b"unixsocketperm 999", "argument couldn't be parsed as an octal number"),
         (b"appendfilename a/b", "appendfilename can't be a path, just a filename"),
         (b"notify-keyspace-events q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnocaSTIV'."),
-        (b"replicaof 127.0.0.1 7000", "no replication"),
+        (b"replicaof 127.0.0.1 70000", "Invalid master port"),
         (b"cluster-enabled YES", "no cluster"),
         (b"user", "Bad directive or wrong number of arguments"),
         (b"requirepass two words", "at line 1\n>>> 'requirepass ...'\nwrong number of arguments"),

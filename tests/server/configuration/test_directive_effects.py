@@ -32,6 +32,7 @@ from headrace.server.configuration.configfile import load_text
 from headrace.server.configuration.directives import DIRECTIVES, Change, Directive
 from headrace.server.sockets.tcp_listener import TcpListener
 from headrace.server.sockets.tls_listener import TlsListener
+from support.certificates import Authority
 from support.inprocess import Rig, Running, running_server
 from support.logging_server import LoggingServer
 from support.ports import free_port
@@ -207,13 +208,7 @@ def accepted_at_once(folder: Path, name: str, value: Any) -> int:
     """How many TLS connections are accepted in one turn."""
     count = 0
 
-    class Listening:
-        def accept(self) -> tuple[socket.socket, object]:
-            nonlocal count
-            count += 1
-            raise ConnectionAbortedError
-
-    class Accepting(Listening):
+    class Accepting(socket.socket):
         def accept(self) -> tuple[socket.socket, object]:
             nonlocal count
             count += 1
@@ -224,11 +219,14 @@ def accepted_at_once(folder: Path, name: str, value: Any) -> int:
     config = Config()
     setattr(config, name, value)
     config.maxclients = 0  # each is closed at once
+    config.tls_cert_file, config.tls_key_file = map(os.fsencode, Authority(folder).issue("server"))
+    config.tls_auth_clients = b"no"
     server = Server(config)
-    listener = TlsListener.__new__(TlsListener)
-    listener._config, listener._stats, listener._handshakes = config, server.stats, set()
-    listener._count_clients = lambda: len(server.dispatcher.sessions)
-    listener._accept(Accepting())  # type: ignore[arg-type]
+    listener = TlsListener(
+        config, server.stats, server.acceptor.new_connection, lambda: len(server.dispatcher.sessions)
+    )
+    with Accepting() as accepting:
+        listener._accept(accepting)
     return count
 
 
@@ -435,12 +433,15 @@ EFFECTS: dict[str, Effect] = {
     "latency-tracking-info-percentiles": Effect(
         b"50", b"99", says(b"p50=", "GET k", "INFO latencystats")
     ),
+    "replica-priority": Effect(7, 100, says(b"slave_priority:7", "INFO replication", replicaof=b"h 1")),
+    "replica-announced": Effect(True, False, says(b"replica_announced:1", "INFO replication", replicaof=b"h 1")),
     "tracking-table-max-keys": Effect(
         1, 0, says(b"invalidate", "HELLO 3", "CLIENT TRACKING ON", "GET a", "GET b")
     ),
 }  # fmt: skip
 
 # Directives whose effect another test shows: its module and its name.
+REPLICAS = "server/replication/test_primary.py"
 SHOWN_BY = {
     "protected-mode": (
         "server/sockets/test_connection.py", "test_protected_mode_turns_strangers_away_until_there_is_a_password",
@@ -448,6 +449,15 @@ SHOWN_BY = {
     "unixsocket": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "unixsocketperm": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "tcp-keepalive": ("server/sockets/test_connection.py", "test_a_silent_peer_is_probed_as_tcp_keepalive_says"),
+    "min-replicas-max-lag": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
+    "min-replicas-to-write": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
+    "repl-backlog-size": (REPLICAS, "test_the_backlog_keeps_the_size_that_was_set"),
+    "repl-backlog-ttl": (REPLICAS, "test_the_stream_ends_some_time_after_the_last_replica_has_left"),
+    "repl-diskless-sync": (REPLICAS, "test_a_snapshot_goes_through_a_file_if_the_directive_says_so"),
+    "repl-diskless-sync-delay": (REPLICAS, "test_replicas_that_wait_share_a_snapshot"),
+    "repl-diskless-sync-max-replicas": (REPLICAS, "test_a_snapshot_begins_at_once_when_enough_replicas_wait"),
+    "repl-ping-replica-period": (REPLICAS, "test_a_silent_stream_has_a_ping_after_the_period"),
+    "repl-timeout": (REPLICAS, "test_a_replica_that_confirms_nothing_for_the_timeout_is_closed"),
     "timeout": ("server/requests/test_client_limits.py", "test_idle_clients_are_closed_but_not_those_that_wait"),
     "maxclients": ("server/sockets/test_connection.py", "test_clients_beyond_the_limit_get_an_error_and_are_closed"),
     "tls-port": ("server/sockets/test_tls.py", "test_a_taken_tls_port_is_named_by_its_directive"),
@@ -466,6 +476,19 @@ SHOWN_BY = {
     "tls-protocols": ("server/sockets/test_tls.py", "test_only_the_wanted_versions_are_spoken"),
     "tls-ciphers": ("server/sockets/test_tls.py", "test_the_wanted_cipher_is_used"),
     "tls-session-caching": ("server/sockets/test_tls.py", "test_tickets_are_given_out_unless_session_caching_is_off"),
+    **dict.fromkeys(
+        ("tls-replication", "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"),
+        ("server/replication/test_following.py", "test_the_link_may_use_tls"),
+    ),
+    "replicaof": ("server/replication/test_following.py", "test_a_start_follows_the_primary_of_the_configuration"),
+    **dict.fromkeys(
+        ("masteruser", "masterauth", "replica-announce-ip", "replica-announce-port"),
+        ("server/replication/test_following.py", "test_a_replica_logs_in_and_announces_itself"),
+    ),
+    "replica-serve-stale-data": (
+        "server/replication/test_following.py", "test_stale_data_are_refused_if_the_directive_says_so",
+    ),
+    "replica-read-only": ("server/replication/test_following.py", "test_writes_of_clients_are_refused"),
     "supervised": (
         "server/test_supervision.py", "test_systemd_is_notified_when_clients_are_served_and_when_the_server_ends",
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -14,15 +13,11 @@ from headrace.commands import registry
 from headrace.commands.admin import info as info_command
 from headrace.commands.clients.blocking import Blocked
 from headrace.commands.clients.client import Client
-from headrace.commands.clients.subscriptions import Subscriptions
-from headrace.commands.clients.tracking import Tracking
 from headrace.commands.core.durations import Durations
 from headrace.commands.core.slow_tally import SlowTally
 from headrace.commands.core.table import TABLE
-from headrace.commands.observing.hot_keys import HotKeys
-from headrace.commands.observing.slow_log import SlowLog
-from headrace.commands.observing.unserved import UnservedCommands
-from headrace.commands.scripting.scripts import Scripts
+from headrace.commands.execution.context import Context
+from headrace.replication.history import History
 from headrace.server.configuration.config import Config
 from headrace.server.reports.info import render
 from headrace.server.reports.info_storage import human_size
@@ -30,10 +25,18 @@ from headrace.server.reports.stats import Stats
 from headrace.server.storage.job_results import JobResults
 from headrace.server.storage.key_walks import ActiveExpiry
 from headrace.store.database import Store
+from support.inprocess import Rig
 
 NOW_MS = 1_700_000_100_000
 
 assert registry.FAMILIES, "importing the registry fills the command table"
+
+
+def make_context() -> Context:
+    """A context without clients, whose clock stands still."""
+    context = Rig().server.context
+    context.clock_us = lambda: NOW_MS * 1000
+    return context
 
 
 @dataclass
@@ -44,27 +47,28 @@ class FakeServer:
     log: Any = None
     started_ms: int = NOW_MS - 90_000_000
     supervised_by: str = "no"
-    context: Any = field(
-        default_factory=lambda: SimpleNamespace(
-            loading=False,
-            clock_us=lambda: NOW_MS * 1000,
-            subscriptions=Subscriptions(Mock()),
-            tracking=Tracking(Mock(), Mock(), refresh_clients=Mock(), refresh_listeners=Mock(), broadcast_soon=Mock()),
-            slow_log=SlowLog(),
-            unserved=UnservedCommands(),
-            hot_keys=HotKeys(refresh_clients=Mock()),
-            scripts=Scripts(Mock()),
-        )
-    )
+    context: Context = field(default_factory=make_context)
     clients: dict[int, Client] = field(default_factory=dict)
     loading: Any = field(
         default_factory=lambda: SimpleNamespace(
             started_ms=NOW_MS, total_size=200, read_size=50, eta_s=9, keys_loaded=0, keys_expired=0
         )
     )
+    primary: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            history=History(), backlog=None, replicas=[], good_count=0, memory_size=0, info_lines=lambda now_ms: []
+        )
+    )
+    following: Any = field(default_factory=lambda: SimpleNamespace(address=None))
     snapshots: Any = field(
         default_factory=lambda: SimpleNamespace(
-            rewrite=JobResults(), save=JobResults(), keys_done=0, keys_total=0, changes_count=3, last_save_ms=NOW_MS
+            rewrite=JobResults(),
+            is_rewrite_scheduled=False,
+            save=JobResults(),
+            keys_done=0,
+            keys_total=0,
+            changes_count=3,
+            last_save_ms=NOW_MS,
         )
     )
 
@@ -224,3 +228,82 @@ def test_commandstats_come_from_the_table(server: FakeServer, monkeypatch: pytes
 )
 def test_human_sizes_are_those_of_redis(size: int, shown: str) -> None:
     assert human_size(size) == shown
+
+
+def following(**changes: Any) -> SimpleNamespace:
+    """What INFO reads of a replica whose link is down, with these changes."""
+    facts: dict[str, Any] = {
+        "address": (b"10.0.0.1", 6379), "link": None, "is_up": False, "up_s": 0, "down_s": -1, "down_total_ms": 0,
+        "attempts": SimpleNamespace(current_count=1, total_count=2), "last_error": "", "is_refusing": False,
+    }  # fmt: skip
+    return SimpleNamespace(**facts | changes)
+
+
+def link(**changes: Any) -> SimpleNamespace:
+    """What INFO reads of a link, with these changes."""
+    payload = SimpleNamespace(size=-1, read_size=0)
+    facts: dict[str, Any] = {"payload": payload, "incoming": None, "is_arriving": False, "silent_s": 3}
+    return SimpleNamespace(**facts | changes)
+
+
+# The lines of Redis that differ between the states of a link.
+SYNCING = [
+    "master_sync_total_bytes", "master_sync_read_bytes", "master_sync_left_bytes", "master_sync_perc",
+    "master_sync_last_io_seconds_ago",
+]  # fmt: skip
+STATES: dict[str, tuple[SimpleNamespace, dict[str, str], list[str]]] = {
+    "never up": (
+        following(),
+        {"master_link_status": "down", "master_link_down_since_seconds": "-1", "master_last_io_seconds_ago": "-1"},
+        ["master_link_up_since_seconds", "master_link_error", *SYNCING],
+    ),
+    "handshake": (
+        following(link=link()),
+        {"master_link_status": "down", "master_sync_in_progress": "0"},
+        ["master_link_up_since_seconds", *SYNCING],
+    ),
+    "before the size": (
+        following(link=link(is_arriving=True)),
+        {"master_sync_in_progress": "1", "master_sync_total_bytes": "-1", "master_sync_perc": "0.00"},
+        ["master_link_up_since_seconds"],
+    ),
+    "transfer": (
+        following(link=link(is_arriving=True, payload=SimpleNamespace(size=400, read_size=100)), down_s=7),
+        {
+            "master_sync_total_bytes": "400", "master_sync_read_bytes": "100", "master_sync_left_bytes": "300",
+            "master_sync_perc": "25.00", "master_sync_last_io_seconds_ago": "3", "master_link_down_since_seconds": "7",
+        },
+        ["master_link_up_since_seconds"],
+    ),
+    "up": (
+        following(link=link(incoming=SimpleNamespace(received=9)), is_up=True, up_s=5, down_total_ms=2500),
+        {
+            "master_link_status": "up", "master_last_io_seconds_ago": "3", "slave_read_repl_offset": "9",
+            "slave_repl_offset": "0", "master_link_up_since_seconds": "5", "total_disconnect_time_sec": "2",
+            "slave_priority": "100",
+        },
+        ["master_link_down_since_seconds", "master_link_error", *SYNCING],
+    ),
+    "refusing": (
+        following(is_refusing=True, last_error="no\r\nlists", down_s=1),
+        {"slave_priority": "0", "master_link_error": "no  lists"},
+        ["master_link_up_since_seconds"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_replication_section_shows_the_state_of_a_replica(server: FakeServer, state: str) -> None:
+    server.following, expected, absent = STATES[state]
+    shown = fields(server, b"replication")
+    assert shown["role"] == "slave"
+    assert {name: shown.get(name) for name in expected} == expected
+    assert not shown.keys() & set(absent)
+
+
+def test_role_is_before_what_belongs_to_it(server: FakeServer) -> None:
+    """Sentinel reads line by line."""
+    server.following = following()
+    names = list(fields(server, b"replication"))
+    assert names[:4] == ["role", "master_host", "master_port", "master_link_status"]
+    assert names.index("slave_priority") < names.index("connected_slaves")

@@ -16,15 +16,14 @@ from headrace.server.reports import logs
 
 @pytest.fixture(autouse=True)
 def logger() -> Iterator[logging.Logger]:
-    """The package's logger, put back as it was after the test."""
+    """The package's logger, with no handlers but those of the test."""
     package_logger = logging.getLogger(logs.ROOT)
-    before = (package_logger.handlers[:], package_logger.level, package_logger.propagate)
+    before = package_logger.handlers[:]
     package_logger.handlers.clear()
     yield package_logger
     for handler in package_logger.handlers:
         handler.close()
-    package_logger.handlers[:], package_logger.propagate = before[0], before[2]
-    package_logger.setLevel(before[1])
+    package_logger.handlers[:] = before
 
 
 def log_to_file(tmp_path: Path, loglevel: bytes = b"notice") -> Path:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from headrace.commands.core.table import TABLE
+from differential.plain_requests import requests_to
+from headrace.commands.clients.client import ReplyMode
+from headrace.commands.core.table import TABLE, all_rows
 from support.inprocess import Rig
 
 UNKNOWN_CASES = (
@@ -329,7 +331,7 @@ def test_touched_keys_are_forgotten_if_no_client_waits() -> None:
 @pytest.mark.parametrize(
     ("lines", "stays_on_fast_path"),
     [
-        (["CLIENT REPLY OFF", "GET k"], False),
+        (["CLIENT REPLY OFF", "GET k"], True),
         (["CLIENT REPLY SKIP", "GET k"], True),
         (["MULTI", "GET k"], True),
         (["MULTI", "GET k", "EXEC"], True),
@@ -345,6 +347,28 @@ def test_what_hinders_a_client_or_changes_its_commands_holds_as_long_as_it_lasts
     caller = Rig().connect()
     caller.call(*lines)
     assert bool(caller.client.rows) is stays_on_fast_path
+
+
+def test_ordinary_commands_leave_their_client_the_commands_that_it_may_run() -> None:
+    """The dispatcher does not look at the client again after them."""
+    rig = Rig()
+    dispatcher, tried = rig.dispatcher, set()
+    for row in all_rows():
+        if row.handler is None or not row.is_ordinary:
+            continue
+        caller = rig.connect()
+        client = caller.client
+        for words in requests_to(row, 20):
+            dispatcher.execute(caller.session, [list(words)], rig.clock())
+            rows, needs_only_acl_check = client.rows, client.needs_only_acl_check
+            dispatcher.refresh_client(client)
+            assert (client.rows is rows, client.needs_only_acl_check) == (True, needs_only_acl_check), words
+            assert (client.protocol, client.db.index, client.reply_mode) == (2, 0, ReplyMode.ON), words
+            assert not client.close_after_reply, words
+            caller.call("DISCARD")
+            tried.add(row.name)
+        dispatcher.detach(caller.session)
+    assert len(tried) > 150
 
 
 def test_failing_log_refuses_writes_and_ping_and_keeps_reading() -> None:

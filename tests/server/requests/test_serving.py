@@ -95,7 +95,7 @@ def pass_time(rig: Rig) -> None:
 
 
 def sync(rig: Rig) -> None:
-    rig.dispatcher.serving.serve_synced()
+    rig.dispatcher.serving.serve_progress()
 
 
 @pytest.mark.parametrize("name", BLOCKING_LINES)

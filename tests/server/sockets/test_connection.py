@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import socket
 import time
 from collections.abc import Callable
@@ -410,7 +411,8 @@ def test_refusal_of_protected_mode_is_one_line() -> None:
 
 
 async def test_protected_mode_turns_strangers_away_until_there_is_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.server.sockets.acceptor.is_loopback", lambda peer: False)
+    stranger_address = ipaddress.ip_address("10.0.0.1")
+    monkeypatch.setattr(ipaddress, "ip_address", lambda text: stranger_address)
     async with running_server() as running:
         stranger = await running.connect()
         await stranger.expect(PROTECTED_MODE)

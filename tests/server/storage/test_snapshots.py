@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterator
 from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
 from headrace.commands.permissions.allowed_rows import NO_ROWS
+from headrace.persistence.errors import LoadError
 from headrace.server.storage.log_life import LogState
 from headrace.store.image import StoreImage
 from support.logging_server import LoggingServer, restarted
@@ -140,6 +141,59 @@ def test_restart_after_a_failed_rewrite_reads_every_increment(tmp_path: Path) ->
     server.stop()
     assert len(list((tmp_path / "appendonlydir").glob("*.incr.aof"))) == 2
     assert restarted(tmp_path) == state
+
+
+@pytest.mark.parametrize("form", ["resp", "rdb"])
+@pytest.mark.parametrize("cut", ["empty", "between records"])
+def test_an_increment_that_others_follow_is_refused_if_it_was_cut(form: str, cut: str, tmp_path: Path) -> None:
+    """The last increment may end anywhere, since a crash cuts it; those before it are complete."""
+    server = LoggingServer(tmp_path, has_rdb_base=form == "rdb")
+    server.call("XADD a 1-1 f v")
+    kept = len(next((tmp_path / "appendonlydir").glob("*.1.incr.aof")).read_bytes())
+    server.call("XADD a 1-2 f v")
+    FullDisk(server)
+    server.call("BGREWRITEAOF")
+    server.run_slices()
+    server.call("XADD a 1-3 f v")
+    server.stop()
+    path = next((tmp_path / "appendonlydir").glob("*.1.incr.aof"))
+    size = path.stat().st_size
+    os.truncate(path, 0 if cut == "empty" else kept)
+    with pytest.raises(LoadError, match=rf"it has \d+ bytes, but the list of the log's files says {size}"):
+        restarted(tmp_path)
+
+
+def test_a_start_reports_a_file_that_the_list_has_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = LoggingServer(tmp_path)
+    server.call("XADD a 1-1 f v")
+    server.stop()
+    folder = tmp_path / "appendonlydir"
+    manifest = next(folder.glob("*.manifest"))
+    manifest.write_text("".join(line for line in manifest.read_text().splitlines(True) if "incr" not in line))
+    (folder / "appendonly.aof.1.incr.aof").rename(folder / "appendonly.aof.2.incr.aof")
+    (folder / "appendonly.aof.3.incr.aof").touch()
+    LoggingServer(tmp_path).stop()
+    assert [line.split(" is not in the list")[0] for line in caplog.messages if "is not in the list" in line] == [
+        str(folder / "appendonly.aof.2.incr.aof")
+    ]
+
+
+def test_a_reload_takes_the_place_of_a_running_save(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path, appendonly=False)
+    server.config.enable_debug_command = b"yes"
+    server.call("SET a 1", "BGSAVE", "SET b 1")
+    assert server.call("DEBUG RELOAD") == b"+OK\r\n"
+    server.slices.clear()  # the timer was cancelled
+    assert b"rdb_bgsave_in_progress:0" in server.call("INFO persistence")
+    assert b"rdb_last_bgsave_status:ok" in server.call("INFO persistence")
+    assert server.call("BGSAVE") == b"+Background saving started\r\n"
+    server.run_slices()
+    state = server.state()
+    server.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["dump.rdb"]
+    again = LoggingServer(tmp_path, appendonly=False)
+    assert again.state() == state
+    again.stop()
 
 
 def test_rewrite_given_up_at_shutdown_leaves_no_temporary_file(tmp_path: Path) -> None:
@@ -411,9 +465,12 @@ def test_log_turned_on_during_a_save_begins_after_it(tmp_path: Path) -> None:
     server = LoggingServer(tmp_path, appendonly=False)
     server.call("SET a 1", "BGSAVE", "CONFIG SET appendonly yes", "SET b 1")
     assert server.server.log is None
+    assert b"aof_rewrite_scheduled:1" in server.call("INFO persistence")
     server.run_slices()
     assert (tmp_path / "dump.rdb").exists()
+    assert b"aof_rewrite_scheduled:1" in server.call("INFO persistence")
     server.server.snapshots.cron(server.clock())
+    assert b"aof_rewrite_in_progress:1\r\naof_rewrite_scheduled:0" in server.call("INFO persistence")
     assert server.server.log is not None
     server.run_slices()
     server.call("SET c 1")
@@ -444,11 +501,10 @@ def test_fault_in_the_blocks_of_a_snapshot_ends_the_job(tmp_path: Path, monkeypa
     server = LoggingServer(tmp_path)
     server.call("SET a 1")
 
-    def faulty(*arguments: object, **options: object) -> Iterator[bytes]:
-        yield b"REDIS"
+    def faulty(block: bytes, crc: int) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(server.server.snapshots, "_rdb_blocks", faulty)
+    monkeypatch.setattr("headrace.persistence.rdb.file.crc64", faulty)
     assert server.call("BGSAVE") == b"+Background saving started\r\n"
     server.run_slices()
     assert not server.server.snapshots.save.last_ok
