@@ -139,6 +139,8 @@ TAKEN_IN: Final = {
 # Values of directives of which a drawn one would not do.
 VALUES_BY_HAND: Final[dict[bytes, list[bytes]]] = {
     b"dir": [OTHER_FOLDER.encode(), TAKEN_FOLDER.encode(), b"/missing", CONFIG_PATH.encode()],
+    # With another number, the writes that look for the effect of the act would be refused.
+    b"min-replicas-to-write": [],
 }
 
 # CONFIG SET of several directives that depend on each other.
@@ -166,9 +168,13 @@ NEVER_TAKEN: Final = {
 """Rows of which no request is taken here, with the reason; the request that is sent all the same is refused."""
 
 SILENT: Final = {
-    "CLIENT|REPLY", "MONITOR", "MULTI", "PSUBSCRIBE", "QUIT", "RESET", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE",
+    "CLIENT|REPLY", "MONITOR", "MULTI", "PSUBSCRIBE", "PSYNC", "QUIT", "RESET", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE",
+    "SYNC",
 }  # fmt: skip
 """Rows after which requests get other replies, or none."""
+
+ALONE: Final = {"PSYNC", "SYNC"}
+"""Rows that are refused while replies to earlier requests are unsent, as in Redis."""
 
 SEVERAL_REPLIES: Final = {"PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE"}
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from crossing.acts import OWN_ID, READER_ID, SILENT, UNLOGGED, WAITER_ID, Act
+from crossing.acts import ALONE, OWN_ID, READER_ID, SILENT, UNLOGGED, WAITER_ID, Act
 from crossing.fixture import disk_of
 from crossing.kept_files import ACL_PATH, CONFIG_PATH, SETTINGS_FOLDER, directives_of, users_of
 from crossing.scene import Peer, Request, Scene, Violation, copied, fixture_keys, recovered, tokens_of
@@ -300,17 +300,10 @@ class Play:
         head: list[Request] = []
         if mode == BEHIND:
             head = [(b"XREAD", b"BLOCK", b"200", b"STREAMS", b"~gate", b"$")]
-        actor.ask(
-            *head,
-            echo[0],
-            *_written_and_read(before),
-            echo[1],
-            *requests,
-            echo[2],
-            *_written_and_read(after),
-            info,
-            echo[3],
-        )
+        actor.ask(*head, echo[0], *_written_and_read(before), echo[1])
+        if any(act.row_name in ALONE for act in acts):
+            scene.turn()
+        actor.ask(*requests, echo[2], *_written_and_read(after), info, echo[3])
         yield Sent(step, mode, actor, fences)
 
     def _connect(self, kind: str, actor: Peer) -> None:

@@ -71,7 +71,6 @@ class CrossingServer(SimulatedServer):
     steps_before_hold = 1
     has_saved_to_stop = False
     """Whether dump.rdb was written by the last stop, and not by a SAVE before it."""
-    _is_preparing_stop = False
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -84,23 +83,19 @@ class CrossingServer(SimulatedServer):
             while self.is_load_held and number >= self.steps_before_hold:
                 yield
 
-    def record_saves(self) -> None:
-        """Note every dump.rdb that is complete, for `has_saved_to_stop`."""
-        note_saved = self.snapshots._note_saved
-
-        def note_and_record(changes_count: int) -> None:
-            note_saved(changes_count)
-            self.has_saved_to_stop |= self._is_preparing_stop
-
-        self.snapshots._note_saved = note_and_record  # type: ignore[method-assign]
-
     def prepare_stop(self, save: bool | None = None) -> bool:
-        """See `Server`."""
-        self.has_saved_to_stop, self._is_preparing_stop = False, True
+        """See `Server`. Notes whether a dump.rdb was completed meanwhile."""
+        last_save_ms, self.snapshots.last_save_ms = self.snapshots.last_save_ms, -1
         is_prepared = super().prepare_stop(save)
-        self.has_saved_to_stop &= is_prepared
-        self._is_preparing_stop = False
+        has_saved = self.snapshots.last_save_ms != -1
+        if not has_saved:
+            self.snapshots.last_save_ms = last_save_ms
+        self.has_saved_to_stop = is_prepared and has_saved
         return is_prepared
+
+
+# How a snapshot, or the replication stream, begins.
+STREAM_START: Final = re.compile(rb"\+FULLRESYNC |\+CONTINUE|\n|\$EOF:|\$\d+\r\nREDIS")
 
 
 class Peer:
@@ -119,6 +114,8 @@ class Peer:
         self.expected: deque[bytes | None] = deque()
         """For a client whose requests have one reply each: the token that each of them writes."""
         self.requests_count = 0
+        self.has_stream = False
+        """Whether it follows as a replica: it gets no more replies."""
 
     @property
     def id(self) -> int:
@@ -137,8 +134,13 @@ class Peer:
         self.wire.send(b"".join(encode(list(request)) for request in requests))
 
     def _receive(self, data: bytes) -> None:
+        if self.has_stream:
+            return
         self._unparsed += data
         while self._unparsed:
+            if STREAM_START.match(self._unparsed):
+                self.has_stream = True
+                return
             try:
                 end = frame_end(self._unparsed)
             except Incomplete:
@@ -262,8 +264,7 @@ class Scene:
         self.server = server = CrossingServer(self.config, self.clock, self.disk, self.fsyncs)
         self.system.lock(TAKEN_FOLDER).acquire()
         runner = server.snapshots.runner
-        runner.thread, runner.read_clock_s = self._writing_thread, lambda: 0.0  # type: ignore[method-assign]
-        server.record_saves()
+        runner.new_executor, runner.read_clock_s, runner.slice_s = self._writing_thread, lambda: 0.0, 0.0
         server.is_load_held = holds_load
         self.task = self.loop.create_task(lifecycle.run(server))
 
@@ -271,7 +272,6 @@ class Scene:
         """Where snapshots are written; a new one after the last has been let go."""
         if self.writer._is_ended:
             self.writer = SteppingExecutor()
-        self.server.snapshots.runner.executor = self.writer
         return self.writer
 
     @property

@@ -279,7 +279,7 @@ def stay_locked_when_refused(patch: pytest.MonkeyPatch) -> None:
 PLANTED = [
     (serve_after_a_failed_load, "loading a bad log", "PING", b"always", "told"),
     (serve_after_a_failed_load, "loading a bad dump.rdb", "PING", b"everysec", "told"),
-    (start_a_log_while_loading, "loading dump.rdb", "CONFIG|SET appendonly yes", b"always", "restart"),
+    (start_a_log_while_loading, "loading dump.rdb", "CONFIG|SET appendonly yes", b"always", "restart|told"),
     (refuse_after_the_effect, "serving", "CONFIG|SET appendonly no bind refused", b"always", "refused|told"),
     (run_on_as_the_unblocked_client, "in MULTI", "CLIENT|UNBLOCK <waiter>", b"no", "client"),
     (thaw_for_all, "loading a log", "CLIENT|UNPAUSE", b"no", "restart"),

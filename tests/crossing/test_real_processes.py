@@ -33,7 +33,7 @@ ELSEWHERE = (
     "ACL|", "AUTH", "CLIENT|KILL", "CLIENT|REPLY", "CONFIG|SET appendonly no", "CONFIG|SET bind", "CONFIG|SET client",
     "CONFIG|SET dir", "CONFIG|SET maxclients", "CONFIG|SET maxmemory", "CONFIG|SET port", "CONFIG|SET proto",
     "CONFIG|SET requirepass", "CONFIG|SET timeout", "CONFIG|SET tls", "DEBUG SLEEP", "FLUSH", "HELLO", "MONITOR",
-    "MULTI", "PSUBSCRIBE", "QUIT", "RESET", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE", "SWAPDB", "SELECT",
+    "MULTI", "PSUBSCRIBE", "PSYNC", "QUIT", "RESET", "SHUTDOWN", "SSUBSCRIBE", "SUBSCRIBE", "SWAPDB", "SELECT", "SYNC",
 )  # fmt: skip
 """What acts begin with that would end the clients of this test, remove what they wrote, or turn the log off."""
 
