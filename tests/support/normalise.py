@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -198,20 +199,31 @@ def _pairs_in_any_order(node: Node, _: list[bytes]) -> Node:
 
 
 def _hot_keys(node: Node, _: list[bytes]) -> Node:
+    return _each(_hot_keys_session)(node)
+
+
+def _hot_keys_session(session: Node) -> Node:
     fields = {
         b"all-commands-all-slots-us": mark_unless,
         b"collection-duration-ms": mark_unless,
         b"total-cpu-time-user-ms": mark_unless,
         b"total-cpu-time-sys-ms": mark_unless,
-        b"by-cpu-time-us": _without_times,
         b"by-net-bytes": _equal_sums_sorted,
     }
-    return _each(lambda session: _map_values(session, fields))(node)
+    found = dict(pairs(session))
+    if b"by-cpu-time-us" in found:
+        fields[b"by-cpu-time-us"] = partial(_without_times, others=found.get(b"by-net-bytes"))
+    return _map_values(session, fields)
 
 
-def _without_times(node: Node) -> Node:
-    keys = sorted(node.value[::2], key=_sort_key)
-    return Node(node.kind, [part for key in keys for part in (key, Node(b":", MARK))])
+def _without_times(node: Node, others: Node | None) -> Node:
+    """Keys by processor time: those whose calls took no whole microsecond are not there, so any of them may be missing.
+    `others`: the keys by traffic, which are all.
+    """
+    keys = {_sort_key(key) for key in node.value[::2]}
+    are_known = others is None or keys <= {_sort_key(key) for key in others.value[::2]}
+    are_known = are_known and all(int(time_us.value) > 0 for time_us in node.value[1::2])
+    return Node(node.kind, [Node(b":", MARK)]) if are_known else node
 
 
 def _equal_sums_sorted(node: Node) -> Node:

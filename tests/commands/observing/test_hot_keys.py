@@ -86,6 +86,13 @@ def test_cpu_time_is_that_of_the_calls(rig: Rig, caller: Caller) -> None:
     assert result.endswith(b"by-cpu-time-us\r\n*4\r\n$1\r\na\r\n:4500\r\n$1\r\nb\r\n:4500\r\n")
 
 
+def test_keys_whose_calls_took_no_whole_microsecond_are_not_shown(rig: Rig, caller: Caller) -> None:
+    caller.call("HOTKEYS START METRICS 1 CPU")
+    for key, duration_ns in ((b"a", 999), (b"b", 600), (b"b", 600)):
+        rig.server.context.hot_keys.note(caller.client, TABLE[b"GET"], [b"GET", key], None, duration_ns)
+    assert caller.call("HOTKEYS GET").endswith(b"by-cpu-time-us\r\n*2\r\n$1\r\nb\r\n:1\r\n")
+
+
 def test_info_shows_whether_keys_are_measured(caller: Caller) -> None:
     assert caller.call("INFO hotkeys") == b"$11\r\n# Hotkeys\r\n\r\n"
     for line, is_active in (("HOTKEYS START METRICS 1 CPU", 1), ("HOTKEYS STOP", 0)):
