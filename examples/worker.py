@@ -2,6 +2,7 @@
 
     pip install 'redis>=8'
     REDIS_URL=redis://127.0.0.1:6379 python examples/worker.py
+    REDIS_SENTINELS=10.0.0.1:26379,10.0.0.2:26379 REDIS_MASTER=mymaster python examples/worker.py
     redis-cli XADD orders '*' item tea quantity 2
 
 What becomes of an order:
@@ -19,11 +20,13 @@ import os
 import signal
 import socket
 import sys
+from typing import Any
 
 try:
     import redis
     from redis.backoff import ExponentialBackoff
     from redis.retry import Retry
+    from redis.sentinel import Sentinel, SentinelManagedConnection
 except ImportError:
     sys.exit("This worker needs redis-py: pip install 'redis>=8'")
 
@@ -59,6 +62,27 @@ PATIENCE = Retry(SpokenBackoff(cap=5, base=0.1), retries=20)
 stopping = False
 
 
+class FoundConnection(SentinelManagedConnection):
+    """Asks the Sentinels before each new try: redis-py 8.1 continues with the address of the lost server."""
+
+    def send_packed_command(self, *arguments: Any, **options: Any) -> None:
+        """Send a command to the primary. Raises redis.ConnectionError."""
+        self.connect()  # does nothing while there is a connection
+        super().send_packed_command(*arguments, **options)
+
+
+def connect() -> redis.Redis:
+    """A client of the server in REDIS_URL, or of the primary that the Sentinels in REDIS_SENTINELS name."""
+    options: dict[str, Any] = {"protocol": 2, "decode_responses": True, "retry": PATIENCE}
+    sentinels = os.environ.get("REDIS_SENTINELS")
+    if not sentinels:
+        return redis.Redis.from_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), **options)
+    addresses = [address.rsplit(":", 1) for address in sentinels.split(",")]
+    # A primary that hangs is left after the time of a read, and some more.
+    options |= {"connection_class": FoundConnection, "socket_timeout": BLOCK_MS / 1000 + 3}
+    return Sentinel(addresses, socket_timeout=1).master_for(os.environ.get("REDIS_MASTER", "mymaster"), **options)
+
+
 def pack(fields: dict[str, str]) -> None:
     """The work itself. Raises ValueError for an order that can never be packed."""
     quantity = int(fields.get("quantity", ""))
@@ -67,9 +91,14 @@ def pack(fields: dict[str, str]) -> None:
 
 def read(client: redis.Redis) -> list[tuple[str, dict[str, str], int, int]]:
     """The next orders, abandoned and released ones first: (entry ID, fields, idle ms, deliveries before this one)."""
-    reply = client.xreadgroup(
-        GROUP, CONSUMER, {STREAM: ">"}, count=COUNT, block=BLOCK_MS, claim_min_idle_time=CLAIM_IDLE_MS
-    )
+    try:
+        reply = client.xreadgroup(
+            GROUP, CONSUMER, {STREAM: ">"}, count=COUNT, block=BLOCK_MS, claim_min_idle_time=CLAIM_IDLE_MS
+        )
+    except redis.ResponseError as error:
+        if not str(error).startswith("UNBLOCKED"):  # the server has become a replica, and has closed the connection
+            raise
+        return []
     return [tuple(entry) for _, entries in reply or () for entry in entries]
 
 
@@ -94,9 +123,7 @@ def handle(client: redis.Redis, entry_id: str, fields: dict[str, str], deliverie
 
 def main() -> None:
     """Work until SIGTERM or SIGINT."""
-    client = redis.Redis.from_url(
-        os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"), protocol=2, decode_responses=True, retry=PATIENCE
-    )
+    client = connect()
     try:
         client.xgroup_create(STREAM, GROUP, "0", mkstream=True)
     except redis.ResponseError as error:

@@ -111,6 +111,19 @@ def test_a_worker_that_is_asked_to_stop_deletes_its_consumer(client: redis.Redis
     assert client.xinfo_consumers("orders", "packers") == []
 
 
+def test_a_worker_whose_wait_is_ended_reads_again(
+    client: redis.Redis, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """A server that becomes a replica ends the waits of its clients so."""
+    start_worker()
+    wait_until(lambda: client.info("clients")["blocked_clients"] == 1)
+    (waiting,) = (row["id"] for row in client.client_list() if "b" in row["flags"])
+    assert client.execute_command("CLIENT", "UNBLOCK", waiting, "ERROR") == 1
+    client.xadd("orders", {"item": "tea", "quantity": 2})
+    wait_until(lambda: is_done(client))
+    assert "packs 2 x tea" in (tmp_path / "log").read_text()
+
+
 def test_a_worker_says_once_that_it_waits_for_its_server(
     start_server: StartServer, start_worker: StartWorker, tmp_path: Path
 ) -> None:

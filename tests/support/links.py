@@ -20,9 +20,9 @@ def field(wire: Wire, name: str, section: str = "replication") -> str:
     raise AssertionError(f"INFO has no {name}")
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
     """Ask again and again until it is so."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(RETRY_S)
