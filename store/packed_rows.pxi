@@ -30,7 +30,7 @@ cdef enum:
     ID_TEXT_MAX = 41
     NUMBER_TEXT_MAX = 20
     # Bytes of the two objects, and of what the allocator adds to their blocks.
-    ROWS_SIZE = 112
+    ROWS_SIZE = 120
     LAYOUT_SIZE = 112
 
 cdef struct Text:
@@ -106,6 +106,8 @@ cdef class PackedRows:
     cdef unsigned char *rows
     cdef Py_ssize_t size, row_size
     cdef int end_width
+    # Bytes of all entries in the reply form.
+    cdef Py_ssize_t replies_size
 
     def __dealloc__(self):
         PyMem_Free(self.rows)
@@ -121,7 +123,7 @@ cdef class PackedRows:
     def slice(self, Py_ssize_t low, Py_ssize_t high):
         """The bytes of the entries `low` to `high` (excluded). Raises IndexError."""
         check_positions(self.ids, low, high)
-        cdef bytes data = PyBytes_FromStringAndSize(NULL, replies_size(self, low, high))
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, size_of(self, low, high))
         cdef char *at = PyBytes_AS_STRING(data)
         cdef Py_ssize_t position
         for position in range(low, high):
@@ -131,7 +133,7 @@ cdef class PackedRows:
     def slice_back(self, Py_ssize_t low, Py_ssize_t high):
         """The bytes of the entries `low` to `high` (excluded), last entry first. Raises IndexError."""
         check_positions(self.ids, low, high)
-        cdef bytes data = PyBytes_FromStringAndSize(NULL, replies_size(self, low, high))
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, size_of(self, low, high))
         cdef char *at = PyBytes_AS_STRING(data)
         cdef Py_ssize_t position
         for position in range(high - 1, low - 1, -1):
@@ -141,7 +143,7 @@ cdef class PackedRows:
     def unpack(self):
         """The entries as a body."""
         cdef Py_ssize_t count = self.ids.count, position
-        cdef Body body = new_body(count, replies_size(self, 0, count))
+        cdef Body body = new_body(count, self.replies_size)
         cdef char *at = body.data
         for position in range(count):
             at = write_entry(self, position, at)
@@ -176,6 +178,7 @@ cdef class PackedRows:
                 if rows.end_width:
                     write_number_at(rows.rows + rows.size, kept, rows.end_width, size)
                 kept += 1
+        rows.replies_size = replies_size(rows, 0, kept)
         return rows
 
 
@@ -244,6 +247,11 @@ cdef inline Piece *first_piece(PackedRows rows, const unsigned char **row) noexc
         shape = row[0][0]
         row[0] += 1
     return layout.pieces + layout.firsts[shape]
+
+
+cdef inline Py_ssize_t size_of(PackedRows rows, Py_ssize_t low, Py_ssize_t high) noexcept:
+    """Bytes of the entries `low` to `high` (excluded): known for all of them, counted for some."""
+    return rows.replies_size if high - low == rows.ids.count else replies_size(rows, low, high)
 
 
 cdef Py_ssize_t replies_size(PackedRows rows, Py_ssize_t low, Py_ssize_t high) noexcept:
@@ -362,7 +370,7 @@ cdef PackedRows rows_of(Body body, PackedIDs ids):
         layout.shapes_count = reading.shapes_count
         for shape in range(reading.shapes_count):
             lay_out(layout, &reading, body, shape)
-        rows.ids, rows.layout = ids, layout
+        rows.ids, rows.layout, rows.replies_size = ids, layout, body.size
         join_rows(rows, &reading)
         fit_layout(layout)
         return rows

@@ -108,6 +108,16 @@ def test_any_lzf_is_refused_or_as_long_as_it_says(form: ModuleType, data: bytes,
 
 
 @pytest.mark.skipif(lzf is None, reason="nothing is compiled")
+def test_lzf_makes_the_same_bytes_after_four_gib_of_texts() -> None:
+    """Its places are numbers of 32 bits."""
+    zeros, text = bytes(1 << 22), b"".join(b"user:%d " % (number % 70) for number in range(500))
+    wanted = lzf_plain.compress(text, len(text))
+    for _ in range((1 << 32) // len(zeros) + 1):
+        lzf.compress(zeros, len(zeros))
+        assert lzf.compress(text, len(text)) == wanted
+
+
+@pytest.mark.skipif(lzf is None, reason="nothing is compiled")
 @given(
     some.lists(some.sampled_from([b"temp", b"=", b"20", b"\0", b"a" * 400, bytes(range(60))]), max_size=600),
     some.integers(-8, 8),
