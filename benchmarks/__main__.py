@@ -100,8 +100,8 @@ def table_lines(result: Result, peers: list[Peer]) -> Iterator[str]:
             numbers = shown(result.median(peer.name)), shown(result.cpu_median(peer.name))
             yield f"{title:52}{peer.name:>10}{numbers[0]}{spread:<22}{numbers[1]}{cpu_ratio}"
             if peer.name in result.tails:
-                delays = (f"{name} {result.tail_median(peer.name, name):.2f}" for name in tails.QUANTILES)
-                yield f"{'':62}{', '.join(delays)} at {result.tail_median(peer.name, 'rate'):,.0f} requests/s"
+                delays = (f"{name} {result.tail_median(peer.name, name):,.2f}" for name in result.tails[peer.name][0])
+                yield f"{'':62}{', '.join(delays)}"
             title = ""
 
 

@@ -15,6 +15,7 @@ from benchmarks import (
     pending,
     random_access,
     reading,
+    replicas,
     tails,
     weights,
 )
@@ -34,4 +35,5 @@ ROWS = (
     *weights.ROWS,
     *growth.ROWS,
     *tails.ROWS,
+    *replicas.ROWS,
 )

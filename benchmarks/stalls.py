@@ -178,10 +178,11 @@ CASES = (
 
 
 class Pings:
-    """PINGs in a thread, as fast as they are answered."""
+    """PINGs in a thread, as fast as they are answered, or with a pause after each."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, pause_s: float = 0.0) -> None:
         self.worst_s = 0.0
+        self._pause_s = pause_s
         self._ended = threading.Event()
         self._wire = server.connect()
         self._wire.socket.settimeout(300)
@@ -197,7 +198,7 @@ class Pings:
         self._wire.close()
 
     def _run(self) -> None:
-        while not self._ended.is_set():
+        while not self._ended.wait(self._pause_s):
             started_s = time.perf_counter()
             self._wire.call("PING")
             self.worst_s = max(self.worst_s, time.perf_counter() - started_s)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks import commands, conditions, files, growth, open_load, tails, weights
+from benchmarks import commands, conditions, files, growth, open_load, replicas, tails, weights
 from benchmarks.results import MAIN_PEER, SUBJECT, Result, Run, figure
 
 Part = Callable[[Run], Iterator[str]]
@@ -198,6 +198,44 @@ def tails_part(run: Run) -> Iterator[str]:
         yield "| " + " | ".join(cells) + " |"
 
 
+def replicas_part(run: Run) -> Iterator[str]:
+    """The table of primaries with replicas, under its heading."""
+    yield "## Replicas"
+    yield ""
+    yield servers(run)
+    yield "Headrace with replicas of its own, and Redis with its own. Processor time is that of the primary for one"
+    yield "request; in brackets is how much dearer it is than without a replica. What else was measured in the same run"
+    yield "is in the last column, of Headrace and in brackets of Redis."
+    yield ""
+    yield "| row | Headrace | Redis | times better | Headrace, CPU us | Redis, CPU us | besides, ms |"
+    yield "|---|---|---|---|---|---|---|"
+    results = measured(run, replicas.TABLE)
+    alone = results.get(replicas.row_name(0))
+    for result in results.values():
+        ratio = statistics.median(result.ratios(MAIN_PEER))
+        costs = (_dearer(result, alone, name) for name in (SUBJECT, MAIN_PEER))
+        quantiles = result.tails[SUBJECT][0] if result.tails else ()
+        delays = (
+            f"{name} {figure(result.tail_median(SUBJECT, name))} ({figure(result.tail_median(MAIN_PEER, name))})"
+            for name in quantiles
+        )
+        numbers = (f"{figure(result.median(name))} {_short(result.unit)}" for name in (SUBJECT, MAIN_PEER))
+        yield "| " + " | ".join((result.title, *numbers, f"**{figure(ratio)}**", *costs, ", ".join(delays))) + " |"
+
+
+def _short(unit: str) -> str:
+    return "/s" if unit == "requests/s" else unit
+
+
+def _dearer(result: Result, alone: Result | None, name: str) -> str:
+    """The processor time of a request, and by how much it exceeds that without a replica."""
+    cost_us = result.cpu_median(name)
+    if cost_us is None:
+        return ""
+    usual_us = alone.cpu_median(name) if alone is not None and result is not alone else None
+    return figure(cost_us) if usual_us is None else f"{figure(cost_us)} ({cost_us / usual_us - 1:+.0%})"
+
+
 # The lines of each table, in the order of the page.
 TABLES: Final[dict[str, Part]] = {
     conditions.TABLE: conditions_part,
@@ -206,6 +244,7 @@ TABLES: Final[dict[str, Part]] = {
     weights.TABLE: weights_part,
     growth.TABLE: growth_part,
     tails.TABLE: tails_part,
+    replicas.TABLE: replicas_part,
 }
 
 

@@ -35,6 +35,7 @@ LINES = {
     "weights": "| entry of one field | 1.00 | 2.00 | **2.00** |",
     "growth": "3 costs were measured with little data and with much: each form of each command, where one",
     "tails": "| nothing else | 1.00 (2.00) | 1.00 (2.00) | 1.00 (2.00) | 1.00 (2.00) |",
+    "replicas": "| XADD, pipeline 16, one replica | 1.00 /s | 2.00 /s | **0.50** | 4.00 (+0%) | 2.00 (+0%) |",
 }
 by_table = pytest.mark.parametrize("table", LINES)
 
