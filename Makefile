@@ -60,7 +60,7 @@ endif
 BIN    := $(VENV)/bin
 # The checkout under the package's name, so that mypy finds `headrace` whatever the folder is called.
 TYPED  := $(VENV)/typed
-PACKAGES := store protocol commands persistence replication server pipeline testing
+PACKAGES := store protocol commands comparison persistence replication server pipeline testing
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
 ifneq ($(filter compiled pure,$(FORM)),)
 # The compilers are installed once, not for each build.

@@ -20,6 +20,7 @@ FOLDERS = {
     "server": {"commands", "replication", "persistence", "store", "protocol"},
     "pipeline": {"persistence", "store", "protocol"},
     "testing": {"protocol"},
+    "comparison": {"protocol"},
 }
 # The rooms of each folder: sub-folders, and modules that are in no sub-folder. A room imports only rooms after it.
 ORDER = {
@@ -69,6 +70,17 @@ ORDER = {
         "checksum",
         "errors",
     ],
+    "comparison": [
+        "main",
+        "report",
+        "second_look",
+        "survey",
+        "pair",
+        "pieces",
+        "connection",
+        "address",
+        "errors",
+    ],
     "pipeline": [
         "__main__",
         "discovery",
@@ -87,7 +99,7 @@ ORDER = {
     ],
 }
 # Folders in which no modules import each other in a circle, within a room or across rooms.
-ACYCLIC = ("commands", "persistence", "pipeline", "protocol", "replication", "server", "store")
+ACYCLIC = ("commands", "comparison", "persistence", "pipeline", "protocol", "replication", "server", "store")
 
 
 class Import(NamedTuple):

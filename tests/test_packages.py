@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PRODUCT = ("commands", "persistence", "pipeline", "protocol", "replication", "server", "store", "testing")
+PRODUCT = ("commands", "comparison", "persistence", "pipeline", "protocol", "replication", "server", "store", "testing")
 # A package of its own name, which `package-dir` maps to this folder.
 OWN_NAME = ROOT / "pipeline" / "discovery"
 
