@@ -163,6 +163,8 @@ class Following(Protocol):
 class Log(Protocol):
     """The append-only file: `persistence.aof.AppendOnlyLog`."""
 
+    # The `Client.write_mark` of what was added last.
+    mark: int
     # The largest `Client.write_mark` that is on stable storage.
     synced_mark: int
     # Whether the base that the records continue is still being written.

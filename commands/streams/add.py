@@ -213,6 +213,20 @@ def _cap(threshold: bytes, limit: int) -> Trim:
     return Trim(length_max=int(threshold), approximate=True, limit=limit)
 
 
+def _known(context: Context, stream: Stream, known_id: StreamID) -> bytes:
+    """The reply to an addition whose pair is known. WAIT and WAITAOF after it wait for the first addition, which another
+    connection may have made: in Redis they wait for the duplicate, which is replicated.
+    """
+    stream.idempotence.duplicates += 1
+    context.counted_apart += 1
+    if not context.replaying:
+        client, server = context.client, context.server
+        client.write_offset = server.replicas.offset
+        if server.storage.log is not None:
+            client.write_mark = server.storage.log.mark
+    return format_id(known_id)
+
+
 def _is_simple_idempotent(context: Context, argv: list[bytes]) -> bool:
     """Whether the request is a valid `XADD key IDMP pid iid * field value ...` without other options."""
     return (
@@ -234,9 +248,7 @@ def _xadd_idempotent(context: Context, argv: list[bytes], stream: Stream) -> Rep
     # An addition that fails because the IDs are exhausted registers its producer too, as in Redis.
     known_id = stream.idempotence.register(producer_id).get(iid)
     if known_id is not None:
-        stream.idempotence.duplicates += 1
-        context.counted_apart += 1
-        return format_id(known_id)
+        return _known(context, stream, known_id)
     id_bulk, record = _append_next(context, stream, argv, 5, 6)
     stream.idempotence.record(producer_id, iid, stream.last_id)
     _log_and_notify(context, key, record)
@@ -268,9 +280,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
             # Only a log has an ID here: the pair was used again after its first use had expired.
             stream.idempotence.forget(producer_id, iid)
         elif known_id is not None:
-            stream.idempotence.duplicates += 1
-            context.counted_apart += 1
-            return format_id(known_id)
+            return _known(context, stream, known_id)
     if options.entry_id is None and context.client.is_primary:
         raise NoOwnId()
     entry_id = _choose_id(stream, options, context.now_ms)

@@ -304,6 +304,23 @@ async def test_wait_ends_when_enough_replicas_have_confirmed_the_write() -> None
         assert await call(client, "WAIT", 1, 0) == b":2\r\n"
 
 
+async def test_wait_after_a_duplicate_waits_for_the_addition_of_another_connection() -> None:
+    """A producer whose connection was lost sends its entry again, and must know whether a replica has it."""
+    async with primary() as running:
+        first, again = await running.connect(), await running.connect()
+        fake = await replica(running, "psync2")
+        words = ["XADD", "s", "IDMP", "p", "1", "*", "f", "v"]
+        await call(first, *words)
+        entry_id = await first.line()
+        offset = running.server.primary.offset
+        await call(again, *words)
+        assert await again.line() == entry_id
+        again.send("WAIT", 1, 0)
+        await until(lambda: running.server.blocked_count == 1)
+        fake.confirm(offset)
+        assert await again.line() == b":1\r\n"
+
+
 async def test_waitaof_counts_what_replicas_have_on_stable_storage() -> None:
     async with primary() as running:
         client = await running.connect()
