@@ -70,7 +70,7 @@ HINTS = (
     ("DENIED", "the server is in protected mode: give it a password, or connect from its own machine"),
     ("OOM", "the server has reached maxmemory"),
     ("MISCONF", "the server cannot write its files and refuses writes"),
-    ("READONLY", "this server is a replica: connect to its master"),
+    ("READONLY", "this server is a replica: connect to its primary, or name it by sentinels and master"),
     ("ERR unknown command", "the server lacks a command that this needs: Headrace and newer versions of Redis have it"),
     ("ERR max number of clients", "the server has no room for another client: raise maxclients"),
 )

@@ -214,8 +214,8 @@ def _cap(threshold: bytes, limit: int) -> Trim:
 
 
 def _known(context: Context, stream: Stream, known_id: StreamID) -> bytes:
-    """The reply to an addition whose pair is known. WAIT and WAITAOF after it wait for the first addition, which another
-    connection may have made: in Redis they wait for the duplicate, which is replicated.
+    """The reply to an addition whose pair is known. WAIT and WAITAOF after it wait for the first addition, which
+    another connection may have made: in Redis they wait for the duplicate, which is replicated.
     """
     stream.idempotence.duplicates += 1
     context.counted_apart += 1

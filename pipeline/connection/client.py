@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import ssl
 import time
@@ -19,6 +20,7 @@ import hiredis
 from ...protocol.packing import pack_command
 from ..errors import OptionError, PipelineError, Refused, ServerGone, refused
 from ..options.kinds import Endpoint
+from .sentinels import NoSentinel, Sentinels
 from .tls import client_context, diagnose, is_permanent, tls_error
 
 Argument = bytes | str | int
@@ -29,7 +31,9 @@ RECEIVE_SIZE: Final = 1 << 20
 BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 ERROR_START: Final = ord("-")
 # Error codes that mean: try again later.
-TRANSIENT: Final = ("LOADING", "BUSY", "TRYAGAIN")
+TRANSIENT: Final = ("LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS")
+# Error codes that mean, where Sentinels are asked: another server has become the primary.
+DEMOTED: Final = (*TRANSIENT, "READONLY", "UNBLOCKED")
 
 
 class ReplyError(Exception):
@@ -55,10 +59,18 @@ class Connection:
 
     `call`, `call_all` and `fetch` send a request again if the connection is lost, for up to `retryFor` seconds. Use
     them for requests that may run twice. `send` and `receive` do not repeat anything.
+
+    Where Sentinels name the server, each new connection asks them again. With `accepts`, it goes to one of the replicas
+    if one is accepted, which may raise LostConnection, else to the primary.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, accepts: Callable[[Connection], bool] | None = None) -> None:
         self.endpoint = endpoint
+        self._accepts = accepts
+        self._sentinels = Sentinels(endpoint) if endpoint.sentinels else None
+        self._transient = DEMOTED if endpoint.sentinels else TRANSIENT
+        # The server that is connected to, as the Sentinels named it.
+        self._server = endpoint
         self._socket: socket.socket | None = None
         self._reader = self._new_reader()
         # Size in bytes of the last fetched reply.
@@ -137,7 +149,7 @@ class Connection:
         return reply
 
     def _raise_refused(self, text: str) -> None:
-        if text.startswith(TRANSIENT):
+        if text.startswith(self._transient):
             raise LostConnection(text)
         raise self.refused("reading", text)
 
@@ -183,7 +195,7 @@ class Connection:
                 raise self._lost(error) from error
             if reply is False:  # not enough data; RESP2 has no boolean
                 self._reader.feed(self._receive_some())
-            elif isinstance(reply, ReplyError) and str(reply).startswith(TRANSIENT):
+            elif isinstance(reply, ReplyError) and str(reply).startswith(self._transient):
                 raise self._lost(reply) from reply
             else:
                 replies.append(reply)
@@ -208,7 +220,7 @@ class Connection:
         """Closes the connection and returns the error to raise."""
         self.close()
         if isinstance(error, ssl.SSLError) and is_permanent(error):
-            return tls_error(self.endpoint, error)
+            return tls_error(self._server, error)
         return LostConnection(getattr(error, "strerror", None) or str(error))
 
     # -- reconnecting ----------------------------------------------------------------------------
@@ -230,25 +242,62 @@ class Connection:
                 wait_s = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
                 attempt += 1
                 if now + wait_s > deadline:
-                    where = "socketPath" if self.endpoint.socket_path else "host, port"
                     raise ServerGone(
                         f"{self.endpoint.address} did not answer for {self.endpoint.retry_for:g} s "
-                        f"(options {where}, retryFor): {lost}{self._hint or ''}"
+                        f"(options {self.endpoint.address_options}, retryFor): {lost}{self._hint or ''}"
                     ) from None
                 time.sleep(wait_s)
 
     def _open(self) -> None:
-        """Connects, authenticates and selects the database.
+        """Connects to the server, or to one that the Sentinels name.
 
         Raises LostConnection, or PipelineError if trying again is useless.
         """
-        endpoint = self.endpoint
+        sentinels = self._sentinels
+        if sentinels is None:
+            self._log_in()
+            return
+        try:
+            if self._accepts is not None and self._open_replica(sentinels, self._accepts):
+                return
+            self._server = self.endpoint.at(*sentinels.primary())
+        except NoSentinel as error:
+            raise LostConnection(str(error)) from None
+        try:
+            if self._log_in() != b"master":
+                raise self._lost(ConnectionError(f"{self._server.address} is no primary any more"))
+        except LostConnection:
+            sentinels.turn()
+            raise
+
+    def _open_replica(self, sentinels: Sentinels, accepts: Callable[[Connection], bool]) -> bool:
+        """Connects to a replica; False if none has what is wanted. Raises NoSentinel and PipelineError."""
+        replicas = sentinels.replicas()
+        for host, port in random.sample(replicas, len(replicas)):
+            self._server = self.endpoint.at(host, port)
+            try:
+                self._log_in()
+                if accepts(self):
+                    return True
+            except LostConnection:
+                pass  # another one may be there
+            self.close()
+        return False
+
+    def _log_in(self) -> bytes:
+        """Connects to a server, authenticates and selects the database. Returns its role if the Sentinels named it.
+
+        Raises LostConnection, or PipelineError if trying again is useless.
+        """
+        server = self._server
         greeting: list[tuple[Argument, ...]] = []
-        password = endpoint.resolve_password()
+        password = server.resolve_password()
         if password is not None:
-            greeting.append(("AUTH", *([endpoint.username] if endpoint.username else []), password))
-        if endpoint.db:
-            greeting.append(("SELECT", endpoint.db))
+            greeting.append(("AUTH", *([server.username] if server.username else []), password))
+        if server.db:
+            greeting.append(("SELECT", server.db))
+        if self._sentinels is not None:
+            greeting.append(("HELLO", 2))  # names the role, and needs no right
         greeting.append(("ECHO", ""))  # `fetch` needs ECHO: without the right to it, it would wait forever
         try:
             self._connect()
@@ -260,24 +309,31 @@ class Connection:
         for request, reply in zip(greeting, replies, strict=True):
             if isinstance(reply, ReplyError):
                 self.close()
-                raise self.refused(f"{request[0]!s} at {endpoint.address}", str(reply))
+                raise self.refused(f"{request[0]!s} at {server.address}", str(reply))
+        if self._sentinels is None:
+            return b""
+        assert self._socket is not None
+        self._socket.settimeout(server.read_timeout)  # a server that hangs at once is not waited for that long
+        facts = replies[-2]
+        return bytes(facts[facts.index(b"role") + 1])
 
     def _connect(self) -> None:
         try:
             connected = self._plain_socket()
-            if self.endpoint.tls:
+            if self._server.tls:
                 with _closed_on_error(connected):
-                    context = client_context(self.endpoint)
-                    connected = context.wrap_socket(connected, server_hostname=self.endpoint.host)
+                    context = client_context(self._server)
+                    connected = context.wrap_socket(connected, server_hostname=self._server.host)
         except UnicodeError:
-            raise OptionError(f"option host: {self.endpoint.host} is not a valid host name") from None
+            raise OptionError(f"option host: {self._server.host} is not a valid host name") from None
         except OSError as error:
             raise self._lost(error) from error
-        connected.settimeout(self.endpoint.read_timeout)
+        if self._sentinels is None:
+            connected.settimeout(self._server.read_timeout)
         self._socket = connected
 
     def _plain_socket(self) -> socket.socket:
-        endpoint = self.endpoint
+        endpoint = self._server
         if endpoint.socket_path:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connected.settimeout(endpoint.connect_timeout)
@@ -292,10 +348,10 @@ class Connection:
         """Diagnoses a connection lost before its first use. Raises PipelineError if trying again is useless."""
         cause = lost.__cause__
         if isinstance(cause, hiredis.HiredisError):
-            diagnose(self.endpoint, self._plain_socket)
-            raise PipelineError(f"{self.endpoint.address} is not a Redis server (options host, port)") from None
+            diagnose(self._server, self._plain_socket)
+            raise PipelineError(f"{self._server.address} is not a Redis server (options host, port)") from None
         if self._hint is None and not isinstance(cause, ReplyError | ConnectionRefusedError | socket.gaierror):
-            self._hint = diagnose(self.endpoint, self._plain_socket)
+            self._hint = diagnose(self._server, self._plain_socket)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..errors import PipelineError, message_of
+from ..errors import OptionError, PipelineError, message_of
 from ..options.kinds import Endpoint, option_name, parse
 
 # Arguments and the options of the data source that they set. There is none for a password: it would show in the process
@@ -20,6 +20,8 @@ CONNECTION = {
     "host": "host",
     "port": "port",
     "socket-path": "socketPath",
+    "sentinels": "sentinels",
+    "sentinel-master": "master",
     "db": "db",
     "tls-ca-file": "tlsCaFile",
     "tls-cert-file": "tlsCertFile",
@@ -27,6 +29,9 @@ CONNECTION = {
     "username": "username",
     "password-file": "passwordFile",
     "password-env": "passwordEnv",
+    "sentinel-username": "sentinelUsername",
+    "sentinel-password-file": "sentinelPasswordFile",
+    "sentinel-password-env": "sentinelPasswordEnv",
     "retry-for": "retryFor",
 }
 
@@ -48,7 +53,9 @@ def _as_help(meaning: str) -> str:
 
 
 def connection_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Returns the connection arguments as options of the data source."""
+    """Returns the connection arguments as options of the data source. Raises OptionError."""
+    if bool(arguments.sentinels) != bool(arguments.sentinel_master):
+        raise OptionError("options --sentinels and --sentinel-master need each other: give both, or neither")
     given = {name: getattr(arguments, word.replace("-", "_")) for word, name in CONNECTION.items()}
     options = {name: value for name, value in given.items() if value is not None}
     return options | ({"tls": "true"} if arguments.tls else {})

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from ...store.ids import ID_MAX, U64_MAX, StreamID, id_before, make_id
 from ..errors import OptionError
 from .values import (
+    addresses,
     boolean,
     choice,
     entry_id,
@@ -50,6 +51,10 @@ class Endpoint:
     host: str = option("127.0.0.1", "Name or address of the server.")
     port: int = option(6379, "Port of the server.", number(1, 65535))
     socket_path: str | None = option(None, "Path of a Unix socket, instead of host and port.")
+    sentinels: tuple[tuple[str, int], ...] = option(
+        (), "Sentinels that name the server, `host:port` separated by commas, instead of host and port.", addresses
+    )
+    master: str | None = option(None, "Name by which the Sentinels know the server.")
     db: int = option(0, "Number of the database.", number(0))
     tls: bool = option(False, "Whether the server speaks TLS.", boolean)
     tls_ca_file: str | None = option(None, "Certificates to trust (PEM), instead of those of the system.")
@@ -61,28 +66,46 @@ class Endpoint:
     )
     password_file: str | None = option(None, "File that holds the password, on driver and executors.")
     password_env: str | None = option(None, "Environment variable that holds the password, on driver and executors.")
+    sentinel_username: str | None = option(None, "User to authenticate as at the Sentinels.")
+    sentinel_password: str | None = option(None, "Password of the Sentinels, as `password`.", secret=True)
+    sentinel_password_file: str | None = option(None, "File that holds the password of the Sentinels.")
+    sentinel_password_env: str | None = option(None, "Environment variable that holds the password of the Sentinels.")
     connect_timeout: float = option(5.0, "How long a connection may take to open.", some_seconds)
     read_timeout: float = option(60.0, "How long a reply may take.", some_seconds)
     retry_for: float = option(60.0, "How long a lost connection is tried again before the query fails.", seconds)
 
     def __post_init__(self) -> None:
         """Raises OptionError for options that would have no effect."""
-        passwords = {
-            "password": self.password,
-            "passwordFile": self.password_file,
-            "passwordEnv": self.password_env,
-        }
-        given = [name for name, value in passwords.items() if value is not None]
-        if len(given) > 1:
-            raise OptionError(f"options {' and '.join(given)} are both given: keep one")
-        if self.username is not None and not given:
-            raise OptionError(
-                "option username needs a password: set passwordFile or passwordEnv (any one will do for a user without)"
-            )
+        self._check_login("")
+        self._check_sentinels()
         if self.tls_key_file is not None and self.tls_cert_file is None:
             raise OptionError("option tlsKeyFile needs tlsCertFile, the certificate of the key")
         if not self.tls and (self.tls_ca_file is not None or self.tls_cert_file is not None):
             raise OptionError("options tlsCaFile and tlsCertFile need tls=true")
+
+    def _check_login(self, prefix: str) -> None:
+        """Raises OptionError for two passwords, and for a user without one. `prefix` is empty or `sentinel_`."""
+        names = [f"{prefix}{name}" for name in ("password", "password_file", "password_env")]
+        given = [option_name(name) for name in names if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise OptionError(f"options {' and '.join(given)} are both given: keep one")
+        if getattr(self, f"{prefix}username") is not None and not given:
+            _, file, environment = map(option_name, names)
+            user = option_name(f"{prefix}username")
+            raise OptionError(
+                f"option {user} needs a password: set {file} or {environment} (any one will do for a user without)"
+            )
+
+    def _check_sentinels(self) -> None:
+        """Raises OptionError for a server that is named twice, or not completely."""
+        self._check_login("sentinel_")
+        if self.sentinels and self.master is None:
+            raise OptionError("option sentinels needs master, the name by which the Sentinels know the server")
+        for name in ("host", "port", "socket_path"):
+            self._require_effect(name, not self.sentinels, "together with sentinels")
+        login = ("username", "password", "password_file", "password_env")
+        for name in ("master", *(f"sentinel_{word}" for word in login)):
+            self._require_effect(name, bool(self.sentinels), "without sentinels")
 
     def _require_effect(self, name: str, has_effect: bool, needs: str) -> None:
         """Raises OptionError if an option was set that has no effect."""
@@ -93,22 +116,45 @@ class Endpoint:
     @property
     def address(self) -> str:
         """The address of the server, for messages."""
+        if self.sentinels:
+            return f"{self.master} of the Sentinels {','.join(f'{host}:{port}' for host, port in self.sentinels)}"
         return self.socket_path or f"{self.host}:{self.port}"
+
+    @property
+    def address_options(self) -> str:
+        """The options that name the server, for messages."""
+        return "sentinels, master" if self.sentinels else "socketPath" if self.socket_path else "host, port"
+
+    def at(self, host: str, port: int) -> Endpoint:
+        """Returns how to connect to a server that the Sentinels have named."""
+        theirs = ("sentinels", "master", *(row.name for row in fields(Endpoint) if row.name.startswith("sentinel_")))
+        own = {row.name: getattr(self, row.name) for row in fields(Endpoint) if row.name not in theirs}
+        return Endpoint(**(own | {"host": host, "port": port}))
 
     def resolve_password(self) -> str | None:
         """Returns the password, read from its file or environment variable in this process. Raises OptionError."""
-        if self.password_file is not None:
-            try:
-                return Path(self.password_file).read_text("utf-8").rstrip("\n")
-            except OSError as error:
-                raise OptionError(f"option passwordFile: cannot read {self.password_file}: {error.strerror}") from None
-            except UnicodeDecodeError:
-                raise OptionError(f"option passwordFile: {self.password_file} is not UTF-8 text") from None
-        if self.password_env is not None:
-            if self.password_env not in os.environ:
-                raise OptionError(f"option passwordEnv: the environment variable {self.password_env} is not set")
-            return os.environ[self.password_env]
-        return self.password
+        return _password("", self.password, self.password_file, self.password_env)
+
+    def resolve_sentinel_password(self) -> str | None:
+        """Returns the password of the Sentinels, as `resolve_password`. Raises OptionError."""
+        return _password("sentinel_", self.sentinel_password, self.sentinel_password_file, self.sentinel_password_env)
+
+
+def _password(prefix: str, value: str | None, file: str | None, environment: str | None) -> str | None:
+    if file is not None:
+        name = option_name(f"{prefix}password_file")
+        try:
+            return Path(file).read_text("utf-8").rstrip("\n")
+        except OSError as error:
+            raise OptionError(f"option {name}: cannot read {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise OptionError(f"option {name}: {file} is not UTF-8 text") from None
+    if environment is not None:
+        if environment not in os.environ:
+            name = option_name(f"{prefix}password_env")
+            raise OptionError(f"option {name}: the environment variable {environment} is not set")
+        return os.environ[environment]
+    return value
 
 
 def cores() -> int:
@@ -138,9 +184,19 @@ class RangeOptions(ReadOptions):
     rights: ClassVar[str] = "+echo +xinfo +xrange"
 
     stream_pattern: str | None = option(None, "Glob pattern of keys, instead of `stream`.")
+    read_from: str = option(
+        "primary",
+        "`replica`: entries are read from a replica that has them, if the Sentinels name one, else from the primary.",
+        choice("primary", "replica"),
+    )
     fail_on_data_loss: bool = option(
         True, "Whether entries that were trimmed unread fail the query, or are counted in a warning.", boolean
     )
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for options that would have no effect."""
+        super().__post_init__()
+        self._require_effect("read_from", bool(self.sentinels), "without sentinels")
 
 
 @dataclass(frozen=True)
@@ -264,6 +320,10 @@ class WriteOptions(Endpoint):
     trim_limit: int | None = option(None, "Most entries to trim at once.", number(0))
     pipeline: int = option(500, "Rows per round trip.", number(1, 100_000))
     max_rate: float | None = option(None, "Most rows per second of each partition.", rate)
+    wait_replicas: int = option(
+        0, "Replicas that must have a row (`WAIT`) before it counts as written.", number(0, 100)
+    )
+    wait_timeout: float = option(1.0, "How long to wait for them before the rows are sent again.", some_seconds)
     ack_group: str | None = option(
         None, "Acknowledge the entries named by `_ack_id` in this group once their rows are written."
     )
@@ -281,6 +341,11 @@ class WriteOptions(Endpoint):
         self._require_effect("trim_exact", is_trimmed, "without maxlen or minid")
         self._require_effect("trim_limit", is_trimmed, "without maxlen or minid")
         self._require_effect("ack_stream", self.ack_group is not None, "without ackGroup")
+        self._require_effect("wait_timeout", self.wait_replicas > 0, "without waitReplicas")
+        if self.wait_replicas and (self.idempotency == "none" or self.id_mode == "explicit"):
+            raise OptionError(
+                "option waitReplicas needs rows that can be sent again: leave idempotency=none and idMode=explicit out"
+            )
         trims = next((name for name in ("maxlen", "minid") if getattr(self, name) is not None), None)
         if self.id_mode == "explicit" and trims is not None:
             raise OptionError(

@@ -83,6 +83,17 @@ def names(text: str) -> tuple[str, ...]:
     return keys
 
 
+def addresses(text: str) -> tuple[tuple[str, int], ...]:
+    """Parses addresses separated by commas: `host:port`, `[::1]:port`."""
+    found = []
+    for part in text.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError("addresses host:port separated by commas")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
+
+
 def entry_id(text: str) -> StreamID:
     """Parses an entry ID: `ms-seq` or `ms`."""
     try:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...store.ids import format_id, id_after, parse_id
 from ..columns.decode import Decoder
 from ..columns.page import Page, parse_page
-from ..connection.client import Connection, LostConnection, pack
+from ..connection.client import Connection, LostConnection, ReplyError, pack
 from ..connection.streams import key_bytes
 from ..errors import DataLoss
 from ..options.kinds import Endpoint, RangeOptions
-from .spans import Expected, Span, find_unread
+from .spans import Expected, Span, StreamState, find_unread
 from .survey import states
 
 logger = logging.getLogger("headrace.pipeline")
@@ -77,7 +77,7 @@ def read_whole_span(options: RangeOptions, decoder: Decoder, span: Span, expecte
 
     If entries were missing, it raises DataLoss, or logs a warning with `failOnDataLoss=false`.
     """
-    with Connection(options) as connection:
+    with Connection(options, _replica_with(span) if options.read_from == "replica" else None) as connection:
         read = 0
         for page in read_pages(connection, span, options.page_size):
             read += len(page)
@@ -89,6 +89,23 @@ def read_whole_span(options: RangeOptions, decoder: Decoder, span: Span, expecte
             raise_loss(f"stream {span.stream}: {unread}")
         if unread:
             logger.warning("stream %s: %s (failOnDataLoss is false)", span.stream, unread)
+
+
+def _replica_with(span: Span) -> Callable[[Connection], bool]:
+    """Returns which replicas have a span that was planned at the primary: they follow it, and have got that far.
+
+    What was the primary before may also have entries that it alone has, until it follows the present one.
+    """
+
+    def accepts(connection: Connection) -> bool:
+        connection.send_all([("ROLE",), ("XINFO", "STREAM", key_bytes(span.stream))])
+        role, state = connection.receive(2)
+        if isinstance(role, ReplyError):
+            raise connection.refused("option readFrom", str(role))
+        is_following = role[0] == b"slave" and role[3] == b"connected"
+        return is_following and not isinstance(state, ReplyError) and StreamState.from_reply(state).last_id >= span.last
+
+    return accepts
 
 
 def raise_loss(loss: object) -> None:

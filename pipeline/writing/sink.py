@@ -62,6 +62,13 @@ class Window:
     first_row: int
     # Entries to acknowledge after the rows of the window are written.
     acks: list[tuple[bytes, bytes]] = field(default_factory=list)
+    # The request that waits for replicas, whose reply follows those of the commands; empty without one.
+    wait: bytes = b""
+
+    @property
+    def sent(self) -> bytes | memoryview:
+        """All that is sent."""
+        return b"".join((self.data, self.wait)) if self.wait else self.data
 
 
 class Pipeline:
@@ -72,6 +79,9 @@ class Pipeline:
 
     With explicit IDs (`is_explicit`) the server refuses a row that is sent again, but also a row that comes too late.
     Only the stream shows which of both it is, so it must not be trimmed meanwhile (see `WriteOptions`).
+
+    With `wait_replicas`, a window counts as written when so many replicas have it. If they do not within
+    `wait_timeout` seconds, it is sent again, maybe to another primary.
     """
 
     def __init__(
@@ -81,8 +91,12 @@ class Pipeline:
         can_repeat: bool,
         is_explicit: bool,
         ack_group: str | None = None,
+        wait_replicas: int = 0,
+        wait_timeout: float = 0.0,
     ) -> None:
         self._connection = connection
+        self._replicas_wanted = wait_replicas
+        self._wait = pack(("WAIT", wait_replicas, round(wait_timeout * 1000) or 1)) if wait_replicas else b""
         self._can_repeat = can_repeat
         self._is_explicit = is_explicit
         # Rows that were refused for their ID: row numbers and commands.
@@ -96,10 +110,12 @@ class Pipeline:
 
     def send(self, window: Window) -> None:
         """Sends a window, and receives the replies of the oldest ones if enough are in flight."""
+        if self._wait and window.first_row != NO_ROW:
+            window.wait = self._wait
         self._waiting.append(window)
         if self._is_sent:
             try:
-                self._connection.send(window.data)
+                self._connection.send(window.sent)
             except LostConnection as lost:
                 self._note_loss(lost)
         while len(self._waiting) >= WINDOWS_IN_FLIGHT:
@@ -143,12 +159,23 @@ class Pipeline:
     def _receive_oldest(self) -> list[Any]:
         try:
             if not self._is_sent:
-                self._connection.send(b"".join(window.data for window in self._waiting))
+                self._connection.send(b"".join(window.sent for window in self._waiting))
                 self._is_sent = True
-            return self._connection.receive(self._waiting[0].count)
+            window = self._waiting[0]
+            replies = self._connection.receive(window.count)
+            if window.wait:
+                self._check_wait(self._connection.receive(1)[0])
+            return replies
         except LostConnection as lost:
             self._note_loss(lost)
             raise
+
+    def _check_wait(self, reply: Any) -> None:
+        """Raises LostConnection if too few replicas have a window: they, or another primary, may soon be there."""
+        if isinstance(reply, ReplyError):
+            raise self._connection.refused("option waitReplicas", str(reply))
+        if reply < self._replicas_wanted:
+            raise LostConnection(f"{reply} of {self._replicas_wanted} replicas have the rows (option waitReplicas)")
 
     def _note_loss(self, lost: LostConnection) -> None:
         self._is_sent = False
@@ -207,6 +234,8 @@ class _Writer:
                 can_repeat=options.idempotency != "none" or options.id_mode == "explicit",
                 is_explicit=options.id_mode == "explicit",
                 ack_group=options.ack_group,
+                wait_replicas=options.wait_replicas,
+                wait_timeout=options.wait_timeout,
             )
             tally = Tally()
             size, pace, started = options.pipeline, _pacer(options.max_rate), time.monotonic()

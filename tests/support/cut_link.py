@@ -1,4 +1,4 @@
-"""A proxy that can stop passing bytes, as a network does that is cut: nobody is told."""
+"""A proxy that can stop passing bytes, as a network that is cut: neither side is notified."""
 
 from __future__ import annotations
 

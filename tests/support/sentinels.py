@@ -30,6 +30,7 @@ class Sentinels:
         down_after_ms: int = 1500,
         is_quick: bool = True,
         lines: tuple[str, ...] = (),
+        password: str = "",
     ) -> None:
         self.count = count
         self.ports = [free_port() for _ in range(count)]
@@ -47,11 +48,15 @@ class Sentinels:
                 f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
                 f"sentinel failover-timeout {NAME} 20000",
                 *lines,
+                *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
             ]
             path.write_text("\n".join([*settings, ""]))
             words = [oracle / "redis-server", path, "--sentinel", "--logfile", own / "sentinel.log"]
             self.processes.append(subprocess.Popen(words, cwd=own))
         self.wires = [self._connect(port) for port in self.ports]
+        if password:
+            for wire in self.wires:
+                assert wire.call("AUTH", password) == b"+OK\r\n"
         if is_quick:
             periods = [str(word) for pair in QUICK.items() for word in pair]
             for wire in self.wires:

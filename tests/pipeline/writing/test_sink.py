@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, local
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.links import follow
 from support.servers import Server
 from support.spark_streams import connect
 
@@ -16,11 +19,12 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipe
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: `make test-pipeline` installs it")
 
 from headrace.pipeline.connection.client import Connection  # noqa: E402
-from headrace.pipeline.errors import OptionError, PipelineError, Refused  # noqa: E402
+from headrace.pipeline.errors import OptionError, PipelineError, Refused, ServerGone  # noqa: E402
 from headrace.pipeline.options.kinds import SettleOptions, WriteOptions, parse  # noqa: E402
 from headrace.pipeline.writing.settle import SettleWriter  # noqa: E402
 from headrace.pipeline.writing.sink import HeadraceWriter  # noqa: E402
 
+StartServer = Callable[..., Server]
 ROWS = 5000
 
 
@@ -64,6 +68,24 @@ def test_partition_that_failed_midway_is_completed(headrace: Server) -> None:
     assert 0 < len(numbers(headrace)) < ROWS
     writer(headrace, idmpMaxSize=1000).write(batches())
     assert sorted(numbers(headrace)) == list(range(ROWS))
+
+
+def test_rows_count_as_written_when_a_replica_has_them(start_server: StartServer) -> None:
+    """The rows of the attempt that failed are recognised, and confirmed, when they are sent again."""
+    primary, replica = start_server("headrace", "--repl-diskless-sync-delay", "0"), start_server("headrace")
+    with replica.connect() as wire:
+        follow(wire, primary)
+    os.kill(replica.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServerGone, match=r"0 of 1 replicas have the rows \(option waitReplicas\)"):
+            writer(primary, waitReplicas=1, waitTimeout="50ms", retryFor="300ms").write(batches())
+        with pytest.raises(ServerGone, match="0 of 1 replicas have the rows"):
+            writer(primary, waitReplicas=1, waitTimeout="50ms", retryFor="300ms").write(batches())
+    finally:
+        os.kill(replica.pid, signal.SIGCONT)
+    writer(primary, waitReplicas=1).write(batches())
+    assert numbers(primary) == list(range(ROWS))
+    assert numbers(replica) == list(range(ROWS))
 
 
 # Seconds after which a task that waits for another one fails.
