@@ -10,6 +10,7 @@ FAMILIES: Final = (
     "admin.acl",
     "admin.config",
     "admin.debug",
+    "admin.failover",
     "admin.hot_keys",
     "admin.info",
     "admin.introspection",

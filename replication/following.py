@@ -23,6 +23,8 @@ LINE_SIZE_MAX: Final = 16 * 1024
 
 # Time between two attempts, as in Redis.
 RETRY_MS: Final = 1000
+# The same while a replica shall take over, and clients wait.
+FAILOVER_RETRY_MS: Final = 100
 # Longest pause after payloads or commands that cannot be taken: each attempt may cost the primary a snapshot.
 REFUSAL_PAUSE_MS_MAX: Final = 64_000
 
@@ -147,12 +149,14 @@ RULES: Final[dict[Step, _Rule]] = {
 class Handshake:
     """One handshake. Send what `begin` and `receive` return; the handshake has ended when `outcome` is set.
 
-    `position` is what the replica has; None if it needs the whole dataset.
+    `position` is what the replica has; None if it needs the whole dataset. `is_failover`: the other server is a replica
+    of this one, and shall become its primary.
     """
 
-    def __init__(self, introduction: Introduction, position: Position | None) -> None:
+    def __init__(self, introduction: Introduction, position: Position | None, *, is_failover: bool = False) -> None:
         self._introduction = introduction
         self._position = position
+        self.is_failover = is_failover
         self._buffer = b""
         # The steps whose answers are still missing, the next one first.
         self._waiting: list[Step] = []
@@ -166,6 +170,11 @@ class Handshake:
     def step(self) -> Step:
         """The step whose answer is missing."""
         return self._waiting[0]
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the answer to PSYNC is missing, or was an error."""
+        return self.outcome is None and self._waiting == [Step.PSYNC]
 
     def begin(self) -> bytes:
         """The first request."""
@@ -221,10 +230,11 @@ class Handshake:
 
     def _ask(self) -> bytes:
         self._waiting = [Step.PSYNC]
+        words = (b"FAILOVER",) if self.is_failover else ()
         if self._position is None:
-            return pack_command((b"PSYNC", b"?", b"-1"))
+            return pack_command((b"PSYNC", b"?", b"-1", *words))
         replid, offset = self._position
-        return pack_command((b"PSYNC", replid, b"%d" % (offset + 1)))
+        return pack_command((b"PSYNC", replid, b"%d" % (offset + 1), *words))
 
     def _read_outcome(self, line: bytes) -> Outcome:
         words = line.split()
@@ -292,9 +302,9 @@ class Attempts:
         self.due_ms = now_ms
         self.current_count = 0
 
-    def fail(self, now_ms: int) -> None:
+    def fail(self, now_ms: int, pause_ms: int = RETRY_MS) -> None:
         """An attempt failed."""
-        self.due_ms = now_ms + RETRY_MS
+        self.due_ms = now_ms + pause_ms
 
     def refuse(self, now_ms: int) -> int:
         """The primary sent something that cannot be taken. Returns the pause in ms."""

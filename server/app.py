@@ -33,6 +33,7 @@ from ..store.errors import GenericError
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
 from .periodic import PeriodicWork
+from .replication.failover import Failover
 from .replication.following import Following
 from .replication.full_sync import FullSync
 from .replication.primary import Primary
@@ -157,6 +158,11 @@ class Server:
             count_all=lambda: self.memory.count_all(), tls_context=self._link_tls_context,
             call_soon=self._call_soon,
         )  # fmt: skip
+        self.failover = Failover(
+            self.primary, self.following, self.dispatcher, clock, self.monotonic,
+            call_soon=self._call_soon, finish=self.turns.finish,
+        )  # fmt: skip
+        self.primary.is_paused = lambda: self.dispatcher.pause.end_ms is not None
         self.acceptor = Acceptor(self.shared, self.accounts.users)
         self.memory = Memory(
             config, context, self.dispatcher.sessions, clock,
@@ -175,7 +181,7 @@ class Server:
         )  # fmt: skip
         context.server = Services(
             config, self.stats, self.memory, self.periodic, pushes, connected, self.accounts, self.storage,
-            self.primary, self.following, ServerReports(self),
+            self.primary, self.following, self.failover, ServerReports(self),
         )  # fmt: skip
         self.following.start()
         self.memory.measure()
@@ -252,7 +258,8 @@ class Server:
             raise OSError(str(error)) from error
 
     def _serve_confirmed(self) -> None:
-        """Check the waiting WAITs again: a replica has confirmed something."""
+        """Check again what waits for replicas: one has confirmed something."""
+        self.failover.note_confirmed()
         if self.dispatcher.waiters.by_client:
             self.dispatcher.serving.serve_progress()
 
@@ -385,6 +392,7 @@ class Server:
         self.limits.cron(now_ms)
         self.context.hot_keys.cron(now_ms)
         self.stats.sample(now_ms)
+        self.failover.check()
         self.following.cron(now_ms, is_new_second=is_new_second)
         self.primary.cron(now_ms, is_new_second=is_new_second)
         self.turns.finish()

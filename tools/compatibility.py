@@ -131,7 +131,6 @@ ABSENT: Final = {
     "sort": "Sorts lists, sets and sorted sets.",
     "sort_ro": "Sorts lists, sets and sorted sets.",
     "migrate": "A client can copy keys to another server with DUMP and RESTORE.",
-    "failover": "A server follows no other one.",
     "restore-asking": "There is no cluster.",
     "trimslots": "There is no cluster.",
     "backup": "BGSAVE writes dump.rdb, which replaces the old file whole and can be copied at any time.",
@@ -213,10 +212,10 @@ BEYOND_ROWS: Final = """\
   loses them.
 - Lua scripts need the package lupa (`pip install '.[scripts]'`), have no `struct`, and their source has 1 MiB
   at most: [scripts.md](scripts.md). There are no function libraries.
-- A server can have replicas and be one: [replicas.md](replicas.md). There is no `FAILOVER`, no cluster, and there are
-  no modules. A replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a
-  primary ends where that one has keys or commands of other types, and is repeated later; `INFO` then has
-  `master_link_error`. A writable replica does not remove the expired keys that its clients have written.
+- A server can have replicas and be one: [replicas.md](replicas.md). There is no cluster, and there are no modules. A
+  replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a primary ends
+  where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`. A
+  writable replica does not remove the expired keys that its clients have written.
 - There is no eviction: commands that need more than `maxmemory` are refused, whatever the `maxmemory-policy`.
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has

@@ -34,15 +34,18 @@ NOT_A_SWITCH: Final = b"value is out of range, value must between 0 and 1"
     arguments=(Argument("replicationid"), Argument("offset", "integer")),
 )
 def psync(context: Context, argv: list[bytes]) -> Reply:
-    """PSYNC replid offset
+    """PSYNC replid offset [FAILOVER]
 
-    Answers +CONTINUE, or +FULLRESYNC when the snapshot begins, outside of the order of replies. Raises GenericError.
+    Answers +CONTINUE, or +FULLRESYNC when the snapshot begins, outside of the order of replies. With FAILOVER, this
+    replica first becomes the primary of the client. Raises ReplyError.
     Source: Redis 2.8; the dialogue is that of Redis 8.10.
     """
-    wanted_offset = integer(argv[2])
+    client = context.client
+    if client.is_replica:
+        return NO_REPLY
     if len(argv) > 3 and argv[3].upper() == b"FAILOVER":
-        raise GenericError(b"PSYNC FAILOVER can't be sent to a master.")
-    return context.server.replicas.psync(context.client, argv[1], wanted_offset)
+        context.server.failover.accept(client, argv[1])
+    return context.server.replicas.psync(client, argv[1], argv[2])
 
 
 @command(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.replies import OK, Reply, SimpleString
+from ...store.errors import GenericError
+from ..clients.client_line import describe
 from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, Trait, command
 
 if TYPE_CHECKING:
     from ..execution.context import Context
+
+logger = logging.getLogger(__name__)
 
 PORT_MAX: Final = 65535
 
@@ -73,8 +78,13 @@ def replicaof(context: Context, argv: list[bytes]) -> Reply:
     Source: redis.io/commands/replicaof, Redis 5.0.
     """
     following = context.server.following
+    if context.server.failover.is_running:
+        raise GenericError(b"REPLICAOF not allowed while failing over.")
     if [word.upper() for word in argv[1:]] == [b"NO", b"ONE"]:
-        following.promote()
+        if following.address is not None:
+            following.promote()
+            line = describe(context.client, context.now_ms, argv).decode("utf-8", "replace")
+            logger.info("MASTER MODE enabled (user request from '%s')", line)
         return OK
     port = integer_between(argv[2], 0, PORT_MAX, b"Invalid master port")
     return OK if following.follow(argv[1], port) else ALREADY

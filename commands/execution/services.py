@@ -105,12 +105,12 @@ class Replicas(Protocol):
         """The bytes of the stream so far; without one, the records of the log."""
         ...
 
-    def psync(self, client: Client, replid: bytes, wanted_offset: int) -> Reply:
-        """PSYNC: let the client follow from this byte of that history, or after a snapshot. Raises GenericError."""
+    def psync(self, client: Client, replid: bytes, wanted_offset: bytes) -> Reply:
+        """PSYNC: let the client follow from this byte of that history, or after a snapshot. Raises ReplyError."""
         ...
 
     def sync(self, client: Client) -> Reply:
-        """SYNC: let the client follow after a snapshot. Raises GenericError."""
+        """SYNC: let the client follow after a snapshot. Raises ReplyError."""
         ...
 
     def confirm(self, client: Client, offset: int, synced_offset: int | None) -> None:
@@ -157,6 +157,29 @@ class Following(Protocol):
 
     def promote(self) -> None:
         """REPLICAOF NO ONE."""
+        ...
+
+
+class Failover(Protocol):
+    """The planned change of roles: `server.replication.failover.Failover`."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this server is handing its role over."""
+        ...
+
+    def begin(self, target: tuple[bytes, int] | None, timeout_ms: int | None, *, is_forced: bool) -> None:
+        """FAILOVER: let this replica, or any if it is None, become the primary. Raises GenericError."""
+        ...
+
+    def abort(self) -> None:
+        """FAILOVER ABORT. Raises GenericError."""
+        ...
+
+    def accept(self, client: Client, replid: bytes) -> None:
+        """PSYNC .. FAILOVER: become the primary of the client, which has been the one of this server. Raises
+        GenericError.
+        """
         ...
 
 
@@ -264,4 +287,5 @@ class Services:
     storage: Storage
     replicas: Replicas
     following: Following
+    failover: Failover
     reports: Reports

@@ -17,7 +17,16 @@ from typing import Any, Final, Protocol, cast
 
 from ...commands.execution.context import Context
 from ...persistence.rdb.file import StreamPlace
-from ...replication.following import Attempts, FullSync, Handshake, Introduction, Outcome, Position
+from ...replication.following import (
+    FAILOVER_RETRY_MS,
+    RETRY_MS,
+    Attempts,
+    FullSync,
+    Handshake,
+    Introduction,
+    Outcome,
+    Position,
+)
 from ...replication.synced import SyncedOffset
 from ..configuration.config import Config
 from ..reports.stats import Stats
@@ -103,6 +112,10 @@ class Following:
         self.last_error = ""
         # Whether the primary has something that cannot be taken.
         self.is_refusing = False
+        # Whether the server that is followed is a replica of this one and shall take over, and what is called with its
+        # answer: whether it does.
+        self.is_failing_over = False
+        self.on_answer: Callable[[bool], None] = lambda is_accepted: None
         self._task: asyncio.Task[None] | None = None
         self._synced = SyncedOffset()
         primary.has_link = lambda: self.is_up
@@ -190,7 +203,6 @@ class Following:
         self._config.replicaof = b""
         self._primary.promote()
         self._apply_role()
-        logger.info("MASTER MODE enabled")
 
     def _leave(self) -> None:
         """Close the link."""
@@ -247,7 +259,7 @@ class Following:
         position = Position(history.replid.encode(), history.offset) if self._has_history else None
         return PrimaryLink(
             self._next_client_id(), config, self._context, self._turns, self._stats, self._clock, self._monotonic,
-            Handshake(introduction, position), self, self._db_index,
+            Handshake(introduction, position, is_failover=self.is_failing_over), self, self._db_index,
         )  # fmt: skip
 
     async def _connect(self, link: PrimaryLink, host: str, port: int) -> None:
@@ -266,7 +278,7 @@ class Following:
         if link is None:
             self._try()
         elif self._monotonic() - link.last_read_ms > self._config.repl_timeout * 1000:
-            link.end(End.FAILED, "Timeout connecting to the MASTER..." if link.transport is None else
+            link.end(End.SILENT, "Timeout connecting to the MASTER..." if link.transport is None else
                      "Timeout receiving data from the MASTER...")  # fmt: skip
         elif is_new_second:
             link.show_life()
@@ -288,19 +300,30 @@ class Following:
         self.last_error = reason
         if end is End.LOST:
             self.attempts.lose(now_ms)
-        elif end is End.FAILED:
-            self.attempts.fail(now_ms)
+        elif end is not End.REFUSED:
+            self.attempts.fail(now_ms, FAILOVER_RETRY_MS if self.is_failing_over else RETRY_MS)
         else:
             self.is_refusing = True
             pause_ms = self.attempts.refuse(now_ms)
             reason += f". Next attempt in {pause_ms // 1000} seconds"
         logger.warning("%s", reason)
         self._apply_role()
+        if self.is_failing_over and link.handshake.has_asked and end is not End.SILENT:
+            # As in Redis, a connection that is lost before the answer counts as a refusal.
+            self.on_answer(False)
+            self._turns.finish()
         self._try_soon()
 
     def begin_full_sync(self, position: Position) -> None:
         """The primary sends its dataset as of this position."""
         logger.info("Full resync from master: %s:%d", position.replid.decode(), position.offset)
+        self._note_accepted()
+
+    def _note_accepted(self) -> None:
+        """The server that is followed is a primary."""
+        if self.is_failing_over:
+            self.on_answer(True)
+            self._turns.finish()
 
     def end_full_sync(self, arrival: Arrival, position: Position) -> None:
         """Put the dataset that has arrived in the place of the present one, and continue its history."""
@@ -336,6 +359,7 @@ class Following:
         self._dispatcher.attach_primary(link)
         self._apply_role()
         self._note_mark()
+        self._note_accepted()
         return Position(history.replid.encode(), history.offset)
 
     def pass_on(self, data: bytes) -> None:

@@ -142,3 +142,14 @@ class Link:
     def close(self) -> None:
         """Close the connection."""
         self.peer.abort()
+
+
+def address_of(link: Link) -> bytes:
+    """The address at which clients reach a replica: what it has announced, else that of its connection."""
+    return link.replica.address or link.peer.client.address.rpartition(b":")[0].strip(b"[]")
+
+
+def lag_s(link: Link, now_ms: int) -> int:
+    """Seconds since a replica that follows has confirmed anything; 0 for others."""
+    is_online = link.replica.state is ReplicaState.ONLINE
+    return max(0, now_ms - link.replica.confirmed_ms) // 1000 if is_online else 0

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from ...commands.clients.client import Client
 from ...commands.clients.replica import STATE_NAMES, Replica, ReplicaState
+from ...commands.core.numbers import integer
 from ...persistence.rdb.file import StreamPlace
 from ...protocol.replies import Reply
 from ...replication.backlog import Backlog
@@ -24,7 +25,8 @@ from ...store.errors import GenericError, ReplyError
 from ..configuration.config import Config
 from ..reports.stats import Stats
 from .full_sync import FullSync
-from .link import Link, Peer
+from .limits import LinkLimits
+from .link import Link, Peer, address_of, lag_s
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,15 @@ class NoPrimaryLink(ReplyError):
 
     def __init__(self) -> None:
         super().__init__(b"Can't SYNC while not connected with my master")
+
+
+class FailingOver(ReplyError):
+    """No replicas are taken while this server hands its role over."""
+
+    prefix = b"NOMASTERLINK"
+
+    def __init__(self) -> None:
+        super().__init__(b"Can't SYNC while failing over")
 
 
 class StreamSource(Protocol):
@@ -81,6 +92,7 @@ class Primary:
         self._on_confirmed = on_confirmed
         self._note_lacking = note_lacking
         self._feed = Feed(history)
+        self._limits = LinkLimits(config, stats)
         # The last bytes of the stream; None while there is no stream.
         self.backlog: Backlog | None = None
         # In the order in which they came.
@@ -99,6 +111,11 @@ class Primary:
         self.place_in_stream: Callable[[], int | None] = lambda: None
         # Returns whether the primary is followed now.
         self.has_link: Callable[[], bool] = lambda: False
+        # Whether this server hands its role over, and whether its stream must have an end that replicas can reach.
+        self.is_failing_over = False
+        self.is_quiet = False
+        # Returns whether writes are held, so that the stream stands still.
+        self.is_paused: Callable[[], bool] = lambda: False
         config.on_change("repl-backlog-size", self._resize)
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             config.on_change(name, lambda value: self._count_good())
@@ -164,6 +181,13 @@ class Primary:
             self._wants_confirmation = True
             self._units.has_unflushed_records = True
 
+    def request_confirmation(self) -> None:
+        """Ask all replicas what they have, also while writes are held."""
+        self._wants_confirmation = False
+        if self.links and self.backlog is not None and not self.is_following:
+            self._feed.append_request(GETACK)
+            self._units.has_unflushed_records = True
+
     @property
     def replicas(self) -> list[Client]:
         """The clients that follow, or are about to."""
@@ -176,32 +200,34 @@ class Primary:
 
     # -- synchronization -------------------------------------------------------------------------
 
-    def psync(self, client: Client, replid: bytes, wanted_offset: int) -> Reply:
-        """PSYNC: let the client follow from this byte of that history, or after a snapshot. Raises GenericError."""
+    def psync(self, client: Client, replid: bytes, wanted_offset: bytes) -> Reply:
+        """PSYNC: let the client follow from this byte of that history, or after a snapshot. Raises ReplyError."""
         return self._begin(client, replid.decode("latin-1"), wanted_offset, is_plain=False)
 
     def sync(self, client: Client) -> Reply:
-        """SYNC: let the client follow after a snapshot. Raises GenericError."""
-        return self._begin(client, "", 0, is_plain=True)
+        """SYNC: let the client follow after a snapshot. Raises ReplyError."""
+        return self._begin(client, "", b"0", is_plain=True)
 
-    def _begin(self, client: Client, replid: str, wanted_offset: int, *, is_plain: bool) -> Reply:
+    def _begin(self, client: Client, replid: str, wanted: bytes, *, is_plain: bool) -> Reply:
         if client.is_replica:
             return NO_REPLY
+        if self.is_failing_over:
+            raise FailingOver
         if self.is_following and not self.has_link():
             raise NoPrimaryLink
         peer = self._peers[client.id]
         if peer.has_output:
             raise GenericError(b"SYNC and PSYNC are invalid with pending output")
-        backlog = self._begin_stream() if self.backlog is None else self.backlog
         replica = client.replica = client.replica or Replica()
         if replica.wants_no_keys and not replica.accepts_eof:
             raise GenericError(b"Filtered replica requires EOF capability")
+        wanted_offset = self._wanted_offset(client, wanted)
+        backlog = self._begin_stream() if self.backlog is None else self.backlog
         replica.is_plain = is_plain
         now_ms = replica.confirmed_ms = self._clock()
         link = Link(peer, replica, now_ms, self._end)
         self.links.append(link)
         address = client.address.decode("utf-8", "replace")
-        logger.info("Replica %s asks for synchronization", address)
         if not is_plain and self.history.includes(replid, wanted_offset) and backlog.has(wanted_offset - 1):
             self._continue(link, backlog, wanted_offset - 1)
             return NO_REPLY
@@ -216,6 +242,18 @@ class Primary:
         replica.state = ReplicaState.WAITING
         self._begin_full_sync(now_ms)
         return NO_REPLY
+
+    @staticmethod
+    def _wanted_offset(client: Client, wanted: bytes) -> int:
+        """The first byte that the client asks for. Raises GenericError."""
+        address = client.address.decode("utf-8", "replace")
+        try:
+            offset = integer(wanted)
+        except GenericError:
+            logger.info("Replica %s asks for synchronization but with a wrong offset", address)
+            raise
+        logger.info("Replica %s asks for synchronization", address)
+        return offset
 
     def _begin_full_sync(self, now_ms: int) -> None:
         """Begin a snapshot for the replicas that wait, if it is due. Its place in the stream must be known."""
@@ -349,9 +387,10 @@ class Primary:
         backlog, feed = self.backlog, self._feed
         if backlog is None:
             return
-        if self._wants_confirmation:
+        if self._wants_confirmation and not self.is_paused():
             self._wants_confirmation = False
-            feed.append_request(GETACK)
+            if not self.is_following:
+                feed.append_request(GETACK)
         if feed.is_empty:
             return
         data = feed.take()
@@ -396,19 +435,21 @@ class Primary:
     def cron(self, now_ms: int, *, is_new_second: bool) -> None:
         """Begin snapshots that are due; once a second, send signs of life, and close replicas that give none."""
         if self.links:
+            if self._wants_confirmation:
+                self._units.has_unflushed_records = True
             self._begin_full_sync(now_ms)
-            for link in list(self.links):
-                if self._is_over_limit(link, now_ms):
-                    self._close_over_limit(link)
+            if self.backlog is not None:
+                self._limits.check_sizes(self.links, self.backlog, now_ms)
         if not is_new_second or self.backlog is None:
             return
         self._count_good()
-        for link in list(self.links):
-            self._care_for(link, now_ms)
+        self._limits.check_life(self.links, now_ms)
         config = self._config
         if self.is_following:
             return  # pings come from the primary, and its history continues
         if self.links:
+            if self.is_quiet:
+                return
             if now_ms - self._fed_ms >= config.repl_ping_replica_period * 1000:
                 self._feed.append_request(PING)
                 self._units.has_unflushed_records = True
@@ -418,66 +459,8 @@ class Primary:
             )
             self._end_stream()
 
-    def _care_for(self, link: Link, now_ms: int) -> None:
-        """Show a waiting replica that the server lives, and close one that does not move."""
-        timeout_ms = self._config.repl_timeout * 1000
-        state = link.replica.state
-        if link.has_moved():
-            link.moved_ms = now_ms
-        if state is ReplicaState.WAITING:
-            link.write(b"\n")
-        elif state is ReplicaState.SENDING:
-            is_silent = now_ms - link.moved_ms > timeout_ms
-            self._close_if(link, is_silent, "Disconnecting timedout replica (full sync)")
-        elif not link.replica.is_plain:
-            is_silent = now_ms - link.replica.confirmed_ms > timeout_ms
-            self._close_if(link, is_silent, "Disconnecting timedout replica (streaming sync)")
-
-    @staticmethod
-    def _close_if(link: Link, is_wanted: bool, reason: str) -> None:
-        if is_wanted:
-            logger.warning("%s: %s", reason, link.peer.client.address.decode("utf-8", "replace"))
-            link.close()
-
-    def _is_over_limit(self, link: Link, now_ms: int) -> bool:
-        """Whether a replica has too much to read (`client-output-buffer-limit replica`). As in Redis, it may always
-        have as much as the backlog is large.
-        """
-        backlog = self.backlog
-        if backlog is None or link.replica.state is ReplicaState.WAITING:
-            return False
-        hard_size, soft_size, soft_s = self._config.buffer_limits[b"slave"]
-        size = backlog.end - link.position
-        if hard_size and size >= max(hard_size, backlog.size):
-            return True
-        if not soft_size or size < max(soft_size, backlog.size):
-            link.soft_since_ms = None
-            return False
-        if link.soft_since_ms is None:
-            link.soft_since_ms = now_ms
-        return now_ms - link.soft_since_ms > soft_s * 1000
-
-    def _close_over_limit(self, link: Link) -> None:
-        self._stats.output_buffer_limit_disconnections += 1
-        logger.warning(
-            "Replica %s closed for overcoming of output buffer limits.",
-            link.peer.client.address.decode("utf-8", "replace"),
-        )
-        link.close()
-
     def stop(self) -> None:
         """Before the server ends: send what is left, and close the replicas."""
         self.send()
         for link in list(self.links):
             link.peer.close()
-
-
-def address_of(link: Link) -> bytes:
-    """The address at which clients reach a replica: what it has announced, else that of its connection."""
-    return link.replica.address or link.peer.client.address.rpartition(b":")[0].strip(b"[]")
-
-
-def lag_s(link: Link, now_ms: int) -> int:
-    """Seconds since a replica that follows has confirmed anything; 0 for others."""
-    is_online = link.replica.state is ReplicaState.ONLINE
-    return max(0, now_ms - link.replica.confirmed_ms) // 1000 if is_online else 0

@@ -64,6 +64,8 @@ class End(Enum):
     LOST = "lost"
     # It did not come up.
     FAILED = "failed"
+    # It gave no sign of life for too long.
+    SILENT = "silent"
     # The primary has something that cannot be taken here.
     REFUSED = "refused"
 
@@ -123,7 +125,7 @@ class PrimaryLink(Session):
         self._stats = stats
         self._clock = clock
         self._monotonic = monotonic
-        self._handshake = handshake
+        self.handshake = handshake
         self._owner = owner
         self.phase = Phase.CONNECTING
         self.transport: asyncio.Transport | None = None
@@ -157,7 +159,7 @@ class PrimaryLink(Session):
         self.phase = Phase.HANDSHAKE
         self.last_read_ms = self._monotonic()
         logger.info("Non blocking connect for SYNC fired the event.")
-        self._write(self._handshake.begin())
+        self._write(self.handshake.begin())
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the primary."""
@@ -207,7 +209,7 @@ class PrimaryLink(Session):
             self._keep_late(data)
 
     def _take_answers(self, data: bytes) -> None:
-        handshake = self._handshake
+        handshake = self.handshake
         self._write(handshake.receive(data))
         for warning in handshake.warnings:
             logger.info("%s", warning)

@@ -223,7 +223,7 @@ def replication_fields(server: Source) -> Fields:
     fields += [(f"slave{index}", line) for index, line in enumerate(primary.info_lines(server.clock()))]
     return [
         *fields,
-        ("master_failover_state", "no-failover"),
+        ("master_failover_state", server.failover.state.value),
         ("master_replid", history.replid),
         ("master_replid2", history.former_id),
         ("master_repl_offset", history.offset),

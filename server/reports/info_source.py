@@ -239,6 +239,24 @@ class FollowingFigures(Protocol):
         ...
 
 
+class FailoverState(Protocol):
+    """A step of a failover."""
+
+    @property
+    def value(self) -> str:
+        """Its name."""
+        ...
+
+
+class FailoverFigures(Protocol):
+    """What INFO shows of a planned change of roles."""
+
+    @property
+    def state(self) -> FailoverState:
+        """Its step, also if there is none."""
+        ...
+
+
 class ExpiryFigures(Protocol):
     """What INFO shows of the active expiry."""
 
@@ -291,6 +309,11 @@ class Source(Protocol):
     @property
     def following(self) -> FollowingFigures:
         """The primary of this server, if it has one."""
+        ...
+
+    @property
+    def failover(self) -> FailoverFigures:
+        """The planned change of roles."""
         ...
 
     @property

@@ -33,7 +33,7 @@ from ...replication.history import History
 from ...store.errors import ReplyError, UnknownCommand
 from ..reports.stats import Stats
 from .admission import Admission
-from .pause import Pause
+from .pause import Cause, Pause
 from .pushes import Pushes
 from .runner import Runner
 from .serving import Serving
@@ -419,12 +419,17 @@ class Dispatcher:
 
     # -- pause -----------------------------------------------------------------------------------
 
-    def begin_pause(self, pause_ms: int, *, writes_only: bool) -> None:
+    def begin_pause(self, pause_ms: int, *, writes_only: bool, cause: Cause = Cause.COMMAND) -> None:
         """Hold back commands for `pause_ms`."""
-        self.pause.begin(pause_ms, writes_only=writes_only)
+        self.pause.begin(pause_ms, writes_only=writes_only, cause=cause)
         self.refresh_clients()
 
-    def end_pause(self) -> None:
-        """End the pause; the clients that were held continue in order of arrival."""
-        self.resumable.update(dict.fromkeys(self.pause.end()))
+    def end_pause(self, cause: Cause = Cause.COMMAND) -> None:
+        """End a pause; the clients that were held continue in order of arrival."""
+        self.resumable.update(dict.fromkeys(self.pause.end(cause)))
+        self.refresh_clients()
+
+    def end_due_pauses(self) -> None:
+        """End the pauses whose end has passed."""
+        self.resumable.update(dict.fromkeys(self.pause.end_due()))
         self.refresh_clients()

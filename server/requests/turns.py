@@ -153,6 +153,6 @@ class Turns:
             return
         dispatcher.serving.run_timers(self._clock())
         if dispatcher.pause.is_over:
-            dispatcher.end_pause()
+            dispatcher.end_due_pauses()
         self.finish()
         self.arm_timer()

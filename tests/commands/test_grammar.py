@@ -96,6 +96,7 @@ REFUSED = {
     "CONFIG|REWRITE": {"": NO_FILE},
     "CONFIG|SET": {r"^(\S+) .* \1 ": "the directive is repeated"},
     "DEBUG": {r"^HELP .": "HELP takes no arguments; the subcommands have no rows"},
+    "FAILOVER": {"": "no replica follows"},
     "HOTKEYS|START": {
         r"^METRICS 1( COUNT| DURATION| SAMPLE| SLOTS|$)": "a metric is needed",
         r"CPU NET|NET CPU": "there are two metrics, and the count is 1",

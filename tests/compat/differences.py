@@ -235,7 +235,7 @@ NOT_COMPARABLE = {
     ),
     "random": (b"acl|genpass", b"randomkey"),
     "changes the server under test": (
-        b"config|resetstat", b"config|rewrite", b"config|set", b"replicaof", b"slaveof",
+        b"config|resetstat", b"config|rewrite", b"config|set", b"failover", b"replicaof", b"slaveof",
     ),
     "writes to the disk, and continues after the reply": (b"bgrewriteaof", b"bgsave", b"save"),
     "ends, silences or changes the connection, or the server": (
@@ -271,6 +271,7 @@ LEFT_OUT = {
     "COMMAND|DOCS": "its prose is not that of Redis: tests/compat/test_command_table.py compares the rest",
     "COMMAND|LIST": _MORE_COMMANDS,
     "DEBUG": "has only some of Redis' subcommands: see the row",
+    "FAILOVER": "changes roles: tests/compat/test_failover.py",
     "HOTKEYS|GET": _HOT_KEYS,
     "HOTKEYS|RESET": _HOT_KEYS,
     "HOTKEYS|START": _HOT_KEYS,

@@ -107,6 +107,7 @@ BY_HAND: Final[dict[str, list[str]]] = {
     "EVALSHA": [f"{sha1(WRITING).hexdigest()} 0"],
     "EVALSHA_RO": [f"{sha1(READING).hexdigest()} 0"],
     "EXEC": [""],
+    "FAILOVER": [""],
     "LATENCY|GRAPH": ["fork"],
     "REPLICAOF": ["NO ONE"],
     "SLAVEOF": ["NO ONE"],
@@ -160,6 +161,7 @@ DEBUG_ARGUMENTS: Final = {
 """Of the subcommands of DEBUG; all others have none."""
 
 NEVER_TAKEN: Final = {
+    "FAILOVER": "no replica follows",
     "MODULE|LOAD": "there are no modules", "MODULE|LOADEX": "there are no modules",
     "MODULE|UNLOAD": "there are no modules",
     "OBJECT|FREQ": "needs an LFU policy, which Headrace has not",
