@@ -184,7 +184,8 @@ class Check:
         )
         self._ask()
         _truncate(path, good_size)
-        fixed = Manifest(tuple(replace(each, size=good_size) if each == part else each for each in manifest.parts))
+        cut = replace(part, size=good_size, is_cut=True)
+        fixed = Manifest(tuple(cut if each == part else each for each in manifest.parts))
         _replace(self._request.path, fixed.encode())
         print(f"Successfully truncated AOF {name}")
         return fixed

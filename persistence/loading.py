@@ -14,6 +14,7 @@ from .errors import LoadError, RdbError, UnknownRecord
 from .files import Files
 from .grammar.kept import is_run
 from .manifest import Manifest, Part
+from .placing import StreamPlace, read_place
 from .rdb.file import FileReader, KeysTarget, in_steps
 from .records import Damage, RecordReader
 
@@ -71,6 +72,8 @@ class LoadResult:
     verified_size: int = 0
     # (file name, new size) of each file that was truncated.
     truncated: list[tuple[str, int]] = field(default_factory=list)
+    # The place of the dataset in a replication stream; None if the log does not end with one.
+    place: StreamPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class Loader:
             if kind == b"b":
                 self.result.base_size = size
             logger.info("DB loaded from %s file %s", "base" if kind == b"b" else "incr", name)
+        if not manifest.is_complete:
+            self.result.place = None
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -168,6 +173,7 @@ class Loader:
         first = next(blocks, b"")
         blocks, good_offset = chain((first,), blocks), 0
         if first.startswith(RDB_MAGIC):
+            self.result.place = None
             blocks, good_offset = yield from self._load_rdb(name, blocks)
         reader = RecordReader(size, start=good_offset, gathers_runs=self._target is not None)
         try:
@@ -192,6 +198,7 @@ class Loader:
                     advice = f"{FROM_BACKUP}, or {advice}"
                 raise _damaged(name, damage.offset, damage.reason, advice) from damage
             logger.warning("!!! Warning: corrupt AOF file tail!!!")
+            self.result.place = None
             return self._truncate(name, good_offset, "aof-load-corrupt-tail-max-size")
         except UnknownRecord as unknown:
             if unknown.advice:
@@ -203,6 +210,8 @@ class Loader:
                 f"Unknown command '{unknown}' reading the append only file {name} at offset {good_offset}"
             ) from unknown
         self.result.verified_size += reader.verified_size
+        if reader.place_line is not None:
+            self.result.place = read_place(reader.place_line)
         if self._group is None:
             good_offset = reader.offset  # annotations after the last record
         return size if good_offset == size else self._truncate_torn(name, good_offset, is_last=is_last)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from .errors import LoadError
@@ -39,12 +40,16 @@ class Part:
     end_offset: int | None = None
     # Bytes of a file that does not change any more; None if they are unknown, as in a log of Redis.
     size: int | None = None
+    # Whether headrace-check-aof has cut records off that later files continue.
+    is_cut: bool = False
 
     def line(self) -> bytes:
         """Return the part's line in the manifest."""
         line = b"file %b seq %d type %b" % (quoted(self.name), self.sequence, self.kind)
         if self.size is not None:
             line += b" size %d" % self.size
+        if self.is_cut:
+            line += b" cut 1"
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
             if self.end_offset is not None:
@@ -85,6 +90,20 @@ class Manifest:
     def readable(self) -> list[Part]:
         """The files that a start reads, in order."""
         return [*([self.base] if self.base else []), *self.increments]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no record before the last file can be missing: there is a base, its increments have consecutive
+        numbers and known sizes, which `Part.size_error` checks, and nothing was cut off.
+        """
+        increments = self.increments
+        return (
+            self.base is not None
+            and not any(part.is_cut for part in self.readable)
+            and all(
+                part.size is not None and later.sequence == part.sequence + 1 for part, later in pairwise(increments)
+            )
+        )
 
     def next_sequence(self, kind: bytes) -> int:
         """The number of the next file of a kind, 1 for the first; superseded files keep theirs."""
@@ -148,7 +167,7 @@ def _decode_line(line: bytes) -> Part:
     start, end, size = [
         _number(values[key]) if key in values else None for key in (b"startoffset", b"endoffset", b"size")
     ]
-    return Part(name, sequence, kind, start, end, size)
+    return Part(name, sequence, kind, start, end, size, is_cut=b"cut" in values)
 
 
 def _number(word: bytes) -> int:

@@ -14,6 +14,7 @@ from ..protocol.requests import SLICE_SIZE
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
 from .grammar.kept import is_run
 from .grammar.streams import record_splitter
+from .placing import PLACE_PREFIX
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))
@@ -30,7 +31,7 @@ HELD_SIZE_MAX: Final = 1024 * 1024
 # Bytes that are searched after an invalid record for a checksum line, which proves damage.
 LOOKAHEAD_SIZE: Final = 4 * 1024 * 1024
 
-# (offset, line), for annotations that are not checksum lines. Raising ends the reading.
+# (offset, line), for annotations that are neither checksum lines nor places. Raising ends the reading.
 OnAnnotation = Callable[[int, bytes], None]
 
 _ASTERISK: Final = ord("*")
@@ -38,6 +39,7 @@ _DOLLAR: Final = ord("$")
 _ZERO: Final = ord("0")
 _HASH: Final = ord("#")
 _CHECKSUM_START: Final = b"\n" + CHECKSUM_PREFIX
+_PLACE_START: Final = b"\n" + PLACE_PREFIX
 
 
 def select_record(db_index: int) -> bytes:
@@ -94,6 +96,9 @@ class RecordReader:
         self.verified_size = 0
         # Number of verified blocks.
         self.blocks_count = 0
+        # The last line that names a place (`placing`), with its end; empty if a record follows it. None before the
+        # first such line or record.
+        self.place_line: bytes | None = None
         self._on_annotation = on_annotation
         self._damage: Damage | None = None
         self._window = bytearray()
@@ -210,12 +215,31 @@ class RecordReader:
         line = checksum_line(block)
         if not window.startswith(line, end):
             return []
-        records, taken_size = self._split(block, len(block))
-        if taken_size < len(block):  # there is another annotation, or a record for the careful parser
+        records, places = self._split_block(block)
+        if not records:
             return []
+        self.place_line = places
         self._position = end + len(line)
         self._begin_block(len(block))
         return records
+
+    def _split_block(self, block: bytes) -> tuple[list[list[bytes]], bytes]:
+        """Return the records of a block, and the place after the last of them, empty if there is none. No records if
+        there is another annotation, or a record for the careful parser.
+        """
+        records, taken_size = self._split(block, len(block))
+        place = b""
+        while taken_size < len(block):
+            if not block.startswith(PLACE_PREFIX, taken_size):
+                return [], b""
+            place_end = block.find(b"\n", taken_size) + 1
+            place = block[taken_size:place_end]
+            more, size = self._split(block[place_end:], len(block) - place_end) if place_end < len(block) else ([], 0)
+            if more:
+                records += more
+                place = b""
+            taken_size = place_end + size
+        return records, place
 
     def _begin_block(self, verified_size: int) -> None:
         """Begin a block after a verified one. A block of no bytes is not counted."""
@@ -238,7 +262,9 @@ class RecordReader:
             self._position = end
             self._close_block(line)
             return self._damage is None
-        if self._on_annotation is not None:
+        if line.startswith(PLACE_PREFIX):
+            self.place_line = line
+        elif self._on_annotation is not None:
             self._on_annotation(self._parsed_offset, line)
         self._position = end
         self._is_block_start = False
@@ -280,20 +306,25 @@ class RecordReader:
             self._position = self._argument_at
             self._held.append((self._arguments, self._parsed_offset))
             self._arguments = []
+            self.place_line = b""
         return is_whole
 
     def _hold_plain_records(self) -> bool:
         """Read the records in canonical form, as nearly all are. Returns False if none is. Their sizes follow from
         packing them."""
         window, start = self._window, self._position
-        records, _ = self._split(bytes(window[start : start + SLICE_SIZE]), SLICE_SIZE)
+        end = window.find(_PLACE_START, start, start + SLICE_SIZE) + 1 or start + SLICE_SIZE
+        records, _ = self._split(bytes(window[start:end]), SLICE_SIZE)
         for record in records:
             packed = record[2] if is_run(record) else pack_command(record)
             if not window.startswith(packed, self._position):
                 break
             self._position += len(packed)
             self._held.append((record, self._parsed_offset))
-        return self._position > start
+        if self._position == start:
+            return False
+        self.place_line = b""
+        return True
 
     def _read_count(self) -> bool:
         """Read the number of arguments of the next record. Returns False if more bytes are needed. Raises Damage."""

@@ -28,6 +28,7 @@ from .checksum import EMPTY_BLOCK_LINE, OpenBlock
 from .errors import LogFailure, remedy
 from .files import LogFile
 from .folder import LogSettings
+from .placing import StreamPlace, place_line
 from .records import EXEC, MULTI, select_record, timestamp_line
 from .syncing import BackgroundSync, FsyncTimes
 
@@ -92,6 +93,9 @@ class LogWriter:
         self.mark = mark
         self.synced_mark = synced_mark
         self._written_mark = mark
+        # The place that was appended last to the open file, and the mark then; None and -1 before the first.
+        self.place: StreamPlace | None = None
+        self.placed_mark = -1
         # Up to this mark the open file is on stable storage; `synced_mark` follows it once the base is complete.
         self._mark_in_file = mark
         # Returns whether `everysec` starts no background fsync now (`no-appendfsync-on-rewrite`).
@@ -150,6 +154,7 @@ class LogWriter:
     def _continue_with(self, file: LogFile) -> None:
         """Append from now on to the end of this file, all of which is on stable storage."""
         self._file, self._selected_db, self._unsynced_size = file, None, 0
+        self.place, self.placed_mark = None, -1
         self._block.clear()
         self._hashed_size = 0
         if self._has_block_checksums and file.size():
@@ -162,6 +167,7 @@ class LogWriter:
         assert self._file is not None
         self._file.close()
         self._file, self._selected_db = file, None
+        self.place, self.placed_mark = None, -1
 
     def _end_start(self) -> None:
         """Guarantee what the file has: the base that its records continue is complete."""
@@ -215,6 +221,13 @@ class LogWriter:
             buffer.append(EXEC)
         if self.on_append is not None:
             self.on_append(effects, grouped)
+
+    def append_place(self, place: StreamPlace) -> None:
+        """Append the place of the dataset in a replication stream. All that was appended so far is part of it, and
+        nothing else is.
+        """
+        self._buffer.append(place_line(place))
+        self.place, self.placed_mark = place, self.mark
 
     def _append_timestamp(self) -> None:
         now_s = self._clock() // 1000

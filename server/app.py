@@ -143,7 +143,7 @@ class Server:
         self.primary.full_sync = FullSync(
             config, self.snapshots, lambda: keeper.files, self.primary.snapshot_begins, self.primary.follow
         )
-        self.snapshots.find_place = self.primary.find_place
+        self.snapshots.find_place = keeper.find_place = self.primary.find_place
         self._log_switch = LogSwitch(config, context, keeper, self.snapshots, lambda: self.is_serving)
         self.limits = ClientLimits(config, self.stats, lambda: self.connections, clock, self.monotonic)
         self.cross_protocol = CrossProtocol(clock)
@@ -233,6 +233,7 @@ class Server:
 
     def _write_out(self) -> bool:
         """Give the effects of this turn to the log, and then to replicas. Returns False if the server must end."""
+        self.primary.ask()
         if not self.log_keeper.write():
             return False
         self.primary.send()

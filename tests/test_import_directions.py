@@ -62,6 +62,7 @@ ORDER = {
         "records",
         "grammar",
         "rdb",
+        "placing",
         "background",
         "manifest",
         "files",

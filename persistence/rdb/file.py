@@ -19,6 +19,7 @@ from ...store.nodes import StreamLimits
 from ...store.stream import Stream
 from ...store.value import Value
 from ..errors import ForeignType, RdbError, TooManyDatabases
+from ..placing import StreamPlace
 from .foreign import can_skip, skip_module_fields, skip_value
 from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import (
@@ -102,14 +103,6 @@ class KeysTarget(Protocol):
     def put_many(self, part: FileKeys) -> None:
         """Store keys with strings or short streams."""
         ...
-
-
-class StreamPlace(NamedTuple):
-    """The place of a dataset in a replication stream: the database of the next record, the ID and the offset."""
-
-    db_index: int
-    replid: str
-    offset: int
 
 
 # -- writing -----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 from ...commands.execution.context import Context
-from ...persistence.rdb.file import StreamPlace
+from ...persistence.placing import StreamPlace
 from ...replication.following import (
     FAILOVER_RETRY_MS,
     RETRY_MS,
@@ -166,7 +166,7 @@ class Following:
             self._apply_role()
 
     def resume(self, place: StreamPlace) -> None:
-        """Continue the history of the dump.rdb that was loaded at the start, if the primary has what follows."""
+        """Continue the history of the dataset that was loaded at the start, if the primary has what follows."""
         self._primary.adopt(place.replid, place.offset)
         self._has_history = True
         self._db_index = place.db_index

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from ...commands.clients.replica import ReplicaState
 from ...persistence.background import BackgroundFile
 from ...persistence.files import Files
-from ...persistence.rdb.file import StreamPlace
+from ...persistence.placing import StreamPlace
 from ...store.image import Part, StoreImage
 from ..configuration.config import Config
 from ..storage.image_job import Job, JobRunner

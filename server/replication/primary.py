@@ -16,7 +16,7 @@ from typing import Protocol
 from ...commands.clients.client import Client
 from ...commands.clients.replica import STATE_NAMES, Replica, ReplicaState
 from ...commands.core.numbers import integer
-from ...persistence.rdb.file import StreamPlace
+from ...persistence.placing import StreamPlace
 from ...protocol.replies import Reply
 from ...replication.backlog import Backlog
 from ...replication.feed import GETACK, PING, Feed
@@ -350,7 +350,7 @@ class Primary:
         return self.backlog
 
     def find_place(self) -> StreamPlace | None:
-        """The place of the dataset in the stream, for dump.rdb; None without a stream."""
+        """The place of the dataset in the stream, for dump.rdb and the log; None without a stream."""
         if self.backlog is None:
             return None
         self._units.log_singles()
@@ -360,8 +360,8 @@ class Primary:
         return StreamPlace(self._feed.selected_db or 0, self.history.replid, self.history.offset)
 
     def resume(self, place: StreamPlace, left_out: list[tuple[int, bytes]]) -> None:
-        """Continue the history of the dump.rdb that was loaded: replicas that have no more of it than the file follow
-        on. `left_out` are keys that the load left out because they had expired, with their databases.
+        """Continue the history of the dataset that was loaded: replicas that have no more of it follow on. `left_out`
+        are keys that the load left out because they had expired, with their databases.
         """
         history = self.history
         history.replid, history.offset = place.replid, place.offset
@@ -382,15 +382,19 @@ class Primary:
             self.backlog.size = size
             self._trim(self.backlog)
 
+    def ask(self) -> None:
+        """Append the request for a confirmation that this turn wants: before the log has the place of the turn."""
+        if self._wants_confirmation and self.backlog is not None and not self.is_paused():
+            self._wants_confirmation = False
+            if not self.is_following:
+                self._feed.append_request(GETACK)
+
     def send(self) -> None:
         """Send what this turn has brought. Called when the log has it, and before replies leave."""
+        self.ask()
         backlog, feed = self.backlog, self._feed
         if backlog is None:
             return
-        if self._wants_confirmation and not self.is_paused():
-            self._wants_confirmation = False
-            if not self.is_following:
-                feed.append_request(GETACK)
         if feed.is_empty:
             return
         data = feed.take()

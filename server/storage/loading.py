@@ -13,7 +13,8 @@ from typing import Final
 from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LoadError, LogError, RdbError, explain
-from ...persistence.rdb.file import StreamPlace, in_steps, own_aux, write_file
+from ...persistence.placing import StreamPlace
+from ...persistence.rdb.file import in_steps, own_aux, write_file
 from ...store.database import Database
 from ...store.errors import GenericError
 from ...store.image import parts_now
@@ -54,8 +55,8 @@ class Loading:
         self.keys_loaded = 0
         # Keys it left out because they had expired.
         self.keys_expired = 0
-        # The place of dump.rdb in a replication stream, and the keys that the start left out of it: replicas that
-        # continue have them still.
+        # The place of the dataset in a replication stream, and the keys that the start left out of dump.rdb: replicas
+        # that continue have them still.
         self.place: StreamPlace | None = None
         self.keys_left_out: list[tuple[int, bytes]] = []
 
@@ -117,6 +118,7 @@ class Loading:
 
     def _log_steps(self, log: AppendOnlyLog, replay: Replay) -> Iterator[None]:
         result = yield from log.load_steps(replay.apply, self._note, replay)
+        self._take_place(result.place, replay)
         if not log.is_absent():
             elapsed_s = (self._clock() - self.started_ms) / 1000
             logger.info(
@@ -133,6 +135,11 @@ class Loading:
                 dump_path(self._config),
                 os.path.dirname(log.manifest_path),
             )
+
+    def _take_place(self, place: StreamPlace | None, replay: Replay) -> None:
+        """Note the place of the dataset, if what was loaded is that dataset."""
+        if place is not None and replay.is_exact and place.db_index < len(self._context.store.databases):
+            self.place = place
 
     def _note_unread_log(self) -> None:
         """Warn of a log that is not loaded: a user who forgot `appendonly yes` could think it lost, and then really
@@ -164,7 +171,8 @@ class Loading:
             advice = error.advice or "restore this file from a backup, or move it away to start empty"
             raise LoadError(f"{error} ({path} at offset {reader.offset}); {advice}") from error
         self.keys_loaded, self.keys_expired = reader.keys_count, reader.expired_count
-        self.place, self.keys_left_out = reader.place, reader.expired_keys
+        self._take_place(reader.place, replay)
+        self.keys_left_out = reader.expired_keys
         elapsed_s = (self._clock() - self.started_ms) / 1000
         logger.info(
             "Done loading RDB, keys loaded: %d, keys expired: %d, keys of other types left out: %d.",

@@ -3,7 +3,8 @@
 begin_load(), end_load()  at the start: the log to load the dataset from, and the log to continue with
 use()                     replaces the log that takes effects, or turns logging off
 write()                   before replies are sent: one write per turn, besides `write_early`, and with
-                          `appendfsync always` one fsync
+                          `appendfsync always` one fsync; the records of a turn end with their place in the replication
+                          stream, if there is one
 cron()                    `hz` times a second: retries what failed, syncs what an idle server has written
 """
 
@@ -21,6 +22,7 @@ from ...persistence.errors import LogFailure
 from ...persistence.files import DiskFiles, Files
 from ...persistence.folder import LogSettings
 from ...persistence.lock import FolderLock
+from ...persistence.placing import StreamPlace
 from ..configuration.config import ChangeRefused, Config
 from .log_life import LogLife, LogState
 
@@ -88,6 +90,8 @@ class LogKeeper:
         self.is_snapshot_running: Callable[[], bool] = lambda: False
         # Called when the fsync has ended for which a rewrite waits; set by Snapshots.
         self.on_sync_awaited: Callable[[], None] = lambda: None
+        # Returns the place of the dataset in the replication stream, None without one; set by the server.
+        self.find_place: Callable[[], StreamPlace | None] = lambda: None
         self.life = LogLife()
         # The log that takes effects; None while they are not logged.
         self.log: AppendOnlyLog | None = None
@@ -201,6 +205,8 @@ class LogKeeper:
     def write(self) -> bool:
         """Write everything gathered; also fsync if replies promise it. Returns False if the server must end."""
         log = self.log
+        if log is not None and log.mark != log.placed_mark:
+            self.append_place()
         self._source.has_unflushed_records = False
         if log is None:
             return True
@@ -213,6 +219,19 @@ class LogKeeper:
             return False
         self._note_error()
         return True
+
+    def append_place(self) -> None:
+        """Append the place of the dataset in the replication stream, if it is another one or records were appended.
+
+        The effects of a command that is running are neither in the log nor counted by the offset. Those of a replica
+        are not counted before all of a transaction was run: then there is no place.
+        """
+        log = self.log
+        if log is None or self._context.effects:
+            return
+        place = self.find_place()
+        if place is not None and (place != log.place or log.mark != log.placed_mark):
+            log.append_place(place)
 
     def write_early(self) -> bool:
         """Write in the middle of a turn. Returns False, with nothing done, if replies wait for an fsync: a turn has
@@ -258,6 +277,7 @@ class LogKeeper:
     def close(self) -> bool:
         """Sync everything to stable storage and close the log for good. Returns False if that fails."""
         try:
+            self.append_place()
             return self.log is None or self.log.close()
         except LogFailure as failure:
             if not self._has_died():
@@ -272,6 +292,9 @@ class LogKeeper:
         """Retry a failed write, sync what an idle server has written, and collect the result of a background fsync."""
         if self.log is None:
             return
+        if self.log.last_write_ok:
+            # Messages and requests for confirmation move the place without a record.
+            self.append_place()
         try:
             self.log.cron(now_ms)
         except LogFailure as failure:

@@ -47,6 +47,8 @@ class Replay:
         # Whether some keys may be missing because they were left out.
         self._is_partial = config.aof_skip_foreign_commands or config.rdb_skip_foreign_types
         self._placeholders = Placeholders()
+        # Records that ended in an error.
+        self.errors_count = 0
         self._run_handlers: dict[bytes, RunHandler] = dict(row.run_form for row in DECLARED.values() if row.run_form)
 
     def resume(self) -> None:
@@ -82,6 +84,7 @@ class Replay:
         if self._is_partial and self._is_of_skipped(row, argv, reply):
             self.skipped[row.name.encode()] += 1
         elif isinstance(reply, ReplyError):
+            self.errors_count += 1
             logger.critical(
                 "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
                 "command '%s'",
@@ -139,6 +142,11 @@ class Replay:
     def keys_left_out(self) -> int:
         """Number of keys of other types in RDB files."""
         return sum(reader.foreign_count for reader in self._rdb_readers)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the dataset is the one that was written: nothing was left out, and no record ended in an error."""
+        return not (self.skipped or self.keys_left_out or self.errors_count)
 
     def _log_skipped(self) -> None:
         """Log how many keys of RDB files were left out, and how many records, by command."""

@@ -15,7 +15,8 @@ from ...commands.execution.context import Context
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain
-from ...persistence.rdb.file import StreamPlace, own_aux, write_file
+from ...persistence.placing import StreamPlace
+from ...persistence.rdb.file import own_aux, write_file
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
 from ...store.image import Part, StoreImage, parts_now
@@ -191,6 +192,7 @@ class Snapshots:
             return False
         if keeper.log is not None:
             self._life.become(LogState.REWRITING)
+            keeper.append_place()
         image = self.take_image()
         file = BackgroundFile(log.files, path, self._base_blocks(log, image), self.runner.thread())
         self.runner.begin(Job(image, file, lambda size: self._finish_rewrite(log, size), self._fail_rewrite))
@@ -207,6 +209,7 @@ class Snapshots:
         log = keeper.new_log()
         path = log.begin_start()
         keeper.use(log)
+        keeper.append_place()
         self._life.become(LogState.STARTING)
         self.rewrite.begin(self._clock())
         image = self.take_image()
