@@ -44,6 +44,8 @@ class Replica:
         self.wants_no_keys = False
         # Whether it sent SYNC, as old replicas and redis-cli do: it gets no status line, and confirms nothing.
         self.is_plain = False
+        # Whether it has confirmed anything: then it has read its snapshot.
+        self.has_confirmed = False
         # What it has applied, and what of it is on its stable storage, as far as it has told.
         self.confirmed_offset = 0
         self.synced_offset = 0

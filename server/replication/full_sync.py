@@ -217,6 +217,7 @@ class FullSync:
 
     def _end_snapshot(self, link: Link, *, is_direct: bool) -> None:
         """A replica was sent all of its snapshot."""
+        link.has_snapshot = True
         if link.replica.wants_only_snapshot:
             link.peer.close()
         elif is_direct and not link.replica.is_plain:

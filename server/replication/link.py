@@ -66,6 +66,8 @@ class Link:
         self._backlog: Backlog | None = None
         # The rest of a snapshot that was made before; None without one.
         self._snapshot: Iterator[bytes] | None = None
+        # Whether it was sent a whole snapshot.
+        self.has_snapshot = False
         self._on_snapshot_sent: Callable[[], None] = lambda: None
         self._on_end = on_end
         # When the replica was above the soft limit of its output for the first time; None while it is not. Unix ms.
@@ -145,8 +147,13 @@ class Link:
 
 
 def address_of(link: Link) -> bytes:
+    """The address at which clients reach the replica of a link."""
+    return replica_address(link.replica, link.peer.client)
+
+
+def replica_address(replica: Replica, client: Client) -> bytes:
     """The address at which clients reach a replica: what it has announced, else that of its connection."""
-    return link.replica.address or link.peer.client.address.rpartition(b":")[0].strip(b"[]")
+    return replica.address or client.address.rpartition(b":")[0].strip(b"[]")
 
 
 def lag_s(link: Link, now_ms: int) -> int:

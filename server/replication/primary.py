@@ -26,7 +26,8 @@ from ..configuration.config import Config
 from ..reports.stats import Stats
 from .full_sync import FullSync
 from .limits import LinkLimits
-from .link import Link, Peer, address_of, lag_s
+from .link import Link, Peer, address_of, lag_s, replica_address
+from .unread import Unread
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Primary:
         self._note_lacking = note_lacking
         self._feed = Feed(history)
         self._limits = LinkLimits(config, stats)
+        self._unread = Unread()
         # The last bytes of the stream; None while there is no stream.
         self.backlog: Backlog | None = None
         # In the order in which they came.
@@ -225,10 +227,13 @@ class Primary:
         backlog = self._begin_stream() if self.backlog is None else self.backlog
         replica.is_plain = is_plain
         now_ms = replica.confirmed_ms = self._clock()
+        is_known = not is_plain and self.history.includes(replid, wanted_offset) and backlog.has(wanted_offset - 1)
+        if not is_known:
+            self._unread.check(replica_address(replica, client), replica.port, now_ms)
         link = Link(peer, replica, now_ms, self._end)
         self.links.append(link)
         address = client.address.decode("utf-8", "replace")
-        if not is_plain and self.history.includes(replid, wanted_offset) and backlog.has(wanted_offset - 1):
+        if is_known:
             self._continue(link, backlog, wanted_offset - 1)
             return NO_REPLY
         if not is_plain and replid != "?":
@@ -294,7 +299,8 @@ class Primary:
         """The connection of a replica is closed."""
         self.links.remove(link)
         logger.info("Connection with replica %s lost.", link.peer.client.address.decode("utf-8", "replace"))
-        self._alone_since_ms = self._clock()
+        now_ms = self._alone_since_ms = self._clock()
+        self._unread.note_end(link, now_ms)
         self.full_sync.end(link)
         self._count_good()
 
@@ -417,6 +423,7 @@ class Primary:
         replica = client.replica
         if replica is None or not client.is_replica:
             return
+        replica.has_confirmed = True
         replica.confirmed_ms = self._clock()
         replica.confirmed_offset = max(replica.confirmed_offset, offset)
         if synced_offset is not None:

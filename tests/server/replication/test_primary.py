@@ -128,6 +128,63 @@ async def test_a_snapshot_has_the_data_and_the_stream_what_came_after(
         assert not list(tmp_path.iterdir()), "the file of the snapshot is gone"
 
 
+@FORMS
+async def test_a_replica_that_reads_no_snapshot_is_refused_for_growing_times(
+    capabilities: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An old Redis closes the connection when it has a snapshot, and asks again at once."""
+    clock = Clock()
+    async with primary(clock, dir=str(tmp_path).encode(), save=b"") as running:
+        links = running.server.primary.links
+
+        async def ask(port: int = 7001) -> FakeReplica:
+            fake = FakeReplica(await running.connect())
+            await call(fake.peer, "REPLCONF", "listening-port", port)
+            for each in capabilities:
+                await call(fake.peer, "REPLCONF", "capa", each)
+            fake.peer.send("PSYNC", "?", "-1")
+            return fake
+
+        async def leave() -> None:
+            fake = await ask()
+            await fake.read_snapshot()
+            fake.peer.writer.close()
+            await until(lambda: not links)
+
+        async def refused() -> bytes:
+            fake = await ask()
+            line = await fake.line()
+            fake.peer.writer.close()
+            return line
+
+        await leave()
+        await leave()
+        for pause_s in (1, 2, 4):
+            text = b"-NOMASTERLINK This replica has not read its last snapshots: RDB version 15 needs Redis 8.10\r\n"
+            assert await refused() == text
+            clock.advance(pause_s * 1000 - 1)
+            assert await refused() == text
+            clock.advance(1)
+            await leave()
+        logged = [record.getMessage() for record in caplog.records if "whole snapshots" in record.getMessage()]
+        assert len(logged) == 4
+        assert logged[0].endswith(
+            ":7001 has closed the connection after 2 whole snapshots, and has read none: RDB version 15 needs Redis "
+            "8.10. It gets the next one in 1 seconds."
+        )
+        # Another one is served, and this one too once it has read a snapshot.
+        other = await ask(7002)
+        await other.read_snapshot()
+        clock.advance(8000)
+        fake = await ask()
+        await fake.read_snapshot()
+        fake.confirm(fake.start)
+        await until(lambda: len(running.server.primary.online) == 2 and links[1].replica.has_confirmed)
+        fake.peer.writer.close()
+        await until(lambda: len(links) == 1)
+        await (await ask()).read_snapshot()
+
+
 async def test_after_a_direct_snapshot_nothing_is_sent_until_the_replica_confirms() -> None:
     async with primary() as running:
         client = await running.connect()

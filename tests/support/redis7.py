@@ -1,0 +1,31 @@
+"""A Redis of version 7: an older server, for what must be refused or read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+# Debian has one program for both names, and only redis-tools is installed where no server shall be started.
+NAMES = ("redis-server", "redis-check-rdb")
+
+
+def redis7() -> str:
+    """The path of a redis-server of version 7: of HEADRACE_TEST_REDIS7, else one on the PATH. Skips without one, or
+    fails if HEADRACE_REQUIRE_REDIS7 is set.
+    """
+    for program in (os.environ.get("HEADRACE_TEST_REDIS7"), *map(shutil.which, NAMES)):
+        if program and re.search(r"v=7\.", _version(program)):
+            return program
+    message = "no redis-server 7 found: HEADRACE_TEST_REDIS7 names one, and so does redis-tools of Debian 12"
+    if os.environ.get("HEADRACE_REQUIRE_REDIS7", "") not in ("", "0"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def _version(program: str) -> str:
+    words = ["redis-server", "--version"]
+    return subprocess.run(words, executable=program, capture_output=True, text=True, check=False).stdout
