@@ -29,7 +29,6 @@ from ..persistence.errors import LogFailure
 from ..replication.history import History
 from ..store.clock import monotonic_clock_ms, wall_clock_ms, wall_clock_us
 from ..store.database import Store
-from ..store.errors import GenericError
 from .configuration.config import Config
 from .configuration.live_settings import LiveSettings
 from .periodic import PeriodicWork
@@ -52,6 +51,7 @@ from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
 from .sockets.tls import TlsError, build_client_context
+from .stopping import Stopping
 from .storage.disk_storage import DiskStorage
 from .storage.key_walks import EXPIRY_REST_S, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
@@ -163,6 +163,11 @@ class Server:
             call_soon=self._call_soon, finish=self.turns.finish,
         )  # fmt: skip
         self.primary.is_paused = lambda: self.dispatcher.pause.end_ms is not None
+        self.stopping = Stopping(
+            config, self.primary, self.dispatcher, clock, self.monotonic,
+            prepare=lambda save: self.prepare_stop(save), end=self.end,
+            serve_waits=self.dispatcher.serving.serve_progress, finish_turn=self.turns.finish,
+        )  # fmt: skip
         self.acceptor = Acceptor(self.shared, self.accounts.users)
         self.memory = Memory(
             config, context, self.dispatcher.sessions, clock,
@@ -176,7 +181,8 @@ class Server:
             apply_users=self.accounts.apply, configure_readers=self._configure_readers,
         )  # fmt: skip
         self.storage = DiskStorage(
-            keeper, self.loading, self.snapshots, self,
+            keeper, self.loading, self.snapshots, self.stopping,
+            die=self.die,
             log_unit=self.dispatcher.units.log_unit, refusal_of_writes=self.dispatcher.admission.refusal_of_writes,
         )  # fmt: skip
         context.server = Services(
@@ -394,6 +400,7 @@ class Server:
         self.context.hot_keys.cron(now_ms)
         self.stats.sample(now_ms)
         self.failover.check()
+        self.stopping.check()
         self.following.cron(now_ms, is_new_second=is_new_second)
         self.primary.cron(now_ms, is_new_second=is_new_second)
         self.turns.finish()
@@ -416,17 +423,10 @@ class Server:
         self.context.tracking.send_broadcasts()
         self.turns.finish()
 
-    def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
-        if not self.prepare_stop(save=save) and not force:
-            raise GenericError(b"Errors trying to SHUTDOWN. Check logs.")
-        self.end()
-
     def prepare_stop(self, save: bool | None = None) -> bool:
         """Write everything to disk: the log, and a snapshot if `save` is true, or if it is None and there are save
         points. A background job is abandoned, unless it writes the base of a new log.
         """
-        logger.warning("User requested shutdown...")
         self.dispatcher.units.log_singles()
         try:
             is_synced = self.snapshots.complete_log()

@@ -1,8 +1,8 @@
 """From start to exit code: load the log, listen, wait for a request to stop, and stop in order.
 
-The order of a stop is: refuse new connections, write and fsync the log, send the waiting replies, close. As in Redis, a
-second signal changes nothing about that, except a SIGINT, which ends the process at once. If the dataset cannot be
-written, the server continues, and the next signal ends it nevertheless.
+The order of a stop is: wait for replicas that lag (`stopping`), write and fsync the log, refuse new connections, send
+the waiting replies, close. As in Redis, a second signal changes nothing about that, except a SIGINT, which ends the
+process at once. If the dataset cannot be written, the server continues, and the next signal ends it nevertheless.
 """
 
 from __future__ import annotations
@@ -261,20 +261,32 @@ def listen_over_tls(server: Server) -> TlsListener:
 
 
 def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> None:
-    """Stop the server in order, on SIGTERM or SIGINT.
+    """Stop the server in order, on SIGTERM or SIGINT, after a wait for replicas that lag.
 
     `is_second`: a stop has failed just before.
     """
+    stopping = server.stopping
+    if stopping.wait is not None and stopping.is_signalled and number == signal.SIGINT:
+        exit_without_saving(server)
     log_stop_signal(number)
     if server.stopped.is_set():
         return
+    stopping.is_signalled = True
+    options = server.config.shutdown_on_sigint if number == signal.SIGINT else server.config.shutdown_on_sigterm
+    words = options.split()
+    stopping.begin(partial(finish_stop, server, words, is_second=is_second), is_now=is_second or b"now" in words)
+
+
+def finish_stop(server: Server, words: list[bytes], *, is_second: bool) -> bool:
+    """Write everything, as the words of the directive say, and end the server. Returns False if it cannot end.
+
+    `is_second`: a stop has failed just before.
+    """
     # Signals that arrive from here on bypass the loop. The loop waits while a snapshot is written. If that failed, the
     # loop would take a signal that arrived before the failure for one that arrived after it.
     wakeup_descriptor = signal.set_wakeup_fd(-1)
     for each in STOP_SIGNALS:
         signal.signal(each, partial(on_signal_while_stopping, server))
-    options = server.config.shutdown_on_sigint if number == signal.SIGINT else server.config.shutdown_on_sigterm
-    words = options.split()
     save = None if b"save" not in words and b"nosave" not in words else b"save" in words
     if not server.prepare_stop(save):
         if not is_second and b"force" not in words:
@@ -286,10 +298,11 @@ def on_stop_signal(server: Server, number: int, *, is_second: bool = False) -> N
             signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
             catch_stop_signals(server, is_second=True)
             asyncio.get_running_loop().call_later(SECOND_SIGNAL_S, catch_stop_signals, server)
-            return
+            return False
         logger.error("Exiting without saving the dataset.")
         server.exit_code = EXIT_FAILURE
     server.end()
+    return True
 
 
 def log_stop_signal(number: int) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.replies import OK, Reply, SimpleString
 from ...store.errors import GenericError, syntax_error
+from ..clients.blocking import Blocked
 from ..core.table import Argument, Flag, Trait, command
 from .save_failed import SaveFailed
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 def shutdown(context: Context, argv: list[bytes]) -> Reply:
     """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
 
+    Waits for replicas that lag, at most for `shutdown-timeout`, but not with NOW; writes of clients are held meanwhile.
     Returns no reply if it succeeds; all connections are closed. Raises GenericError.
     """
     words = {word.upper() for word in argv[1:]}
@@ -48,10 +50,11 @@ def shutdown(context: Context, argv: list[bytes]) -> Reply:
     if b"ABORT" in words:
         if len(words) > 1:
             raise syntax_error()
-        raise GenericError(b"No shutdown in progress.")
+        context.server.storage.abort_shutdown()
+        return OK
     save = True if b"SAVE" in words else False if b"NOSAVE" in words else None
-    context.server.storage.shutdown(save=save, force=b"FORCE" in words)
-    return ()
+    wait = context.server.storage.shutdown(save=save, force=b"FORCE" in words, is_now=b"NOW" in words)
+    return () if wait is None else Blocked([], argv, None, progress=wait, can_be_unblocked=False)
 
 
 @command(

@@ -17,7 +17,9 @@ WAITING_KEY_SIZE: Final = 400
 
 
 class Progress(Protocol):
-    """How far the writes of a client are durable, for WAIT and WAITAOF: they wait for no key and change nothing."""
+    """How far the writes of a client are durable, for WAIT and WAITAOF, or whether a stop has failed. Such commands
+    wait for no key and change nothing.
+    """
 
     def is_enough(self) -> bool:
         """Whether the wait is over. Raises ReplyError if it cannot succeed any more."""
@@ -40,6 +42,7 @@ class Blocked:
         "argv",
         "block_ms",
         "blocks_again",
+        "can_be_unblocked",
         "keys",
         "progress",
         "sent",
@@ -57,6 +60,7 @@ class Blocked:
         sent: list[bytes] | None = None,
         blocks_again: Callable[[Database, int], bool] | None = None,
         progress: Progress | None = None,
+        can_be_unblocked: bool = True,
     ) -> None:
         self.keys = keys
         # The command to run again; `$` is replaced by the ID it stood for.
@@ -72,8 +76,11 @@ class Blocked:
         # Returns, given the database and the time, whether running it again would change nothing for the client: a
         # cheap check before a run. None if only a run can find out.
         self.blocks_again = blocks_again
-        # Set for WAIT and WAITAOF, which are never run again: it is checked after each fsync of the log.
+        # Set for WAIT, WAITAOF and SHUTDOWN, which are never run again: it is checked after each fsync of the log, and
+        # when replicas confirm something.
         self.progress = progress
+        # Whether CLIENT UNBLOCK ends the wait.
+        self.can_be_unblocked = can_be_unblocked
         self._memory_size = 0
 
     @property

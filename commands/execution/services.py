@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ...protocol.replies import Reply
 from ...store.errors import ReplyError
+from ..clients.blocking import Progress
 from ..clients.client import Client
 from ..clients.courier import Courier
 from ..core.directives import Directives
@@ -244,8 +245,14 @@ class Storage(Protocol):
         """
         ...
 
-    def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
+    def shutdown(self, *, save: bool | None, force: bool, is_now: bool) -> Progress | None:
+        """Stop after this command. Returns what it waits for, if replicas lag and it need not be now. Raises
+        GenericError if the dataset cannot be written, and continues to serve.
+        """
+        ...
+
+    def abort_shutdown(self) -> None:
+        """End the wait of a stop for replicas, and continue to serve. Raises GenericError without one."""
         ...
 
 

@@ -158,7 +158,7 @@ PROCESS = (
     _row("dir", PATH, b"./", change=PROTECTED, is_always_written=True, needs_listener=True),
     _row("databases", Integer(1, DATABASES_MAX), 16, change=IMMUTABLE),
     _row("hz", Integer(0, INT32_MAX, clamp=(1, 500)), 10),
-    _row("shutdown-timeout", COUNT_32, 10, has_effect=False),
+    _row("shutdown-timeout", COUNT_32, 10),
     _row("shutdown-on-sigint", SHUTDOWN_OPTIONS, b"default"),
     _row("shutdown-on-sigterm", SHUTDOWN_OPTIONS, b"default"),
 )

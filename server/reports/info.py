@@ -81,6 +81,8 @@ def server_fields(server: Source) -> Fields:
         ("config_file", os.fsdecode(config.file_path or b"")),
         ("io_threads_active", 0),
     ]
+    if server.stopping.remaining_ms is not None:
+        fields.append(("shutdown_in_milliseconds", server.stopping.remaining_ms))
     if config.port:
         addresses = "".join(f",bind={address}" for address in os.fsdecode(config.bind).split())
         fields.append(("listener0", f"name=tcp{addresses},port={config.port}"))

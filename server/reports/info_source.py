@@ -257,6 +257,15 @@ class FailoverFigures(Protocol):
         ...
 
 
+class StopFigures(Protocol):
+    """What INFO shows of a stop that waits for replicas."""
+
+    @property
+    def remaining_ms(self) -> int | None:
+        """The longest time that it still waits; None if there is none."""
+        ...
+
+
 class ExpiryFigures(Protocol):
     """What INFO shows of the active expiry."""
 
@@ -314,6 +323,11 @@ class Source(Protocol):
     @property
     def failover(self) -> FailoverFigures:
         """The planned change of roles."""
+        ...
+
+    @property
+    def stopping(self) -> StopFigures:
+        """The stop of the server."""
         ...
 
     @property

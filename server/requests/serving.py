@@ -251,7 +251,7 @@ class Serving:
     def unblock(self, client: Client, *, with_error: bool) -> bool:
         """End a wait early; False if the client was not waiting."""
         waiter = self.waiters.of(client)
-        if waiter is None:
+        if waiter is None or not waiter.blocked.can_be_unblocked:
             return False
         if with_error:
             self._end_without_run(waiter, failed(self._context, find_row(waiter.blocked.argv, DECLARED), Unblocked()))

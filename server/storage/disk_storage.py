@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from ...commands.clients.blocking import Progress
 from ...persistence.aof import AppendOnlyLog
 from ...persistence.errors import LogFailure
 from ...store.errors import GenericError, ReplyError
@@ -17,15 +18,17 @@ from .snapshots import Snapshots
 logger = logging.getLogger(__name__)
 
 
-class Life(Protocol):
-    """How a server ends: `server.app.Server`."""
+class Stop(Protocol):
+    """How a server ends: `server.stopping.Stopping`."""
 
-    def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """Stop after this command. Raises GenericError if the dataset cannot be written, and continues to serve."""
+    def shutdown(self, *, save: bool | None, force: bool, is_now: bool) -> Progress | None:
+        """SHUTDOWN: stop after this command. Returns what it waits for, if replicas lag. Raises GenericError if the
+        dataset cannot be written, and continues to serve.
+        """
         ...
 
-    def die(self, failure: LogFailure) -> None:
-        """End at once: what `appendfsync always` promises cannot be kept."""
+    def abort(self) -> None:
+        """SHUTDOWN ABORT. Raises GenericError if no stop waits."""
         ...
 
 
@@ -41,15 +44,17 @@ class DiskStorage:
         keeper: LogKeeper,
         loading: Loading,
         snapshots: Snapshots,
-        life: Life,
+        stop: Stop,
         *,
+        die: Callable[[LogFailure], None],
         log_unit: Callable[[], None],
         refusal_of_writes: Callable[[], ReplyError | None],
     ) -> None:
         self._keeper = keeper
         self._loading = loading
         self._snapshots = snapshots
-        self._life = life
+        self._stop = stop
+        self._die = die
         self._log_unit = log_unit
         self._refusal_of_writes = refusal_of_writes
 
@@ -100,7 +105,7 @@ class DiskStorage:
             if not keeper.sync():
                 raise failed
         except LogFailure as failure:
-            self._life.die(failure)
+            self._die(failure)
             raise failed from failure
         self._loading.reload_log(keeper.log or keeper.new_log())
 
@@ -113,6 +118,12 @@ class DiskStorage:
         if from_disk and self._keeper.log is not None:
             self._snapshots.rewrite.is_scheduled = True
 
-    def shutdown(self, *, save: bool | None, force: bool) -> None:
-        """SHUTDOWN. Raises GenericError if the dataset cannot be written; the server then continues."""
-        self._life.shutdown(save=save, force=force)
+    def shutdown(self, *, save: bool | None, force: bool, is_now: bool) -> Progress | None:
+        """SHUTDOWN. Returns what it waits for, if replicas lag. Raises GenericError if the dataset cannot be written;
+        the server then continues.
+        """
+        return self._stop.shutdown(save=save, force=force, is_now=is_now)
+
+    def abort_shutdown(self) -> None:
+        """SHUTDOWN ABORT. Raises GenericError."""
+        self._stop.abort()

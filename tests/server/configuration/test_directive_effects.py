@@ -270,6 +270,7 @@ def stop_by(number: signal.Signals) -> Observe:
             prepare_stop=lambda save: not saved.append(save),
             end=lambda: None,
             stopped=SimpleNamespace(is_set=lambda: False),
+            stopping=SimpleNamespace(wait=None, begin=lambda finish, is_now: finish()),
         )
         before = {each: signal.getsignal(each) for each in lifecycle.STOP_SIGNALS}
         try:
@@ -449,6 +450,7 @@ SHOWN_BY = {
     "unixsocket": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "unixsocketperm": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "tcp-keepalive": ("server/sockets/test_connection.py", "test_a_silent_peer_is_probed_as_tcp_keepalive_says"),
+    "shutdown-timeout": ("server/test_stopping.py", "test_the_wait_ends_after_shutdown_timeout"),
     "min-replicas-max-lag": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
     "min-replicas-to-write": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
     "repl-backlog-size": (REPLICAS, "test_the_backlog_keeps_the_size_that_was_set"),

@@ -19,6 +19,7 @@ from headrace.commands.core.table import TABLE
 from headrace.commands.execution.context import Context
 from headrace.replication.history import History
 from headrace.server.configuration.config import Config
+from headrace.server.replication.failover import State
 from headrace.server.reports.info import render
 from headrace.server.reports.info_storage import human_size
 from headrace.server.reports.stats import Stats
@@ -60,6 +61,8 @@ class FakeServer:
         )
     )
     following: Any = field(default_factory=lambda: SimpleNamespace(address=None))
+    failover: Any = field(default_factory=lambda: SimpleNamespace(state=State.NONE))
+    stopping: Any = field(default_factory=lambda: SimpleNamespace(remaining_ms=None))
     snapshots: Any = field(
         default_factory=lambda: SimpleNamespace(
             rewrite=JobResults(),
