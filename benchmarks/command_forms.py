@@ -177,6 +177,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "UNWATCH": (Form("WATCH k{warm}; UNWATCH"),),
     "WATCH": (Form("WATCH k{warm}"),),
     "XACK": (Form("XACK w g {id}", fresh=ENTRY, once=DELIVERED),),
+    "XACKIF": (Form("XACKIF w g c IDS 1 {id}", fresh=ENTRY, once=DELIVERED),),
     "XACKDEL": (Form("XACKDEL w g IDS 1 {id}", fresh=ENTRY, once=DELIVERED),),
     "XADD": (Form("XADD a * sensor sensor-{n} kind temperature value {n}"),),
     "XAUTOCLAIM": (Form("XAUTOCLAIM s g c 0 0 COUNT 10"),),

@@ -1,4 +1,4 @@
-"""Rows about replicas: what they cost the primary, how fast they get a snapshot, and how far they are behind.
+"""Rows about replicas: what they cost the primary, how fast they get a snapshot, and how late they are.
 
 Primary and replicas are servers of the same program, so each row compares Headrace with its own replicas to Redis with
 its own.
@@ -76,7 +76,7 @@ def wait_until(is_done: Callable[[], bool]) -> None:
 
 @contextmanager
 def replicas(server: PeerServer, number: int) -> Iterator[list[PeerServer]]:
-    """So many new servers of the same program, without logs; they follow nobody yet."""
+    """So many new servers of the same program, without logs; they follow no primary yet."""
     with TemporaryDirectory(prefix="headrace-bench-replica-") as folder:
         started = [PeerServer(server.peer, Path(folder) / str(index)) for index in range(number)]
         with server.connect() as wire:

@@ -40,6 +40,7 @@ FAMILIES: Final = (
     "streams.trim",
     "streams.entries",
     "streams.add",
+    "streams.ownership",
     "streams.pending",
     "streams.claim",
     "streams.group",

@@ -24,6 +24,8 @@ def look_up(argv: list[bytes], table: Mapping[bytes, Row] = TABLE) -> Row | Gene
         row = found
     count = len(argv)
     if (count != row.arity if row.arity > 0 else count < -row.arity) or row.handler is None:
+        if row.own_word and count == row.arity + 1 and argv[-1].upper() == row.own_word:
+            return row
         return wrong_number_of_arguments(row.name_lower)
     return row
 

@@ -167,6 +167,8 @@ class Argument:
     # How it is written, if that is not its name.
     display: str | None = None
     arguments: tuple[Argument, ...] = ()
+    # Whether Redis does not have it.
+    is_own: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +193,10 @@ class Row:
     differs: str | None = None
     # (since which version, its replacement).
     deprecated: tuple[str, str] | None = None
+    # Whether Redis does not have the command.
+    is_own: bool = False
+    # A word that may follow where the arity leaves no room, because Redis does not have it; empty for none.
+    own_word: bytes = b""
     # Rows by upper-case subcommand word; only containers have any.
     subcommands: dict[bytes, Row] = field(default_factory=dict)
     traits: Trait = NO_TRAITS
@@ -296,6 +302,8 @@ def command(
     secrets: Callable[[list[bytes]], Iterable[int]] | None = None,
     enclosed_at: int = 0,
     refusal_if_disabled: Callable[[Any], ReplyError | None] | None = None,
+    is_own: bool = False,
+    own_word: bytes = b"",
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function becomes its handler and is returned unchanged."""
 
@@ -304,7 +312,7 @@ def command(
             name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
             complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
             traits=traits, channels=channels, secrets=secrets, enclosed_at=enclosed_at,
-            refusal_if_disabled=refusal_if_disabled,
+            refusal_if_disabled=refusal_if_disabled, is_own=is_own, own_word=own_word,
         )  # fmt: skip
         register(row)
         return handler

@@ -32,7 +32,7 @@ class Claiming:
     """Collects the claims of one command: its reply, its log records, and deliveries in runs of equal count."""
 
     __slots__ = (
-        "_consumer", "_context", "_log", "_run", "_run_count",
+        "_context", "_log", "_run", "_run_count", "consumer",
         "dropped_count", "group", "just_ids", "one_by_one", "stream", "taken", "time_ms",
     )  # fmt: skip
 
@@ -40,7 +40,7 @@ class Claiming:
         self, context: Context, key: bytes, stream: Stream, group: Group, consumer: Consumer, *, just_ids: bool
     ) -> None:
         self._context = context
-        self._consumer = consumer
+        self.consumer = consumer
         self._log = ClaimLog(context, key, group, group.last_id)
         self._run: list[StreamID] = []
         self._run_count = 0
@@ -88,7 +88,7 @@ class Claiming:
     def _settle(self) -> None:
         run = self._run
         if run:
-            consumer, count = self._consumer, self._run_count
+            consumer, count = self.consumer, self._run_count
             consumer.active_ms = self._context.now_ms
             self._log.add(run, consumer.name, self.time_ms, count)
             self.group.pending.deliver(run, consumer, time_ms=self.time_ms, count=count)
@@ -144,16 +144,19 @@ def _is_idle_enough(delivery: Delivery, min_idle_ms: int, now_ms: int) -> bool:
         Argument("force", "pure-token", token="FORCE", optional=True),
         JUSTID_ARGUMENT,
         Argument("lastid", "string", token="LASTID", optional=True),
+        Argument("ifowned", "pure-token", token="IFOWNED", optional=True, is_own=True),
     ),
     tips=("nondeterministic_output",),
-    differs="A consumer created by a claim that claims no entry is logged, so it survives a restart.",
+    differs="A consumer created by a claim that claims no entry is logged, so it survives a restart. `IFOWNED` is not "
+    "in Redis.",
 )
 def xclaim(context: Context, argv: list[bytes]) -> Reply:
     """XCLAIM key group consumer min-idle-ms id [id ...] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID]
-    [LASTID id]
+    [LASTID id] [IFOWNED]
 
     Makes the consumer the owner of pending entries. IDLE and TIME set the delivery time. RETRYCOUNT sets the delivery
     count; without it the count grows by one, or with JUSTID not at all. FORCE also claims entries that are not pending.
+    IFOWNED claims only what the consumer owns already: so a worker renews its claim, and learns if another has it now.
 
     Returns the claimed entries, or their IDs with JUSTID. Raises WrongType, NoGroup, GenericError.
     Source: redis.io/commands/xclaim, Redis 7.0.
@@ -162,6 +165,8 @@ def xclaim(context: Context, argv: list[bytes]) -> Reply:
     stream, group = require_group(context, key, argv[2])
     min_idle_ms = parse_min_idle(argv[4], b"XCLAIM")
     request = parse_claim(argv, now_ms)
+    if request.if_owned and argv[3] not in group.consumers:
+        return []
     moved = request.last_id is not None and request.last_id > group.last_id
     if moved and request.last_id is not None:
         group.last_id = request.last_id
@@ -238,6 +243,8 @@ def _claim_one(
     context: Context, key: bytes, entry_id: StreamID, request: ClaimRequest, min_idle_ms: int, claiming: Claiming
 ) -> None:
     delivery = claiming.group.pending.get(entry_id)
+    if request.if_owned and (delivery is None or delivery.consumer is not claiming.consumer):
+        return
     if delivery is None:
         if not request.force or entry_id not in claiming.stream.log:
             return

@@ -19,7 +19,7 @@ AUTOCLAIM_RESULTS_MAX: Final = sysconf("SC_PHYS_PAGES") * sysconf("SC_PAGE_SIZE"
 class ClaimRequest:
     """The options of XCLAIM. `time_ms` is never in the future."""
 
-    __slots__ = ("force", "ids", "just_ids", "last_id", "retry_count", "time_ms")
+    __slots__ = ("force", "ids", "if_owned", "just_ids", "last_id", "retry_count", "time_ms")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class ClaimRequest:
         last_id: StreamID | None,
         force: bool,
         just_ids: bool,
+        if_owned: bool,
     ) -> None:
         self.ids: Final = ids
         self.time_ms: Final = time_ms
@@ -36,6 +37,7 @@ class ClaimRequest:
         self.last_id: Final = last_id
         self.force: Final = force
         self.just_ids: Final = just_ids
+        self.if_owned: Final = if_owned
 
     @property
     def is_settled(self) -> bool:
@@ -63,13 +65,15 @@ def parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
             break
         index += 1
     time_ms, retry_count, last_id = now_ms, None, None
-    force = just_ids = False
+    force = just_ids = if_owned = False
     while index < len(argv):
         word, has_value = argv[index].upper(), index + 1 < len(argv)
         if word == b"FORCE":
             force = True
         elif word == b"JUSTID":
             just_ids = True
+        elif word == b"IFOWNED":
+            if_owned = True
         elif word == b"LASTID" and has_value:
             index += 1
             last_id = parse_id(argv[index])
@@ -86,7 +90,7 @@ def parse_claim(argv: list[bytes], now_ms: int) -> ClaimRequest:
         else:
             raise GenericError(b"Unrecognized XCLAIM option '%b'" % shown(argv[index]))
         index += 1
-    return ClaimRequest(ids, time_ms, retry_count, last_id, force, just_ids)
+    return ClaimRequest(ids, time_ms, retry_count, last_id, force, just_ids, if_owned)
 
 
 def _option_number(word: bytes, token: bytes) -> int:

@@ -22,6 +22,8 @@ KEEP: Final = References.KEEP
 DELETE: Final = References.DELETE
 ACKED: Final = References.ACKED
 
+NUMIDS_MISMATCH: Final = b"The `numids` parameter must match the number of arguments"
+
 COUNT_ARGUMENT = Argument("count", "integer", token="COUNT", optional=True)
 IDS_ARGUMENT = Argument(
     "ids", "block", token="IDS", arguments=(Argument("numids", "integer"), Argument("id", "string", multiple=True))
@@ -159,9 +161,9 @@ def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[b
     while index < len(argv):
         word = argv[index].upper()
         if word == b"IDS" and index + 1 < len(argv):
-            count = _parse_ids_count(argv[index + 1])
+            count = parse_ids_count(argv[index + 1])
             if count > len(argv) - index - 2:
-                raise GenericError(b"The `numids` parameter must match the number of arguments")
+                raise GenericError(NUMIDS_MISMATCH)
             tokens = argv[index + 2 : index + 2 + count]
             index += 2 + count
         elif references is None and word in REFERENCE_WORDS:
@@ -174,7 +176,8 @@ def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[b
     return KEEP if references is None else references, tokens
 
 
-def _parse_ids_count(token: bytes) -> int:
+def parse_ids_count(token: bytes) -> int:
+    """Parses `numids`. Raises GenericError."""
     count = parse_integer(token)
     if count is None or count < 1:
         raise GenericError(b"Number of IDs must be a positive integer")

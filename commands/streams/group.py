@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
+
 from ...protocol.replies import OK, Reply
 from ...store import events
 from ...store.errors import BusyGroup, GenericError, NoGroup, shown
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
-from ...store.ids import StreamID, parse_edge, parse_id
+from ...store.ids import StreamID, format_id, parse_edge, parse_id
 from ...store.stream import Stream
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command, container
@@ -28,6 +31,8 @@ ENTRIES_READ_ARGUMENT = Argument("entriesread", "integer", token="ENTRIESREAD", 
 CREATE_WORDS_MAX = 8
 # Numbers of arguments that Redis accepts. It counts words, so one option may be repeated in place of another.
 SETID_WORDS = (5, 7)
+# XGROUP DELCONSUMER without RELEASE.
+DELCONSUMER_WORDS = 5
 
 container("XGROUP", group="stream", since="5.0.0", summary="Commands on consumer groups.", traits=Trait.ORDINARY)
 
@@ -224,20 +229,47 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
     since="5.0.0",
     summary="Deletes a consumer and its pending entries.",
     complexity="O(N) in the number of its pending entries.",
-    arguments=(KEY_ARGUMENT, GROUP_ARGUMENT, Argument("consumer")),
+    arguments=(
+        KEY_ARGUMENT,
+        GROUP_ARGUMENT,
+        Argument("consumer"),
+        Argument("release", "pure-token", token="RELEASE", optional=True, is_own=True),
+    ),
+    own_word=b"RELEASE",
+    differs="`RELEASE` is not in Redis. The log gets XNACK and XGROUP DELCONSUMER.",
 )
 def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
-    """XGROUP DELCONSUMER key group consumer. Returns the number of pending entries it owned.
+    """XGROUP DELCONSUMER key group consumer [RELEASE]. Returns the number of pending entries it owned.
 
-    Raises WrongType, NoGroup, GenericError. Source: Redis 5.0.
+    RELEASE gives them to the group before, as XNACK would, with their delivery counts. It is not in Redis, and is
+    logged as XNACK and XGROUP DELCONSUMER. Raises WrongType, NoGroup, GenericError. Source: Redis 5.0.
     """
-    group = _require_group(_require_stream(context, argv[2]), argv[2], argv[3])
+    key = argv[2]
+    group = _require_group(_require_stream(context, key), key, argv[3])
+    released = _release_owned(context, key, group, argv[4]) if len(argv) > DELCONSUMER_WORDS else 0
     dropped = group.remove_consumer(argv[4])
     if dropped is None:
         return 0
-    context.db.announce(events.XGROUP_DELCONSUMER, argv[2])
-    context.log_words(argv)
-    return dropped
+    context.db.announce(events.XGROUP_DELCONSUMER, key)
+    context.log_words(argv[:DELCONSUMER_WORDS])
+    return released or dropped
+
+
+def _release_owned(context: Context, key: bytes, group: Group, name: bytes) -> int:
+    """Releases what a consumer owns, in the order of IDs. Returns the number of entries."""
+    consumer = group.consumers.get(name)
+    if consumer is None or not consumer.pending_count:
+        return 0
+    owned = [(entry_id, delivery.count) for entry_id, delivery in group.pending.walk_owned(consumer)]
+    for count, run in groupby(owned, key=itemgetter(1)):
+        ids = [entry_id for entry_id, _ in run]
+        for entry_id in ids:
+            group.release(entry_id, count=count)
+        words = [b"XNACK", key, group.name, b"SILENT", b"IDS", b"%d" % len(ids), *map(format_id, ids)]
+        context.log_words([*words, b"RETRYCOUNT", b"%d" % count], len(ids))
+    group.pending.released_total += len(owned)
+    context.db.signal_ready(key)
+    return len(owned)
 
 
 HELP_LINES = (

@@ -179,6 +179,8 @@ DOCUMENTED_OTHERWISE = {
     b"psync": "has a complexity, which Redis leaves out",
     b"replconf": "has a complexity, which Redis leaves out",
     b"sync": "has a complexity, which Redis leaves out",
+    b"xclaim": "has IFOWNED, which Redis does not have",
+    b"xgroup|delconsumer": "has RELEASE, which Redis does not have",
     b"xread": "has a complexity, which Redis leaves out",
 }
 

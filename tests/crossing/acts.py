@@ -217,7 +217,7 @@ def resolve(word: Token, number: int) -> bytes:
 
 def draw(rnd: Random, row: Row | None = None, *, may_bend: bool = False) -> Request:
     """A request from the grammar, with words that stand for the IDs of clients; of any row, none that locks all out."""
-    drawn = draw_request(rnd, row, may_bend=may_bend)
+    drawn = draw_request(rnd, row, may_bend=may_bend, with_own=True)
     while row is None and is_unfair(drawn):
         drawn = draw_request(rnd, may_bend=may_bend)
     request = tuple(resolve(word, rnd.randrange(3)) for word in drawn)

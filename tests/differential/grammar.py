@@ -42,7 +42,7 @@ ABOUT_REQUESTS = {"COMMAND|GETKEYS", "COMMAND|GETKEYSANDFLAGS"}
 def is_left_out(row: Row) -> bool:
     """Whether the machine does not send this command."""
     is_new = row.flags & Flag.ADMIN and row.name not in ADMIN_SENT
-    return bool(is_new) or row.name in LEFT_OUT
+    return bool(is_new) or row.is_own or row.name in LEFT_OUT
 
 
 # Every row that is sent. Of a container only its subcommands are sent.
@@ -50,8 +50,9 @@ ROWS = [row for row in all_rows() if row.handler is not None and not is_left_out
 _WEIGHTS = [WEIGHTS.get(row.group, 1) for row in ROWS]
 
 
-def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) -> Request:
-    """One request to this command, or to a random one of those that are sent."""
+def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True, with_own: bool = False) -> Request:
+    """One request to this command, or to a random one of those that are sent. `with_own`: it may have arguments that
+    Redis does not have."""
     if row is None:
         (row,) = rnd.choices(ROWS, _WEIGHTS)
     words: list[Token] = [word.encode() for word in row.name.split("|")]
@@ -59,6 +60,8 @@ def draw_request(rnd: Random, row: Row | None = None, *, may_bend: bool = True) 
         words += draw_request(rnd)
     else:
         for argument in row.arguments:
+            if argument.is_own and not with_own:
+                continue
             words += _argument(rnd, argument, BY_COMMAND.get(row.name, {}))
     if may_bend and rnd.randrange(ONE_IN_BENT) == 0:
         # An error that repeats the word of a client's ID cannot be the same on both.

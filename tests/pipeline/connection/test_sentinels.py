@@ -127,7 +127,7 @@ def test_passwords_of_sentinels_and_server_are_given(start_watched: StartWatched
     assert "wrong-one" not in str(caught.value)
 
 
-def test_a_sentinel_that_is_away_or_wrong_is_passed_over(server: Server) -> None:
+def test_a_sentinel_that_is_away_or_wrong_is_skipped(server: Server) -> None:
     with answering(primary_at(server.port)) as port:
         assert Connection(named_by(free_port(), port)).call("PING") == b"PONG"
     with answering(b"*-1\r\n") as none, answering(primary_at(server.port)) as port:
