@@ -9,7 +9,8 @@ from ...commands.clients.client import Client
 from ...commands.clients.replica import Replica, ReplicaState
 from ...replication.backlog import Backlog
 
-# Unsent bytes in the transport at which a replica gets no more for now.
+# With more unsent bytes in the transport, a replica gets no more for now. With as many, a connection is not yet told
+# that its peer is slow, nor later that it has read: it must get more.
 UNSENT_SIZE_MAX: Final = 256 * 1024
 
 
@@ -122,7 +123,7 @@ class Link:
     def resume(self) -> None:
         """Send what the replica can take now."""
         peer = self.peer
-        while not peer.is_closed and peer.unsent_size() < UNSENT_SIZE_MAX:
+        while not peer.is_closed and peer.unsent_size() <= UNSENT_SIZE_MAX:
             if self._snapshot is not None:
                 piece = next(self._snapshot, None)
                 if piece is None:
