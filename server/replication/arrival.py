@@ -1,24 +1,42 @@
 """A dataset that arrives from a primary: it is loaded into a second store while clients are served from the first.
 
-Its bytes are kept in memory until all have arrived. Then it is loaded in slices, and exchanged with the present dataset
-when it is complete and its checksum is right. Until then nothing of the present dataset is lost.
+Its bytes are read as they arrive, in slices, and dropped when they were read: few of them are kept, however large the
+dataset is or is said to be. It is exchanged with the present dataset when it is complete and its checksum is right.
+Until then nothing of the present dataset is lost.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from enum import Enum
 from time import perf_counter_ns
 from typing import Final
 
 from ...commands.execution.context import Context
-from ...persistence.errors import RdbError
-from ...persistence.rdb.file import FileKey, FileKeys, FileReader, in_steps
+from ...persistence.rdb.file import FileReader, in_steps
 from ...store.database import Store
 from ..configuration.config import Config
+from ..storage.filling import Filling
+from .lockstep import Lockstep
 
 # Time that a slice of a load takes from the clients.
 SLICE_NS: Final = 4_000_000
+# Bytes that wait to be read. With more, no more should be added.
+WAITING_SIZE_MAX: Final = 1 << 20
+# Bytes that are read at once: this takes a small part of a slice, also within a large value.
+BLOCK_SIZE: Final = 64 * 1024
+
+
+class Progress(Enum):
+    """What a slice has led to."""
+
+    # There is more to be read.
+    MORE = "more"
+    # All that was added is read.
+    STARVED = "starved"
+    # The dataset is loaded.
+    LOADED = "loaded"
 
 
 class Arrival:
@@ -27,6 +45,11 @@ class Arrival:
     def __init__(self, config: Config, context: Context, now_ms: int) -> None:
         self._context = context
         self._blocks: deque[bytes] = deque()
+        # Bytes that wait to be read.
+        self.waiting_size = 0
+        self._is_complete = False
+        self._is_starved = False
+        self._end_ns = 0
         self.store = Store(len(context.store.databases))
         # Keys that have expired are kept: the primary says when they are removed.
         self._reader = FileReader(
@@ -37,16 +60,30 @@ class Arrival:
             checks_checksum=config.rdbchecksum,
             databases_count=len(context.store.databases),
         )
-        self._steps = self._load()
+        # Values are read by plain calls, in the middle of which bytes may be missing.
+        self._work = Lockstep(self._load)
 
-    def add(self, block: bytes) -> None:
-        """Add bytes. All must be there before the first `step`."""
-        if block:
-            self._blocks.append(block)
+    def add(self, data: bytes) -> None:
+        """Add bytes, of which there may be more than the dataset has."""
+        if self._work.has_ended:
+            return
+        for start in range(0, len(data), BLOCK_SIZE):
+            self._blocks.append(data[start : start + BLOCK_SIZE])
+        self.waiting_size += len(data)
+
+    def complete(self) -> None:
+        """All bytes were added."""
+        self._is_complete = True
 
     def _taken_blocks(self) -> Iterator[bytes]:
-        while self._blocks:
-            yield self._blocks.popleft()
+        while self._blocks or not self._is_complete:
+            self._is_starved = not self._blocks
+            if self._is_starved or perf_counter_ns() >= self._end_ns:
+                self._work.pause()
+                continue
+            block = self._blocks.popleft()
+            self.waiting_size -= len(block)
+            yield block
 
     @property
     def keys_count(self) -> int:
@@ -60,37 +97,39 @@ class Arrival:
         index = int(text) if text.isdigit() else 0
         return index if index < len(self.store.databases) else 0
 
-    def step(self) -> bool:
-        """Load for the time of a slice. Returns whether all is loaded. Raises RdbError."""
-        end_ns = perf_counter_ns() + SLICE_NS
-        for _ in self._steps:  # noqa: SIM110 - a compiled generator expression would run all steps
-            if perf_counter_ns() >= end_ns:
-                return False
-        return True
+    def step(self) -> Progress:
+        """Load for the time of a slice. Raises RdbError."""
+        if not self._work.has_ended:
+            self._end_ns = perf_counter_ns() + SLICE_NS
+            self._is_starved = False
+            if not self._work.run():
+                return Progress.STARVED if self._is_starved else Progress.MORE
+            self._blocks.clear()
+            self.waiting_size = 0
+        return Progress.LOADED if self._is_complete else Progress.STARVED
 
-    def _load(self) -> Iterator[None]:
-        yield from in_steps(self._reader.parts(), self)
+    def _load(self) -> None:
+        for _ in in_steps(self._reader.parts(), Filling(self.store.databases)):
+            self._pause_if_over()
         for db in self.store.databases:
             for stream in db.streams.values():
                 for group in stream.groups.values():
                     group.pending.forget_totals()
                     group.pending.put_in_order()
-                yield
+                self._pause_if_over()
 
-    def put(self, key: FileKey) -> None:
-        """Store one key. Raises RdbError if it exists."""
-        db = self.store.databases[key.db_index]
-        if key.key in db.keys:
-            raise _duplicated(key.key, key.db_index)
-        db.put(key.key, key.value)
-        if key.expires_ms is not None:
-            db.expires[key.key] = key.expires_ms
+    def _pause_if_over(self) -> None:
+        if perf_counter_ns() >= self._end_ns:
+            self._work.pause()
 
-    def put_many(self, part: FileKeys) -> None:
-        """Store keys with strings or short streams. Raises RdbError if one exists."""
-        double = self.store.databases[part.db_index].add_many(part.values)
-        if double is not None:
-            raise _duplicated(double, part.db_index)
+    def drop(self) -> None:
+        """Forget what was loaded."""
+        self._work.abandon()
+        self._blocks.clear()
+        for db, arrived in zip(self._context.store.databases, self.store.databases, strict=True):
+            # Its memory is freed by and by.
+            arrived.garbage = db.garbage
+            arrived.clear()
 
     def exchange(self, now_ms: int) -> None:
         """Put the dataset in the place of the present one. Clients that watch, cache or wait for keys are notified."""
@@ -102,8 +141,3 @@ class Arrival:
             arrived.garbage = db.garbage
             arrived.clear()
         context.tracking.note_flush()
-
-
-def _duplicated(key: bytes, db_index: int) -> RdbError:
-    text = key.decode("utf-8", "backslashreplace")
-    return RdbError(f"The primary sent the key '{text}' in database {db_index} twice")

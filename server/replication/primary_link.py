@@ -4,8 +4,9 @@
                       |                                  ^
                       +----------- +CONTINUE ------------+
 
-The commands of the stream are run by the dispatcher, as those of a client that is asked for no permission and gets no
-replies. It is a session, with a backlog of requests that are run in turn with those of clients.
+A dataset is loaded as it arrives (`transfer.py`); in the phase `loading` all of it has arrived. The commands of the
+stream are run by the dispatcher, as those of a client that is asked for no permission and gets no replies
+(`applier.py`). The link is a session, with a backlog of requests that are run in turn with those of clients.
 """
 
 from __future__ import annotations
@@ -13,28 +14,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Final, Protocol, cast
 
 from ...commands.clients.client import Client, ReplyMode
-from ...commands.core.lookup import look_up
-from ...commands.core.table import Flag
 from ...commands.execution.context import Context
 from ...commands.permissions.users import open_user
-from ...persistence.errors import RdbError
 from ...protocol.reader import ProtocolError
 from ...protocol.requests import Request
 from ...replication.following import FullSync, Handshake, HandshakeFailed, Outcome, Position, confirmation
-from ...replication.incoming import BEGINNING, Incoming, Part, size_of
+from ...replication.incoming import Incoming
 from ...replication.payload import Payload, PayloadError
-from ...store.errors import UnknownCommand
 from ..configuration.config import Config
 from ..reports.stats import Stats
 from ..requests.session import Session
-from ..requests.turns import SLICE_COUNT, Turns
+from ..requests.turns import Turns
+from .applier import Applier
 from .arrival import Arrival
+from .transfer import Transfer
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,6 @@ logger = logging.getLogger(__name__)
 WAITING_SIZE_MAX: Final = 1 << 20
 # A sign of life to a primary that waits for the end of a load.
 LIFE_SIGN: Final = b"\n"
-BLOCKING: Final = Flag.BLOCKING.value
 # What the primary may have sent that ends a link.
 LINK_ERRORS: Final = (HandshakeFailed, PayloadError, ProtocolError)
 
@@ -133,18 +130,12 @@ class PrimaryLink(Session):
         # When bytes last arrived, by the monotonic clock, in ms.
         self.last_read_ms = monotonic()
         self.payload = Payload()
-        self._arrival: Arrival | None = None
+        self._transfer: Transfer | None = None
         # The position of the dataset that arrives.
         self._position = Position(b"", 0)
-        self.incoming: Incoming | None = None
-        # Parts of the stream that wait to be run, the running one first.
-        self._parts: deque[Part] = deque()
-        self._is_part_running = False
-        self._is_turn_scheduled = False
+        self._applier: Applier | None = None
         # Bytes that arrived during a load, or while too many parts wait.
         self._late = bytearray()
-        # Names of commands that were looked up and can be run.
-        self._known: set[bytes] = set()
 
     # -- called by the loop ----------------------------------------------------------------------
 
@@ -221,54 +212,37 @@ class PrimaryLink(Session):
             self._position = outcome.position
             self._owner.begin_full_sync(outcome.position)
             self.phase = Phase.TRANSFER
-            self._arrival = Arrival(self._config, self._context, self._clock())
+            self._transfer = Transfer(
+                self.payload,
+                Arrival(self._config, self._context, self._clock()),
+                on_loaded=self._end_transfer,
+                on_refused=lambda reason: self.end(End.REFUSED, reason),
+                hold=self._hold_reading,
+                release=self._resume_reading,
+            )
         else:
             self._begin_stream(outcome)
         if handshake.rest:
             self._take(handshake.rest)
 
     def _take_payload(self, data: bytes) -> None:
-        payload, arrival = self.payload, self._arrival
-        assert arrival is not None
-        was_unknown = payload.size < 0
-        arrival.add(payload.feed(data))
-        if was_unknown and payload.size >= 0:
-            size = f"{payload.size} bytes" if payload.size else "streamed data"
-            logger.info("MASTER <-> REPLICA sync: receiving %s from master to memory", size)
-        if payload.is_complete:
+        transfer = self._transfer
+        assert transfer is not None
+        rest = transfer.feed(data)
+        if self.payload.is_complete:
             self.phase = Phase.LOADING
-            self._late += payload.rest
-            logger.info("MASTER <-> REPLICA sync: Loading DB in memory")
-            self._load_soon()
+            self._keep_late(rest)
 
     def _keep_late(self, data: bytes) -> None:
         """Keep bytes of the stream that cannot be run yet."""
         self._late += data
-        if len(self._late) > WAITING_SIZE_MAX and self.transport is not None:
-            self.transport.pause_reading()
+        if len(self._late) > WAITING_SIZE_MAX:
+            self._hold_reading()
 
-    def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self._load)
-
-    def _load(self) -> None:
-        """Load a slice of the dataset that has arrived."""
-        arrival = self._arrival
-        if self.is_closed or arrival is None:
-            return
-        try:
-            is_loaded = arrival.step()
-        except RdbError as error:
-            self.end(End.REFUSED, f"The dataset of the primary cannot be taken: {error}. The old data are kept")
-            return
-        except Exception:
-            # After a defect of ours, the link must not stay in this phase for ever.
-            logger.exception("internal error while the dataset of the primary was loaded")
-            self.end(End.REFUSED, "The dataset of the primary cannot be taken: internal error. The old data are kept")
-            return
-        if not is_loaded:
-            self._load_soon()
-            return
-        self._arrival = None
+    def _end_transfer(self) -> None:
+        """All of the dataset is loaded: continue with the stream after it."""
+        assert self._transfer is not None
+        arrival, self._transfer = self._transfer.arrival, None
         self._owner.end_full_sync(arrival, self._position)
         self.client.db = self._context.store.databases[arrival.stream_db_index]
         self._begin_stream(FullSync(self._position))
@@ -281,7 +255,14 @@ class PrimaryLink(Session):
 
     def _begin_stream(self, outcome: Outcome) -> None:
         self.phase = Phase.STREAM
-        self.incoming = Incoming(self._owner.begin_stream(outcome).offset)
+        self._applier = Applier(
+            self, self._context, self._turns, self._owner.begin_stream(outcome).offset,
+            on_applied=self._owner.pass_on, confirm=self.confirm, refuse=self._refuse,
+        )  # fmt: skip
+
+    def _hold_reading(self) -> None:
+        if self.transport is not None:
+            self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if self.transport is not None:
@@ -290,80 +271,12 @@ class PrimaryLink(Session):
     # -- the stream ------------------------------------------------------------------------------
 
     def _take_stream(self, data: bytes) -> None:
-        assert self.incoming is not None
-        if self._parts:
+        """Run bytes of the stream, or keep them while others wait. Raises ProtocolError."""
+        assert self._applier is not None
+        if self._applier.is_busy:
             self._keep_late(data)
-            return
-        self._parts.extend(self.incoming.feed(data))
-        self._run_parts()
-
-    def _run_parts(self) -> None:
-        """Run the parts that have arrived, as far as the slices of a turn go."""
-        while self._parts and not self.is_closed:
-            part = self._parts[0]
-            if self._turns.dispatcher.runner.is_over:
-                return
-            if not self._is_part_running:
-                refused = self._first_refused(part.requests)
-                if refused is not None:
-                    self._refuse(refused)
-                    return
-                self._is_part_running = True
-                if part.requests:
-                    self._run(part.requests)
-            if self.has_more or self.client.is_held:
-                return
-            self._parts.popleft()
-            self._is_part_running = False
-            self._finish_part(part)
-
-    def _run(self, requests: list[Request]) -> None:
-        """Run requests: nothing expires for them, and forms are taken that clients may not use."""
-        context = self._context
-        context.replaying = True
-        context.store.freeze()
-        try:
-            self._turns.run(self, requests)
-        finally:
-            context.replaying = False
-            context.store.thaw()
-
-    def _finish_part(self, part: Part) -> None:
-        """Count the bytes of a part that was run."""
-        assert self.incoming is not None
-        data = self.incoming.take(part.end)
-        if data:
-            self._owner.pass_on(data)
-        if part.is_confirmed:
-            self.confirm()
-
-    def _count_interrupted(self) -> None:
-        """Count the commands of a part that were run before the link was closed: they must not be sent again."""
-        if not self._is_part_running or self.incoming is None:
-            return
-        unrun = list(self.backlog)
-        queue = self.client.transaction.queue
-        if queue is not None:
-            unrun = [BEGINNING, *(request for _, _, request in queue), *unrun]
-        data = self.incoming.take(self._parts[0].end - size_of(unrun))
-        self._is_part_running = False
-        if data:
-            self._owner.pass_on(data)
-
-    def _first_refused(self, requests: list[Request]) -> Request | None:
-        """The first request that no server of this kind can run; None if there is none."""
-        known = self._known
-        for request in requests:
-            if request[0] not in known:
-                row = look_up(request)
-                if isinstance(row, UnknownCommand):
-                    return request
-                if isinstance(row, Exception):
-                    continue  # its error is counted and logged when it is run
-                if row.flag_bits & BLOCKING:
-                    return request
-                known.add(request[0])
-        return None
+        else:
+            self._applier.feed(data)
 
     def _refuse(self, request: Request) -> None:
         name = request[0].decode("utf-8", "backslashreplace")
@@ -375,6 +288,11 @@ class PrimaryLink(Session):
         )
 
     # -- as a session ----------------------------------------------------------------------------
+
+    @property
+    def incoming(self) -> Incoming | None:
+        """The stream; None before it begins."""
+        return None if self._applier is None else self._applier.incoming
 
     @property
     def is_arriving(self) -> bool:
@@ -389,31 +307,20 @@ class PrimaryLink(Session):
     @property
     def is_between_parts(self) -> bool:
         """Whether the dataset has exactly the commands that the offset counts."""
-        return not self._is_part_running
+        return self._applier is None or self._applier.is_between_parts
 
     def send(self) -> None:
         """Drop the replies, which the primary does not get."""
         self.out.clear()
 
-    def resume_soon(self) -> None:
-        """Continue when clients have had their turn."""
-        if not self._is_turn_scheduled:
-            self._is_turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._is_turn_scheduled = False
-        if self.is_closed or self.client.is_held or self._turns.dispatcher.runner.is_over:
+    def resume(self) -> None:
+        """Run more of the stream."""
+        applier = self._applier
+        if applier is None or self.is_closed or self.client.is_held or self._turns.dispatcher.runner.is_over:
             return
-        backlog = self.backlog
-        requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
-        if requests:
-            self._run(requests)
-        if backlog and not self.client.is_held:
+        if applier.continue_part():
             self.resume_soon()
-            return
-        self._run_parts()
-        if not self._parts and self._late and not self.is_closed:
+        elif self._late and not applier.is_busy and not self.is_closed:
             late, self._late = bytes(self._late), bytearray()
             self._resume_reading()
             try:
@@ -435,9 +342,8 @@ class PrimaryLink(Session):
 
     def confirm(self) -> None:
         """Send the primary the offset that was applied, and the one that is on stable storage."""
-        if self.incoming is None:
-            return
-        self._write(confirmation(self.incoming.applied, self._owner.synced_offset()))
+        if self.incoming is not None:
+            self._write(confirmation(self.incoming.applied, self._owner.synced_offset()))
 
     def show_life(self) -> None:
         """Once a second: confirm, or show that a load is under way."""
@@ -457,10 +363,12 @@ class PrimaryLink(Session):
     def close(self) -> None:
         """Close the link. The owner knows."""
         self.is_closed = True
-        self._count_interrupted()
+        if self._applier is not None:
+            self._applier.stop()
+        if self._transfer is not None:
+            self._transfer.stop()
+            self._transfer = None
         self.drop_requests()
-        self._parts.clear()
-        self._arrival = None
         if self.transport is not None:
             self.transport.abort()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -31,6 +32,7 @@ class Session:
         self.backlog: deque[list[bytes]] = deque()
         # Bytes that arrived after the backlog. They are parsed when the backlog has been run.
         self.unread = bytearray()
+        self._is_turn_scheduled = False
 
     @property
     def has_more(self) -> bool:
@@ -54,6 +56,16 @@ class Session:
 
     def resume_soon(self) -> None:
         """Continue with the backlog when other clients have had their turn."""
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_scheduled = False
+        self.resume()
+
+    def resume(self) -> None:
+        """Run the next requests of the backlog."""
         raise NotImplementedError
 
     def abort(self) -> None:

@@ -99,7 +99,6 @@ class Connection(Session):
         self.is_write_paused = False
         self._is_reading_paused = False
         self._is_transport_full = False
-        self._is_turn_scheduled = False
         self._is_production_scheduled = False
         # The peer has ended its side, or has sent something that cannot be parsed; the replies so far are still sent.
         self._is_ending = False
@@ -346,16 +345,6 @@ class Connection(Session):
     def must_wait(self) -> bool:
         """Whether no requests may be run now."""
         return self.is_waiting or self.is_write_paused or self.is_closed
-
-    def resume_soon(self) -> None:
-        """Continue with the backlog when other clients have had their turn."""
-        if not self._is_turn_scheduled:
-            self._is_turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._is_turn_scheduled = False
-        self.resume()
 
     def resume(self) -> None:
         """Run the next requests that wait, and read the socket again once few wait."""

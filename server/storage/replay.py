@@ -22,19 +22,21 @@ from ...commands.execution.context import Context
 from ...commands.observing.unserved import foreign_name
 from ...commands.permissions.known import REDIS_CONTAINERS
 from ...commands.permissions.users import open_user
-from ...persistence.errors import ForeignRecord, LoadError, RdbError, UnknownRecord
-from ...persistence.rdb.file import FileKey, FileKeys, FileReader
+from ...persistence.errors import ForeignRecord, LoadError, UnknownRecord
+from ...persistence.rdb.file import FileReader
 from ...store.errors import ReplyError
 from ...store.stream import Stream
+from .filling import Filling
 from .placeholders import Placeholders
 
 logger = logging.getLogger(__name__)
 
 
-class Replay:
+class Replay(Filling):
     """One load, which runs records and stores keys. Call `resume` after others have used the context."""
 
     def __init__(self, context: Context) -> None:
+        Filling.__init__(self, context.store.databases)
         self._context = context
         self._client = Client(0, db=context.store.databases[0])
         self._client.user = open_user(b"")
@@ -183,26 +185,6 @@ class Replay:
         )
         self._rdb_readers.append(reader)
         return reader
-
-    def put(self, key: FileKey) -> None:
-        """Store one key of an RDB file. Raises RdbError if the key exists."""
-        db = self._context.store.databases[key.db_index]
-        if key.key in db.keys:
-            raise _duplicated(key.key, key.db_index)
-        db.put(key.key, key.value)
-        if key.expires_ms is not None:
-            db.expires[key.key] = key.expires_ms
-
-    def put_many(self, part: FileKeys) -> None:
-        """Store keys of an RDB file with strings or short streams. Raises RdbError if one exists."""
-        double = self._context.store.databases[part.db_index].add_many(part.values)
-        if double is not None:
-            raise _duplicated(double, part.db_index)
-
-
-def _duplicated(key: bytes, db_index: int) -> RdbError:
-    text = key.decode("utf-8", "backslashreplace")
-    return RdbError(f"RDB has duplicated key '{text}' in DB {db_index}")
 
 
 # Commands whose result is a string, which commands of Headrace may change. PFCOUNT stores the count in the string.

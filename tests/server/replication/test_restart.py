@@ -192,7 +192,8 @@ def restarted(folder: Path, clock: Clock, **directives: object) -> App:
 
 UNITS = [
     ["XADD s 3-1 f v"],
-    ["MULTI", "XADD s 4-1 f v", "SET k w", "SELECT 2", "SET two 3", "EXEC", "SELECT 0"],
+    ["MULTI", "XADD s 4-1 f v", "SET k w", "SELECT 2", "SET two 3", "EXEC"],
+    ["SELECT 0"],
     ["ping"],
     ["PUBLISH ch m"],
     ["SET last 1"],

@@ -1,0 +1,146 @@
+"""Runs the stream of a primary: its commands, in parts that count as a whole, and between those of clients."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ...commands.core.lookup import look_up
+from ...commands.core.table import Flag
+from ...commands.execution.context import Context
+from ...protocol.requests import Request
+from ...replication.incoming import BEGINNING, Incoming, Part, size_of
+from ...store.errors import UnknownCommand
+from ..requests.session import Session
+from ..requests.turns import SLICE_COUNT, Turns
+
+BLOCKING: Final = Flag.BLOCKING.value
+
+
+class Applier:
+    """The stream of one link, which is a session. `on_applied` gets the bytes whose commands were run, `confirm` is
+    called where the primary asks for it, and `refuse` with a request that no server of this kind can run.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        context: Context,
+        turns: Turns,
+        offset: int,
+        *,
+        on_applied: Callable[[bytes], None],
+        confirm: Callable[[], None],
+        refuse: Callable[[Request], None],
+    ) -> None:
+        self._session = session
+        self._context = context
+        self._turns = turns
+        self._on_applied = on_applied
+        self._confirm = confirm
+        self._refuse = refuse
+        self.incoming = Incoming(offset)
+        # Parts that wait to be run, the running one first.
+        self._parts: deque[Part] = deque()
+        self._is_part_running = False
+        # Whether the link was closed: nothing is run any more.
+        self._is_over = False
+        # Names of commands that were looked up and can be run.
+        self._known: set[bytes] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether parts wait to be run."""
+        return bool(self._parts)
+
+    @property
+    def is_between_parts(self) -> bool:
+        """Whether the dataset has exactly the commands that the offset counts."""
+        return not self._is_part_running
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the stream while none wait, and run them as far as possible. Raises ProtocolError."""
+        assert not self._parts
+        self._parts.extend(self.incoming.feed(data))
+        self._run_parts()
+
+    def continue_part(self) -> bool:
+        """Run more of the requests that wait. Returns whether there are more that can be run."""
+        session, backlog = self._session, self._session.backlog
+        requests = [backlog.popleft() for _ in range(min(len(backlog), SLICE_COUNT))]
+        if requests:
+            self._run(requests)
+        if backlog and not session.client.is_held:
+            return True
+        self._run_parts()
+        return False
+
+    def _run_parts(self) -> None:
+        """Run the parts that have arrived, as far as the slices of a turn go."""
+        session = self._session
+        while self._parts and not self._is_over:
+            part = self._parts[0]
+            if self._turns.dispatcher.runner.is_over:
+                return
+            if not self._is_part_running:
+                refused = self._first_refused(part.requests)
+                if refused is not None:
+                    self._refuse(refused)
+                    return
+                self._is_part_running = True
+                if part.requests:
+                    self._run(part.requests)
+            if session.has_more or session.client.is_held:
+                return
+            self._parts.popleft()
+            self._is_part_running = False
+            self._finish_part(part)
+
+    def _run(self, requests: list[Request]) -> None:
+        """Run requests: nothing expires for them, and forms are taken that clients may not use."""
+        context = self._context
+        context.replaying = True
+        context.store.freeze()
+        try:
+            self._turns.run(self._session, requests)
+        finally:
+            context.replaying = False
+            context.store.thaw()
+
+    def _finish_part(self, part: Part) -> None:
+        """Count the bytes of a part that was run."""
+        data = self.incoming.take(part.end)
+        if data:
+            self._on_applied(data)
+        if part.is_confirmed:
+            self._confirm()
+
+    def stop(self) -> None:
+        """Run nothing any more. Commands of a part that were run are counted: they must not be sent again."""
+        self._is_over = True
+        if self._is_part_running:
+            unrun = list(self._session.backlog)
+            queue = self._session.client.transaction.queue
+            if queue is not None:
+                unrun = [BEGINNING, *(request for _, _, request in queue), *unrun]
+            data = self.incoming.take(self._parts[0].end - size_of(unrun))
+            self._is_part_running = False
+            if data:
+                self._on_applied(data)
+        self._parts.clear()
+
+    def _first_refused(self, requests: list[Request]) -> Request | None:
+        """The first request that no server of this kind can run; None if there is none."""
+        known = self._known
+        for request in requests:
+            if request[0] not in known:
+                row = look_up(request)
+                if isinstance(row, UnknownCommand):
+                    return request
+                if isinstance(row, Exception):
+                    continue  # its error is counted and logged when it is run
+                if row.flag_bits & BLOCKING:
+                    return request
+                known.add(request[0])
+        return None
