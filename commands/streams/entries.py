@@ -155,6 +155,8 @@ def parse_ids_options(argv: list[bytes], first: int) -> tuple[References, list[b
 
     Returns the mode and the unparsed IDs. Raises GenericError.
     """
+    if argv[first] == b"IDS" and parse_integer(argv[first + 1]) == len(argv) - first - 2:
+        return KEEP, argv[first + 2 :]  # the usual form (benchmark row XACKDEL)
     references: References | None = None
     tokens: list[bytes] | None = None
     index = first
