@@ -53,7 +53,7 @@ from .sockets.connection import Connection, Shared
 from .sockets.tls import TlsError, build_client_context
 from .stopping import Stopping
 from .storage.disk_storage import DiskStorage
-from .storage.key_walks import EXPIRY_REST_S, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
+from .storage.key_walks import EXPIRY_REST_S, EXPIRY_SLICE_NS, ActiveExpiry, IdempotenceExpiry, NodeSettling, time_limit
 from .storage.loading import Loading
 from .storage.log_life import LogState
 from .storage.log_switch import LogSwitch
@@ -380,6 +380,7 @@ class Server:
     def _expire(self, now_ms: int) -> None:
         """Run a slice of the active expiry; the next one follows soon while there are expired keys."""
         if self.periodic.expires_keys:
+            self.context.own_keys.expire(now_ms, time_limit(EXPIRY_SLICE_NS))
             has_more = self.context.latency.run("expire-cycle", partial(self.expiry.run, now_ms), self.clock)
             if has_more:
                 self.periodic.continue_soon(EXPIRY_REST_S, self._expire)

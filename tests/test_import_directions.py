@@ -43,6 +43,7 @@ ORDER = {
         "lifecycle",
         "supervision",
         "app",
+        "stopping",
         "periodic",
         "sockets",
         "replication",

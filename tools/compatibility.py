@@ -214,8 +214,7 @@ BEYOND_ROWS: Final = """\
   at most: [scripts.md](scripts.md). There are no function libraries.
 - A server can have replicas and be one: [replicas.md](replicas.md). There is no cluster, and there are no modules. A
   replica serves its old data until a new snapshot has been loaded completely. An attempt to follow a primary ends
-  where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`. A
-  writable replica does not remove the expired keys that its clients have written.
+  where that one has keys or commands of other types, and is repeated later; `INFO` then has `master_link_error`.
 - There is no eviction: commands that need more than `maxmemory` are refused, whatever the `maxmemory-policy`.
   `maxmemory` limits the memory of dataset and clients (`used_memory`), without the interpreter, which is some 40 MB.
 - A client's turn is some milliseconds long, and long ranges are made while they are sent. [limits.md](limits.md) has

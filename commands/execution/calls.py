@@ -36,9 +36,11 @@ def call(
     context: Context, row: Row, handler: Handler | None, argv: list[bytes], sent: list[bytes] | None = None
 ) -> Reply:
     """Run a handler of `row`. An exception becomes the reply. `sent` is what the client sent, if not `argv`."""
-    client = context.client
+    client, db = context.client, context.db
     assert handler is not None
     untouched = _use_times(context, row, argv) if client.no_touch else ()
+    own_keys = context.own_keys if context.own_keys.is_on and row.is_write and not client.is_primary else None
+    due_times = [] if own_keys is None else own_keys.prepare(context.db, row, argv, context.now_ms)
     started_ns = perf_counter_ns()
     try:
         reply = handler(context, argv)
@@ -49,6 +51,8 @@ def call(
     duration_ns = perf_counter_ns() - started_ns
     for stream, used_ms in untouched:
         stream.used_ms = used_ms
+    if own_keys is not None:
+        own_keys.remember(db, row, due_times)
     if context.is_counting and row.is_write:
         context.recount(row, argv)
     if context.monitors.clients and client.blocked is None:

@@ -22,6 +22,7 @@ from ..observing.monitors import Monitors
 from ..observing.notifications import Notifications
 from ..observing.slow_log import SlowLog
 from ..observing.unserved import UnservedCommands
+from .own_keys import OwnKeys
 from .script_engine import ScriptEngine
 from .services import Services
 from .targets import StreamRecord
@@ -57,6 +58,7 @@ class Context:
         "monitors",
         "notifications",
         "now_ms",
+        "own_keys",
         "replaying",
         "replicating",
         "scripts",
@@ -134,6 +136,8 @@ class Context:
         self.may_block = True
         # Whether other clients get their turn before the client's next request. Set by a command, reset by its caller.
         self.yields_turn = False
+        # Keys that clients have written on a writable replica.
+        self.own_keys = OwnKeys(store)
         self.slow_log = SlowLog()
         self.unserved = UnservedCommands()
         self.divergences = Divergences()

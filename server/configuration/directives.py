@@ -267,6 +267,7 @@ REPLICATION = (
     _row("masterauth", TEXT, b""),
     _row("replica-serve-stale-data", BOOL, True, "slave-serve-stale-data"),
     _row("replica-read-only", BOOL, True, "slave-read-only"),
+    _row("replica-ignore-maxmemory", BOOL, True, "slave-ignore-maxmemory"),
     _row("replica-priority", COUNT_32, 100, "slave-priority"),
     _row("replica-announce-ip", TEXT, b"", "slave-announce-ip"),
     _row("replica-announce-port", PORT, 0, "slave-announce-port"),
@@ -287,7 +288,7 @@ REPLICATION = (
 _YES = """
     activerehashing aof-rewrite-incremental-fsync cluster-allow-pubsubshard-when-down cluster-allow-replica-migration
     cluster-require-full-coverage crash-log-enabled crash-memcheck-enabled dynamic-hz jemalloc-bg-thread
-    rdb-save-incremental-fsync replica-ignore-maxmemory|slave-ignore-maxmemory
+    rdb-save-incremental-fsync
 """
 _NO = """
     activedefrag cluster-allow-reads-when-down cluster-bus-port-protected-mode

@@ -122,6 +122,7 @@ class Following:
         primary.place_in_stream = self._place_in_stream
         for name in ("replica-read-only", "replica-serve-stale-data"):
             config.on_change(name, lambda value: self._apply_role())
+        config.on_change("replica-ignore-maxmemory", lambda value: self._count_all())
 
     # -- what others ask -------------------------------------------------------------------------
 
@@ -328,6 +329,7 @@ class Following:
     def end_full_sync(self, arrival: Arrival, position: Position) -> None:
         """Put the dataset that has arrived in the place of the present one, and continue its history."""
         arrival.exchange(self._clock())
+        self._context.own_keys.clear()
         self._primary.adopt(position.replid.decode(), position.offset)
         self._has_history = True
         self._note_progress()

@@ -166,7 +166,8 @@ class Memory:
         if used_size > self.peak_size:
             self.peak_size, self.peak_ms = used_size, self._clock()
         limit: int = self._config.maxmemory
-        is_tight = bool(limit) and limit - used_size < max(MARGIN_MIN, limit >> MARGIN_SHIFT)
+        is_near = bool(limit) and limit - used_size < max(MARGIN_MIN, limit >> MARGIN_SHIFT)
+        is_tight = is_near and not self._is_exempt
         if is_tight != self.is_tight:
             self.is_tight = context.is_counting = is_tight
             self._on_tight()
@@ -175,4 +176,10 @@ class Memory:
     def refusal(self) -> OutOfMemory | None:
         """The error of commands that need memory while the limit is exceeded; otherwise None."""
         limit: int = self._config.maxmemory
-        return OutOfMemory() if limit and self.used_size > limit else None
+        return OutOfMemory() if limit and self.used_size > limit and not self._is_exempt else None
+
+    @property
+    def _is_exempt(self) -> bool:
+        """Whether the limit does not apply: to a replica, whose dataset is as large as that of its primary."""
+        is_following = self._context.server.following.address is not None
+        return is_following and bool(self._config.replica_ignore_maxmemory)

@@ -96,7 +96,12 @@ class Admission:
         if row.refusal_if_disabled is not None and (refusal := row.refusal_if_disabled(context)) is not None:
             return refusal
         needs_only_acl_check = client.needs_only_acl_check
-        if not needs_only_acl_check and must_authenticate(context, client) and not row.flag_bits & NO_AUTH:
+        if (
+            not needs_only_acl_check
+            and not client.is_primary
+            and must_authenticate(context, client)
+            and not row.flag_bits & NO_AUTH
+        ):
             return NoAuthentication()
         if client.transaction.queue is not None and row.flag_bits & NO_MULTI:
             return GenericError(b"Command not allowed inside a transaction")
@@ -111,6 +116,8 @@ class Admission:
             refusal = context.server.memory.refusal()
             if refusal is not None:
                 return refusal
+        if client.is_primary:
+            return None
         misconfigured = self._misconfigured()
         if misconfigured is not None and (row.trait_bits & REFUSED_WITH_WRITES or may_write(client, row)):
             return misconfigured
@@ -138,7 +145,10 @@ class Admission:
         """Whether only the user's rules, and MULTI, can refuse a command of this client, and its replies are sent, or
         not sent, without a change.
         """
-        return client.is_primary or (not self.is_read_only and self.reads_need_only_acl_check(client))
+        if client.is_primary:
+            return not self.context.is_counting
+        is_writable = not self.is_read_only and not self.context.own_keys.is_on
+        return is_writable and self.reads_need_only_acl_check(client)
 
     def reads_need_only_acl_check(self, client: Client) -> bool:
         """Whether only these can refuse a command that writes nothing: see `needs_only_acl_check`."""

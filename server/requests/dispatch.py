@@ -371,14 +371,17 @@ class Dispatcher:
             self.refresh_clients()
 
     def follow(self, is_following: bool, *, is_read_only: bool, is_stale: bool) -> None:
-        """Set whether this server follows a primary: then nothing expires here, writes of clients may be refused with
-        READONLY, and all of their commands with MASTERDOWN.
+        """Set whether this server follows a primary: then nothing of it expires here, writes of clients may be refused
+        with READONLY, and all of their commands with MASTERDOWN.
         """
-        admission = self.admission
+        admission, own_keys = self.admission, self.context.own_keys
         self.pause.follow(is_following)
         self.units.follow(is_following)
-        if (is_read_only, is_stale) != (admission.is_read_only, admission.is_stale):
-            admission.is_read_only, admission.is_stale = is_read_only, is_stale
+        is_writable = is_following and not is_read_only
+        if not is_following:
+            own_keys.clear()
+        if (is_read_only, is_stale, is_writable) != (admission.is_read_only, admission.is_stale, own_keys.is_on):
+            admission.is_read_only, admission.is_stale, own_keys.is_on = is_read_only, is_stale, is_writable
             self.refresh_clients()
 
     def end_waits(self) -> None:

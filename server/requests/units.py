@@ -129,7 +129,7 @@ class Units:
         if self._log is not None:
             self._log.append(records, False)
         if self._is_following:
-            pass  # a writable replica: only its own keys expire
+            pass  # keys of a writable replica: its own replicas do not have them
         elif self._feed is not None:
             self._feed.append(records, False)
         else:

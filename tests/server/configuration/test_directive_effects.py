@@ -491,6 +491,9 @@ SHOWN_BY = {
         "server/replication/test_following.py", "test_stale_data_are_refused_if_the_directive_says_so",
     ),
     "replica-read-only": ("server/replication/test_following.py", "test_writes_of_clients_are_refused"),
+    "replica-ignore-maxmemory": (
+        "compat/test_writable_replicas.py", "test_maxmemory_applies_to_a_replica_only_if_it_shall"
+    ),
     "supervised": (
         "server/test_supervision.py", "test_systemd_is_notified_when_clients_are_served_and_when_the_server_ends",
     ),
