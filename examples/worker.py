@@ -70,6 +70,17 @@ class FoundConnection(SentinelManagedConnection):
         self.connect()  # does nothing while there is a connection
         super().send_packed_command(*arguments, **options)
 
+    def read_response(self, *arguments: Any, **options: Any) -> Any:
+        """Read a reply. A primary that lacks replicas may be a former one, or one that they have not found yet: raises
+        redis.ConnectionError, so that the command is tried again.
+        """
+        try:
+            return super().read_response(*arguments, **options)
+        except redis.ResponseError as error:
+            if str(error).startswith("NOREPLICAS"):
+                raise redis.ConnectionError(str(error)) from error
+            raise
+
 
 def connect() -> redis.Redis:
     """A client of the server in REDIS_URL, or of the primary that the Sentinels in REDIS_SENTINELS name."""

@@ -27,9 +27,12 @@ SERVER = "headrace-under-test"
 # podman of Debian 12 does not know this option, which is for Docker 25 and newer.
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8").replace(" --start-interval=1s", "")
 
+COMPOSE_LINES = [line for line in docker_lines() if line.startswith("docker compose --file compose.sentinel.yaml")]
+
 # Lines of the documents that are not run here -> why.
 NOT_RUN = {
     "docker compose up --build": "needs Docker Compose; test_compose.py runs both services as the file says",
+    **dict.fromkeys(COMPOSE_LINES, "needs Docker Compose; test_compose_sentinel.py runs all services as the file says"),
     "docker buildx build --platform linux/amd64,linux/arm64 -t headrace .": "needs base images of both processors",
     "docker run headrace /etc/redis.conf": "needs a file in the container; test_image.py starts from one",
     "docker run headrace redis-cli -h db PING": "needs a server on a host named db; a test below runs redis-cli",

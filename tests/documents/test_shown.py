@@ -52,6 +52,8 @@ ELSEWHERE = {
     ("docs/pipeline.md", "python", "outcomes.writeStream"): "tests/pipeline/test_documentation.py",
     ("docs/coming-from-redis.md", "sh", ""): "tests/documents/test_coming_from_redis.py",
     ("docs/migration.md", "sh", ""): "tests/documents/test_migration.py",
+    ("docs/high-availability.md", "sh", ""): "tests/documents/test_high_availability.py",
+    ("docs/high-availability.md", "ini", "port 26379"): "tests/documents/test_high_availability.py",
     ("docs/security.md", "sh", "openssl req"): "tests/documents/test_certificates.py",
     ("docs/workers.md", "python", ""): "tests/clients/test_howtos.py",
     ("docs/workers.md", "sh", "python worker.py"): "tests/clients/test_howtos.py",

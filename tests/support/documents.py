@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # CHANGELOG.md is about past versions, errors.md has texts of errors, and commands.md is made from the command table.
 # Files whose comments show command lines of Docker.
-FILES_OF_THE_IMAGE = ("Dockerfile", "compose.yaml", "container/entrypoint")
+FILES_OF_THE_IMAGE = ("Dockerfile", "compose.yaml", "compose.sentinel.yaml", "container/entrypoint")
 NOT_INSTRUCTIONS = {"CHANGELOG.md", "docs/errors.md", "docs/commands.md"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.links import field, settle, until
+from support.packaging import ROOT
 from support.watched import FAILOVER_DEADLINE_S, Lost, Member, StartWatched, Watched, start_all
 from support.wire import Wire
 
@@ -107,6 +108,9 @@ def test_a_former_primary_that_restarts_alone_stays_a_replica(start_watched: Sta
 
 def test_sentinels_need_no_more_than_their_user_may(start_watched: StartWatched) -> None:
     """The servers have passwords, and the Sentinels' user has the rights of the documentation."""
+    page = (ROOT / "docs" / "high-availability.md").read_text("utf-8")
+    assert f"user {USER} on >s-password {RULES}" in page
+    assert "user replica on >r-password +psync +replconf +ping" in page
     secured = (
         "requirepass p-secret",
         f"user {USER} on >s-secret {RULES}",
