@@ -314,6 +314,7 @@ class Connection:
             return b""
         assert self._socket is not None
         self._socket.settimeout(server.read_timeout)  # a server that hangs at once is not waited for that long
+        self._hint = ""  # the options are right: a server that hangs later need not be examined
         facts = replies[-2]
         return bytes(facts[facts.index(b"role") + 1])
 
