@@ -278,12 +278,14 @@ class Attempts:
     """When a replica without a link may try again. Times are ms of a clock that the caller reads.
 
     A link that was up is tried again at once. After that, and after an attempt that failed, there is an attempt each
-    second. After a payload or a command that cannot be taken, the pause doubles each time.
+    second. After a payload or a command that cannot be taken, the pause doubles each time, until there was none for
+    two minutes: a dataset may arrive, and the next command not.
     """
 
     due_ms: int = 0
-    # Refusals in a row.
+    # Refusals in a row, and when the last one was; None before the first.
     _refusals_count: int = 0
+    _refused_ms: int | None = None
     # Attempts since the link was last up, and since the server follows this primary.
     current_count: int = 0
     total_count: int = 0
@@ -292,10 +294,6 @@ class Attempts:
         """Count an attempt."""
         self.current_count += 1
         self.total_count += 1
-
-    def succeed(self) -> None:
-        """The link is up, and has applied commands or a dataset."""
-        self._refusals_count = 0
 
     def lose(self, now_ms: int) -> None:
         """A link that was up is lost."""
@@ -308,7 +306,9 @@ class Attempts:
 
     def refuse(self, now_ms: int) -> int:
         """The primary sent something that cannot be taken. Returns the pause in ms."""
+        if self._refused_ms is not None and now_ms - self._refused_ms > 2 * REFUSAL_PAUSE_MS_MAX:
+            self._refusals_count = 0
         pause_ms = min(RETRY_MS << self._refusals_count, REFUSAL_PAUSE_MS_MAX)
-        self._refusals_count += 1
+        self._refusals_count, self._refused_ms = self._refusals_count + 1, now_ms
         self.due_ms = now_ms + pause_ms
         return pause_ms

@@ -257,7 +257,9 @@ class Following:
         config, history = self._config, self._primary.history
         port = config.replica_announce_port or (config.tls_port if config.tls_replication else config.port)
         introduction = Introduction(config.masteruser, config.masterauth, port, config.replica_announce_ip)
-        position = Position(history.replid.encode(), history.offset) if self._has_history else None
+        # What was missed has the command that could not be taken: only a snapshot can be without it.
+        can_continue = self._has_history and not self.is_refusing
+        position = Position(history.replid.encode(), history.offset) if can_continue else None
         return PrimaryLink(
             self._next_client_id(), config, self._context, self._turns, self._stats, self._clock, self._monotonic,
             Handshake(introduction, position, is_failover=self.is_failing_over), self, self._db_index,
@@ -332,17 +334,12 @@ class Following:
         self._context.own_keys.clear()
         self._primary.adopt(position.replid.decode(), position.offset)
         self._has_history = True
-        self._note_progress()
+        self.is_refusing = False
         self._count_all()
         self._restart_log()
         self._synced.clear()
         self._dispatcher.serving.serve_ready()
         self._turns.finish()
-
-    def _note_progress(self) -> None:
-        """Something of the primary could be taken."""
-        self.attempts.succeed()
-        self.is_refusing = False
 
     def begin_stream(self, outcome: Outcome) -> Position:
         """The stream begins. Returns the position before its first byte."""
@@ -367,7 +364,7 @@ class Following:
     def pass_on(self, data: bytes) -> None:
         """These bytes of the stream were applied: replicas of this server get them as they are."""
         self._primary.pass_on(data)
-        self._note_progress()
+        self.is_refusing = False
         self._note_mark()
         self._turns.finish()
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.comparison.main import main
 from support.documents import ROOT
-from support.links import until
+from support.links import await_link, field, follow, settle, until
 from support.replies import Node
 from support.servers import Server, oracle_folder
 from support.wire import Wire
@@ -220,6 +221,31 @@ def test_clients_move_to_headrace_and_back_without_a_loss(
     fields = dict(zip(group[::2], group[1::2], strict=True))
     assert (fields[b"pending"], fields[b"entries-read"], fields[b"lag"]) == (0, len(ids), 0)
     assert shell.run("headrace-compare 127.0.0.1:6379 127.0.0.1:7000").startswith("equal (")
+
+
+def test_what_fails_midway_can_be_repaired(start_server: Callable[..., Server]) -> None:
+    """The rows of the last section: a key of another type, and a promotion that is undone."""
+    redis = start_server("oracle", "--repl-diskless-sync-delay", "0")
+    headrace = start_server("headrace")
+    addresses = [f"127.0.0.1:{redis.port}", f"127.0.0.1:{headrace.port}"]
+    with redis.connect() as above, headrace.connect() as below:
+        above.call("XADD", "s", "1-1", "f", "v")
+        follow(below, redis)
+        above.call("HSET", "a hash", "f", "v")
+        until(lambda: field(below, "master_link_status") == "down", "the link stays up")
+        assert "'a hash'" in field(below, "master_link_error")
+        above.call("XADD", "s", "2-1", "f", "v")
+        above.call("DEL", "a hash")
+        await_link(below)
+        settle(above, below)
+        assert main(addresses) == 0
+
+        assert below.call("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+        above.call("XADD", "s", "3-1", "f", "v")
+        assert main([*addresses, "--rounds", "1"]) == 1
+        follow(below, redis)
+        settle(above, below)
+        assert main(addresses) == 0
 
 
 def work_for_a_while(clients: Clients) -> None:

@@ -186,6 +186,8 @@ def test_pauses_grow_while_the_data_are_refused():
     pauses_ms = [attempts.refuse(0) for _ in range(9)]
     assert pauses_ms[:4] == [1000, 2000, 4000, 8000]
     assert pauses_ms[-2:] == [REFUSAL_PAUSE_MS_MAX, REFUSAL_PAUSE_MS_MAX]
-    attempts.succeed()
-    assert attempts.refuse(now_ms=10) == RETRY_MS
-    assert attempts.due_ms == 10 + RETRY_MS
+    now_ms = 2 * REFUSAL_PAUSE_MS_MAX
+    assert attempts.refuse(now_ms) == REFUSAL_PAUSE_MS_MAX
+    now_ms += 2 * REFUSAL_PAUSE_MS_MAX + 1
+    assert attempts.refuse(now_ms) == RETRY_MS
+    assert attempts.due_ms == now_ms + RETRY_MS

@@ -257,11 +257,17 @@ async def test_a_command_that_is_not_served_stops_the_stream_before_it(reference
         assert "LPUSH on 'queue' in database 0" in replica.following.last_error
         assert replica.offset == offset
         assert replica.digest == reference.digests[offset]
-        # The next link is up until the same command arrives: nothing was taken meanwhile.
+        # What was missed has the same command, so a snapshot is asked for. The pause grows nevertheless.
         replica.pass_time(RETRY_MS)
         await until(lambda: replica.following.attempts.total_count == 2 and replica.following.link is None)
         assert replica.following.is_refusing
+        assert primary.requests[-1] == [b"PSYNC", b"?", b"-1"]
         assert replica.following.attempts.due_ms == replica.clock() + 2 * RETRY_MS
+        # A snapshot that was made after the command, without what it has made.
+        primary.start, primary.stream = primary.end, b""
+        replica.pass_time(2 * RETRY_MS)
+        await replica.synced(primary)
+        assert not replica.following.is_refusing
 
 
 async def test_pauses_grow_while_the_primary_has_what_cannot_be_taken(reference):
