@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -256,6 +258,23 @@ def test_memory_is_bounded_by_pages(equal, capsys) -> None:
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
         tracemalloc.stop()
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_and_removed(equal, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [f"127.0.0.1:{server.port}" for server in equal]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(addresses) == 0
+    first, *_, last = terminal.getvalue().split("\r\x1b[K")[1:]
+    assert first.endswith(" of 5 keys, 0 entries, 0 pending")
+    assert last == ""
 
 
 def test_without_a_server_there_is_one_line(equal, capsys) -> None:
