@@ -18,7 +18,8 @@ pytestmark = pytest.mark.oracle
 FAST = ("--repl-diskless-sync-delay", "0")
 # What a client writes on the replica; `m` and `m2` are of the primary. All of it expires, but for `w3` and its copies.
 WRITES = (
-    "SET w1 1 PX 1000", "SET w2 1", "PEXPIRE w2 1000", "SETEX w3 100 v", "MSETEX 2 w4 1 w5 1 PX 1000", "XADD st 1-1 f v",
+    "SET w1 1 PX 1000", "SET w2 1", "PEXPIRE w2 1000", "SETEX w3 100 v", "MSETEX 2 w4 1 w5 1 PX 1000",
+    "XADD st 1-1 f v",
     "PEXPIRE st 1000", "COPY w3 w6", "RENAME w4 w7", "COPY w3 w8 DB 3", "SET w9 1 PX 1000", "MOVE w9 4",
     "EVAL \"redis.call('SET','w10','1','PX','1000')\" 0", "MULTI", "SET w11 1 PX 1000", "EXEC", "PEXPIRE m 1000",
     "APPEND m2 x", "GETEX w2 PX 1000",
