@@ -163,8 +163,8 @@ class Handshake:
         self.outcome: Outcome | None = None
         # The bytes after the last answer.
         self.rest = b""
-        # Errors that do not end the handshake, each one line for the server log.
-        self.warnings: list[str] = []
+        # Lines for the server log, in Redis' words.
+        self.notes: list[str] = []
 
     @property
     def step(self) -> Step:
@@ -212,9 +212,10 @@ class Handshake:
             self.outcome = self._read_outcome(line)
             return b""
         if line.startswith(b"-") and step is not Step.PING:
-            self.warnings.append(f"(Non critical) Master does not understand REPLCONF {step.value}: {_text(line[1:])}")
+            self.notes.append(f"(Non critical) Master does not understand REPLCONF {step.value}: {_text(line[1:])}")
         del self._waiting[0]
         if step is Step.PING:
+            self.notes.append("Master replied to PING, replication can continue...")
             return self._introduce()
         return b"" if self._waiting else self._ask()
 
@@ -232,8 +233,10 @@ class Handshake:
         self._waiting = [Step.PSYNC]
         words = (b"FAILOVER",) if self.is_failover else ()
         if self._position is None:
+            self.notes.append("Partial resynchronization not possible (no cached master)")
             return pack_command((b"PSYNC", b"?", b"-1", *words))
         replid, offset = self._position
+        self.notes.append(f"Trying a partial resynchronization (request {replid.decode()}:{offset + 1}).")
         return pack_command((b"PSYNC", replid, b"%d" % (offset + 1), *words))
 
     def _read_outcome(self, line: bytes) -> Outcome:
@@ -289,6 +292,11 @@ class Attempts:
     # Attempts since the link was last up, and since the server follows this primary.
     current_count: int = 0
     total_count: int = 0
+
+    @property
+    def is_new_after_loss(self) -> bool:
+        """Whether there was no attempt since a link that was up is lost."""
+        return self.total_count > 0 and self.current_count == 0
 
     def begin(self) -> None:
         """Count an attempt."""

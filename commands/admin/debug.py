@@ -34,6 +34,7 @@ PACKED_THRESHOLD_MAX: Final = (4 << 30) - (1 << 20)
 LRU_CLOCK_MAX: Final = 0xFFFFFF
 # A limit below the one at which Python raises an error.
 SLEEP_S_MAX: Final = 1e9
+REPL_PAUSES: Final = {b"clear", b"after-fork", b"before-rdb-channel", b"on-streaming-repl-buf"}
 POSITIVE: Final = b"value is out of range, must be positive"
 
 # Subcommands refused while a dataset is loaded.
@@ -100,6 +101,8 @@ HELP_LINES: Final = (
     b"    In case RESET is provided the peak reset time will be restored to the default value",
     b"REPLYBUFFER RESIZING <0|1>",
     b"    Enable or disable the reply buffer resize cron job",
+    b"REPL-PAUSE <clear|after-fork|before-rdb-channel|on-streaming-repl-buf>",
+    b"    Pause the server's main process during various replication steps.",
     b"DICT-RESIZING <0|1>",
     b"    Enable or disable the main dict and expire dict resizing.",
     b"CHECK <key>",
@@ -129,7 +132,7 @@ def refusal_if_disabled(context: Context) -> GenericError | None:
         "A subset: AOF-FLUSH-SLEEP, CHANGE-REPL-ID, DIGEST, DIGEST-VALUE, ERROR, LOADAOF, LOG, OBJECT, PAUSE-CRON, "
         "POPULATE, PROTOCOL, RELOAD, REPLICATE, SET-ACTIVE-EXPIRE, SLEEP, and our own CHECK. RELOAD without NOSAVE "
         "loads an RDB file in memory, and if it fails, the dataset stays as it was. DICT-RESIZING, "
-        "QUICKLIST-PACKED-THRESHOLD and REPLYBUFFER are accepted without effect."
+        "QUICKLIST-PACKED-THRESHOLD, REPL-PAUSE and REPLYBUFFER are accepted without effect."
     ),
     refusal_if_disabled=refusal_if_disabled,
 )
@@ -355,6 +358,13 @@ def _reply_buffer(context: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
+def _repl_pause(context: Context, argv: list[bytes]) -> Reply:
+    """REPL-PAUSE clear|after-fork|before-rdb-channel|on-streaming-repl-buf: no effect, as there are no such steps."""
+    if argv[2].lower() not in REPL_PAUSES:
+        raise subcommand_syntax_error(b"DEBUG", argv[1])
+    return OK
+
+
 def _packed_threshold(context: Context, argv: list[bytes]) -> Reply:
     """QUICKLIST-PACKED-THRESHOLD size: checks the size; no effect, as there are no lists."""
     size = parse_memory(argv[2])
@@ -389,6 +399,7 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[Callable[[Context, list[bytes]], Reply], i
     b"QUICKLIST-PACKED-THRESHOLD": (_packed_threshold, 1, 1),
     b"REPLICATE": (_replicate, 1, ARGUMENTS_COUNT_MAX),
     b"RELOAD": (_reload, 0, ARGUMENTS_COUNT_MAX),
+    b"REPL-PAUSE": (_repl_pause, 1, 1),
     b"REPLYBUFFER": (_reply_buffer, 2, 2),
     b"SET-ACTIVE-EXPIRE": (_set_active_expire, 1, 1),
     b"SLEEP": (_sleep, 1, 1),

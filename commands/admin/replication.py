@@ -83,11 +83,23 @@ def replicaof(context: Context, argv: list[bytes]) -> Reply:
     if [word.upper() for word in argv[1:]] == [b"NO", b"ONE"]:
         if following.address is not None:
             following.promote()
-            line = describe(context.client, context.now_ms, argv).decode("utf-8", "replace")
-            logger.info("MASTER MODE enabled (user request from '%s')", line)
+            logger.info("MASTER MODE enabled (user request from '%s')", _line_of(context, argv))
         return OK
     port = integer_between(argv[2], 0, PORT_MAX, b"Invalid master port")
-    return OK if following.follow(argv[1], port) else ALREADY
+    if not following.follow(argv[1], port):
+        logger.info(
+            "REPLICAOF would result into synchronization with the master we are already connected with. No operation "
+            "performed."
+        )
+        return ALREADY
+    host = argv[1].decode("utf-8", "backslashreplace")
+    logger.info("REPLICAOF %s:%d enabled (user request from '%s')", host, port, _line_of(context, argv))
+    return OK
+
+
+def _line_of(context: Context, argv: list[bytes]) -> str:
+    """The client as CLIENT LIST shows it."""
+    return describe(context.client, context.now_ms, argv).decode("utf-8", "replace")
 
 
 @command(

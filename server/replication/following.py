@@ -48,6 +48,20 @@ ROLE_STATES: Final = {
 }
 
 
+BULK_TIMEOUT: Final = (
+    "Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' parameter in "
+    "redis.conf to a larger value."
+)
+# What the server log says after silence.
+TIMEOUTS: Final = {
+    Phase.CONNECTING: "Timeout connecting to the MASTER...",
+    Phase.HANDSHAKE: "Timeout connecting to the MASTER...",
+    Phase.TRANSFER: BULK_TIMEOUT,
+    Phase.LOADING: BULK_TIMEOUT,
+    Phase.STREAM: "MASTER timeout: no data nor PING received...",
+}
+
+
 class SyncedLog(Protocol):
     """The log: `persistence.aof.AppendOnlyLog`."""
 
@@ -182,13 +196,17 @@ class Following:
             # The own history, if it has a backlog, may be one that the new primary has continued.
             self._has_history = self._primary.backlog is not None
             self._db_index = 0
+            if self._has_history:
+                logger.info(
+                    "Before turning into a replica, using my own master parameters to synthesize a cached master: I "
+                    "may be able to synchronize with the new master with just a partial transfer."
+                )
         self.address = host, port
         self.attempts = Attempts()
         self._down_since_ms = None if was_primary else self._down_since_ms
         self._config.replicaof = b"%b %d" % self.address
         self._apply_role()
         self._dispatcher.end_waits()
-        logger.info("REPLICAOF %s:%d enabled", host.decode("utf-8", "backslashreplace"), port)
         self._try_soon()
         return True
 
@@ -247,8 +265,9 @@ class Following:
         if self._monotonic() < self.attempts.due_ms:
             return
         host, port = self.address
+        action = "Reconnecting" if self.attempts.is_new_after_loss else "Connecting"
         self.attempts.begin()
-        logger.info("Connecting to MASTER %s:%d", host.decode("utf-8", "backslashreplace"), port)
+        logger.info("%s to MASTER %s:%d", action, host.decode("utf-8", "backslashreplace"), port)
         self.link = link = self._new_link()
         self._task = asyncio.get_running_loop().create_task(self._connect(link, host.decode("utf-8", "replace"), port))
         logger.info("MASTER <-> REPLICA sync started")
@@ -281,8 +300,7 @@ class Following:
         if link is None:
             self._try()
         elif self._monotonic() - link.last_read_ms > self._config.repl_timeout * 1000:
-            link.end(End.SILENT, "Timeout connecting to the MASTER..." if link.transport is None else
-                     "Timeout receiving data from the MASTER...")  # fmt: skip
+            link.end(End.SILENT, TIMEOUTS[link.phase])
         elif is_new_second:
             link.show_life()
 
@@ -310,6 +328,8 @@ class Following:
             pause_ms = self.attempts.refuse(now_ms)
             reason += f". Next attempt in {pause_ms // 1000} seconds"
         logger.warning("%s", reason)
+        if end is End.LOST:
+            logger.info("Caching the disconnected master state.")
         self._apply_role()
         if self.is_failing_over and link.handshake.has_asked and end is not End.SILENT:
             # As in Redis, a connection that is lost before the answer counts as a refusal.
@@ -345,9 +365,11 @@ class Following:
         """The stream begins. Returns the position before its first byte."""
         history = self._primary.history
         if not isinstance(outcome, FullSync):
-            if outcome.replid is not None:
-                self._primary.continue_as(outcome.replid.decode())
             logger.info("Successful partial resynchronization with master.")
+            if outcome.replid is not None and outcome.replid.decode() != history.replid:
+                logger.info("Master replication ID changed to %s", outcome.replid.decode())
+                self._primary.continue_as(outcome.replid.decode())
+            logger.info("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.")
         link = self.link
         assert link is not None
         now_ms = self._monotonic()

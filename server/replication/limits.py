@@ -9,6 +9,7 @@ from ...replication.backlog import Backlog
 from ..configuration.config import Config
 from ..reports.stats import Stats
 from .link import Link
+from .sync_log import name_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class LinkLimits:
     @staticmethod
     def _close_if(link: Link, is_wanted: bool, reason: str) -> None:
         if is_wanted:
-            logger.warning("%s: %s", reason, link.peer.client.address.decode("utf-8", "replace"))
+            logger.warning("%s: %s", reason, name_of(link.replica, link.peer.client))
             link.close()
 
     def check_sizes(self, links: list[Link], backlog: Backlog, now_ms: int) -> None:
@@ -52,7 +53,7 @@ class LinkLimits:
                 self._stats.output_buffer_limit_disconnections += 1
                 logger.warning(
                     "Replica %s closed for overcoming of output buffer limits.",
-                    link.peer.client.address.decode("utf-8", "replace"),
+                    name_of(link.replica, link.peer.client),
                 )
                 link.close()
 

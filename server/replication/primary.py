@@ -15,7 +15,6 @@ from typing import Protocol
 
 from ...commands.clients.client import Client
 from ...commands.clients.replica import STATE_NAMES, Replica, ReplicaState
-from ...commands.core.numbers import integer
 from ...persistence.placing import StreamPlace
 from ...protocol.replies import Reply
 from ...replication.backlog import Backlog
@@ -27,6 +26,7 @@ from ..reports.stats import Stats
 from .full_sync import FullSync
 from .limits import LinkLimits
 from .link import Link, Peer, address_of, lag_s, replica_address
+from .sync_log import log_full_sync, log_new_backlog, name_of, read_wanted_offset
 from .unread import Unread
 
 logger = logging.getLogger(__name__)
@@ -223,7 +223,8 @@ class Primary:
         replica = client.replica = client.replica or Replica()
         if replica.wants_no_keys and not replica.accepts_eof:
             raise GenericError(b"Filtered replica requires EOF capability")
-        wanted_offset = self._wanted_offset(client, wanted)
+        name = name_of(replica, client)
+        wanted_offset = read_wanted_offset(name, wanted)
         backlog = self._begin_stream() if self.backlog is None else self.backlog
         replica.is_plain = is_plain
         now_ms = replica.confirmed_ms = self._clock()
@@ -232,33 +233,17 @@ class Primary:
             self._unread.check(replica_address(replica, client), replica.port, now_ms)
         link = Link(peer, replica, now_ms, self._end)
         self.links.append(link)
-        address = client.address.decode("utf-8", "replace")
         if is_known:
             self._continue(link, backlog, wanted_offset - 1)
             return NO_REPLY
         if not is_plain and replid != "?":
             self._stats.sync_partial_err += 1
-            logger.info(
-                "Unable to partial resync with replica %s: it asks for byte %d of history %s, and here are bytes %d to "
-                "%d of %s",
-                address, wanted_offset, replid, backlog.start + 1, backlog.end, self.history.replid,
-            )  # fmt: skip
+        if not is_plain:
+            log_full_sync(name, self.history, replid, wanted_offset)
         self._stats.sync_full += 1
         replica.state = ReplicaState.WAITING
         self._begin_full_sync(now_ms)
         return NO_REPLY
-
-    @staticmethod
-    def _wanted_offset(client: Client, wanted: bytes) -> int:
-        """The first byte that the client asks for. Raises GenericError."""
-        address = client.address.decode("utf-8", "replace")
-        try:
-            offset = integer(wanted)
-        except GenericError:
-            logger.info("Replica %s asks for synchronization but with a wrong offset", address)
-            raise
-        logger.info("Replica %s asks for synchronization", address)
-        return offset
 
     def _begin_full_sync(self, now_ms: int) -> None:
         """Begin a snapshot for the replicas that wait, if it is due. Its place in the stream must be known."""
@@ -273,7 +258,7 @@ class Primary:
         link.write(b"+CONTINUE %b\r\n" % self.history.replid.encode() if names_id else b"+CONTINUE\r\n")
         logger.info(
             "Partial resynchronization request from %s accepted. Sending %d bytes of backlog starting from offset %d.",
-            link.peer.client.address.decode("utf-8", "replace"), backlog.end - position, position + 1,
+            name_of(link.replica, link.peer.client), backlog.end - position, position + 1,
         )  # fmt: skip
         link.follow(backlog)
         self._count_good()
@@ -291,14 +276,14 @@ class Primary:
     def follow(self, link: Link) -> None:
         """Let a replica that has its snapshot follow."""
         assert self.backlog is not None
-        logger.info("Synchronization with replica %s succeeded", link.peer.client.address.decode("utf-8", "replace"))
+        logger.info("Synchronization with replica %s succeeded", name_of(link.replica, link.peer.client))
         link.follow(self.backlog)
         self._count_good()
 
     def _end(self, link: Link) -> None:
         """The connection of a replica is closed."""
         self.links.remove(link)
-        logger.info("Connection with replica %s lost.", link.peer.client.address.decode("utf-8", "replace"))
+        logger.info("Connection with replica %s lost.", name_of(link.replica, link.peer.client))
         now_ms = self._alone_since_ms = self._clock()
         self._unread.note_end(link, now_ms)
         self.full_sync.end(link)
@@ -332,7 +317,12 @@ class Primary:
     def promote(self) -> None:
         """This server follows no primary any more: the history continues under a new ID. The replicas must learn it."""
         self.send()
-        self.history.take_over()
+        history = self.history
+        history.take_over()
+        logger.info(
+            "Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
+            history.former_id, history.former_end, history.replid,
+        )  # fmt: skip
         self._feed.selected_db = None
         self._alone_since_ms = self._clock()
         self._close_links()
@@ -347,6 +337,7 @@ class Primary:
         """Keep what replicas follow from now on. None can continue from before."""
         self._units.log_singles()
         self.history.restart()
+        log_new_backlog(self.history)
         return self._start_stream()
 
     def _start_stream(self) -> Backlog:

@@ -202,9 +202,9 @@ class PrimaryLink(Session):
     def _take_answers(self, data: bytes) -> None:
         handshake = self.handshake
         self._write(handshake.receive(data))
-        for warning in handshake.warnings:
-            logger.info("%s", warning)
-        handshake.warnings.clear()
+        for note in handshake.notes:
+            logger.info("%s", note)
+        handshake.notes.clear()
         outcome = handshake.outcome
         if outcome is None:
             return

@@ -156,7 +156,8 @@ TOGETHER: Final = (
 DEBUG_ARGUMENTS: Final = {
     b"AOF-FLUSH-SLEEP": "0", b"SLEEP": "0", b"CHECK": "s", b"DIGEST-VALUE": "s str", b"ERROR": "E", b"LOG": "x",
     b"OBJECT": "s", b"PAUSE-CRON": "0", b"POPULATE": "3", b"PROTOCOL": "string", b"SET-ACTIVE-EXPIRE": "1",
-    b"QUICKLIST-PACKED-THRESHOLD": "1", b"DICT-RESIZING": "1", b"REPLYBUFFER": "PEAK-RESET-TIME NEVER",
+    b"QUICKLIST-PACKED-THRESHOLD": "1", b"DICT-RESIZING": "1", b"REPL-PAUSE": "clear",
+    b"REPLYBUFFER": "PEAK-RESET-TIME NEVER",
 }  # fmt: skip
 """Of the subcommands of DEBUG; all others have none."""
 

@@ -109,7 +109,7 @@ def test_an_error_to_replconf_is_a_warning():
     handshake = Handshake(PORT_ONLY, None)
     handshake.begin()
     handshake.receive(wire(b"+PONG|-ERR what|+OK|"))
-    assert handshake.warnings == ["(Non critical) Master does not understand REPLCONF port: ERR what"]
+    assert handshake.notes[1:2] == ["(Non critical) Master does not understand REPLCONF port: ERR what"]
     assert handshake.step.value == "psync"
 
 

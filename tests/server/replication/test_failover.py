@@ -106,11 +106,13 @@ async def scene() -> AsyncIterator[Scene]:
     try:
         async with running_server(clock=clock, repl_diskless_sync_delay=0) as running:
             replica = await running.connect()
-            replica.send("REPLCONF", "listening-port", target.port, "capa", "psync2")
+            replica.send("REPLCONF", "listening-port", target.port, "capa", "psync2", "capa", "eof")
             await replica.expect(b"+OK\r\n")
             replica.send("PSYNC", "?", -1)
             primary = running.server.primary
-            await until(lambda: primary.online and primary.links[0].is_following)
+            await until(lambda: primary.online)
+            replica.send("REPLCONF", "ACK", 0)
+            await until(lambda: primary.links[0].is_following)
             yield Scene(running, clock, target, replica)
     finally:
         listener.close()
