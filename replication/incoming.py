@@ -143,3 +143,13 @@ def size_of(requests: list[Request]) -> int:
     for words in requests:
         size += len(b"*%d\r\n" % len(words)) + sum([len(b"$%d\r\n\r\n" % len(word)) + len(word) for word in words])
     return size
+
+
+def unit_start(requests: list[Request], index: int) -> int:
+    """The index of the MULTI of the transaction that this request belongs to; the index itself outside of one."""
+    for at in range(index - 1, -1, -1):
+        if requests[at][0] in _EXEC:
+            break
+        if requests[at][0] in _MULTI:
+            return at
+    return index

@@ -10,7 +10,7 @@ from ...commands.core.lookup import look_up
 from ...commands.core.table import Flag
 from ...commands.execution.context import Context
 from ...protocol.requests import Request
-from ...replication.incoming import BEGINNING, Incoming, Part, size_of
+from ...replication.incoming import BEGINNING, Incoming, Part, size_of, unit_start
 from ...store.errors import UnknownCommand
 from ..requests.session import Session
 from ..requests.turns import SLICE_COUNT, Turns
@@ -84,10 +84,13 @@ class Applier:
             if self._turns.dispatcher.runner.is_over:
                 return
             if not self._is_part_running:
-                refused = self._first_refused(part.requests)
-                if refused is not None:
-                    self._refuse(refused)
-                    return
+                refused_at = self._find_refused(part.requests)
+                if refused_at is not None:
+                    refused = part.requests[refused_at]
+                    part = self._split_before_unit(part, refused_at)
+                    if not part.requests:
+                        self._refuse(refused)
+                        return
                 self._is_part_running = True
                 if part.requests:
                     self._run(part.requests)
@@ -130,17 +133,26 @@ class Applier:
                 self._on_applied(data)
         self._parts.clear()
 
-    def _first_refused(self, requests: list[Request]) -> Request | None:
-        """The first request that no server of this kind can run; None if there is none."""
+    def _find_refused(self, requests: list[Request]) -> int | None:
+        """The index of the first request that no server of this kind can run; None if there is none."""
         known = self._known
-        for request in requests:
+        for index, request in enumerate(requests):
             if request[0] not in known:
                 row = look_up(request)
                 if isinstance(row, UnknownCommand):
-                    return request
+                    return index
                 if isinstance(row, Exception):
                     continue  # its error is counted and logged when it is run
                 if row.flag_bits & BLOCKING:
-                    return request
+                    return index
                 known.add(request[0])
         return None
+
+    def _split_before_unit(self, part: Part, index: int) -> Part:
+        """Split the first part before the command or transaction that has this request. Returns the new first part."""
+        start = unit_start(part.requests, index)
+        rest = part.requests[start:]
+        first = Part(part.requests[:start], part.end - size_of(rest), is_confirmed=False)
+        self._parts[0] = first
+        self._parts.insert(1, Part(rest, part.end, part.is_confirmed))
+        return first

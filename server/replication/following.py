@@ -188,7 +188,7 @@ class Following:
 
     def follow(self, host: bytes, port: int) -> bool:
         """REPLICAOF host port. Returns False if this primary is followed already."""
-        if self.address == (host, port):
+        if self.address is not None and self.address[0].lower() == host.lower() and self.address[1] == port:
             return False
         was_primary = self.address is None
         self._leave()

@@ -62,6 +62,11 @@ class StreamSource(Protocol):
         """Append effects to this stream from now on; to none if it is None."""
         ...
 
+    @property
+    def is_unit_open(self) -> bool:
+        """Whether a transaction or a script is running that has had effects."""
+        ...
+
     def log_singles(self) -> None:
         """Append the effects gathered so far."""
         ...
@@ -347,8 +352,10 @@ class Primary:
         return self.backlog
 
     def find_place(self) -> StreamPlace | None:
-        """The place of the dataset in the stream, for dump.rdb and the log; None without a stream."""
-        if self.backlog is None:
+        """The place of the dataset in the stream, for dump.rdb and the log; None without a stream, and while the
+        dataset has the beginning of a unit.
+        """
+        if self.backlog is None or self._units.is_unit_open:
             return None
         self._units.log_singles()
         if self.is_following:

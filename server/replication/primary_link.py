@@ -24,6 +24,7 @@ from ...commands.permissions.users import open_user
 from ...protocol.reader import ProtocolError
 from ...protocol.requests import Request
 from ...replication.following import FullSync, Handshake, HandshakeFailed, Outcome, Position, confirmation
+from ...replication.foreign import describe
 from ...replication.incoming import Incoming
 from ...replication.payload import Payload, PayloadError
 from ..configuration.config import Config
@@ -279,11 +280,9 @@ class PrimaryLink(Session):
             self._applier.feed(data)
 
     def _refuse(self, request: Request) -> None:
-        name = request[0].decode("utf-8", "backslashreplace")
-        key = request[1].decode("utf-8", "backslashreplace") if len(request) > 1 else ""
         self.end(
             End.REFUSED,
-            f"The primary sent the command {name} on '{key}' in database {self.client.db.index}, which Headrace does "
+            f"The primary sent the command {describe(request)} in database {self.client.db.index}, which Headrace does "
             "not serve. The data up to there are kept",
         )
 

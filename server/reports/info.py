@@ -111,7 +111,7 @@ def client_fields(server: Source) -> Fields:
     ]
     keys_of_groups = {(index, key) for index, waiting in reading_groups for key in waiting.keys}
     return [
-        ("connected_clients", len(clients)),
+        ("connected_clients", sum(not client.is_replica for client in clients)),
         ("cluster_connections", 0),
         ("maxclients", server.config.maxclients),
         ("client_recent_max_input_buffer", max((client.query_buffer_size for client in clients), default=0)),

@@ -72,6 +72,11 @@ class Units:
 
     # -- units -----------------------------------------------------------------------------------
 
+    @property
+    def is_unit_open(self) -> bool:
+        """Whether a transaction or a script is running that has had effects, which are appended together at its end."""
+        return not self._context.may_block and bool(self._context.effects)
+
     def log_singles(self) -> None:
         """Append the effects gathered so far, as one-record units. Called before the log is flushed."""
         effects = self._context.effects

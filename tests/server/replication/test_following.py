@@ -252,11 +252,11 @@ async def test_a_command_that_is_not_served_stops_the_stream_before_it(reference
     async with listening(primary), replica_of(primary) as replica:
         await replica.synced(primary)
         offset = replica.offset
-        primary.append("SET a 1", "LPUSH queue 1", "SET b 1")
+        primary.append("SET a 1", "MULTI", "SET c 1", "LPUSH queue 1", "EXEC", "SET b 1")
         await until(lambda: replica.following.is_refusing)
-        assert "LPUSH on 'queue' in database 0" in replica.following.last_error
-        assert replica.offset == offset
-        assert replica.digest == reference.digests[offset]
+        assert "LPUSH on the list 'queue' in database 0" in replica.following.last_error
+        assert replica.offset == offset + len(stream_of("SET a 1"))
+        assert [await replica.ask("GET", key) for key in "acb"] == [b"$1\r\n", b"$-1\r\n", b"$-1\r\n"]
         # What was missed has the same command, so a snapshot is asked for. The pause grows nevertheless.
         replica.pass_time(RETRY_MS)
         await until(lambda: replica.following.attempts.total_count == 2 and replica.following.link is None)

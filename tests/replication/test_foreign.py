@@ -1,0 +1,23 @@
+"""How a command that is not served is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.replication.foreign import describe
+from support.lines import split
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("RPUSH q a b", "RPUSH on the list 'q'"),
+        ("zadd g 1 a", "zadd on the sorted set 'g'"),
+        ("BITOP NOT to from", "BITOP on the bitmap 'to'"),
+        ("FUNCTION FLUSH", "FUNCTION"),
+        ("SAVEALL", "SAVEALL"),
+        ("SOMETHING key", "SOMETHING on 'key'"),
+    ],
+)
+def test_a_command_is_named_with_the_type_and_the_key_that_it_writes(line: str, text: str) -> None:
+    assert describe(split(line)) == text
