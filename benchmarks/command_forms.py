@@ -101,6 +101,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "COMMAND|LIST": (Form("COMMAND LIST"), Form("COMMAND LIST FILTERBY ACLCAT stream")),
     "CONFIG|GET": (Form("CONFIG GET *"), Form("CONFIG GET maxmemory"), Form("CONFIG GET slowlog-*")),
     "CONFIG|REWRITE": (Form("CONFIG REWRITE", refused="there is no file"),),
+    "FAILOVER": (Form("FAILOVER", refused="there is no replica"),),
     "CONFIG|SET": (Form("CONFIG SET slowlog-max-len 128"),),
     "COPY": (Form("COPY source copy{n}"), Form("COPY source copied REPLACE")),
     "DEBUG": (Form("DEBUG SLEEP 0"),),

@@ -169,9 +169,9 @@ def test_all_exceptions_exist() -> None:
 
 
 def test_all_folders_are_those_of_the_package() -> None:
-    """`pipeline` and `testing` run in the processes of users."""
+    """`pipeline` and `testing` run in the processes of users, and `comparison` waits for the servers it compares."""
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages - {"benchmarks"} == {*compiled_modules.FOLDERS, "pipeline", "testing"}
+    assert packages - {"benchmarks"} == {*compiled_modules.FOLDERS, "comparison", "pipeline", "testing"}
     assert all((ROOT / folder).is_dir() for folder in compiled_modules.RARE_FOLDERS)
 
 

@@ -34,7 +34,7 @@ NOT_A_SWITCH: Final = b"value is out of range, value must between 0 and 1"
     arguments=(Argument("replicationid"), Argument("offset", "integer")),
 )
 def psync(context: Context, argv: list[bytes]) -> Reply:
-    """PSYNC replid offset [FAILOVER]
+    """PSYNC replid offset
 
     Answers +CONTINUE, or +FULLRESYNC when the snapshot begins, outside of the order of replies. With FAILOVER, this
     replica first becomes the primary of the client. Raises ReplyError.

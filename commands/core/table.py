@@ -122,6 +122,9 @@ class KeySpec:
 
 NO_KEYS: tuple[KeySpec, ...] = ()
 
+# What `since` begins with if Redis does not have the command or the argument; the version of Headrace follows.
+OWN: Final = "headrace "
+
 _READS_OR_WRITES: Final = Flag.READONLY | Flag.WRITE
 
 
@@ -167,8 +170,11 @@ class Argument:
     # How it is written, if that is not its name.
     display: str | None = None
     arguments: tuple[Argument, ...] = ()
-    # Whether Redis does not have it.
-    is_own: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Redis does not have it."""
+        return self.since is not None and self.since.startswith(OWN)
 
 
 @dataclass(slots=True, eq=False)
@@ -193,8 +199,6 @@ class Row:
     differs: str | None = None
     # (since which version, its replacement).
     deprecated: tuple[str, str] | None = None
-    # Whether Redis does not have the command.
-    is_own: bool = False
     # A word that may follow where the arity leaves no room, because Redis does not have it; empty for none.
     own_word: bytes = b""
     # Rows by upper-case subcommand word; only containers have any.
@@ -252,6 +256,11 @@ class Row:
         self._set_traits(self.traits | container.traits)
 
     @property
+    def is_own(self) -> bool:
+        """Whether Redis does not have the command."""
+        return self.since.startswith(OWN)
+
+    @property
     def calls(self) -> int:
         """Calls that have ended."""
         return self.durations.count + self.unsampled.count
@@ -302,7 +311,6 @@ def command(
     secrets: Callable[[list[bytes]], Iterable[int]] | None = None,
     enclosed_at: int = 0,
     refusal_if_disabled: Callable[[Any], ReplyError | None] | None = None,
-    is_own: bool = False,
     own_word: bytes = b"",
 ) -> Callable[[Handler], Handler]:
     """Declare a command; the decorated function becomes its handler and is returned unchanged."""
@@ -312,7 +320,7 @@ def command(
             name, arity, handler, flags, tuple(keys), tuple(categories), group, since, summary,
             complexity, tuple(arguments), tuple(history), tuple(tips), differs, deprecated,
             traits=traits, channels=channels, secrets=secrets, enclosed_at=enclosed_at,
-            refusal_if_disabled=refusal_if_disabled, is_own=is_own, own_word=own_word,
+            refusal_if_disabled=refusal_if_disabled, own_word=own_word,
         )  # fmt: skip
         register(row)
         return handler

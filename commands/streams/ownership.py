@@ -29,11 +29,10 @@ RELEASED: Final = 3
     keys=WRITE_KEY,
     categories=("stream",),
     group="stream",
-    since="8.10.2",
+    since="headrace 0.1.0",
     summary="Acknowledges the entries that this consumer still owns.",
     complexity="O(1) for each ID.",
     arguments=(KEY_ARGUMENT, GROUP_ARGUMENT, Argument("consumer"), IDS_ARGUMENT),
-    is_own=True,
     differs="Not in Redis. The log gets XACK.",
 )
 def xackif(context: Context, argv: list[bytes]) -> Reply:

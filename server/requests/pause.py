@@ -6,7 +6,7 @@ CLIENT PAUSE, FAILOVER and SHUTDOWN each have a pause of their own, and all that
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ...commands.clients.client import Client
@@ -22,9 +22,9 @@ ENDLESS_MS: Final = 100 * 365 * 86_400_000
 class Cause(Enum):
     """What has begun a pause."""
 
-    COMMAND = "CLIENT PAUSE"
-    FAILOVER = "FAILOVER"
-    SHUTDOWN = "SHUTDOWN"
+    COMMAND = auto()
+    FAILOVER = auto()
+    SHUTDOWN = auto()
 
 
 class Span(NamedTuple):

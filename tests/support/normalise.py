@@ -14,7 +14,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from headrace.commands import registry
+from headrace.commands.core.table import all_rows
 from support.replies import LIST_KINDS, PAIR_KINDS, Node, pairs, parse, render
+
+assert registry.FAMILIES
 
 MARK = b"<ms>"
 TIME = re.compile(rb"<(-?\d+) ms>")
@@ -236,6 +240,12 @@ def _equal_sums_sorted(node: Node) -> Node:
     return Node(node.kind, [part for row in ordered for part in row])
 
 
+def _listed_commands(node: Node, words: list[bytes]) -> Node:
+    """COMMAND LIST without the commands that Redis does not have."""
+    own = {row.name_lower for row in all_rows() if row.is_own}
+    return _any_order(Node(node.kind, [name for name in node.value if name.value not in own]), words)
+
+
 def _commands(node: Node, words: list[bytes]) -> Node:
     """COMMAND INFO: flags, categories, tips and subcommands are sets."""
     if node.kind == b"_" or node.value is None:
@@ -281,7 +291,7 @@ RULES = [
     Rule("channels come in no order", words_are(b"PUBSUB", b"SHARDCHANNELS"), _any_order),
     Rule("keys come in no order", words_are(b"SCAN"), _scan),
     Rule("directives come in no order", words_are(b"CONFIG", b"GET"), _pairs_in_any_order),
-    Rule("commands come in no order", words_are(b"COMMAND", b"LIST"), _any_order),
+    Rule("commands come in no order, and some are our own", words_are(b"COMMAND", b"LIST"), _listed_commands),
     Rule("flags and subcommands come in no order", words_are(b"COMMAND", b"INFO"), _commands),
     Rule("users, channels and the like come in no order", words_are(b"ACL", b"CAT"), _any_order),
     Rule("a generated entry ID, an absolute time: what no rule above has found", lambda _: True, _near_now),
