@@ -45,8 +45,9 @@ def failover(context: Context, argv: list[bytes]) -> Reply:
     """FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms]
 
     Holds all writes until a replica has everything, at most for TIMEOUT, and makes it the primary, which this server
-    then follows. ABORT, alone, ends a failover that has begun. With FORCE, the replica becomes the primary at the end of TIMEOUT, whatever it lacks. Returns OK at
-    once; INFO has `master_failover_state`. Raises GenericError. Source: redis.io/commands/failover, Redis 6.2.
+    then follows. ABORT, alone, ends a failover that has begun. With FORCE, the replica becomes the primary at the end
+    of TIMEOUT, whatever it lacks. Returns OK at once; INFO has `master_failover_state`. Raises GenericError.
+    Source: redis.io/commands/failover, Redis 6.2.
     """
     words = argv[1:]
     if [word.upper() for word in words] == [b"ABORT"]:

@@ -84,6 +84,10 @@ class Trait(FlagEnum):
     WAITS_FOR_GROUP = auto()
     # CLIENT CACHING still applies to the command after it.
     KEEPS_CACHING_CHOICE = auto()
+    # Takes the expiry time of a key to another, which a writable replica then keeps until its primary removes it.
+    CARRIES_EXPIRY = auto()
+    # Removes its keys, expired ones too.
+    REMOVES_KEYS = auto()
 
 
 NO_TRAITS = Trait(0)

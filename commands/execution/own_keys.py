@@ -12,12 +12,8 @@ from typing import Final
 from ...store.database import Database, Store
 from ...store.events import EXPIRED
 from ..core.keys import find_keys
-from ..core.table import Row
+from ..core.table import Row, Trait
 
-# Commands whose copies of an expiry time are not remembered, as in Redis.
-NOT_REMEMBERED: Final = {"COPY", "MOVE", "RENAME", "RENAMENX"}
-# Commands that remove an expired key like any other.
-REMOVING: Final = {"DEL", "UNLINK"}
 # Keys that are looked at between two looks at the clock.
 COUNT_AT_ONCE: Final = 16
 
@@ -47,7 +43,7 @@ class OwnKeys:
         due_times: DueTimes = []
         for key, _ in find_keys(row, argv):
             if db.is_stale(key, now_ms):
-                if row.name in REMOVING:
+                if Trait.REMOVES_KEYS in row.traits:
                     del db.expires[key]
                 else:
                     db.delete(key, EXPIRED)
@@ -56,8 +52,8 @@ class OwnKeys:
         return due_times
 
     def remember(self, db: Database, row: Row, before: DueTimes) -> None:
-        """Remember the keys whose expiry times the command has set."""
-        if row.name in NOT_REMEMBERED:
+        """Remember the keys whose expiry times the command has set; not those that it has copied, as in Redis."""
+        if Trait.CARRIES_EXPIRY in row.traits:
             return
         for key, due_ms in before:
             now_due_ms = db.keys.due_ms(key)

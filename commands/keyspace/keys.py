@@ -43,6 +43,7 @@ _SHARD_SUM: Final = ("request_policy:multi_shard", "response_policy:agg_sum")
 @command(
     "DEL", arity=-2, flags=Flag.WRITE, keys=_REMOVED_KEYS, categories=("keyspace",), since="1.0.0",
     summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
+    traits=Trait.REMOVES_KEYS,
 )  # fmt: skip
 def delete(context: Context, argv: list[bytes]) -> Reply:
     """DEL key [key ...]. Returns the number of keys removed. Source: Redis 1.0."""
@@ -52,6 +53,7 @@ def delete(context: Context, argv: list[bytes]) -> Reply:
 @command(
     "UNLINK", arity=-2, flags=Flag.WRITE | Flag.FAST, keys=_REMOVED_KEYS, categories=("keyspace",), since="4.0.0",
     summary="Deletes keys.", complexity="O(N) in the number of keys.", arguments=(KEYS_ARGUMENT,), tips=_SHARD_SUM,
+    traits=Trait.REMOVES_KEYS,
 )  # fmt: skip
 def unlink(context: Context, argv: list[bytes]) -> Reply:
     """UNLINK key [key ...]. Returns the number of keys removed. Source: Redis 4.0."""

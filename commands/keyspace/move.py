@@ -44,6 +44,7 @@ def _move_value(
     summary="Renames a key; replaces a key that has the new name.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("newkey", "key", key_spec_index=1)),
+    traits=Trait.CARRIES_EXPIRY,
 )
 def rename(context: Context, argv: list[bytes]) -> Reply:
     """RENAME key newkey. Returns OK. Raises GenericError if the key is missing. Source: Redis 1.0."""
@@ -70,6 +71,7 @@ def rename(context: Context, argv: list[bytes]) -> Reply:
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("newkey", "key", key_spec_index=1)),
     history=(("3.2.0", "The two names may be the same."),),
+    traits=Trait.CARRIES_EXPIRY,
 )
 def renamenx(context: Context, argv: list[bytes]) -> Reply:
     """RENAMENX key newkey. Returns 1, or 0 if the new name is taken. Raises GenericError. Source: Redis 1.0."""
@@ -95,7 +97,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
     summary="Moves a key to another database.",
     complexity="O(1)",
     arguments=(KEY_ARGUMENT, Argument("db", "integer")),
-    traits=Trait.ACROSS_DATABASES,
+    traits=Trait.ACROSS_DATABASES | Trait.CARRIES_EXPIRY,
 )
 def move(context: Context, argv: list[bytes]) -> Reply:
     """MOVE key db. Returns 1, or 0 if the key is missing or exists in `db`. Raises GenericError.
@@ -129,7 +131,7 @@ def move(context: Context, argv: list[bytes]) -> Reply:
         Argument("destination-db", "integer", token="DB", optional=True),
         Argument("replace", "pure-token", token="REPLACE", optional=True),
     ),
-    traits=Trait.ACROSS_DATABASES,
+    traits=Trait.ACROSS_DATABASES | Trait.CARRIES_EXPIRY,
 )
 def copy(context: Context, argv: list[bytes]) -> Reply:
     """COPY source destination [DB n] [REPLACE]

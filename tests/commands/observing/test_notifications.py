@@ -110,6 +110,8 @@ def test_loading_is_silent(tmp_path: Path) -> None:
 
 def test_every_command_that_writes_is_compared_with_redis_as_to_its_events() -> None:
     steps = [step for dialogue in read_dialogues() if dialogue.family == "notifications" for _, step in dialogue.steps]
-    writers = [row.name.replace("|", " ") for row in all_rows() if row.handler and row.flags & Flag.WRITE and not row.is_own]
+    writers = [
+        row.name.replace("|", " ") for row in all_rows() if row.handler and row.flags & Flag.WRITE and not row.is_own
+    ]
     missing = [name for name in writers if not any(f" {name}" in step for step in steps)]
     assert not missing, "add these to tests/compat/data/dialogues/notifications.txt"
