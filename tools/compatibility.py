@@ -162,6 +162,10 @@ CLIENTS: Final = {
     "test_secured": ("redis-py, redis-cli", "over TLS and the Unix socket, with users of their own"),
     "test_node": ("node-redis, ioredis", "both protocols, groups, pub/sub"),
     "test_faststream": ("FastStream, RedisBroker", "groups, batches, claiming by idle time, request and reply"),
+    "test_sentinel": (
+        "redis-py, FastStream, examples/worker.py",
+        "the primary that Sentinels name, and a failover while they write and wait",
+    ),
     "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and claims from dead workers"),
     "test_walrus": ("walrus", "consumer groups over several streams, time series"),
     "test_redis_cli": (
