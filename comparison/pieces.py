@@ -170,9 +170,11 @@ class TextPiece(Piece):
 class HeadPiece(Piece):
     """The counters and settings of a stream, and its groups."""
 
-    # Sizes of memory, which depend on how a stream came to be; what other pieces have; what is not replicated.
+    # Sizes of memory, which depend on how a stream came to be; what other pieces have; what is not replicated; and what
+    # each server forgets by its own clock, once a second.
     IGNORED: ClassVar = frozenset(
         {b"radix-tree-keys", b"radix-tree-nodes", b"first-entry", b"last-entry", b"iids-duplicates"}
+        | {b"pids-tracked", b"iids-tracked"}
     )
     GROUP_FIELDS: ClassVar = (b"consumers", b"pending", b"last-delivered-id", b"entries-read")
     GROUP: ClassVar = b"group"

@@ -20,7 +20,7 @@ from typing import Final
 from .pair import Pair
 from .pieces import Facts, Label, Piece
 
-# Pauses before each round but the first. Idempotent IDs are forgotten by the clock of each server, once a second.
+# Pauses before each round but the first.
 PAUSES_S: Final = (0.0, 0.3, 1.2, 2.0, 3.0)
 # Rounds, or samples at one offset, after which a difference is certain.
 CERTAIN_AFTER: Final = 3
