@@ -124,6 +124,8 @@ class Following:
         self.down_total_ms = 0
         # Why the last link ended; empty while one is up.
         self.last_error = ""
+        # When a link or an attempt last ended without having been asked to; Unix ms, None before the first time.
+        self.failed_ms: int | None = None
         # Whether the primary has something that cannot be taken.
         self.is_refusing = False
         # Whether the server that is followed is a replica of this one and shall take over, and what is called with its
@@ -318,7 +320,7 @@ class Following:
             return
         now_ms = self._monotonic()
         self._drop_link(link)
-        self.last_error = reason
+        self.last_error, self.failed_ms = reason, self._clock()
         if end is End.LOST:
             self.attempts.lose(now_ms)
         elif end is not End.REFUSED:

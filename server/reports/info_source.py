@@ -211,6 +211,8 @@ class FollowingFigures(Protocol):
     address: tuple[bytes, int] | None
     down_total_ms: int
     last_error: str
+    # When a link or an attempt last failed; Unix ms, None for never.
+    failed_ms: int | None
     is_refusing: bool
 
     @property

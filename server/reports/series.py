@@ -101,6 +101,16 @@ def _replica_silence(source: Source) -> Samples:
     return [((name,), max(0, now_ms - confirmed_ms) / 1000) for name, _, confirmed_ms in source.primary.lags()]
 
 
+def _link_up(source: Source) -> Samples:
+    following = source.following
+    return [] if following.address is None else [((), int(following.is_up))]
+
+
+def _link_failed(source: Source) -> Samples:
+    failed_ms = source.following.failed_ms
+    return [] if failed_ms is None else [((), failed_ms / 1000)]
+
+
 def _cpu_seconds(source: Source) -> Samples:
     return zip((("user",), ("system",)), cpu_seconds(), strict=True)
 
@@ -297,6 +307,26 @@ SERVER_SERIES: Final = (
         "counter",
         "Times that a replica continued where it was.",
         lambda source: source.stats.sync_partial_ok,
+    ),
+    _one(
+        "headrace_replica_partial_sync_refusals",
+        "counter",
+        "Times that a replica could not continue where it was, and needed a snapshot.",
+        lambda source: source.stats.sync_partial_err,
+    ),
+    _many(
+        "headrace_primary_link_up",
+        "gauge",
+        "1 while this replica follows its primary. Absent without one.",
+        (),
+        _link_up,
+    ),
+    _many(
+        "headrace_primary_link_failure_timestamp_seconds",
+        "gauge",
+        "When the link to the primary, or an attempt, last failed; INFO and the server log say why. Absent before.",
+        (),
+        _link_failed,
     ),
     _one("headrace_backlog_bytes", "gauge", "Memory of the backlog.", lambda source: source.primary.memory_size),
 )

@@ -13,6 +13,7 @@ from time import monotonic
 import pytest
 
 from headrace.replication.following import RETRY_MS
+from headrace.server.reports.series import SERVER_SERIES
 from support.certificates import Authority
 from support.digest import Digest, digest_of
 from support.fake_primary import ID, FakePrimary, listening, payload_of, stream_of, until
@@ -191,6 +192,29 @@ async def test_a_lost_link_is_tried_at_once_and_then_once_a_second(reference):
         assert replica.following.link is not None
         await replica.synced(primary)
         assert replica.following.attempts.total_count == 3
+
+
+async def test_metrics_show_the_link_and_when_it_last_failed(reference):
+    def shown(replica: Replica) -> tuple[float | None, float | None]:
+        series = {each.name: dict(each.read(replica.server)) for each in SERVER_SERIES}
+        names = ("headrace_primary_link_up", "headrace_primary_link_failure_timestamp_seconds")
+        return tuple(series[name].get(()) for name in names)
+
+    primary = reference.primary()
+    async with listening(primary), replica_of() as replica:
+        assert shown(replica) == (None, None)
+        replica.follow(primary)
+        assert shown(replica) == (0, None)
+        await replica.synced(primary)
+        assert shown(replica) == (1, None)
+        primary.cut_all()
+        await until(lambda: replica.following.failed_ms is not None)
+        failed_s = replica.clock() / 1000
+        await replica.synced(primary)
+        replica.pass_time(RETRY_MS)
+        assert shown(replica) == (1, failed_s)
+        assert await replica.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+        assert shown(replica) == (None, failed_s)
 
 
 @pytest.mark.parametrize("answer", [b"-NOMASTERLINK no\r\n", b"-LOADING x\r\n", b"-ERR unknown\r\n", b"-NOPERM x\r\n"])
