@@ -126,6 +126,7 @@ class Primary:
         config.on_change("repl-backlog-size", self._resize)
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             config.on_change(name, lambda value: self._count_good())
+        self._count_good()  # a start has no replicas
 
     # -- what others ask -------------------------------------------------------------------------
 
@@ -449,9 +450,10 @@ class Primary:
             self._begin_full_sync(now_ms)
             if self.backlog is not None:
                 self._limits.check_sizes(self.links, self.backlog, now_ms)
+        if is_new_second:
+            self._count_good()
         if not is_new_second or self.backlog is None:
             return
-        self._count_good()
         self._limits.check_life(self.links, now_ms)
         config = self._config
         if self.is_following:

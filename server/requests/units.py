@@ -96,6 +96,8 @@ class Units:
             context.client.write_mark = self._log.mark
             if self._feed is None and not self._is_following:
                 self._history.offset += len(for_log) + MULTI_AND_EXEC if grouped else len(for_log)
+                # A replica that is sent its first snapshot has this write only when it has confirmed the snapshot.
+                context.client.write_offset = self._history.offset
         if self._feed is not None and for_replicas and not self._is_following:
             self._feed.append(for_replicas, grouped and len(for_replicas) > 1)
             context.client.write_offset = self._history.offset

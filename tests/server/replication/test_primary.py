@@ -343,6 +343,26 @@ async def test_client_list_and_kill_know_replicas() -> None:
 # -- confirmations -------------------------------------------------------------------------------
 
 
+async def test_a_start_has_too_few_replicas() -> None:
+    async with primary(min_replicas_to_write=1) as running:
+        client = await running.connect()
+        assert (await call(client, "SET", "k", "v")).startswith(b"-NOREPLICAS")
+        await replica(running, "psync2")
+        assert await call(client, "SET", "k", "v") == b"+OK\r\n"
+
+
+async def test_a_write_before_the_first_replica_is_not_confirmed_by_its_coming(tmp_path: Path) -> None:
+    """A replica has it when it has confirmed the snapshot."""
+    async with primary(dir=str(tmp_path).encode(), appendonly=True) as running:
+        client = await running.connect()
+        assert await call(client, "SET", "k", "v") == b"+OK\r\n"
+        fake = await FakeReplica(await running.connect()).synchronize("psync2")
+        await until(lambda: bool(running.server.primary.online))
+        assert await call(client, "WAIT", 1, 1) == b":0\r\n"
+        fake.confirm(fake.start)
+        assert await call(client, "WAIT", 1, 10_000) == b":1\r\n"
+
+
 async def test_wait_ends_when_enough_replicas_have_confirmed_the_write() -> None:
     async with primary() as running:
         client = await running.connect()
