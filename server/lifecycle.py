@@ -34,6 +34,7 @@ from .sockets.metrics_endpoint import DESCRIPTORS_COUNT, MetricsEndpoint
 from .sockets.tcp_listener import TcpListener
 from .sockets.tls import TlsError
 from .sockets.tls_listener import TlsListener
+from .storage.key_delay import WAIT_S_MAX, key_delay_s
 from .storage.paths import dump_path
 from .supervision import Supervisor
 
@@ -215,13 +216,29 @@ def allow_clients(wanted_count: int, others_count: int = RESERVED_DESCRIPTORS_CO
 async def load(server: Server, keep_alive: Callable[[], None] = lambda: None) -> None:
     """Load the dataset, and answer clients in between; `keep_alive` is called as often. Raises LogError, OSError."""
     turn_end_s = perf_counter() + LOADING_TURN_S
+    keys_before = 0
     for _ in server.load():
+        if server.config.key_load_delay:
+            keys_count = sum(len(db.keys) for db in server.store.databases)
+            await wait_for_keys(server, keys_count - keys_before)
+            keys_before = keys_count
         if perf_counter() >= turn_end_s:
             keep_alive()
             await asyncio.sleep(0)
             if server.stopped.is_set():
                 return
             turn_end_s = perf_counter() + LOADING_TURN_S
+
+
+async def wait_for_keys(server: Server, keys_count: float) -> None:
+    """Wait as long as so many keys cost in addition (`key-load-delay`), until the stop or a change of the directive."""
+    while keys_count > 0 and not server.stopped.is_set():
+        delay_s = key_delay_s(server.config.key_load_delay)
+        if not delay_s:
+            return
+        wait_s = min(WAIT_S_MAX, keys_count * delay_s)
+        keys_count -= wait_s / delay_s
+        await asyncio.sleep(wait_s)
 
 
 def listen(server: Server) -> list[str]:

@@ -211,6 +211,8 @@ PERSISTENCE = (
     _row("rdbcompression", BOOL, True),
     _row("rdbchecksum", BOOL, True, change=IMMUTABLE),
     _row("rdb-skip-foreign-types", BOOL, False),
+    _row("rdb-key-save-delay", INT_32, 0, is_hidden=True),
+    _row("key-load-delay", INT_32, 0, is_hidden=True),
     _row("stop-writes-on-bgsave-error", BOOL, True),
     _row("appendonly", BOOL, False, needs_listener=True),
     _row(
@@ -402,7 +404,6 @@ ACCEPTED_ONLY = (
     _echoed("cluster-ping-interval", COUNT, 0, is_hidden=True),
     _echoed("cluster-slot-migration-max-archived-tasks", POSITIVE_32, 32, is_hidden=True),
     _echoed("cluster-slot-migration-sync-buffer-drain-timeout", COUNT, 60000, is_hidden=True),
-    *_group("key-load-delay rdb-key-save-delay", INT_32, 0, is_hidden=True),
     _echoed("loading-process-events-interval-bytes", Integer(1024, INT32_MAX), 512 << 10, is_hidden=True),
     _echoed("prefetch-batch-max-size", Integer(0, 128), 16, is_hidden=True),
     _echoed("watchdog-period", COUNT_32, 0, is_hidden=True),

@@ -31,6 +31,7 @@ from ..configuration.config import Config
 from ..reports.stats import Stats
 from ..requests.session import Session
 from ..requests.turns import Turns
+from ..storage.key_delay import key_delay_s
 from .applier import Applier
 from .arrival import Arrival
 from .transfer import Transfer
@@ -220,6 +221,7 @@ class PrimaryLink(Session):
                 on_refused=lambda reason: self.end(End.REFUSED, reason),
                 hold=self._hold_reading,
                 release=self._resume_reading,
+                key_delay_s=lambda: key_delay_s(self._config.key_load_delay),
             )
         else:
             self._begin_stream(outcome)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ...persistence.errors import RdbError
 from ...replication.payload import Payload
+from ..storage.key_delay import WAIT_S_MAX
 from .arrival import WAITING_SIZE_MAX, Arrival, Progress
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Transfer:
         on_refused: Callable[[str], None],
         hold: Callable[[], None],
         release: Callable[[], None],
+        key_delay_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._payload = payload
         self.arrival = arrival
@@ -36,6 +38,11 @@ class Transfer:
         self._on_refused = on_refused
         self._hold = hold
         self._release = release
+        # Returns the seconds that each key costs in addition (`key-load-delay`).
+        self._key_delay_s = key_delay_s
+        # Keys whose cost is still to be waited for, and what comes after that.
+        self._owed_count = 0.0
+        self._progress: Progress | None = None
         self._is_scheduled = False
         self._is_over = False
 
@@ -64,9 +71,14 @@ class Transfer:
     def _load(self) -> None:
         """Load a slice of what has arrived."""
         self._is_scheduled = False
-        if self._is_over:
+        if self._is_over or self._waits_for_keys():
+            return
+        if self._progress is not None:
+            progress, self._progress = self._progress, None
+            self._continue(progress)
             return
         arrival = self.arrival
+        keys_before = arrival.keys_count
         try:
             progress = arrival.step()
         except RdbError as error:
@@ -76,13 +88,34 @@ class Transfer:
             logger.exception("internal error while the dataset of the primary was loaded")
             self._refuse("internal error")
         else:
-            if progress is Progress.LOADED:
-                self._is_over = True
-                self._on_loaded()
-            elif progress is Progress.MORE:
+            if self._key_delay_s():
+                self._owed_count = arrival.keys_count - keys_before
+                self._progress = progress
                 self._load_soon()
-            if not self._payload.is_complete and arrival.waiting_size <= WAITING_SIZE_MAX:
-                self._release()
+            else:
+                self._continue(progress)
+
+    def _waits_for_keys(self) -> bool:
+        """Wait for a part of what loaded keys cost, unless there is nothing to wait for."""
+        delay_s = self._key_delay_s()
+        if not delay_s or self._owed_count <= 0:
+            self._owed_count = 0.0
+            return False
+        wait_s = min(WAIT_S_MAX, self._owed_count * delay_s)
+        self._owed_count -= wait_s / delay_s
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_later(wait_s, self._load)
+        return True
+
+    def _continue(self, progress: Progress) -> None:
+        """Continue after a slice."""
+        if progress is Progress.LOADED:
+            self._is_over = True
+            self._on_loaded()
+        elif progress is Progress.MORE:
+            self._load_soon()
+        if not self._payload.is_complete and self.arrival.waiting_size <= WAITING_SIZE_MAX:
+            self._release()
 
     def _refuse(self, reason: str) -> None:
         self._on_refused(NOT_TAKEN.format(reason))

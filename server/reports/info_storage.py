@@ -90,9 +90,12 @@ def _sized(name: str, size: int) -> Fields:
 def persistence_fields(server: Source) -> Fields:
     """dump.rdb and the append-only file."""
     save = server.snapshots.save
+    # A replica serves its old data while those of its primary arrive and are loaded.
+    link = None if server.following.address is None else server.following.link
+    is_arriving = link is not None and link.is_arriving and link.payload.size >= 0
     fields: Fields = [
         ("loading", int(server.context.loading)),
-        ("async_loading", 0),
+        ("async_loading", int(is_arriving)),
         ("current_cow_peak", 0),
         ("current_cow_size", 0),
         ("current_cow_size_age", 0),

@@ -81,6 +81,10 @@ class JobRunner:
         self.read_clock_s: Callable[[], float] = perf_counter
         # Seconds after which a slice makes no further block. Tests change it.
         self.slice_s = SLICE_S
+        # Returns the seconds that each key costs in addition (`rdb-key-save-delay`).
+        self.key_delay_s: Callable[[], float] = lambda: 0.0
+        # Keys whose delay has passed before they were read.
+        self._prepaid_count = 0
         # The thread that writes files, made when it is first needed.
         self.executor: Executor | None = None
         self.new_executor: Callable[[], Executor] = _new_thread
@@ -100,7 +104,9 @@ class JobRunner:
         """Start a job; there must be none."""
         self.job = job
         self._context.image = job.image
-        self._schedule(REST_S_MIN)
+        delay_s = self.key_delay_s()
+        self._prepaid_count = 1 if delay_s else 0
+        self._schedule(REST_S_MIN + delay_s)
 
     def _schedule(self, delay_s: float) -> None:
         self._handle = self.call_later(delay_s, self._step)
@@ -109,9 +115,10 @@ class JobRunner:
         """Run one slice of the job, and schedule the next."""
         job = self.job
         assert job is not None
-        started_s = self.read_clock_s()
+        started_s, keys_before, delay_s = self.read_clock_s(), job.image.keys_read, self.key_delay_s()
+        slice_s = 0.0 if delay_s else self.slice_s
         try:
-            is_complete = job.file.step(lambda: self.read_clock_s() - started_s >= self.slice_s)
+            is_complete = job.file.step(lambda: self.read_clock_s() - started_s >= slice_s)
             if is_complete:
                 job.finish(job.file.size)
         except OSError as error:
@@ -131,7 +138,12 @@ class JobRunner:
             self._end()
             self.on_end()
             return
-        self._schedule(max(REST_S_MIN, REST_RATIO * (self.read_clock_s() - started_s)))
+        owed_count = job.image.keys_read - keys_before
+        if delay_s and owed_count:
+            owed_count -= self._prepaid_count
+            self._prepaid_count = 0
+        rest_s = max(REST_S_MIN, REST_RATIO * (self.read_clock_s() - started_s))
+        self._schedule(rest_s + owed_count * delay_s)
 
     def _end(self) -> None:
         assert self.job is not None

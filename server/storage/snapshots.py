@@ -25,6 +25,7 @@ from ..configuration.directive_kinds import SavePoints
 from ..configuration.directives import BY_NAME
 from .image_job import CallLater, Job, JobRunner
 from .job_results import JobResults
+from .key_delay import key_delay_s
 from .log_life import LogState
 from .logkeeper import LogKeeper
 from .paths import dump_path
@@ -100,6 +101,7 @@ class Snapshots:
         # Refuses writes, or accepts them again (stop-writes-on-bgsave-error).
         self._refuse_writes = refuse_writes
         self.runner = JobRunner(context, call_later)
+        self.runner.key_delay_s = lambda: key_delay_s(config.rdb_key_save_delay)
         self.rewrite = JobResults()
         self.save = JobResults()
         # When dump.rdb was last complete, or the server started.

@@ -140,6 +140,9 @@ TAKEN_IN: Final = {
 # Values of directives of which a drawn one would not do.
 VALUES_BY_HAND: Final[dict[bytes, list[bytes]]] = {
     b"dir": [OTHER_FOLDER.encode(), TAKEN_FOLDER.encode(), b"/missing", CONFIG_PATH.encode()],
+    # A longer one would make a snapshot or a load last for ever.
+    b"rdb-key-save-delay": [b"1"],
+    b"key-load-delay": [b"1"],
     # With another number, the writes that look for the effect of the act would be refused.
     b"min-replicas-to-write": [],
 }

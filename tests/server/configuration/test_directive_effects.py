@@ -450,6 +450,10 @@ SHOWN_BY = {
     "unixsocket": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "unixsocketperm": ("server/test_lifecycle.py", "test_unix_socket_serves_with_its_permissions"),
     "tcp-keepalive": ("server/sockets/test_connection.py", "test_a_silent_peer_is_probed_as_tcp_keepalive_says"),
+    "rdb-key-save-delay": (
+        "compat/test_key_delays.py", "test_a_snapshot_for_replicas_takes_as_long_as_its_keys_cost"
+    ),
+    "key-load-delay": ("compat/test_key_delays.py", "test_a_load_from_the_primary_takes_as_long_as_its_keys_cost"),
     "shutdown-timeout": ("server/test_stopping.py", "test_the_wait_ends_after_shutdown_timeout"),
     "min-replicas-max-lag": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
     "min-replicas-to-write": (REPLICAS, "test_writes_are_refused_while_too_few_replicas_keep_up"),
