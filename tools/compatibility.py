@@ -148,7 +148,6 @@ CLIENTS: Final = {
         "redis-py",
         "synchronous, RESP2 and RESP3: streams, pipelines, transactions, locks by SET and DELEX",
     ),
-    "test_sentinel": ("redis-py, FastStream", "asking Sentinels for the primary, through its loss"),
     "test_redis_py_pools": ("redis-py", "pools, retries, health checks"),
     "test_redis_py_scripts": (
         "redis-py",
