@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-data-loss", action="store_true", help="continue if entries were trimmed before they were archived"
     )
+    parser.add_argument(
+        "--read-from", choices=("primary", "replica"), help="where entries are read, if Sentinels name the server"
+    )
     parser.add_argument("--follow", metavar="INTERVAL", help="do not end: a batch each INTERVAL, e.g. '1 minute'")
     add_spark(parser)
     add_connection(parser)
@@ -88,6 +91,7 @@ def _source(spark: Any, arguments: argparse.Namespace) -> Any:
         "streamPattern": arguments.stream_pattern,
         "group": arguments.group,
         "fields": arguments.fields,
+        "readFrom": arguments.read_from,
         "failOnDataLoss": "false" if arguments.allow_data_loss else None,
     }
     options |= {name: value for name, value in named.items() if value is not None} | connection_options(arguments)

@@ -93,7 +93,7 @@ def test_jobs_find_the_server_by_sentinels(
     assert watched.sentinels is not None
     watched.lose(Lost.KILLED)
     words = ["--stream", "in", "--path", str(tmp_path / "out"), "--sentinels", watched.sentinels.addresses]
-    assert main(["archive", *words, "--sentinel-master", NAME]) == 0, capsys.readouterr().err
+    assert main(["archive", *words, "--sentinel-master", NAME, "--read-from", "replica"]) == 0, capsys.readouterr().err
     assert spark.read.parquet(str(tmp_path / "out")).count() == COUNT
     assert main(["archive", *words]) == 1
     assert "options --sentinels and --sentinel-master need each other" in capsys.readouterr().err

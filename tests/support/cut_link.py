@@ -66,6 +66,7 @@ class CutLink:
             return
         for one, other in ((near, far), (far, near)):
             one.settimeout(5)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._others[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
