@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.connection.client import Connection
+from headrace.pipeline.connection.client import Connection, pack
 from headrace.pipeline.errors import OptionError, PipelineError, Refused, ServerGone
 from headrace.pipeline.options.kinds import BatchOptions, Endpoint, WriteOptions, parse
 from headrace.store.ids import make_id
@@ -226,7 +226,8 @@ def test_entries_are_read_from_a_replica_that_has_them(start_watched: StartWatch
     pages = pytest.importorskip("headrace.pipeline.reading.pages", reason="pyarrow is not installed")
     from headrace.pipeline.reading.spans import Span
 
-    watched = start_watched(THREE)
+    users = ("user reader on >r-secret ~s +echo +xinfo +xrange +role", "user poor on >p-secret ~s +echo +xinfo +xrange")
+    watched = start_watched(THREE, (users, users, users))
     watched.watch()
     with watched.primary.connect() as above:
         above.call("XADD", "s", "5-0", "f", "v")
@@ -240,6 +241,11 @@ def test_entries_are_read_from_a_replica_that_has_them(start_watched: StartWatch
             return int(found[1])
 
     assert {port_read(5) for _ in range(30)} == {replica.port for replica in watched.replicas}
+    accepts = pages._replica_with(Span("s", 1, make_id(5, 0)))
+    with Connection(endpoint(watched, username="reader", password="r-secret"), accepts) as connection:
+        assert connection.fetch(pack(("XRANGE", "s", "-", "+"))).tobytes().count(b"5-0") == 1
+    with pytest.raises(Refused, match=r"option readFrom: this user may not run ROLE \(NOPERM\)"):
+        Connection(endpoint(watched, username="poor", password="p-secret"), accepts).call("ECHO", "x")
     assert port_read(6) == watched.primary.port, "no replica has an entry of that ID yet"
     for replica in watched.replicas:
         with replica.connect() as wire:

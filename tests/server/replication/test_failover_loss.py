@@ -26,7 +26,7 @@ MAX_LAG_S = 1
 # The last confirmation may be a second old, and is looked at once a second; the rest is for a busy machine.
 SLACK_S = 3.0
 PROMISES = {
-    "killed": "If only the process of the primary ends (`kill -9`), no answered write is lost.",
+    "killed": "(`kill -9`), no answered write is lost while the replicas keep up",
     "cut": "All writes that it answers after the cut are lost",
     "wait": "No write that `WAIT` has confirmed was lost",
     "min-replicas": "it answers no write later than `min-replicas-max-lag` and two seconds after the cut",
