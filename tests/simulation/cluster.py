@@ -256,6 +256,7 @@ class Cluster:
         acts: list[Callable[[], None]] = [self._write] * 12 + [self._write_and_wait] * 6 + [self._reset] * 2
         if not self.network.cut and all(node.is_up for node in self.nodes):
             acts += [self._isolate, self._cut_pair, self._kill_replica, self._restart_primary, self._rewrite]
+            acts += [self._chain, self._hand_over]
         else:
             acts += [self._fail_over, self.converge]
         return acts
@@ -414,6 +415,35 @@ class Cluster:
         self.pass_time(self.rnd.choice(PAUSES_MS))
         node.start(address)
         self.counts["killed replicas"] += 1
+
+    def _chain(self) -> None:
+        """A replica follows the other one."""
+        first, second = [node for node in self.nodes if node is not self.primary]
+        if self._is_whole() and second.server.following.address == (b"127.0.0.1", self.primary.port):
+            self._ask(first, f"REPLICAOF 127.0.0.1 {second.port}")
+            self.counts["chains"] += 1
+
+    def _hand_over(self) -> None:
+        """FAILOVER, while nothing is broken. Clients write meanwhile."""
+        old = self.primary
+        if not self._is_whole() or any(
+            node.server.following.address != (b"127.0.0.1", old.port) for node in self.nodes if node is not old
+        ):
+            return
+        self._ask(old, "FAILOVER TIMEOUT 2000")
+        for _ in range(40):
+            self._write()
+            self.pass_time(self.rnd.choice((5, 50, 200)))
+            following = old.server.following.address
+            if following is not None:
+                self.primary = next(node for node in self.nodes if node.port == following[1])
+                if self.primary.server.following.address is None:
+                    self.counts["handed over"] += 1
+                    lost = self.confirmed - self.primary.numbers
+                    if lost:
+                        raise Violation(f"wait: FAILOVER has lost {sorted(lost)}, {self._where()}")
+                    return
+        raise Violation(f"converge: FAILOVER does not end, {self._where()}")
 
     def _restart_primary(self) -> None:
         """The primary is killed. It comes back before it is replaced, or it is replaced."""

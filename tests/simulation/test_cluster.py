@@ -54,6 +54,7 @@ def test_the_load_had_every_kind_of_event(counts: Counter[str]) -> None:
         pytest.skip("needs all seeds")
     wanted = ["confirmed writes", "refused writes", "promotions", "isolations", "cut links", "lost connections"]
     wanted += ["killed replicas", "killed primaries", "restarts", "full syncs", "partial syncs", "starts with a place"]
+    wanted += ["chains", "handed over"]
     assert all(counts[name] for name in wanted), counts
 
 
