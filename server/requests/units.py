@@ -67,7 +67,8 @@ class Units:
         context = self._context
         context.replicating = self._feed is not None and not self._is_following
         context.logging = self._log is not None or context.replicating
-        if not context.logging:
+        # On a replica without a log, the bytes of its primary may still have to go to its own replicas.
+        if not context.logging and (self._feed is None or self._feed.is_empty):
             self.has_unflushed_records = False
 
     # -- units -----------------------------------------------------------------------------------

@@ -726,3 +726,19 @@ async def test_a_replica_without_its_link_takes_no_replicas(reference):
         assert await replica.ask("PSYNC", "?", "-1") == (
             b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n"
         )
+
+
+async def test_bytes_that_arrive_just_before_the_link_is_lost_reach_the_replicas_below(reference):
+    """Without a log, a change of the role must not forget what this turn still has to send."""
+    primary = reference.primary()
+    async with listening(primary), replica_of(primary) as replica:
+        await replica.synced(primary)
+        below = await replica.running.connect()
+        below.send("PSYNC", primary.replid.decode(), replica.offset + 1)
+        assert await below.line() == b"+CONTINUE\r\n"
+        link = replica.following.link
+        assert link is not None
+        data = stream_of("SET a 1")
+        link.data_received(data)
+        link.abort()
+        await below.expect(data)
