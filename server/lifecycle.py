@@ -220,7 +220,7 @@ async def load(server: Server, keep_alive: Callable[[], None] = lambda: None) ->
     for _ in server.load():
         if server.config.key_load_delay:
             keys_count = sum(len(db.keys) for db in server.store.databases)
-            await wait_for_keys(server, keys_count - keys_before)
+            await wait_for_keys(server, float(keys_count - keys_before))
             keys_before = keys_count
         if perf_counter() >= turn_end_s:
             keep_alive()

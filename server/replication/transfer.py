@@ -89,7 +89,7 @@ class Transfer:
             self._refuse("internal error")
         else:
             if self._key_delay_s():
-                self._owed_count = arrival.keys_count - keys_before
+                self._owed_count = float(arrival.keys_count - keys_before)
                 self._progress = progress
                 self._load_soon()
             else:

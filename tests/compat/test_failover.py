@@ -5,6 +5,8 @@ The errors and what INFO, ROLE and blocked clients show are compared with a fail
 
 from __future__ import annotations
 
+import contextlib
+import random
 import re
 import signal
 import threading
@@ -127,6 +129,69 @@ def test_other_replicas_of_the_old_primary_follow_on(start_server: StartServer) 
     assert beside.ask("GET", "k") == b"2"
     counts = [int(field(wire, "sync_full", "stats")) for wire in (above, below, beside)]
     assert counts == [2, 0, 0]
+
+
+class Wanderers:
+    """Clients that add entries with numbers at the server that is the primary at the moment, until `stop`."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        self._servers = servers
+        self._is_over = threading.Event()
+        self.answered: list[bytes] = []
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(WRITERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, number: int) -> None:
+        count = 0
+        while not self._is_over.is_set():
+            for server in self._servers:
+                with contextlib.suppress(OSError), server.connect() as wire:
+                    while not self._is_over.is_set():
+                        count += 1
+                        value = b"%d-%d" % (number, count)
+                        if not wire.call("XADD", "s", "*", "n", value).startswith(b"$"):
+                            break
+                        self.answered.append(value)
+
+    def stop(self) -> None:
+        """Let the clients end."""
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_failovers_at_random_lose_nothing(start_server: StartServer, seed: int) -> None:
+    """Failovers that succeed, are late, are aborted, or lose their replica, while clients write."""
+    rnd = random.Random(seed)
+    names = rnd.choice(PAIRS)
+    servers = [start_server(name, *FAST) for name in names]
+    wires = [server.connect() for server in servers]
+    follow(wires[1], servers[0])
+    clients = Wanderers(servers)
+    try:
+        for _ in range(5):
+            primary = next(number for number, wire in enumerate(wires) if field(wire, "role") == "master")
+            above = wires[primary]
+            answered_count = len(clients.answered)
+            until(lambda count=answered_count: len(clients.answered) > count + 20, "nothing is written")
+            words = rnd.choice([[], ["TO", "127.0.0.1", servers[1 - primary].port], ["TIMEOUT", rnd.choice([1, 2000])]])
+            assert above.call("FAILOVER", *words) == b"+OK\r\n", f"seed {seed}"
+            how = rnd.choice(["wait", "wait", "abort", "cut"])
+            if how == "cut":
+                above.call("CLIENT", "KILL", "TYPE", "replica")
+            if how != "wait":
+                above.call("FAILOVER", "ABORT")
+            until(lambda wire=above: state(wire) == "no-failover", f"seed {seed}: the failover does not end")
+            roles = [field(wire, "role") for wire in wires]
+            assert sorted(roles) == ["master", "slave"], f"seed {seed}, {names}, {how}"
+            await_link(wires[roles.index("slave")])
+    finally:
+        clients.stop()
+    settle(*wires)
+    assert sorted(entries(wires[0])) == sorted(clients.answered), f"seed {seed}, {names}"
+    assert wires[0].ask("DEBUG", "DIGEST") == wires[1].ask("DEBUG", "DIGEST")
 
 
 @contextmanager
