@@ -224,6 +224,8 @@ class Following:
         self._config.replicaof = b""
         self._primary.promote()
         self._apply_role()
+        if self._config.maxmemory:
+            self._count_all()  # the limit applies at once
 
     def _leave(self) -> None:
         """Close the link."""

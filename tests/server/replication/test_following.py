@@ -217,6 +217,17 @@ async def test_metrics_show_the_link_and_when_it_last_failed(reference):
         assert shown(replica) == (None, failed_s)
 
 
+async def test_maxmemory_applies_from_the_moment_of_the_promotion(reference):
+    primary = reference.primary()
+    async with listening(primary), replica_of(primary, maxmemory=1) as replica:
+        await replica.synced(primary)
+        peer = await replica.running.connect()
+        peer.send("REPLICAOF", "NO", "ONE")
+        peer.send("SET", "k", "v")
+        assert await peer.line() == b"+OK\r\n"
+        assert (await peer.line()).startswith(b"-OOM ")
+
+
 @pytest.mark.parametrize("answer", [b"-NOMASTERLINK no\r\n", b"-LOADING x\r\n", b"-ERR unknown\r\n", b"-NOPERM x\r\n"])
 async def test_an_error_to_psync_is_tried_again_after_a_second(reference, answer):
     primary = reference.primary()
