@@ -20,7 +20,8 @@ SIZE_MAX: Final = 2**62
 BEGINNING: Final = [b"MULTI"]
 
 _MULTI: Final = frozenset((b"MULTI", b"multi"))
-_EXEC: Final = frozenset((b"EXEC", b"exec"))
+# What ends a transaction. A primary sends no DISCARD; Redis takes it.
+_EXEC: Final = frozenset((b"EXEC", b"exec", b"DISCARD", b"discard"))
 _REPLCONF: Final = frozenset((b"REPLCONF", b"replconf"))
 # Command names, in the usual spellings, that this module looks at.
 _MARKS: Final = _MULTI | _EXEC | _REPLCONF

@@ -66,7 +66,7 @@ class Run:
         """Refuses a script that declares writes if writes are not possible now. Raises ReplyError."""
         if asked_read_only:
             raise GenericError(b"Can not execute a script with write flag using *_ro command.")
-        refusal = self._context.server.storage.refusal_of_writes()
+        refusal = self._refusal_of_writes()
         if refusal is not None:
             raise refusal
         if not self._may_need_memory and (refusal := self._context.server.memory.refusal()) is not None:
@@ -140,9 +140,13 @@ class Run:
     def _admit_write(self, row: Row) -> None:
         if self._read_only:
             raise GenericError(b"Write commands are not allowed from read-only scripts.")
-        refusal = self._context.server.storage.refusal_of_writes() if row.is_write else None
+        refusal = self._refusal_of_writes() if row.is_write else None
         if refusal is not None:
             raise refusal
+
+    def _refusal_of_writes(self) -> ReplyError | None:
+        """Why clients may not write now. The primary of this server always may."""
+        return None if self._caller.is_primary else self._context.server.storage.refusal_of_writes()
 
     def allows(self, words: list[bytes]) -> bool:
         """Whether the user may run a command, for redis.acl_check_cmd. Raises ScriptError."""

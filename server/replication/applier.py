@@ -94,6 +94,8 @@ class Applier:
                 self._is_part_running = True
                 if part.requests:
                     self._run(part.requests)
+            if self._is_over:
+                return  # a command of the primary has closed the link
             if session.has_more or session.client.is_held:
                 return
             self._parts.popleft()

@@ -217,7 +217,7 @@ class Primary:
         return self._begin(client, "", b"0", is_plain=True)
 
     def _begin(self, client: Client, replid: str, wanted: bytes, *, is_plain: bool) -> Reply:
-        if client.is_replica:
+        if client.is_replica or client.is_primary or client.is_monitor:
             return NO_REPLY
         if self.is_failing_over:
             raise FailingOver

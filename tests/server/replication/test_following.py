@@ -336,6 +336,40 @@ async def test_confirmations_name_what_was_applied(reference):
         await replica.synced(primary)
 
 
+@pytest.mark.parametrize("line", ["PSYNC ? -1", "SYNC", "MULTI|SET a 1|DISCARD", "MULTI|DISCARD", "MONITOR"])
+async def test_what_no_primary_sends_is_passed_over(reference, caplog, line):
+    primary = reference.primary()
+    async with listening(primary), replica_of(primary) as replica:
+        await replica.synced(primary)
+        primary.append(*line.split("|"), "SET b 1")
+        await replica.synced(primary)
+        assert [await replica.ask("GET", key) for key in "ab"] == [b"$-1\r\n", b"$1\r\n"]
+        assert "internal error" not in caplog.text
+
+
+@pytest.mark.parametrize("line", ["REPLICAOF NO ONE", "REPLICAOF 127.0.0.1 1"])
+async def test_a_command_of_the_primary_may_close_the_link(reference, line):
+    primary = reference.primary()
+    async with listening(primary), replica_of(primary) as replica:
+        await replica.synced(primary)
+        link, raised = replica.following.link, []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, details: raised.append(details))
+        primary.append(line)
+        await until(lambda: replica.following.link is not link)
+        assert await replica.ask("PING") == b"+PONG\r\n"
+        assert not raised
+
+
+async def test_a_script_of_the_primary_writes_on_a_read_only_replica(reference):
+    """Redis before 7.0 may send scripts as they are."""
+    primary = reference.primary()
+    async with listening(primary), replica_of(primary) as replica:
+        await replica.synced(primary)
+        primary.append("EVAL \"return redis.call('set', KEYS[1], 'v')\" 1 a")
+        await replica.synced(primary)
+        assert await replica.ask("GET", "a") == b"$1\r\n"
+
+
 async def test_an_error_in_the_stream_is_counted_and_the_stream_continues(reference, caplog):
     primary = reference.primary()
     async with listening(primary), replica_of(primary) as replica:
