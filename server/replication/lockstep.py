@@ -20,7 +20,7 @@ class Lockstep:
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
         # Released when the function, or its caller, may continue.
         self._go = threading.Semaphore(0)
         self._paused = threading.Semaphore(0)
@@ -31,9 +31,9 @@ class Lockstep:
     def run(self) -> bool:
         """Let the function run until it pauses or ends. Returns whether it has ended. Raises what it raises."""
         assert not self.has_ended
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="lockstep", daemon=True)
-            self._thread.start()
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="lockstep", daemon=True)
+            self._worker.start()
         else:
             self._go.release()
         self._paused.acquire()
@@ -50,7 +50,7 @@ class Lockstep:
 
     def abandon(self) -> None:
         """Let the function end where it has paused."""
-        if self._thread is None or self.has_ended:
+        if self._worker is None or self.has_ended:
             self.has_ended = True
             return
         self._is_abandoned = True

@@ -51,8 +51,8 @@ def test_an_abandoned_function_ends_where_it_is() -> None:
     lockstep.abandon()
     assert left == ["left"]
     lockstep.abandon()
-    assert lockstep._thread is not None
-    lockstep._thread.join()
+    assert lockstep._worker is not None
+    lockstep._worker.join()
 
 
 def test_a_function_that_was_not_begun_can_be_abandoned() -> None:
