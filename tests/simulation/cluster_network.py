@@ -97,7 +97,7 @@ class Link:
         self.near.protocol.connection_made(self.near)
 
     def send(self, end: End, data: bytes | memoryview | None) -> None:
-        """Put bytes on the way, behind those before."""
+        """Put bytes on the way, after those before."""
         due_ms = self.network.clock() + self.network.rnd.choice(DELAYS_MS)
         if end.sent:
             due_ms = max(due_ms, end.sent[-1][0])

@@ -337,7 +337,7 @@ async def test_confirmations_name_what_was_applied(reference):
 
 
 @pytest.mark.parametrize("line", ["PSYNC ? -1", "SYNC", "MULTI|SET a 1|DISCARD", "MULTI|DISCARD", "MONITOR"])
-async def test_what_no_primary_sends_is_passed_over(reference, caplog, line):
+async def test_what_no_primary_sends_is_ignored(reference, caplog, line):
     primary = reference.primary()
     async with listening(primary), replica_of(primary) as replica:
         await replica.synced(primary)
