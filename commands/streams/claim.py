@@ -144,7 +144,7 @@ def _is_idle_enough(delivery: Delivery, min_idle_ms: int, now_ms: int) -> bool:
         Argument("force", "pure-token", token="FORCE", optional=True),
         JUSTID_ARGUMENT,
         Argument("lastid", "string", token="LASTID", optional=True),
-        Argument("ifowned", "pure-token", token="IFOWNED", optional=True, since="headrace 0.1.0"),
+        Argument("ifowned", "pure-token", token="IFOWNED", optional=True, since="headrace 0.1"),
     ),
     tips=("nondeterministic_output",),
     differs="A consumer created by a claim that claims no entry is logged, so it survives a restart. `IFOWNED` is not "

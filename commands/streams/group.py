@@ -233,7 +233,7 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
         KEY_ARGUMENT,
         GROUP_ARGUMENT,
         Argument("consumer"),
-        Argument("release", "pure-token", token="RELEASE", optional=True, since="headrace 0.1.0"),
+        Argument("release", "pure-token", token="RELEASE", optional=True, since="headrace 0.1"),
     ),
     own_word=b"RELEASE",
     differs="`RELEASE` is not in Redis. The log gets XNACK and XGROUP DELCONSUMER.",

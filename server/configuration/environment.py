@@ -23,7 +23,7 @@ PREFIX: Final = b"HEADRACE_"
 # Variables with another purpose than naming a directive, without PREFIX.
 OTHERS: Final = re.compile(
     # The tools and tests of Headrace itself.
-    rb"(TEST|ORACLE)(_.*)?|COMPILE|REQUIRE_(ORACLE|CLIENTS|SPARK|COMPILED)|CRASH_CYCLES|SUBJECT"
+    rb"(TEST|ORACLE)(_.*)?|COMPILE|REQUIRE_(ORACLE|CLIENTS|SPARK|COMPILED|REDIS7)|CRASH_CYCLES|SUBJECT"
     # Variables that Docker links and Kubernetes set in containers next to a service with the name headrace.
     rb"|NAME|ENV_.*|SERVICE_(HOST|PORT.*)|PORT_[0-9]+_(TCP|UDP).*"
 )

@@ -86,9 +86,9 @@ class Sentinels:
         words = (wire or self.wires[0]).ask("SENTINEL", "MASTER", NAME)
         return dict(zip(words[::2], words[1::2], strict=True))
 
-    def replicas(self) -> list[dict[bytes, bytes]]:
-        """What the first Sentinel knows of the replicas."""
-        rows = self.wires[0].ask("SENTINEL", "REPLICAS", NAME)
+    def replicas(self, wire: Wire | None = None) -> list[dict[bytes, bytes]]:
+        """What one Sentinel, the first if none is named, knows of the replicas."""
+        rows = (wire or self.wires[0]).ask("SENTINEL", "REPLICAS", NAME)
         return [dict(zip(words[::2], words[1::2], strict=True)) for words in rows]
 
     def primary_port(self) -> int:
@@ -108,7 +108,9 @@ class Sentinels:
         until(is_known, "the Sentinels do not find all servers")
 
         def is_sane() -> bool:
-            return all(row[b"flags"] == b"slave" and row[b"master-link-status"] == b"ok" for row in self.replicas())
+            # Any of them may choose: it takes a replica whose priority it does not know yet for one of the usual one.
+            rows = [row for wire in self.wires for row in self.replicas(wire)]
+            return all(row[b"flags"] == b"slave" and row[b"master-link-status"] == b"ok" for row in rows)
 
         until(is_sane, "a replica is not ready")
 
