@@ -45,11 +45,11 @@ class Replicas(Protocol):
 class Holder(Protocol):
     """What holds the commands of clients back: `server.requests.dispatch.Dispatcher`."""
 
-    def begin_pause(self, pause_ms: int, *, writes_only: bool, cause: Cause = ...) -> None:
+    def begin_pause(self, pause_ms: int, *, writes_only: bool, cause: Cause = Cause.COMMAND) -> None:
         """Hold back commands for `pause_ms`."""
         ...
 
-    def end_pause(self, cause: Cause = ...) -> None:
+    def end_pause(self, cause: Cause = Cause.COMMAND) -> None:
         """Let the commands that were held run."""
         ...
 
