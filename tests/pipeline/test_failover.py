@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pyspark is not installed: `make test-pipeline` installs it")
+
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.connection import Connection
 from headrace.pipeline.options.kinds import Endpoint, parse
