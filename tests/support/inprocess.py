@@ -211,6 +211,8 @@ async def running_server(
     server = Server(config, clock=clock, monotonic=monotonic) if clock is not None else Server(config)
     server.load_now()
     listening = open_tcp_sockets(["127.0.0.1"], 0, 128)[0]
+    # Snapshots for replicas are named by it: those of other processes are in the same folder.
+    config.port = listening.getsockname()[1]
     server.acceptor.add(listening)
     await server.start_accepting()
     try:

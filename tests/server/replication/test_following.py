@@ -134,7 +134,7 @@ async def test_a_replica_has_what_the_primary_has(reference, step, mark):
         assert replica.server.primary.history.replid == ID.decode()
         assert primary.requests == [
             [b"PING"],
-            [b"REPLCONF", b"listening-port", b"6379"],
+            [b"REPLCONF", b"listening-port", b"%d" % replica.server.config.port],
             [b"REPLCONF", b"capa", b"psync2"],
             [b"PSYNC", b"?", b"-1"],
         ]
