@@ -46,6 +46,7 @@ EXCEPTIONS: Final = {
     "server/configuration/directives": DIRECTIVE_ROWS,
     "server/lifecycle": RUNS_ONCE,
     "server/main": RUNS_ONCE,
+    "server/replication/lockstep": BUILTIN_BASE,
     "server/reports/log_file": PYTHON_BASE,
     "server/reports/logs": PYTHON_BASE,
     "server/reports/metrics": PYTHON_BASE,

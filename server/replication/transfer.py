@@ -112,7 +112,8 @@ class Transfer:
         if progress is Progress.LOADED:
             self._is_over = True
             self._on_loaded()
-        elif progress is Progress.MORE:
+        elif progress is Progress.MORE or self._payload.is_complete or self.arrival.waiting_size:
+            # Bytes may have arrived since the slice, while its keys were waited for.
             self._load_soon()
         if not self._payload.is_complete and self.arrival.waiting_size <= WAITING_SIZE_MAX:
             self._release()
