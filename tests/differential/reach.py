@@ -91,6 +91,6 @@ def _options() -> Iterator[Option]:
 
 def _tokens(arguments: Iterable[Argument]) -> Iterator[str]:
     for argument in arguments:
-        if argument.token is not None:
+        if argument.token is not None and not argument.is_own:
             yield argument.token.upper()
         yield from _tokens(argument.arguments)
