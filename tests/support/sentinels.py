@@ -13,8 +13,9 @@ from support.wire import Wire
 
 NAME = "orders"
 # Periods of a Sentinel in ms. Its own are ten seconds for INFO, and two for the rest: a busy machine makes it wait
-# half a minute if one of its turns comes two seconds late (tilt).
-QUICK = {"info-period": 500, "publish-period": 300, "ask-period": 200, "ping-period": 200, "tilt-trigger": 60_000}
+# half a minute if one of its turns comes two seconds late (tilt). It asks once a second for INFO while the primary is
+# down, and chooses no replica whose INFO is older than five pings.
+QUICK = {"info-period": 500, "publish-period": 300, "ask-period": 200, "ping-period": 500, "tilt-trigger": 60_000}
 
 
 class Sentinels:
