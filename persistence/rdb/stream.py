@@ -117,12 +117,22 @@ def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
         producer_id = read_string(source)
         if producer_id in idempotence.producers:
             raise RdbError(f"Duplicated stream IDMP producer {producer_id!r}")
-        producer = _read_producer(source)
-        producer.expire(oldest_ms)
-        idempotence.producers[producer_id] = producer
+        idempotence.producers[producer_id] = _live(_read_producer(source), oldest_ms)
     idempotence.producers = {name: producer for name, producer in idempotence.producers.items() if producer}
     idempotence.added, idempotence.duplicates = read_length(source), read_length(source)
     return idempotence
+
+
+def _live(producer: Producer, oldest_ms: int) -> Producer:
+    """The pairs that have not expired. A file may have them in any order, and `Producer.expire` looks at the first."""
+    pairs = list(producer.pairs())
+    live = [(iid, entry_id) for iid, entry_id in pairs if entry_id >> SEQ_BITS > oldest_ms]
+    if len(live) == len(pairs):
+        return producer
+    rest = Producer()
+    for iid, entry_id in live:
+        rest.add(iid, entry_id, len(live))
+    return rest
 
 
 def _read_producer(source: Source) -> Producer:

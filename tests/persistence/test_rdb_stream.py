@@ -182,6 +182,13 @@ def test_idempotent_ids_are_kept_until_they_expire(age_ms: int, is_remembered: b
     assert (b"\x04iid1" in encoded(stream, now_ms=now_ms)) is is_remembered
 
 
+def test_an_expired_idempotent_id_is_left_out_wherever_it_is_in_the_file() -> None:
+    producers = "412c 32 01 027031 02 0469696431 81000001a1fcbd3a03 00 0469696432 01 00 01 01"
+    stream = decoded(bytes.fromhex("00 00 0000 0000 0000 00 00" + producers), now_ms=IDEMPOTENT_MS)
+    assert [iid for iid, _ in stream.idempotence.producers[b"p1"].pairs()] == [b"iid1"]
+    assert told(decoded(encoded(stream, now_ms=IDEMPOTENT_MS), now_ms=IDEMPOTENT_MS)) == told(stream)
+
+
 OLDER = {
     15: "01 0101 01 0167 0101" + "01 00000000000000010000000000000001 0500000000000000 02"
         "01 0163 0700000000000000 01 00000000000000010000000000000001",
