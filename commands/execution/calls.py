@@ -39,8 +39,9 @@ def call(
     client, db = context.client, context.db
     assert handler is not None
     untouched = _use_times(context, row, argv) if client.no_touch else ()
-    own_keys = context.own_keys if context.own_keys.is_on and row.is_write and not client.is_primary else None
-    due_times = [] if own_keys is None else own_keys.prepare(context.db, row, argv, context.now_ms)
+    own_keys = context.own_keys
+    has_own_keys = own_keys.is_on and row.is_write and not client.is_primary
+    due_times = own_keys.prepare(db, row, argv, context.now_ms) if has_own_keys else None
     started_ns = perf_counter_ns()
     try:
         reply = handler(context, argv)
@@ -51,7 +52,7 @@ def call(
     duration_ns = perf_counter_ns() - started_ns
     for stream, used_ms in untouched:
         stream.used_ms = used_ms
-    if own_keys is not None:
+    if due_times is not None:
         own_keys.remember(db, row, due_times)
     if context.is_counting and row.is_write:
         context.recount(row, argv)

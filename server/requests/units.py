@@ -136,10 +136,10 @@ class Units:
             return
         if self._log is not None:
             self._log.append(records, False)
-        if self._is_following:
-            pass  # keys of a writable replica: its own replicas do not have them
-        elif self._feed is not None:
-            self._feed.append(records, False)
-        else:
-            self._history.offset += len(records)
+        # On a writable replica they are keys that its own replicas do not have.
+        if not self._is_following:
+            if self._feed is not None:
+                self._feed.append(records, False)
+            else:
+                self._history.offset += len(records)
         self.has_unflushed_records = True
