@@ -28,17 +28,14 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport qsort
 from libc.string cimport memset
-from os import urandom
 from sys import getsizeof
 
 ctypedef unsigned int u32
 ctypedef long long i64
 
 include "packed_id.pxi"
+include "id_hash.pxi"
 include "reply_text.pxi"
-
-cdef u64 MS_KEY = int.from_bytes(urandom(8), "little")
-cdef u64 SEQ_KEY = int.from_bytes(urandom(8), "little")
 
 cdef enum:
     # Stands for no slot or no run.
@@ -644,13 +641,8 @@ cdef class PendingTable(PendingSlots):
     # -- finding ---------------------------------------------------------------------------------
 
     cdef inline size_t home(self, const Place *place) noexcept:
-        """Return the cell of the index at which the search for an ID begins. Multiplying by odd numbers without pattern
-        spreads consecutive IDs evenly, so they rarely collide. The keys are random in each process, and high bits are
-        mixed into low ones between the products, so no client can choose IDs that collide."""
-        cdef u64 mixed = (place.ms ^ MS_KEY) * 0x9E3779B97F4A7C15ULL
-        mixed = ((mixed ^ mixed >> 32) + (place.seq ^ SEQ_KEY)) * 0xD1B54A32D192ED03ULL
-        mixed = (mixed ^ mixed >> 29) * 0x9E3779B97F4A7C15ULL
-        return <size_t>(((mixed >> 32) * <u64>self.cells_count) >> 32)
+        """Return the cell of the index at which the search for an ID begins."""
+        return home_of(place, self.cells_count)
 
     cdef inline u32 find(self, const Place *place) noexcept:
         """The slot of a pending entry, NONE if the ID is not pending."""

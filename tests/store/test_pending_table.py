@@ -357,7 +357,7 @@ def test_an_entry_costs_less_than_40_bytes() -> None:
 @needs_both
 def test_ids_of_every_kind_of_sequence_are_spread_over_the_index() -> None:
     """Slots of one place of the index are skipped one by one, which `check` does not allow to be many."""
-    undone = pow(0xD1B54A32D192ED03, -1, 2**64)  # of the product in `home`
+    undone = pow(0xD1B54A32D192ED03, -1, 2**64)  # of a product in `home_of`
     sequences = {
         "a millisecond each": [make_id(1_700_000_000_000 + number, 0) for number in range(20_000)],
         "one millisecond": [make_id(1_700_000_000_000, number) for number in range(20_000)],
