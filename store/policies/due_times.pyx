@@ -3,9 +3,9 @@
 
 Both modules behave alike and are tested by the same tests.
 
-The entries are a heap in one array, 24 bytes each: an entry is due no earlier than its parent, of which each has up to
-four children. An index, open addressing with linear probing, leads from an ID to its position in the heap (5 to 7 bytes).
-With the room for growth an entry takes some 33 bytes, and never more than 40.
+The entries are a heap in one array, 24 bytes each: an entry is due no earlier than its parent, which has up to four
+children. An index, open addressing with linear probing, leads from an ID to its position in the heap (5 to 7 bytes).
+With the room for growth an entry takes some 33 bytes, and no more than 40.
 
 Memory is allocated before anything is changed: MemoryError leaves all as it was.
 """
@@ -26,7 +26,7 @@ cdef enum:
     NONE = 0xFFFFFFFF
     # At most this many entries, so that positions and cells of the index fit 32 bits.
     ENTRIES_MAX = 1 << 30
-    # Children of a position: with four, the way down is half as long as with two, and each step costs one place of memory.
+    # Children of a position: with four, the way down is half as long as with two.
     WIDTH = 4
     BLOCK_SIZE = 16
 
