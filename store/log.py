@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from .chunk import CHUNK_SIZE, Body, Chunk, merged
-from .ids import ID_MAX, ID_MIN, StreamID
+from .ids import ID_MAX, ID_MIN, StreamID, id_after
 from .spans import Piece, Span, bodies, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
 
 try:
@@ -319,6 +319,25 @@ class EntryLog:
                     index -= high - low
             index -= chunk.live
         raise IndexError(index)
+
+    def count_after(self, entry_id: StreamID) -> int:
+        """Number of live entries with larger IDs. The time goes by the chunks between the ID and the nearer end of the
+        entry log, and by one chunk."""
+        if not self.length or entry_id >= self.last_id:
+            return 0
+        if entry_id < self.first_id:
+            return self.length
+        chunks, index = self._chunks, self._chunk_index(entry_id)
+        count = 0
+        for low, high in chunks[index].spans(chunks[index].index.position(id_after(entry_id)), chunks[index].count):
+            count += high - low
+        if 2 * index < len(chunks):
+            for number in range(index + 1):
+                count -= chunks[number].live
+            return count + self.length
+        for number in range(index + 1, len(chunks)):
+            count += chunks[number].live
+        return count
 
     def count_between(self, start: StreamID, end: StreamID) -> int:
         """Number of live entries from `start` to `end`, both included."""

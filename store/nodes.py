@@ -39,12 +39,14 @@ NODE_SIZE_UNLIMITED: Final = 2**30
 
 @dataclass(slots=True)
 class StreamLimits:
-    """The four stream directives, shared by all streams of a server."""
+    """The stream directives, shared by all streams of a server."""
 
     node_size_max: int = 4096
     node_entries_max: int = 100
     idmp_duration_s: int = 100
     idmp_entries_max: int = 100
+    # Whether the lag of a group is counted where Redis does not know it.
+    counts_lag: bool = False
 
 
 class Node:

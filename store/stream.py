@@ -254,7 +254,8 @@ class Stream:
         return self.log.length > 0 and self.max_deleted_id != ID_MIN and group.last_id <= self.max_deleted_id
 
     def lag(self, group: Group) -> int | None:
-        """Number of entries that the group has still to read; None if it is unknown (XINFO GROUPS)."""
+        """Number of entries that the group has still to read (XINFO GROUPS). None if it is unknown, and is not to be
+        counted (`stream-exact-lag`)."""
         added, log = self.entries_added, self.log
         if not added or not log.length:
             return 0
@@ -263,7 +264,9 @@ class Stream:
         if group.entries_read != ENTRIES_READ_UNKNOWN and not self.has_later_hole(group):
             return added - group.entries_read
         distance = self.entries_up_to(group.last_id)
-        return None if distance is None else added - distance
+        if distance is not None:
+            return added - distance
+        return log.count_after(group.last_id) if self.limits.counts_lag else None
 
     def advance(self, group: Group, ids: list[StreamID]) -> None:
         """Move the group's position past ascending delivered IDs, keeping entries-read exact if possible."""

@@ -197,6 +197,7 @@ STREAMS = (
     _row("stream-node-max-entries", COUNT, 100),
     _row("stream-idmp-duration", Integer(1, 86400), 100),
     _row("stream-idmp-maxsize", Integer(1, 10000), 100),
+    _row("stream-exact-lag", BOOL, False),
     _row("stream-chunk-compression", Choice((b"zstd", b"no")), b"zstd"),
 )
 

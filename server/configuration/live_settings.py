@@ -42,6 +42,7 @@ class LiveSettings:
             "stream-node-max-entries",
             "stream-idmp-duration",
             "stream-idmp-maxsize",
+            "stream-exact-lag",
         )
         self._put_in_force(self._choose_compression, "stream-chunk-compression")
         self._put_in_force(self._watch_calls, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold")
@@ -62,7 +63,7 @@ class LiveSettings:
             self._config.on_change(name, lambda value: call())
 
     def _limit_streams(self) -> None:
-        """Apply the limits that all streams share."""
+        """Apply the directives that all streams share."""
         config, limits = self._config, self._context.stream_limits
         wanted = (config.stream_node_max_bytes or NODE_SIZE_UNLIMITED, config.stream_node_max_entries)
         if wanted != (limits.node_size_max, limits.node_entries_max):
@@ -71,6 +72,7 @@ class LiveSettings:
                 for stream in db.streams.values():
                     stream.settle_nodes()
             limits.node_size_max, limits.node_entries_max = wanted
+        limits.counts_lag = config.stream_exact_lag
         limits.idmp_duration_s, limits.idmp_entries_max = config.stream_idmp_duration, config.stream_idmp_maxsize
 
     def _choose_compression(self) -> None:

@@ -200,6 +200,7 @@ OWN_DIRECTIVES = {
     b"metrics-streams-max",
     b"compat-config",
     b"stream-chunk-compression",
+    b"stream-exact-lag",
 }
 
 # -- INFO ---------------------------------------------------------------------------------------

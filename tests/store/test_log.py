@@ -68,6 +68,7 @@ def assert_same(log: EntryLog, model: Model, rng: random.Random) -> None:
         assert (taken, joined(pieces)) == (len(back), model.bytes_of(back))
         assert list(log.entries(start, end)) == [(entry_id, model.entries[entry_id]) for entry_id in ids]
         assert log.count_between(start, end) == len(ids)
+        assert log.count_after(start) == len([entry_id for entry_id in model.entries if entry_id > start])
         runs = list(log.runs(start, end))
         assert all(ms for ms, _, _ in runs)
         assert [make_id(*halves) for ms, seq, _ in runs for halves in zip(ms, seq, strict=True)] == ids

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hiredis import pack_command
 
-from headrace.store.chunk import Body
+from headrace.store import chunk as chunk_module
+from headrace.store.chunk import Body, Chunk
 from headrace.store.errors import GenericError
 from headrace.store.group import Group
 from headrace.store.idempotence import Idempotence
@@ -216,6 +217,38 @@ def test_a_later_deleted_entry_makes_lag_unknown_until_the_group_reads_to_the_en
     assert (group.entries_read, stream.lag(group)) == (-1, None)
     read(stream, group, 1)
     assert (group.entries_read, stream.lag(group)) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("position", "deleted", "lag"),
+    [("2-1", "4-1", 2), ("3-1", "3-1", 2), ("0", "1-1", 4), ("1-0", "5-1", 4), ("5-1", "2-1", 0), ("9-9", "2-1", 0)],
+)
+def test_an_exact_lag_counts_the_live_entries_after_the_position(position: str, deleted: str, lag: int) -> None:
+    stream, group = five(position)
+    stream.limits.counts_lag = True
+    delete(stream, deleted)
+    assert stream.lag(group) == lag
+
+
+def test_an_exact_lag_looks_at_the_chunks_of_the_nearer_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: no entry is looked at one by one, and of a long stream only the shorter part."""
+    monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 10)
+    stream = Stream(StreamLimits())
+    add(stream, *(f"{ms}-0" for ms in range(1, 1001)))
+    assert stream.delete(make_id(500, 0))
+    looked_at: list[Chunk] = []
+    live = Chunk.live.fget
+    assert live is not None
+
+    def noted(chunk: Chunk) -> int:
+        looked_at.append(chunk)
+        return live(chunk)
+
+    monkeypatch.setattr(Chunk, "live", property(noted))
+    for ms, chunks_count in ((35, 4), (955, 4), (495, 50)):
+        looked_at.clear()
+        assert stream.log.count_after(make_id(ms, 0)) == 1000 - ms - (ms < 500)
+        assert len(looked_at) == chunks_count
 
 
 def test_a_group_created_in_the_middle_has_no_lag() -> None:
