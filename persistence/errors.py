@@ -2,7 +2,9 @@
 
 LogError
 ├── LoadError        the log cannot be loaded: one line for the user who started the server
+│   └── UnknownPolicyLine  a policy line that a newer Headrace has written
 ├── UnknownRecord    a record whose command does not exist
+├── BadPolicyLine    a policy line that cannot be read
 ├── LogFailure       a write or fsync failed under `appendfsync always`
 └── RdbError         an RDB file or a DUMP payload that cannot be read
     ├── ForeignType       a key of a type that Headrace does not have
@@ -28,6 +30,9 @@ REMEDIES: Final = {
     errno.EDQUOT: "free space on that disk",
 }
 
+
+# Bytes of a policy line that a message shows.
+POLICY_LINE_SHOWN_SIZE: Final = 100
 
 FILE_KINDS: Final = ((S_ISFIFO, "a FIFO"), (S_ISSOCK, "a socket"), (S_ISCHR, "a device"), (S_ISBLK, "a device"))
 
@@ -62,6 +67,22 @@ class LogError(Exception):
 
 class LoadError(LogError):
     """The log cannot be loaded."""
+
+
+class UnknownPolicyLine(LoadError):
+    """A policy line of a kind that this version does not know."""
+
+    def __init__(self, name: bytes) -> None:
+        shown = name.decode("utf-8", "backslashreplace")
+        super().__init__(f"Unknown policy line '{shown}': a newer version of Headrace has written it; start that one")
+
+
+class BadPolicyLine(LogError):
+    """A policy line that cannot be read: a part is missing, or it does not have the form of words."""
+
+    def __init__(self, line: bytes) -> None:
+        shown = line[:POLICY_LINE_SHOWN_SIZE].decode("utf-8", "backslashreplace").rstrip()
+        super().__init__(f"a policy line that cannot be read: '{shown}'")
 
 
 class UnknownRecord(LogError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ...persistence.policy_lines import log_lines
 from ...protocol.packing import pack_command
 from ...store.database import Database, Store
 from ...store.image import StoreImage
@@ -25,7 +26,7 @@ from ..observing.unserved import UnservedCommands
 from .own_keys import OwnKeys
 from .script_engine import ScriptEngine
 from .services import Services
-from .targets import StreamRecord
+from .targets import PolicyRecord, StreamRecord
 
 # Longer than any call.
 NEVER_NS: Final = 1 << 60
@@ -182,6 +183,17 @@ class Context:
             self.effects.append((self.db.index, StreamRecord(pack_command(words))))
             self.has_targeted = True
             self.counted_apart -= 1
+
+    def log_policy(self, words: list[bytes]) -> None:
+        """Add a policy line as an effect, to be applied in the current database. It counts as one change.
+
+        The log gets it as lines that Redis skips, and replicas as a PING: see `persistence.policy_lines`.
+        """
+        if self.logging:
+            self.effects.append((self.db.index, PolicyRecord(log_lines(words))))
+            self.has_targeted = True
+        else:
+            self.unlogged_count += 1
 
     @property
     def records_count(self) -> int:

@@ -10,7 +10,7 @@ from ..core.lookup import find_row, named_row
 from ..core.table import Flag, Row, Trait
 from ..execution.calls import call
 from ..execution.enforcement import PrimaryDown, refusal_in_script
-from ..execution.targets import LogRecord, StreamRecord
+from ..execution.targets import LogRecord, StreamRecord, for_replicas
 from .errors import ScriptError
 from .number_text import number_text
 
@@ -103,7 +103,7 @@ class Run:
         if self.replication & REPL_AOF:
             context.effects += [(index, LogRecord(record)) for index, record in made]
         elif self.replication & REPL_REPLICA and context.replicating:
-            context.effects += [(index, StreamRecord(record)) for index, record in made]
+            context.effects += [(index, StreamRecord(record)) for index, record in for_replicas(made)]
         context.has_targeted = context.has_targeted or len(context.effects) > effects_before
         context.counted_apart += len(made) - (len(context.effects) - effects_before)
 

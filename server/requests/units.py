@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from ...commands.execution import targets
 from ...commands.execution.context import Context
-from ...commands.execution.targets import LogRecord, StreamRecord
 from ...replication.feed import Feed
 from ...replication.history import History
 from ..reports.stats import Stats
@@ -89,14 +89,15 @@ class Units:
     def _append(self, effects: Effects, *, grouped: bool) -> None:
         context, for_log, for_replicas = self._context, effects, effects
         if context.has_targeted:
-            for_log = [effect for effect in effects if type(effect[1]) is not StreamRecord]
-            for_replicas = [effect for effect in effects if type(effect[1]) is not LogRecord]
+            for_log = targets.for_log(effects)
+            for_replicas = effects if self._feed is None else targets.for_replicas(effects)
             context.has_targeted = False
         if self._log is not None and for_log:
-            self._log.append(for_log, grouped)
+            is_group = grouped and len(for_log) > 1
+            self._log.append(for_log, is_group)
             context.client.write_mark = self._log.mark
             if self._feed is None and not self._is_following:
-                self._history.offset += len(for_log) + MULTI_AND_EXEC if grouped else len(for_log)
+                self._history.offset += len(for_log) + MULTI_AND_EXEC if is_group else len(for_log)
                 # A replica that is sent its first snapshot has this write only when it has confirmed the snapshot.
                 context.client.write_offset = self._history.offset
         if self._feed is not None and for_replicas and not self._is_following:

@@ -1,0 +1,1 @@
+"""Policies of streams and groups: their settings, and how their lines are applied."""
