@@ -237,6 +237,8 @@ class Check:
             f"AOF analyzed: filename={name}, size={found.size}, ok_up_to={found.good_offset}, "
             f"ok_up_to_line={self._lines_count}, diff={found.size - found.good_offset}"
         )
+        if found.policy_lines_count:
+            print(f"Policy lines of Headrace: {found.policy_lines_count}")
         if found.blocks_count:
             print(f"Checksums verified: blocks={found.blocks_count}, bytes={found.verified_size}")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mmap import mmap
 from typing import Final
 
+from .grammar.kept import POLICY
 from .records import Damage, Mismatch, RecordReader
 
 PIECE_SIZE: Final = 256 * 1024
@@ -32,6 +33,8 @@ class Findings:
     good_offset: int
     # Lines that end before the first bad byte, annotations not counted.
     lines_count: int = 0
+    # Policy lines, however many annotation lines each takes.
+    policy_lines_count: int = 0
     # Description of the first bad byte, for the user.
     detail: str = ""
     # Blocks whose checksums are right.
@@ -87,6 +90,11 @@ class _Examination:
         for record in self._records():
             if found.cut_offset is not None and reader.offset > found.cut_offset:
                 return
+            if record[0] is POLICY:
+                found.policy_lines_count += 1
+                if not self._is_in_group:
+                    found.good_offset = reader.offset
+                continue
             word = record[0].upper()
             if word in (b"MULTI", b"EXEC"):
                 if self._is_in_group == (word == b"MULTI"):

@@ -73,6 +73,7 @@ class UnknownPolicyLine(LoadError):
     """A policy line of a kind that this version does not know."""
 
     def __init__(self, name: bytes) -> None:
+        self.name = name
         shown = name.decode("utf-8", "backslashreplace")
         super().__init__(f"Unknown policy line '{shown}': a newer version of Headrace has written it; start that one")
 

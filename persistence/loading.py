@@ -1,4 +1,4 @@
-"""Loads a log: every record in order, MULTI groups completely or not at all, and handles a damaged end."""
+"""Loads a log: every record and policy line in order, MULTI groups whole or not at all, and handles a damaged end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Final, Protocol
 
 from ..protocol.packing import splitter
-from .errors import LoadError, RdbError, UnknownRecord
+from .errors import LoadError, RdbError, UnknownPolicyLine, UnknownRecord
 from .files import Files
-from .grammar.kept import is_run
+from .grammar.kept import POLICY, is_run
 from .manifest import Manifest, Part
 from .placing import StreamPlace, read_place
 from .rdb.file import FileReader, KeysTarget, in_steps
@@ -57,6 +57,10 @@ class Target(KeysTarget, Protocol):
         """Apply a run (`ADDITIONS`, `CLAIMS` or `STREAMS`). Returns False if its records must be applied one by one."""
         ...
 
+    def take_policy(self, words: list[bytes]) -> None:
+        """Apply a policy line in the database of the records around it. Raises LoadError."""
+        ...
+
 
 @dataclass(slots=True)
 class LoadResult:
@@ -65,6 +69,8 @@ class LoadResult:
     records_count: int = 0
     # Keys of an RDB base.
     keys_count: int = 0
+    # Policy lines between the records.
+    policy_lines_count: int = 0
     # Size of all files read, after truncation.
     size: int = 0
     base_size: int = 0
@@ -236,6 +242,8 @@ class Loader:
         except RdbError as error:
             advice = error.advice or f"restore {os.path.abspath(self._path(name))} from a backup"
             raise LoadError(f"{error} ({name} at offset {reader.offset}); {advice}") from error
+        except UnknownPolicyLine as error:
+            raise LoadError(f"{error} ({name} at offset {reader.offset})") from error
         self.result.keys_count += reader.keys_count
         return reader.rest(), reader.offset
 
@@ -274,10 +282,18 @@ class Loader:
                 return
         else:
             try:
+                if record[0] is POLICY:
+                    self._take_policy(record[1:])
+                    return
                 self._apply(record)
             except LoadError as error:
                 raise LoadError(f"{error} ({name} at offset {offset})") from error
         self.result.records_count += _count_of(record)
+
+    def _take_policy(self, words: list[bytes]) -> None:
+        if self._target is not None:
+            self._target.take_policy(words)
+        self.result.policy_lines_count += 1
 
     def _truncate_torn(self, name: str, offset: int, *, is_last: bool) -> int:
         if not is_last:

@@ -1,7 +1,8 @@
 """The codec: argument vectors to records and back, with exact byte offsets.
 
 A record is a command as RESP sends it: an array of bulk strings. Between records there may be lines that start with
-`#`, e.g. `#TS:1700000000`; they are skipped, except for checksum lines. Anything else between records is damage.
+`#`, e.g. `#TS:1700000000`; they are skipped, except for checksum lines and policy lines. Anything else between records
+is damage.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Final
 from ..protocol.packing import pack_command, splitter
 from ..protocol.requests import SLICE_SIZE
 from .checksum import CHECKSUM_PREFIX, EMPTY_BLOCK_LINE, OpenBlock, checksum_line
-from .grammar.kept import is_run
+from .errors import BadPolicyLine
+from .grammar.kept import POLICY, is_run
 from .grammar.streams import record_splitter
 from .placing import PLACE_PREFIX
+from .policy_lines import PolicyLines, is_policy_line
 
 MULTI: Final = pack_command((b"MULTI",))
 EXEC: Final = pack_command((b"EXEC",))
@@ -31,7 +34,7 @@ HELD_SIZE_MAX: Final = 1024 * 1024
 # Bytes that are searched after an invalid record for a checksum line, which proves damage.
 LOOKAHEAD_SIZE: Final = 4 * 1024 * 1024
 
-# (offset, line), for annotations that are neither checksum lines nor places. Raising ends the reading.
+# (offset, line), for annotations that are neither checksum lines nor places nor policy lines. Raising ends the reading.
 OnAnnotation = Callable[[int, bytes], None]
 
 _ASTERISK: Final = ord("*")
@@ -39,7 +42,8 @@ _DOLLAR: Final = ord("$")
 _ZERO: Final = ord("0")
 _HASH: Final = ord("#")
 _CHECKSUM_START: Final = b"\n" + CHECKSUM_PREFIX
-_PLACE_START: Final = b"\n" + PLACE_PREFIX
+# What precedes a place or a policy line, or is part of a value.
+_OWN_START: Final = b"\n#HR"
 
 
 def select_record(db_index: int) -> bytes:
@@ -83,6 +87,7 @@ class RecordReader:
     `offset` is the end of the last record or line returned. In a verified block it stays at the block's beginning until
     its last record. At the end of the file everything after `offset` is incomplete. `start` is the offset of the first
     piece in the file. With `gathers_runs` some consecutive records are returned as `ADDITIONS`, `CLAIMS` or `STREAMS`.
+    A policy line is returned at its place among the records as `POLICY`: once its last part was read, from the first.
     """
 
     def __init__(
@@ -96,8 +101,8 @@ class RecordReader:
         self.verified_size = 0
         # Number of verified blocks.
         self.blocks_count = 0
-        # The last line that names a place (`placing`), with its end; empty if a record follows it. None before the
-        # first such line or record.
+        # The last line that names a place (`placing`), with its end; empty if a record or a policy line follows it.
+        # None before the first of these.
         self.place_line: bytes | None = None
         self._on_annotation = on_annotation
         self._damage: Damage | None = None
@@ -119,6 +124,9 @@ class RecordReader:
         # (record, offset of its end).
         self._held: list[tuple[list[bytes], int]] = []
         self._split = record_splitter() if gathers_runs else splitter()
+        self._policies = PolicyLines()
+        # Offset in the file of the last policy line's first part.
+        self._policy_offset = start
 
     @property
     def _parsed_offset(self) -> int:
@@ -184,7 +192,8 @@ class RecordReader:
             self.offset = end
             yield record
         self._held.clear()
-        self.offset = self._parsed_offset
+        # The parts of a policy line that were read are no use without the rest.
+        self.offset = self._policy_offset if self._policies.is_open else self._parsed_offset
 
     def _trim(self) -> None:
         """Drop the parsed bytes; the block keeps their hash."""
@@ -224,22 +233,43 @@ class RecordReader:
         return records
 
     def _split_block(self, block: bytes) -> tuple[list[list[bytes]], bytes]:
-        """Return the records of a block, and the place after the last of them, empty if there is none. No records if
-        there is another annotation, or a record for the careful parser.
+        """Return the records and policy lines of a block, and the place after the last of them, empty if there is none.
+        No records if there is another annotation, or a record for the careful parser.
         """
-        records, taken_size = self._split(block, len(block))
-        place = b""
-        while taken_size < len(block):
-            if not block.startswith(PLACE_PREFIX, taken_size):
+        records: list[list[bytes]] = []
+        policies = PolicyLines()
+        place, at, end = b"", 0, len(block)
+        # Bytes in which a value has what looks like a line: they are not split there.
+        passed_size = 0
+        while at < end:
+            if block[at] == _HASH:
+                line_end = block.find(b"\n", at) + 1
+                line = block[at:line_end]
+                if is_policy_line(line):
+                    try:
+                        words = policies.take(line)
+                    except BadPolicyLine:
+                        return [], b""
+                    if words is not None:
+                        records.append([POLICY, *words])
+                        place = b""
+                elif line.startswith(PLACE_PREFIX) and not policies.is_open:
+                    place = line
+                else:
+                    return [], b""
+                at, passed_size = line_end, 0
+                continue
+            stop = block.find(_OWN_START, at + passed_size) + 1 or end
+            more, size = self._split(block[at:stop], stop - at)
+            if policies.is_open or (not size and stop == end):
                 return [], b""
-            place_end = block.find(b"\n", taken_size) + 1
-            place = block[taken_size:place_end]
-            more, size = self._split(block[place_end:], len(block) - place_end) if place_end < len(block) else ([], 0)
             if more:
                 records += more
                 place = b""
-            taken_size = place_end + size
-        return records, place
+            # Doubled, so that a value with many such places takes no longer than twice the time.
+            passed_size = 0 if size else 2 * (stop - at)
+            at += size
+        return ([], b"") if policies.is_open else (records, place)
 
     def _begin_block(self, verified_size: int) -> None:
         """Begin a block after a verified one. A block of no bytes is not counted."""
@@ -257,6 +287,10 @@ class RecordReader:
         if not end:
             return False
         line = bytes(self._window[start:end])
+        if is_policy_line(line):
+            return self._take_policy_line(line, end)
+        if self._policies.is_open:
+            return self._miss_policy_part()
         if line.startswith(CHECKSUM_PREFIX):
             self._hash_up_to(start)
             self._position = end
@@ -271,6 +305,27 @@ class RecordReader:
         if not self._held:
             self.offset = self._parsed_offset
         return True
+
+    def _take_policy_line(self, line: bytes, end: int) -> bool:
+        """Hold a policy line back as a record is. Returns False if it is damaged. `end` is its end in the window."""
+        if not self._policies.is_open:
+            self._policy_offset = self._parsed_offset
+        try:
+            words = self._policies.take(line)
+        except BadPolicyLine as error:
+            self._damage = Damage(self._policy_offset, str(error))
+            return False
+        self._position = end
+        self._is_block_start = False
+        if words is not None:
+            self._held.append(([POLICY, *words], self._parsed_offset))
+            self.place_line = b""
+        return True
+
+    def _miss_policy_part(self) -> bool:
+        """Something else is in the place of the next part of a policy line: this is damage. Returns False."""
+        self._damage = Damage(self._policy_offset, "a policy line of which a part is missing")
+        return False
 
     def _close_block(self, line: bytes) -> None:
         """Check the block against its checksum line: the held records are valid, or the block is damaged."""
@@ -295,6 +350,8 @@ class RecordReader:
 
     def _hold_records(self) -> bool:
         """Read at least one record. Returns False if that needs more bytes or is impossible."""
+        if self._policies.is_open:
+            return self._miss_policy_part()
         if not self._missing and self._hold_plain_records():
             return True
         try:
@@ -313,7 +370,7 @@ class RecordReader:
         """Read the records in canonical form, as nearly all are. Returns False if none is. Their sizes follow from
         packing them."""
         window, start = self._window, self._position
-        end = window.find(_PLACE_START, start, start + SLICE_SIZE) + 1 or start + SLICE_SIZE
+        end = window.find(_OWN_START, start, start + SLICE_SIZE) + 1 or start + SLICE_SIZE
         records, _ = self._split(bytes(window[start:end]), SLICE_SIZE)
         for record in records:
             packed = record[2] if is_run(record) else pack_command(record)

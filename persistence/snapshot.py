@@ -1,7 +1,7 @@
 """Writes the dataset as records that rebuild it: the content of a base in RESP.
 
 All values are absolute, in an order that can be replayed: entries, then the counters, then each group with its pending
-entries by delivery time, so that their order is kept, then idempotent producers, then expiry.
+entries by delivery time, so that their order is kept, then idempotent producers, policies, expiry.
 
 A deleted entry may still be pending, or belong to an idempotent pair. Records of either have no effect without the
 entry. So an empty entry is added with its ID, and removed after the records that name it.
@@ -22,6 +22,7 @@ from ..protocol.packing import pack_command
 from ..store.ids import StreamID, format_id
 from ..store.image import GroupImage, KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ..store.pending import Delivery
+from ..store.policies.lines import lines_of
 from .grammar.streams import (
     pack_adds,
     pack_base_claim,
@@ -38,6 +39,7 @@ from .grammar.streams import (
     pack_streams,
     pack_strings,
 )
+from .policy_lines import log_lines
 
 # IDs in one XCLAIM record: keeps a record small enough to be one step of loading.
 CLAIM_COUNT_MAX: Final = 1024
@@ -78,6 +80,8 @@ def key_records(image: KeyImage) -> Iterator[bytes]:
         yield from strings_records(StringsImage(image.db_index, [(image.key, value)], expires))
         return
     yield from stream_records(image.key, value)
+    for words in lines_of(image.key, value):
+        yield log_lines(words)
     if image.expires_ms is not None:
         yield pack_command((b"PEXPIREAT", image.key, b"%d" % image.expires_ms))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ... import REDIS_VERSION
+from ...persistence.policy_lines import text_of_ping
 from ...protocol.replies import OK, PONG, Reply
 from ...store.errors import GenericError, ReplyError, shown, wrong_number_of_arguments
 from ..clients.client import ReplyMode
@@ -15,6 +16,7 @@ from ..execution.databases import database_at
 from ..execution.enforcement import NoAuthentication, authenticate, log_out, must_authenticate
 from ..execution.transactions import discard
 from ..permissions.users import DEFAULT_NAME
+from ..policies.lines import apply_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,10 +71,13 @@ def bad_client_name() -> GenericError:
 def ping(context: Context, argv: list[bytes]) -> Reply:
     """PING [message]
 
-    Returns PONG, or the message. A RESP2 client with subscriptions gets both, in the form of a pushed message.
+    Returns PONG, or the message. A RESP2 client with subscriptions gets both, in the form of a pushed message. In the
+    stream of a primary, the message may be a policy line.
     """
     if len(argv) > 2:
         raise wrong_number_of_arguments(b"ping")
+    if context.replaying and (text := text_of_ping(argv)) is not None:
+        apply_text(context, text)
     if context.client.protocol == 2 and context.client.is_subscriber:
         return [b"pong", argv[1] if len(argv) == 2 else b""]
     if len(argv) == 1:

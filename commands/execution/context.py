@@ -208,7 +208,13 @@ class Context:
         """Copy the streams that the command may change to a snapshot that is being read. Called before each command."""
         if self.image is None or not row.is_write:
             return
-        for key, _ in find_keys(row, argv):
+        self.preserve_keys([key for key, _ in find_keys(row, argv)])
+
+    def preserve_keys(self, keys: list[bytes]) -> None:
+        """Copy the streams of these keys, which are about to change, to the snapshot that is being read, if any."""
+        if self.image is None:
+            return
+        for key in keys:
             stream = self.db.streams.get(key)
             if stream is not None and stream.image_number < Stream.newest_image_number:
                 self.image.preserve(stream)

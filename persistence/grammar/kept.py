@@ -1,4 +1,4 @@
-"""Requests and records that are kept as bytes instead of words: their marks and types."""
+"""The marks and types of requests and records that are kept as bytes instead of words, and of lines among records."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ CLAIMS: Final = _Mark(b"XCLAIM")
 # ascending IDs, and `XSETID key id ENTRIESADDED n MAXDELETEDID id`.
 STREAMS: Final = _Mark(b"XSETID")
 
+
+# The first item of a policy line between the records of a log: `[POLICY, word, ...]`.
+POLICY: Final = _Mark(b"#HR")
 
 # Number of items of a request or a run that is kept.
 KEPT_COUNT: Final = 4

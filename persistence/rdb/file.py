@@ -3,23 +3,26 @@
     file:   "REDIS" | version, 4 digits | record ... | 0xFF | CRC-64 of all before it, zero for none
     record: an opcode and what it says, or type | key | value
 
-Opcodes select the database of the next keys, set the expiry of the next key, or contain data that is skipped: hints,
-libraries of functions, data of modules.
+Opcodes select the database of the next keys, set the expiry of the next key, have metadata, or contain data that is
+skipped: hints, libraries of functions, data of modules. The policy lines of a key (`policy_lines`) follow it, each as
+metadata that Redis skips.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ... import REDIS_VERSION, __version__
-from ...store.image import KeyImage, Part, ShortStreamsImage, StringsImage
+from ...store.image import KeyImage, Part, ShortStreamsImage, StreamImage, StringsImage
 from ...store.nodes import StreamLimits
+from ...store.policies.lines import lines_of
 from ...store.stream import Stream
 from ...store.value import Value
-from ..errors import ForeignType, RdbError, TooManyDatabases
+from ..errors import BadPolicyLine, ForeignType, RdbError, TooManyDatabases
 from ..placing import StreamPlace
+from ..policy_lines import AUX_NAME, policy_text, words_of_text
 from .foreign import can_skip, skip_module_fields, skip_value
 from .keys import EXPIRY_MS, LONG_SIZE, encode_name
 from .lengths import (
@@ -93,8 +96,18 @@ class FileKeys(NamedTuple):
             yield FileKey(self.db_index, key, value, expires_ms)
 
 
+class FilePolicy(NamedTuple):
+    """The words of a policy line, which concerns a key before it."""
+
+    db_index: int
+    words: list[bytes]
+
+
+FilePart: TypeAlias = FileKey | FileKeys | FilePolicy
+
+
 class KeysTarget(Protocol):
-    """Takes the keys of a file. Its methods raise RdbError for a key that exists."""
+    """Takes the keys of a file. Its methods for keys raise RdbError for one that exists."""
 
     def put(self, key: FileKey) -> None:
         """Store one key."""
@@ -102,6 +115,10 @@ class KeysTarget(Protocol):
 
     def put_many(self, part: FileKeys) -> None:
         """Store keys with strings or short streams."""
+        ...
+
+    def put_policy(self, policy: FilePolicy) -> None:
+        """Apply a policy line. Raises LoadError if it may not be left out."""
         ...
 
 
@@ -183,7 +200,7 @@ def _records(
 ) -> Iterator[bytes]:
     yield MAGIC + b"%04d" % VERSION
     for name, text in aux.items():
-        yield _opcode(AUX) + encode_string(name, compress=compress) + encode_string(text, compress=compress)
+        yield _aux(name, text, compress=compress)
     selected: int | None = None
     for part in parts:
         if part.db_index != selected:
@@ -219,6 +236,13 @@ def _key_records(key: KeyImage, *, now_ms: int, compress: bool) -> Iterator[byte
     # In the pure form, compressing stream nodes takes longer than the rest of writing them.
     compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
     yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
+    if isinstance(key.value, StreamImage):
+        for words in lines_of(key.key, key.value):
+            yield _aux(AUX_NAME, policy_text(words), compress=compress)
+
+
+def _aux(name: bytes, text: bytes, *, compress: bool) -> bytes:
+    return _opcode(AUX) + encode_string(name, compress=compress) + encode_string(text, compress=compress)
 
 
 def _opcode(code: int) -> bytes:
@@ -257,6 +281,9 @@ class FileReader:
         self._db_index = 0
         # Expiry time of the next key.
         self._expires_ms: int | None = None
+        # Whether the last key was left out, and the policy line that was read and not yielded.
+        self._is_left_out = False
+        self._policy: FilePolicy | None = None
         # The metadata of the file.
         self.aux: dict[bytes, bytes] = {}
         # Keys read, without those left out.
@@ -290,11 +317,11 @@ class FileReader:
         for part in self.parts():
             if isinstance(part, FileKey):
                 yield part
-            else:
+            elif isinstance(part, FileKeys):
                 yield from part.keys()
 
-    def parts(self) -> Iterator[FileKey | FileKeys]:
-        """Yield every key once, strings and short streams several at a time: see `__iter__`."""
+    def parts(self) -> Iterator[FilePart]:
+        """Yield every key once, strings and short streams several at a time, and policy lines: see `__iter__`."""
         self._read_header()
         while True:
             yield from self._read_many()
@@ -303,6 +330,9 @@ class FileReader:
                 break
             if kind >= OPCODE_MIN:
                 self._read_opcode(kind)
+                if self._policy is not None:
+                    policy, self._policy = self._policy, None
+                    yield policy
             elif (key := self._read_key(kind)) is not None:
                 yield key
         self._check_checksum()
@@ -343,13 +373,26 @@ class FileReader:
 
     def _read_aux(self, source: Source) -> None:
         name = read_string(source)
-        self.aux[name] = text = read_string(source)
+        text = read_string(source)
+        if name == AUX_NAME:
+            self._read_policy(text)
+            return
+        self.aux[name] = text
         if name == b"redis-ver":
             logger.info("Loading RDB produced by version %s", text.decode("utf-8", "backslashreplace"))
         elif name == b"ctime" and text.isdigit():
             logger.info("RDB age %d seconds", max(0, self._now_ms // 1000 - int(text[:TIME_DIGITS_MAX])))
         elif name == b"aof-base" and text == b"1":
             logger.info("RDB is base AOF")
+
+    def _read_policy(self, text: bytes) -> None:
+        """Read a policy line; those of a key that was left out are left out with it."""
+        if self._is_left_out:
+            return
+        try:
+            self._policy = FilePolicy(self._db_index, words_of_text(text))
+        except BadPolicyLine as error:
+            raise RdbError(str(error)) from error
 
     def _skip_idle(self, source: Source) -> None:
         read_length(source)
@@ -406,6 +449,7 @@ class FileReader:
         source = self._source
         key, expires_ms = read_string(source), self._expires_ms
         self._expires_ms = None
+        self._is_left_out = True
         if kind != STRING and kind not in STREAM_TYPES:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
@@ -414,7 +458,8 @@ class FileReader:
             self.foreign_count += 1
             return None
         value = read_value(source, kind, self._limits, now_ms=self._now_ms)
-        return FileKey(self._db_index, key, value, expires_ms) if self._is_kept(key, expires_ms) else None
+        self._is_left_out = not self._is_kept(key, expires_ms)
+        return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms)
 
     def _check_checksum(self) -> None:
         if self._version < CHECKSUM_VERSION:
@@ -425,13 +470,15 @@ class FileReader:
             raise RdbError(f"Wrong RDB checksum expected: ({computed:x}) but got ({found:x}). Aborting now.")
 
 
-def in_steps(parts: Iterable[FileKey | FileKeys], target: KeysTarget) -> Iterator[None]:
-    """Store the keys of a file. A step has one key, or some keys with strings or short streams."""
+def in_steps(parts: Iterable[FilePart], target: KeysTarget) -> Iterator[None]:
+    """Store the keys of a file. A step has one key, some keys with strings or short streams, or a policy line."""
     for part in parts:
         if isinstance(part, FileKey):
             target.put(part)
-        else:
+        elif isinstance(part, FileKeys):
             target.put_many(part)
+        else:
+            target.put_policy(part)
         yield
 
 

@@ -109,7 +109,8 @@ class Arrival:
         return Progress.LOADED if self._is_complete else Progress.STARVED
 
     def _load(self) -> None:
-        for _ in in_steps(self._reader.parts(), Filling(self.store.databases)):
+        filling = Filling(self.store.databases, self._context, is_of_primary=True)
+        for _ in in_steps(self._reader.parts(), filling):
             self._pause_if_over()
         for db in self.store.databases:
             for stream in db.streams.values():

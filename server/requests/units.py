@@ -90,7 +90,7 @@ class Units:
         context, for_log, for_replicas = self._context, effects, effects
         if context.has_targeted:
             for_log = targets.for_log(effects)
-            for_replicas = effects if self._feed is None else targets.for_replicas(effects)
+            for_replicas = effects if self._feed is None or self._is_following else targets.for_replicas(effects)
             context.has_targeted = False
         if self._log is not None and for_log:
             is_group = grouped and len(for_log) > 1

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from ...persistence.errors import RdbError
-from ...persistence.rdb.file import FileKey, FileKeys
+from ...commands.execution.context import Context
+from ...commands.policies.lines import apply_line_in, warn_of_unknown
+from ...persistence.errors import RdbError, UnknownPolicyLine
+from ...persistence.rdb.file import FileKey, FileKeys, FilePolicy
 from ...store.database import Database
+from ...store.errors import ReplyError
 
 
 class Filling:
-    """Takes the keys of a file: a `persistence.rdb.file.KeysTarget`."""
+    """Takes the keys of a file: a `persistence.rdb.file.KeysTarget`. With `is_of_primary`, policy lines that are not
+    known are left out; a start is stopped by them."""
 
-    def __init__(self, databases: list[Database]) -> None:
+    def __init__(self, databases: list[Database], context: Context, *, is_of_primary: bool = False) -> None:
         self._databases = databases
+        self._context = context
+        self._is_of_primary = is_of_primary
 
     def put(self, key: FileKey) -> None:
         """Store one key. Raises RdbError if it exists."""
@@ -27,6 +33,17 @@ class Filling:
         double = self._databases[part.db_index].add_many(part.values)
         if double is not None:
             raise _duplicated(double, part.db_index)
+
+    def put_policy(self, policy: FilePolicy) -> None:
+        """Apply a policy line. Raises UnknownPolicyLine, RdbError if its words make no sense."""
+        try:
+            apply_line_in(self._context, self._databases[policy.db_index], policy.words)
+        except UnknownPolicyLine as error:
+            if not self._is_of_primary:
+                raise
+            warn_of_unknown(error)
+        except ReplyError as error:
+            raise RdbError(f"A policy line cannot be applied: {error}") from error
 
 
 def _duplicated(key: bytes, db_index: int) -> RdbError:

@@ -22,6 +22,7 @@ from ...commands.execution.context import Context
 from ...commands.observing.unserved import foreign_name
 from ...commands.permissions.known import REDIS_CONTAINERS
 from ...commands.permissions.users import open_user
+from ...commands.policies.lines import apply_line
 from ...persistence.errors import ForeignRecord, LoadError, UnknownRecord
 from ...persistence.rdb.file import FileReader
 from ...store.errors import ReplyError
@@ -36,8 +37,7 @@ class Replay(Filling):
     """One load, which runs records and stores keys. Call `resume` after others have used the context."""
 
     def __init__(self, context: Context) -> None:
-        Filling.__init__(self, context.store.databases)
-        self._context = context
+        Filling.__init__(self, context.store.databases, context)
         self._client = Client(0, db=context.store.databases[0])
         self._client.user = open_user(b"")
         # Records that were left out, by command: of those that Headrace does not have, and of others on keys left out.
@@ -86,13 +86,23 @@ class Replay(Filling):
         if self._is_partial and self._is_of_skipped(row, argv, reply):
             self.skipped[row.name.encode()] += 1
         elif isinstance(reply, ReplyError):
-            self.errors_count += 1
-            logger.critical(
-                "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
-                "command '%s'",
-                reply.wire_text.decode("utf-8", "backslashreplace"),
-                row.name.lower(),
-            )
+            self._note_error(reply, row.name.lower())
+
+    def _note_error(self, error: ReplyError, name: str) -> None:
+        self.errors_count += 1
+        logger.critical(
+            "== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing the "
+            "command '%s'",
+            error.wire_text.decode("utf-8", "backslashreplace"),
+            name,
+        )
+
+    def take_policy(self, words: list[bytes]) -> None:
+        """Apply a policy line of a log. An error is logged as that of a record. Raises UnknownPolicyLine."""
+        try:
+            apply_line(self._context, words)
+        except ReplyError as error:
+            self._note_error(error.with_traceback(None), words[0].decode("utf-8", "backslashreplace"))
 
     def _skip(self, argv: list[bytes], error: ReplyError) -> None:
         """Leave out a record of a command that does not exist. Raises UnknownRecord if that is not allowed."""
