@@ -242,8 +242,8 @@ class Loader:
         except RdbError as error:
             advice = error.advice or f"restore {os.path.abspath(self._path(name))} from a backup"
             raise LoadError(f"{error} ({name} at offset {reader.offset}); {advice}") from error
-        except UnknownPolicyLine as error:
-            raise LoadError(f"{error} ({name} at offset {reader.offset})") from error
+        except UnknownPolicyLine as unknown:
+            raise LoadError(f"{unknown} ({name} at offset {reader.offset})") from unknown
         self.result.keys_count += reader.keys_count
         return reader.rest(), reader.offset
 

@@ -62,10 +62,10 @@ def apply_text(context: Context, text: bytes) -> None:
         words = words_of_text(text)
         apply_line(context, words)
         context.log_policy(words)
-    except UnknownPolicyLine as error:
-        warn_of_unknown(error)
-    except BadPolicyLine as error:
-        logger.warning("The primary has sent %s", error)
+    except UnknownPolicyLine as unknown:
+        warn_of_unknown(unknown)
+    except BadPolicyLine as bad:
+        logger.warning("The primary has sent %s", bad)
 
 
 def warn_of_unknown(error: UnknownPolicyLine) -> None:

@@ -38,10 +38,10 @@ class Filling:
         """Apply a policy line. Raises UnknownPolicyLine, RdbError if its words make no sense."""
         try:
             apply_line_in(self._context, self._databases[policy.db_index], policy.words)
-        except UnknownPolicyLine as error:
+        except UnknownPolicyLine as unknown:
             if not self._is_of_primary:
                 raise
-            warn_of_unknown(error)
+            warn_of_unknown(unknown)
         except ReplyError as error:
             raise RdbError(f"A policy line cannot be applied: {error}") from error
 

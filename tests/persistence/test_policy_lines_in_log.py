@@ -274,7 +274,7 @@ def test_check_aof_counts_policy_lines_and_cuts_an_incomplete_one(
 
 
 @pytest.mark.oracle
-def test_redis_and_its_tool_pass_over_policy_lines(tmp_path: Path, oracle_tools: Path) -> None:
+def test_redis_and_its_tool_skip_policy_lines(tmp_path: Path, oracle_tools: Path) -> None:
     settings = LogSettings(str(tmp_path / "appendonlydir"), "appendonly.aof", has_block_checksums=True)
     log = AppendOnlyLog(settings, b"no")
     log.open()

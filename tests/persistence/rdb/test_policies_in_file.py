@@ -73,7 +73,7 @@ def test_the_lines_of_a_key_follow_it(store: Store, compress: bool) -> None:
     assert found == {(index, key): expected_lines(key) for index in (0, 3) for key in KEYS}
 
 
-def test_a_reader_of_keys_alone_passes_over_the_lines(store: Store) -> None:
+def test_a_reader_of_keys_alone_skips_the_lines(store: Store) -> None:
     reader = reader_of(file_of(store))
     assert len(list(reader)) == 2 * (len(KEYS) + 1)
     assert AUX_NAME not in reader.aux
@@ -110,7 +110,7 @@ def test_a_text_base_has_the_lines_after_the_records_of_the_key(store: Store) ->
 
 
 @pytest.mark.oracle
-def test_redis_and_its_tool_pass_over_the_lines(
+def test_redis_and_its_tool_skip_the_lines(
     store: Store, oracle_tools: Path, start_server: StartServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "dump.rdb"
