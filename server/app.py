@@ -64,6 +64,8 @@ logger = logging.getLogger(__name__)
 
 # Share of the time between two periodic turns that one of them may spend on freeing memory.
 FREEING_SHARE: Final = 0.1
+# The same for the policies of streams.
+RETENTION_SHARE: Final = 0.1
 
 
 def call_later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -359,7 +361,7 @@ class Server:
         """Refuse new clients, send the waiting replies, write out the log, close everything. Returns the exit code."""
         self.acceptor.close()
         self.periodic.stop()
-        self.turns.stop_timer()
+        self.turns.stop()
         self.following.stop()
         self.turns.flush()
         self.primary.stop()
@@ -395,6 +397,8 @@ class Server:
             self.idempotence_expiry.run(now_ms)
             self.limits.close_idle(now_ms)
             self._report_sizes()
+        self.turns.retention.visit(now_ms, time_limit(RETENTION_SHARE * self.turn_ns()), begins_round=is_new_second)
+        self.dispatcher.units.log_own()
         self.store.garbage.free(time_limit(FREEING_SHARE * self.turn_ns()))
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)

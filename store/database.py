@@ -13,6 +13,7 @@ from .events import EXPIRED, KEY_MISS, NEW, OVERWRITTEN, TYPE_CHANGED, Event
 from .garbage import Garbage
 from .object_sizes import text_size
 from .observed import Observed
+from .policies.stream_policy import StreamPolicy
 from .stream import Stream
 from .text import spliced
 from .value import Value, plain_text
@@ -28,12 +29,16 @@ class Database(Observed):
     removed."""
 
     __slots__ = (
-        "_streams_size", "expired_keys", "expires", "frozen", "garbage", "hits", "keeps_expired", "keys", "misses",
-        "streams",
+        "_streams_size", "expired_keys", "expires", "frozen", "garbage", "governed", "hits", "keeps_expired", "keys",
+        "misses", "streams", "used_governed",
     )  # fmt: skip
 
     def __init__(
-        self, index: int, garbage: Garbage | None = None, expired_keys: list[tuple[int, bytes]] | None = None
+        self,
+        index: int,
+        garbage: Garbage | None = None,
+        expired_keys: list[tuple[int, bytes]] | None = None,
+        used_governed: dict[tuple[int, bytes], None] | None = None,
     ) -> None:
         super().__init__(index)
         # Removed values whose memory is still to be freed.
@@ -49,6 +54,11 @@ class Database(Observed):
         # (database index, key) of the keys that expiry removed and the log has not recorded yet. One list for a whole
         # store.
         self.expired_keys: list[tuple[int, bytes]] = [] if expired_keys is None else expired_keys
+        # Those of `streams` that have a policy.
+        self.governed: dict[bytes, Stream] = {}
+        # (database index, key) of the streams with a policy that commands have used since the policies were last
+        # applied. One dict for a whole store.
+        self.used_governed: dict[tuple[int, bytes], None] = {} if used_governed is None else used_governed
         # Whether expiry times have no effect. Set by `Store.freeze` and `Store.thaw`.
         self.frozen = False
         # Whether expired keys stay, although commands do not see them. Set by `Store.keep_expired`.
@@ -74,6 +84,8 @@ class Database(Observed):
         stream = self.streams.get(key)
         if stream is not None:
             stream.used_ms = now_ms
+            if stream.policy is not None:
+                self.used_governed[self.index, key] = None
         elif key in self.keys:
             raise WrongType
         return stream
@@ -117,6 +129,8 @@ class Database(Observed):
         value = self.read(key, now_ms)
         if type(value) is Stream:
             value.used_ms = now_ms
+            if value.policy is not None:
+                self.used_governed[self.index, key] = None
             return value
         if value is not None:
             raise WrongType
@@ -247,6 +261,8 @@ class Database(Observed):
     def _add_stream(self, key: bytes, stream: Stream) -> None:
         """Add a stream to the table of streams."""
         self.streams[key] = stream
+        if stream.policy is not None:
+            self.governed[key] = stream
         self._streams_size += text_size(key)
         stream.counted_size = 0
         self.recount(stream)
@@ -255,7 +271,19 @@ class Database(Observed):
         """Remove the stream at `key`, if there is one, from the table of streams."""
         stream = self.streams.pop(key, None)
         if stream is not None:
+            if stream.policy is not None:
+                del self.governed[key]
             self._streams_size -= stream.counted_size + text_size(key)
+
+    def govern(self, key: bytes, policy: StreamPolicy | None) -> None:
+        """Set how long the entries of the stream at `key`, which is there, are kept."""
+        stream = self.streams[key]
+        stream.policy = policy
+        if policy is None:
+            self.governed.pop(key, None)
+        else:
+            self.governed[key] = stream
+            self.used_governed[self.index, key] = None
 
     def recount(self, stream: Stream) -> None:
         """Update `size` with the present size of a stream. Streams do not report when they grow."""
@@ -296,6 +324,7 @@ class Database(Observed):
         self.keys = KeyTable()
         self.expires = ExpiryTimes(self.keys)
         self.streams = {}
+        self.governed = {}
         self._streams_size = 0
         return count
 
@@ -317,6 +346,7 @@ class Database(Observed):
             db.ready.update(streams)
         self.keys, other.keys = other.keys, self.keys
         self.streams, other.streams = other.streams, self.streams
+        self.governed, other.governed = other.governed, self.governed
         self.expires, other.expires = other.expires, self.expires
         self._streams_size, other._streams_size = other._streams_size, self._streams_size
 
@@ -324,6 +354,7 @@ class Database(Observed):
         """Assert that the tables agree. Raises AssertionError."""
         self.keys.check()
         assert self.streams == {key: value for key, value in self.keys.items() if type(value) is Stream}
+        assert self.governed == {key: stream for key, stream in self.streams.items() if stream.policy is not None}
         for stream in self.streams.values():
             self.recount(stream)
         names_size = sum(map(text_size, self.streams))
@@ -350,12 +381,15 @@ class Database(Observed):
 class Store:
     """All databases of a server."""
 
-    __slots__ = ("databases", "expired_keys", "garbage")
+    __slots__ = ("databases", "expired_keys", "garbage", "used_governed")
 
     def __init__(self, count: int = 16) -> None:
         self.garbage = Garbage()
         self.expired_keys: list[tuple[int, bytes]] = []
-        self.databases = [Database(index, self.garbage, self.expired_keys) for index in range(count)]
+        self.used_governed: dict[tuple[int, bytes], None] = {}
+        self.databases = [
+            Database(index, self.garbage, self.expired_keys, self.used_governed) for index in range(count)
+        ]
 
     def freeze(self) -> None:
         """Let expiry times have no effect, until `thaw`. A log that is loaded says itself when a key was removed."""

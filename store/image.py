@@ -20,6 +20,7 @@ from .ids import StreamID
 from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
 from .pending import NOTHING_PENDING, Consumer
+from .policies.stream_policy import StreamPolicy
 from .stream import ShortStream, Stream
 
 try:
@@ -81,6 +82,7 @@ class StreamImage:
     groups: list[GroupImage]
     idempotence: Idempotence
     limits: StreamLimits
+    policy: StreamPolicy | None
 
     def __len__(self) -> int:
         return self.log.length
@@ -97,6 +99,7 @@ def stream_image(stream: Stream) -> StreamImage:
         list(map(GroupImage, stream.sorted_groups())),
         stream.idempotence.copy(),
         stream.limits,
+        stream.policy,
     )
 
 

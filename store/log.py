@@ -339,6 +339,29 @@ class EntryLog:
             count += chunks[number].live
         return count
 
+    def count_over(self, size_max: int) -> int:
+        """How many of the smallest entries take the bytes of memory beyond `size_max`; never the last entry.
+
+        The entries of a chunk count as of equal size, and the removed ones of the first chunk as freed.
+        """
+        if not self.length:
+            return 0
+        first = self._chunks[0]
+        left = self.memory_size - size_max - first.removed * (first.memory_size + CHUNK_SIZE) // first.count
+        count = 0
+        for chunk in self._chunks:
+            if left <= 0:
+                break
+            size = chunk.memory_size + CHUNK_SIZE
+            if chunk is first:
+                size -= chunk.removed * size // chunk.count
+            if left < size:
+                count += -(-chunk.live * left // size)
+                break
+            count += chunk.live
+            left -= size
+        return min(count, self.length - 1)
+
     def count_between(self, start: StreamID, end: StreamID) -> int:
         """Number of live entries from `start` to `end`, both included."""
         return sum(high - low for _, low, high in self._spans(start, end))

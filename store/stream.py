@@ -20,6 +20,7 @@ from .log import EntryLog
 from .memory import GROUP_COUNT_AT_ONCE_MAX, STREAM_SIZE, GroupSizes, group_size, ledger_size, producers_size
 from .nodes import IS_COMPILED, NODE_SIZE_UNLIMITED, Node, NodeLedger, StreamLimits
 from .pending import PendingEntries
+from .policies.stream_policy import StreamPolicy
 
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
 # Bytes of the body of a short stream.
@@ -60,6 +61,7 @@ class Stream:
         "log",
         "max_deleted_id",
         "nodes",
+        "policy",
         "used_ms",
     )
     # Number of the newest `StoreImage`.
@@ -82,6 +84,8 @@ class Stream:
         # Sizes of the groups. None while they are few enough to be measured each time.
         self.group_sizes: GroupSizes | None = None
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
+        # How long entries are kept; None if nothing is set. `Database.govern` sets it.
+        self.policy: StreamPolicy | None = None
         # Bytes that the database counts for this stream, as of the last `Database.recount`.
         self.counted_size = 0
 
@@ -303,16 +307,20 @@ class Stream:
         twin.last_id, twin.max_deleted_id, twin.entries_added = self.last_id, self.max_deleted_id, self.entries_added
         twin.groups = {name: group.copy() for name, group in self.groups.items()}
         twin.idempotence = self.idempotence.copy()
+        if self.policy is not None:
+            twin.policy = self.policy.copy()
         return twin
 
     def short(self) -> ShortStream | None:
-        """A copy of all that the stream is, if that is little: entries of a single node, without groups, producers and
-        removed entries. Otherwise None.
+        """A copy of all that the stream is, if that is little: entries of a single node, without groups, producers,
+        policy and removed entries. Otherwise None.
 
         Streams of an entry each may be many, and such copies are written to files many at a time.
         """
         body, idempotence, limits = self.log.sole_body, self.idempotence, self.limits
         if body is None or self.groups or idempotence.producers or body.memory_size > SHORT_SIZE_MAX:
+            return None
+        if self.policy is not None:
             return None
         if (idempotence.duration_s, idempotence.entries_max) != (limits.idmp_duration_s, limits.idmp_entries_max):
             return None

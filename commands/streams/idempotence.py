@@ -10,6 +10,7 @@ from ...store.ids import parse_id
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from .retention_options import RETENTION_ARGUMENTS, RetentionChange, retain
 
 # The largest values of the settings. The smallest is 1.
 DURATION_S_MAX: Final = 86400
@@ -30,19 +31,31 @@ ENTRIES_MAX: Final = 10000
         Argument("key", "key", key_spec_index=0),
         Argument("idmp-duration", "integer", token="IDMP-DURATION", optional=True),
         Argument("idmp-maxsize", "integer", token="IDMP-MAXSIZE", optional=True),
+        *RETENTION_ARGUMENTS,
     ),
+    differs="How long entries are kept is not in Redis: `RETAIN-ACKED`, `MAXAGE`, `MAXLEN`, `MAXBYTES` and "
+    "`IGNORE-GROUPS-IDLE`. The log gets XTRIM for what they remove, and the settings where Redis skips them.",
 )
 def xcfgset(context: Context, argv: list[bytes]) -> Reply:
-    """XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]
+    """XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries] [RETAIN-ACKED <YES | NO>] [MAXAGE ms [FORCE]]
+    [MAXLEN count [FORCE]] [MAXBYTES bytes [FORCE]] [IGNORE-GROUPS-IDLE ms]
 
-    A changed value makes the stream forget all producer and idempotent IDs. Returns OK. Raises WrongType, GenericError.
-    Source: redis.io/commands/xcfgset, Redis 8.6.
+    A changed value of the first two makes the stream forget all producer and idempotent IDs. The others, which Redis
+    does not have, say how long entries are kept; 0, `no` and the empty string take a value back. Returns OK.
+    Raises WrongType, GenericError. Source: redis.io/commands/xcfgset, Redis 8.6.
     """
     stream = context.db.get_stream(argv[1], context.now_ms)
     if stream is None:
         raise no_such_key()
     duration_s = entries_max = 0
-    for index in range(2, len(argv), 2):
+    retention = RetentionChange()
+    redis_words: list[bytes] = []
+    index = 2
+    while index < len(argv):
+        used = retention.scan(argv, index)
+        if used:
+            index += used
+            continue
         word = argv[index].upper()
         if word == b"IDMP-DURATION" and index + 1 < len(argv):
             _require_first(word, duration_s)
@@ -56,10 +69,14 @@ def xcfgset(context: Context, argv: list[bytes]) -> Reply:
                 raise GenericError(b"IDMP-MAXSIZE must be between 1 and 10000 entries")
         else:
             raise syntax_error()
-    if not duration_s and not entries_max:
+        redis_words += argv[index : index + 2]
+        index += 2
+    if not duration_s and not entries_max and not retention.values:
         raise GenericError(b"At least one parameter must be specified")
     if stream.idempotence.configure(duration_s, entries_max):
-        context.log_words(argv)
+        context.log_words([*argv[:2], *redis_words])
+    if retention.values:
+        retain(context, argv[1], stream, retention)
     return OK
 
 

@@ -38,7 +38,9 @@ COUNTERS: Final = (
     b"iids-added",
     b"iids-duplicates",
 )
-STREAM_FORMS: Final = map_forms(*COUNTERS, b"groups", b"first-entry", b"last-entry")
+# Its last ones without FULL.
+ENDS: Final = (b"groups", b"first-entry", b"last-entry")
+STREAM_FORMS: Final = map_forms(*COUNTERS, *ENDS)
 # The entries and the groups follow.
 FULL_FORMS: Final = map_forms(*COUNTERS, more=2)
 FULL_GROUP_FORMS: Final = map_forms(
@@ -99,6 +101,10 @@ def xinfo_stream(context: Context, argv: list[bytes]) -> Reply:
     if len(argv) > 3:
         return _describe_fully(stream, _parse_full(argv), context.client.protocol)
     ends = len(stream.groups), _entry(stream, stream.log.first_id), _entry(stream, stream.log.last_id)
+    if stream.policy is not None:
+        names, values = zip(*stream.policy.fields(), strict=True)
+        form = map_forms(*COUNTERS, *ENDS, *names)[context.client.protocol]
+        return (form.encode([(*_counters(stream), *ends, *values)]),)
     return (STREAM_FORMS[context.client.protocol].encode([(*_counters(stream), *ends)]),)
 
 
@@ -150,13 +156,27 @@ def _describe_fully(stream: Stream, count: int, protocol: int) -> Reply:
     states = [_state_of(stream, group, count) for group in stream.sorted_groups()]
     group_form = FULL_GROUP_FORMS[protocol]
     groups = array_of(states, lambda part: group_form.encode([_group_row(each, protocol) for each in part]))
+    policy: tuple[bytes, ...] = ()
+    form = FULL_FORMS[protocol]
+    if stream.policy is not None:
+        fields = stream.policy.fields()
+        form = map_forms(*COUNTERS, more=2 + len(fields))[protocol]
+        policy = tuple(map(_field, fields))
     return (
-        FULL_FORMS[protocol].encode([_counters(stream)]),
+        form.encode([_counters(stream)]),
         b"$7\r\nentries\r\n*%d\r\n" % taken,
         *pieces,
         b"$6\r\ngroups\r\n",
         *groups,
+        *policy,
     )
+
+
+def _field(field: tuple[bytes, bytes | int]) -> bytes:
+    """Returns a field of a map and its value, encoded for both protocols."""
+    name, value = field
+    head = b"$%d\r\n%b\r\n" % (len(name), name)
+    return head + (b":%d\r\n" % value if isinstance(value, int) else b"$%d\r\n%b\r\n" % (len(value), value))
 
 
 # Name, seen time, active time, number of pending entries, pending entries to show.

@@ -13,12 +13,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from ...commands.policies.retention import Retention
 from .dispatch import Dispatcher
 from .session import Session
 
 # Requests of one client that are run before others have their turn: at most some 4 ms of short commands, and far more
 # than a pipeline needs for full speed.
 SLICE_COUNT: Final = 256
+
+# The policies of used streams are applied at the end of a turn, and then not for this time: to remove a hundred entries
+# one by one takes many times as long as to remove them at once.
+RETENTION_REST_MS: Final = 10
 
 
 class Turns:
@@ -36,6 +41,12 @@ class Turns:
         self.dispatcher = dispatcher
         dispatcher.serving.send_early = self.send_early
         self._clock = clock
+        self.retention = Retention(dispatcher.context)
+        # The streams with a policy that were used since it was last applied, which was at this time, in Unix ms.
+        self._used_governed = dispatcher.context.store.used_governed
+        self._retained_ms = 0
+        # Set while streams were used and it is too early to apply their policies.
+        self.retention_timer: asyncio.TimerHandle | None = None
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
@@ -73,6 +84,8 @@ class Turns:
         Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
         """
         dispatcher = self.dispatcher
+        if self._used_governed and self.retention_timer is None:
+            self._retain_or_wait()
         if not dispatcher.units.has_unflushed_records:
             self.send_outgoing()
         elif not self._is_flush_scheduled:
@@ -100,6 +113,28 @@ class Turns:
         if self.dispatcher.units.has_unflushed_records and not self._write_log():
             return
         self.send_outgoing()
+
+    def retain(self) -> None:
+        """Remove what the policies of the used streams do not keep, and log that."""
+        assert not self.dispatcher.context.effects, "a unit is logged before that of a policy begins"
+        now_ms = self._retained_ms = self._clock()
+        self.retention.act(now_ms)
+        self.dispatcher.units.log_own()
+
+    def _retain_or_wait(self) -> None:
+        """Apply the policies of the used streams now, or in a moment if they were applied just before."""
+        if 0 <= self._clock() - self._retained_ms < RETENTION_REST_MS:
+            loop = asyncio.get_running_loop()
+            self.retention_timer = loop.call_later(RETENTION_REST_MS / 1000, self.retain_late)
+        else:
+            self.retain()
+
+    def retain_late(self) -> None:
+        """Apply the policies of the used streams. The loop timer calls this."""
+        self.retention_timer = None
+        if not self.dispatcher.runner.is_over:
+            self.retain()
+            self.finish()
 
     def send_outgoing(self) -> None:
         """Send the output that is ready."""
@@ -140,8 +175,14 @@ class Turns:
             delay_s = max(1, due_ms - self.dispatcher.monotonic()) / 1000
             self.timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
 
+    def stop(self) -> None:
+        """Cancel all timers."""
+        self.stop_timer()
+        if self.retention_timer is not None:
+            self.retention_timer.cancel()
+
     def stop_timer(self) -> None:
-        """Cancel the timer."""
+        """Cancel the timer of waits."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -131,8 +131,18 @@ class Units:
     def log_expired(self) -> None:
         """Log the keys that the active cycle found expired, outside of any command; each is a unit."""
         records = self._context.take_expired()
-        self.changes_count += len(records)
         self._stats.expired_keys_active += len(records)
+        self._append_own(records)
+
+    def log_own(self) -> None:
+        """Log the effects of policies, outside of any command; each is a unit."""
+        records = self._context.effects.copy()
+        self._context.effects.clear()
+        self._append_own(records)
+
+    def _append_own(self, records: Effects) -> None:
+        """Append records that no client caused, so that no client waits for them."""
+        self.changes_count += len(records)
         if not records or not self._context.logging:
             return
         if self._log is not None:

@@ -22,8 +22,14 @@ from ..stream import Stream
 # Yields the lines of one kind, of a key with this stream or with the copy of one.
 Source: TypeAlias = Callable[[bytes, Stream | StreamImage], Iterator[list[bytes]]]
 
+
+def _settings_of_stream(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:
+    if stream.policy is not None:
+        yield [b"XCFGSET", key, *stream.policy.words()]
+
+
 # One for each kind of line, in the order in which a reader must apply them.
-SOURCES: Final[list[Source]] = []
+SOURCES: Final[list[Source]] = [_settings_of_stream]
 
 
 def lines_of(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:

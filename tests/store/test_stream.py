@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hiredis import pack_command
 
+from headrace import is_compiled
 from headrace.store import chunk as chunk_module
 from headrace.store.chunk import Body, Chunk
 from headrace.store.errors import GenericError
@@ -230,6 +231,7 @@ def test_an_exact_lag_counts_the_live_entries_after_the_position(position: str, 
     assert stream.lag(group) == lag
 
 
+@pytest.mark.skipif(is_compiled(), reason="methods of compiled classes call each other whatever is put in")
 def test_an_exact_lag_looks_at_the_chunks_of_the_nearer_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: no entry is looked at one by one, and of a long stream only the shorter part."""
     monkeypatch.setattr(chunk_module, "CHUNK_ENTRIES_MAX", 10)
