@@ -1,4 +1,4 @@
-"""Policy lines from a handler to the log and to replicas, and from there to those who apply them."""
+"""Policy lines from a handler to the log and to replicas, and from there to the appliers."""
 
 from __future__ import annotations
 
