@@ -47,6 +47,7 @@ from .requests.cross_protocol import CrossProtocol
 from .requests.dispatch import Dispatcher
 from .requests.pushes import Pushes
 from .requests.turns import Turns
+from .requests.upkeep import Upkeep
 from .requests.user_accounts import UserAccounts
 from .sockets.acceptor import Acceptor
 from .sockets.connection import Connection, Shared
@@ -137,7 +138,8 @@ class Server:
             config, self.stats, history, self.dispatcher.units, cast(dict[int, Connection], self.dispatcher.sessions),
             clock, on_confirmed=self._serve_confirmed, note_lacking=self.dispatcher.note_lacking_replicas,
         )  # fmt: skip
-        self.turns = Turns(self.dispatcher, clock, self._write_out, self._write_out_early)
+        self.upkeep = Upkeep(context, self.dispatcher.serving, self.dispatcher.units, self._may_act)
+        self.turns = Turns(self.dispatcher, clock, self._write_out, self._write_out_early, self.upkeep)
         self.snapshots = Snapshots(
             config, context, keeper, clock, call_later, figures=self.stats, resident_size=resident_size,
             count_changes=lambda: self.changes_count, refuse_writes=self.dispatcher.note_save_failing,
@@ -286,6 +288,17 @@ class Server:
         """Whether clients are accepted."""
         return self._loop is not None
 
+    def _may_act(self) -> bool:
+        """Whether policies may act now: on a primary whose dataset is loaded, and that would not refuse a write."""
+        dispatcher = self.dispatcher
+        return (
+            not self.context.loading
+            and self.following.address is None
+            and dispatcher.pause.end_ms is None
+            and not self.failover.is_running
+            and dispatcher.admission.refusal_of_writes() is None
+        )
+
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
         """Call a function on the loop's thread, while clients are served."""
         loop = self._loop
@@ -333,6 +346,7 @@ class Server:
             yield from self.loading.steps(loaded)
             self.memory.count_all()
             keeper.end_load(loaded)
+            self.upkeep.start()
             if self.loading.place is not None:
                 if self.following.address is None:
                     self.primary.resume(self.loading.place, self.loading.keys_left_out)
@@ -387,6 +401,7 @@ class Server:
             if has_more:
                 self.periodic.continue_soon(EXPIRY_REST_S, self._expire)
         self.dispatcher.serving.serve_expired(now_ms)
+        self.upkeep.run(now_ms)
 
     def _work(self, now_ms: int, is_new_second: bool) -> None:
         """The periodic work of one turn, `hz` times a second."""

@@ -44,6 +44,10 @@ XGROUP_DESTROY: Final = Event(b"t", b"xgroup-destroy")
 XGROUP_CREATECONSUMER: Final = Event(b"t", b"xgroup-createconsumer")
 XGROUP_DELCONSUMER: Final = Event(b"t", b"xgroup-delconsumer")
 
+# Not in Redis: what policies do.
+XREDELIVER: Final = Event(b"t", b"xredeliver")
+XDEADLETTER: Final = Event(b"t", b"xdeadletter")
+
 EXPIRED: Final = Event(b"x", b"expired", is_announced_first=True)
 KEY_MISS: Final = Event(b"m", b"keymiss")
 # The key is new. Announced before the event that created it.

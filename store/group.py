@@ -6,6 +6,8 @@ from typing import Final
 
 from .ids import StreamID
 from .pending import NOTHING_PENDING, Consumer, PendingEntries
+from .policies.group_policy import GroupPolicy
+from .policies.rules import NO_POLICY, PendingRules
 
 ENTRIES_READ_UNKNOWN: Final = -1
 
@@ -54,6 +56,23 @@ class Group:
     def has_tables(self) -> bool:
         """Whether the tables of consumers and of pending entries are those of this group."""
         return self.pending is not NOTHING_PENDING
+
+    @property
+    def policy(self) -> GroupPolicy | None:
+        """What XGROUP CONFIG has set; None if nothing is set."""
+        rules = self.pending.rules
+        return None if rules is None or rules.policy is NO_POLICY else rules.policy
+
+    def configure(self, policy: GroupPolicy | None) -> None:
+        """Put settings in force; None for none."""
+        if policy is not None or self.pending.rules is not None:
+            self._own_tables()
+            self.pending.configure(policy)
+
+    def require_rules(self) -> PendingRules:
+        """The rules of the pending entries, which are made if there are none."""
+        self._own_tables()
+        return self.pending.require_rules()
 
     def _own_tables(self) -> None:
         if not self.has_tables:

@@ -20,6 +20,8 @@ from .ids import StreamID
 from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
 from .pending import NOTHING_PENDING, Consumer
+from .policies.group_policy import GroupPolicy
+from .policies.rules import NO_POLICY
 from .policies.stream_policy import StreamPolicy
 from .stream import ShortStream, Stream
 
@@ -67,6 +69,12 @@ class GroupImage:
         self.has_tables: Final = group.has_tables
         self.consumers: Final = list(map(ConsumerImage, group.sorted_consumers())) if group.has_tables else []
         self.pending: Final = group.pending.image() if group.has_tables else NOTHING_PENDING_IMAGE
+
+    @property
+    def policy(self) -> GroupPolicy | None:
+        """See `Group.policy`."""
+        rules = self.pending.rules
+        return None if rules is None or rules.policy is NO_POLICY else rules.policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,8 @@ def group_size(group: Group) -> int:
 
 def pending_size(pending: PendingEntries) -> int:
     """Bytes of pending entries: the views of them, and the deliveries."""
-    return pending.table_size + pending.runs_size
+    rules = pending.rules
+    return pending.table_size + pending.runs_size + (0 if rules is None else rules.memory_size)
 
 
 def producers_size(idempotence: Idempotence) -> int:

@@ -13,38 +13,24 @@ Deliveries come in runs: one XREADGROUP hands out many entries to one consumer, 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
-from sys import getsizeof
 from typing import Final
 
 from .ids import StreamID
-
-try:
-    from .pending_table import (
-        CONSUMER_SIZE,
-        DELIVERY_SIZE,
-        NEVER,
-        Consumer,
-        Delivery,
-        PendingSlots,
-        PendingTable,
-        idle_states,
-        list_owners,
-    )
-except ImportError:  # there was no C compiler at installation
-    from .pending_table_plain import (  # type: ignore[assignment]
-        CONSUMER_SIZE,
-        DELIVERY_SIZE,
-        NEVER,
-        Consumer,
-        Delivery,
-        PendingSlots,
-        PendingTable,
-        idle_states,
-        list_owners,
-    )
+from .pending_parts import (
+    CONSUMER_SIZE,
+    DELIVERY_SIZE,
+    NEVER,
+    Consumer,
+    Delivery,
+    PendingSlots,
+    PendingTable,
+    idle_states,
+    list_owners,
+)
+from .policies.group_policy import GroupPolicy
+from .policies.rules import NO_POLICY, PendingRules, RulesImage
+from .runs import RunsByTime
 
 __all__ = [
     "CONSUMER_SIZE",
@@ -64,16 +50,10 @@ __all__ = [
 
 # What XNACK FATAL sets; counts saturate here.
 DELIVERY_COUNT_MAX: Final = 2**63 - 1
-# Deliveries without entries are removed from the list when it is longer than this and more than half of them are empty.
-STALE_SLACK: Final = 64
-# Up to this many late deliveries are inserted one by one, each of which moves the pointers after it. Sorting the whole
-# list costs about as much as some hundred insertions.
-LATE_COUNT_MAX: Final = 256
 
 # How many elements, and the elements as parts of a reply, end to end.
 Listing = tuple[int, bytes]
 
-_time_of = attrgetter("time_ms")
 Part = dict[int, Delivery] | list[Delivery] | PendingTable
 
 
@@ -81,25 +61,22 @@ class PendingEntries:
     """A group's pending entries list (PEL)."""
 
     __slots__ = (
-        "_late",
         "_runs",
-        "_runs_head",
         "_table",
         "acked_total",
         "claimed_total",
         "delivered_total",
         "fatal_released_total",
         "released_total",
+        "rules",
     )
 
     def __init__(self, table: PendingTable | None = None) -> None:
         self._table = PendingTable() if table is None else table
-        # Owned deliveries by time, without those in `_late`; with equal times, in the order of arrival. Deliveries
-        # without entries stay until `_clean_runs`.
-        self._runs: list[Delivery] = []
-        self._runs_head = 0
-        # Deliveries that arrived out of order since the last read by time: see `_in_order`.
-        self._late: list[Delivery] = []
+        # Owned deliveries by time.
+        self._runs = RunsByTime()
+        # What policies and delays say of these entries; None if there are none.
+        self.rules: PendingRules | None = None
         self.forget_totals()
 
     def forget_totals(self) -> None:
@@ -132,8 +109,8 @@ class PendingEntries:
     @property
     def runs_size(self) -> int:
         """Bytes of the view by time, and of its deliveries that have no entries left."""
-        stale_count = len(self._runs) + len(self._late) - self._table.owned_count
-        return getsizeof(self._runs) + getsizeof(self._late) + stale_count * DELIVERY_SIZE
+        stale_count = len(self._runs) - self._table.owned_count
+        return self._runs.lists_size + stale_count * DELIVERY_SIZE
 
     @property
     def deliveries_count(self) -> int:
@@ -153,19 +130,20 @@ class PendingEntries:
         Hot: see the benchmark row XREADGROUP.
         """
         assert self is not NOTHING_PENDING
-        for delivery in self._table.deliver(ids, consumer, time_ms, count):
-            runs = self._runs
-            if not runs or runs[-1].time_ms <= time_ms:
-                runs.append(delivery)
-            else:
-                self._late.append(delivery)
-        self._clean_runs()
+        deliveries = self._table.deliver(ids, consumer, time_ms, count)
+        for delivery in deliveries:
+            self._runs.add(delivery)
+        if self.rules is not None:
+            self.rules.note_delivered(ids, deliveries)
+        self._runs.clean(self._table.owned_count)
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
         """Take an entry from its owner (XNACK) and append it to the released ones. It need not be pending (FORCE)."""
         assert self is not NOTHING_PENDING
         self._table.release(entry_id, count)
-        self._clean_runs()
+        if self.rules is not None:
+            self.rules.note_released(entry_id, count)
+        self._runs.clean(self._table.owned_count)
 
     def drop(self, entry_id: StreamID) -> bool:
         """Remove one entry (acknowledged or deleted). Returns False if it was not pending."""
@@ -173,8 +151,11 @@ class PendingEntries:
 
     def drop_all(self, ids: Iterable[StreamID]) -> int:
         """Remove entries. Returns how many were pending. Hot: see the benchmark rows XACK."""
+        if self.rules is not None:
+            ids = list(ids)
+            self.rules.note_dropped(ids)
         dropped = self._table.drop_all(ids)
-        self._clean_runs()
+        self._runs.clean(self._table.owned_count)
         return dropped
 
     def drop_consumer(self, consumer: Consumer) -> int:
@@ -183,34 +164,25 @@ class PendingEntries:
 
     def put_in_order(self) -> None:
         """Sort the view by time now, so that the next reader need not."""
-        self._in_order()
+        self._runs.in_order()
 
-    def _in_order(self) -> list[Delivery]:
-        """All deliveries by time. Late ones are inserted first, after those of equal time.
+    def require_rules(self) -> PendingRules:
+        """The rules of these entries, which are made if there are none."""
+        assert self is not NOTHING_PENDING
+        if self.rules is None:
+            self.rules = PendingRules(self._table)
+        return self.rules
 
-        Few late deliveries are inserted one by one. Many, as after a load, are sorted together (benchmark row reload).
-        """
-        runs = self._runs
-        if len(self._late) > LATE_COUNT_MAX:
-            runs += self._late
-            runs.sort(key=_time_of)
-            self._runs_head = 0
-        else:
-            for delivery in self._late:
-                index = bisect_right(runs, delivery.time_ms, key=_time_of)
-                runs.insert(index, delivery)
-                self._runs_head = min(self._runs_head, index)
-        self._late.clear()
-        return runs
+    def configure(self, policy: GroupPolicy | None) -> None:
+        """Put the settings of the group in force; None for none."""
+        rules = self.require_rules()
+        rules.configure(NO_POLICY if policy is None else policy, self._runs.live())
+        self.forget_unneeded_rules()
 
-    def _clean_runs(self) -> None:
-        """Remove deliveries without entries from the list, if there are many."""
-        count = len(self._runs)
-        if self._late:
-            count += len(self._late)
-        if count > STALE_SLACK and count > 2 * self._table.owned_count + STALE_SLACK:
-            self._runs = [run for run in self._in_order() if run.remaining]
-            self._runs_head = 0
+    def forget_unneeded_rules(self) -> None:
+        """Drop the rules if there is neither a policy nor a delay any more."""
+        if self.rules is not None and not self.rules.is_needed:
+            self.rules = None
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -261,13 +233,37 @@ class PendingEntries:
     def walk_by_time(self) -> Iterator[tuple[StreamID, Delivery]]:
         """Released entries in release order, then owned ones, oldest delivery first. Nothing may change meanwhile."""
         yield from self._table.released.items()
-        for run in self._live_runs():
+        for run in self._runs.live():
             for entry_id in self._table.members(run):
                 yield entry_id, run
 
+    def walk_claimable(self) -> Iterator[tuple[StreamID, Delivery]]:
+        """Yield in the order of `walk_by_time` what is neither delayed nor guarded. Nothing may change meanwhile."""
+        rules = self.rules
+        if rules is None:
+            yield from self.walk_by_time()
+            return
+        released = self._table.released
+        for entry_id in rules.released_ready():
+            yield entry_id, released[entry_id]
+        for run in self._runs.live():
+            if not rules.is_guarded(run):
+                for entry_id in self._table.members(run):
+                    yield entry_id, run
+
+    def members(self, delivery: Delivery) -> Iterator[StreamID]:
+        """The entries of a delivery that is owned. Nothing may change meanwhile."""
+        return self._table.members(delivery)
+
+    @property
+    def has_released_ready(self) -> bool:
+        """Whether a consumer may have a released entry now."""
+        rules = self.rules
+        return bool(self._table.released) if rules is None else bool(rules.ready or rules.fresh)
+
     def oldest_time_ms(self) -> int | None:
         """Delivery time of the owned entry that has been pending longest, None if there is no owned entry."""
-        return next((run.time_ms for run in self._live_runs()), None)
+        return next((run.time_ms for run in self._runs.live()), None)
 
     def first_id(self) -> StreamID:
         """Smallest pending ID; there is one."""
@@ -277,14 +273,6 @@ class PendingEntries:
         """Largest pending ID; there is one."""
         return self._table.last_id()
 
-    def _live_runs(self) -> Iterator[Delivery]:
-        runs = self._in_order() if self._late else self._runs
-        while self._runs_head < len(runs) and not runs[self._runs_head].remaining:
-            self._runs_head += 1
-        for index in range(self._runs_head, len(runs)):
-            if runs[index].remaining:
-                yield runs[index]
-
     # -- whole -----------------------------------------------------------------------------------
 
     def copy(self, consumers: dict[bytes, Consumer]) -> PendingEntries:
@@ -292,23 +280,25 @@ class PendingEntries:
         twin = PendingEntries(type(self._table)())
         for entry_id, delivery in self._table.released.items():
             twin.release(entry_id, count=delivery.count)
-        for run in self._live_runs():
+        for run in self._runs.live():
             assert run.consumer is not None
             ids = list(self._table.members(run))
             twin.deliver(ids, consumers[run.consumer.name], time_ms=run.time_ms, count=run.count)
+        if self.rules is not None:
+            twin.rules = self.rules.copy(twin._table, twin._runs.live())
         return twin
 
     def image(self) -> PendingImage:
         """The list as it is now, to be read while the list changes. Copies some 25 bytes per entry at once."""
-        return PendingImage(self._table.image(self._in_order()[self._runs_head :]), self._table.released.copy())
+        rules = None if self.rules is None else self.rules.image()
+        return PendingImage(self._table.image(self._runs.used()), self._table.released.copy(), rules)
 
     def dismantle(self, consumers: Iterable[Consumer]) -> list[Part]:
         """Return the list's parts, the largest last, and leave the list empty. For a removed group, of which
         `consumers` are all consumers."""
-        table, runs = self._table, self._runs
-        runs += self._late
+        table, runs = self._table, self._runs.take_all()
         table.disown(consumers)
-        self._table, self._runs, self._runs_head, self._late = type(table)(), [], 0, []
+        self._table, self.rules = type(table)(), None
         return [runs, table.released_of, table.released, table]
 
     def check(self, consumers: dict[bytes, Consumer]) -> None:
@@ -317,11 +307,10 @@ class PendingEntries:
         by_id = [entry_id for entry_id, _ in self.walk()]
         assert len(by_id) == len(self)
         assert sorted([entry_id for entry_id, _ in self.walk_by_time()]) == by_id
-        live = [run for run in self._in_order() if run.remaining]
-        assert list(self._live_runs()) == live
-        assert len(live) == self._table.owned_count
-        times = [run.time_ms for run in self._runs]
-        assert times == sorted(times)
+        assert len(list(self._runs.live())) == self._table.owned_count
+        self._runs.check()
+        if self.rules is not None:
+            self.rules.check()
 
 
 # The list of every group that never had a consumer or a released entry: see `Group`.
@@ -331,10 +320,11 @@ NOTHING_PENDING: Final = PendingEntries()
 class PendingImage:
     """A group's pending entries as they were at one moment. Deliveries are shared with the group's list."""
 
-    __slots__ = ("_slots", "released")
+    __slots__ = ("_slots", "released", "rules")
 
-    def __init__(self, slots: PendingSlots, released: dict[StreamID, Delivery]) -> None:
+    def __init__(self, slots: PendingSlots, released: dict[StreamID, Delivery], rules: RulesImage | None) -> None:
         self._slots = slots
+        self.rules: Final = rules
         # Entries without owner, in release order.
         self.released = released
 

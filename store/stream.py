@@ -20,6 +20,7 @@ from .log import EntryLog
 from .memory import GROUP_COUNT_AT_ONCE_MAX, STREAM_SIZE, GroupSizes, group_size, ledger_size, producers_size
 from .nodes import IS_COMPILED, NODE_SIZE_UNLIMITED, Node, NodeLedger, StreamLimits
 from .pending import PendingEntries
+from .policies.rules import DueTimes
 from .policies.stream_policy import StreamPolicy
 
 ENTRIES_ADDED_MAX: Final = 2**63 - 1
@@ -57,6 +58,7 @@ class Stream:
         "idempotence",
         "image_number",
         "last_id",
+        "later",
         "limits",
         "log",
         "max_deleted_id",
@@ -81,6 +83,8 @@ class Stream:
         self.nodes = NodeLedger()
         self.max_deleted_id: StreamID = ID_MIN
         self.groups: dict[bytes, Group] = {}
+        # Entries that groups do not hand out before a time (XADD DELAY); None if there are none.
+        self.later: DueTimes | None = None
         # Sizes of the groups. None while they are few enough to be measured each time.
         self.group_sizes: GroupSizes | None = None
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)
@@ -309,6 +313,7 @@ class Stream:
         twin.idempotence = self.idempotence.copy()
         if self.policy is not None:
             twin.policy = self.policy.copy()
+        twin.later = None if self.later is None else self.later.copy()
         return twin
 
     def short(self) -> ShortStream | None:
@@ -318,9 +323,9 @@ class Stream:
         Streams of an entry each may be many, and such copies are written to files many at a time.
         """
         body, idempotence, limits = self.log.sole_body, self.idempotence, self.limits
-        if body is None or self.groups or idempotence.producers or body.memory_size > SHORT_SIZE_MAX:
+        if body is None or body.memory_size > SHORT_SIZE_MAX or self.groups or idempotence.producers:
             return None
-        if self.policy is not None:
+        if self.policy is not None or self.later is not None:
             return None
         if (idempotence.duration_s, idempotence.entries_max) != (limits.idmp_duration_s, limits.idmp_entries_max):
             return None

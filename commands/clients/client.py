@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ...store.database import Database
+from ...store.policies.rules import PendingRules
 from ..permissions.allowed_rows import NO_ROWS, find_allowed
 from ..permissions.user import User
 from .blocking import Blocked
@@ -16,6 +17,9 @@ from .transaction import Transaction
 
 # To look a member up in its enumeration takes longer than most checks.
 ANNOUNCED: Final = ReplicaState.ANNOUNCED
+
+# Database index, key and group name.
+Place = tuple[int, bytes, bytes]
 
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
@@ -94,6 +98,8 @@ class Client:
         self.is_primary = False
         # Whether this is not a connection, but the caller of commands in a script.
         self.is_script = False
+        # Where this connection guards entries (GUARD); None if it never did. The keys may have another name by now.
+        self.guarded: dict[PendingRules, Place] | None = None
         self.no_evict = False
         self.no_touch = False
         self.close_after_reply = False

@@ -16,6 +16,7 @@ from ..execution.databases import database_at
 from ..execution.enforcement import NoAuthentication, authenticate, log_out, must_authenticate
 from ..execution.transactions import discard
 from ..permissions.users import DEFAULT_NAME
+from ..policies.handing import end_guards
 from ..policies.lines import apply_text
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def reset(context: Context, argv: list[bytes]) -> Reply:
     """
     client = context.client
     discard(context.store, client)
+    end_guards(context, client)
     context.subscriptions.remove_client(client)
     context.tracking.stop(client)
     context.monitors.remove(client)

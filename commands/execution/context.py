@@ -27,6 +27,7 @@ from .own_keys import OwnKeys
 from .script_engine import ScriptEngine
 from .services import Services
 from .targets import PolicyRecord, StreamRecord
+from .visits import Visits
 
 # Longer than any call.
 NEVER_NS: Final = 1 << 60
@@ -46,6 +47,7 @@ class Context:
         "clock_us",
         "counted_apart",
         "db",
+        "dead_letters_logged_ms",
         "divergences",
         "effects",
         "has_targeted",
@@ -74,6 +76,7 @@ class Context:
         "tracking",
         "unlogged_count",
         "unserved",
+        "visits",
         "watched_ns",
         "yields_turn",
     )
@@ -139,6 +142,10 @@ class Context:
         self.yields_turn = False
         # Keys that clients have written on a writable replica.
         self.own_keys = OwnKeys(store)
+        # When groups with policies must be looked after.
+        self.visits = Visits()
+        # When the log of the server said last that a dead letter failed; Unix ms.
+        self.dead_letters_logged_ms = 0
         self.slow_log = SlowLog()
         self.unserved = UnservedCommands()
         self.divergences = Divergences()

@@ -13,6 +13,7 @@ from ...store.value import Value
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
 from ..execution.databases import database_at
+from ..policies.upkeep import note_stream
 from ..strings.encoding import keep_encoding
 from .keys import KEY_ARGUMENT
 
@@ -56,6 +57,7 @@ def rename(context: Context, argv: list[bytes]) -> Reply:
     if key != new_key:
         db.get(new_key, context.now_ms)
         _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
+        note_stream(context, db, new_key)
         context.log(*argv)
     return OK
 
@@ -83,6 +85,7 @@ def renamenx(context: Context, argv: list[bytes]) -> Reply:
     if db.get(new_key, context.now_ms) is not None:
         return 0
     _move_value(db, key, db, new_key, value, RENAME_FROM, RENAME_TO)
+    note_stream(context, db, new_key)
     context.log(*argv)
     return 1
 
@@ -112,6 +115,7 @@ def move(context: Context, argv: list[bytes]) -> Reply:
     if value is None or target.get(key, context.now_ms) is not None:
         return 0
     _move_value(db, key, target, key, value, MOVE_FROM, MOVE_TO)
+    note_stream(context, target, key)
     context.log(*argv)
     return 1
 
@@ -166,5 +170,6 @@ def copy(context: Context, argv: list[bytes]) -> Reply:
         target.expires[new_key] = due_ms
     target.announce(COPY_TO, new_key)
     target.announce_overwritten(new_key, old, twin)
+    note_stream(context, target, new_key)
     context.log(*argv)
     return 1

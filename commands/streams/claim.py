@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from ...persistence.grammar.kept import CLAIMS
-from ...persistence.grammar.streams import pack_acknowledged, read_claimed
+from ...persistence.grammar.streams import read_claimed
 from ...protocol.replies import Reply
 from ...store.errors import GenericError
 from ...store.events import XGROUP_CREATECONSUMER
 from ...store.group import Group
 from ...store.ids import StreamID, bulk_ids, format_id, parse_ids, parse_range_start
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer, Delivery
+from ...store.policies.rules import NO_HOLDER, PendingRules
 from ...store.spans import Piece
 from ...store.stream import Stream
 from ..core.table import Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
-from .claim_log import ClaimLog, log_consumer, log_position
+from ..policies.claim_log import ClaimLog, drop_dangling, log_consumer, log_position
+from ..policies.dead_letters import bury
+from ..policies.handing import begin_handing, end_handing
 from .claim_request import ClaimRequest, parse_autoclaim_options, parse_claim, parse_min_idle, require_memory
 from .entries import KEY_ARGUMENT
 from .pending import GROUP_ARGUMENT, WRITE_KEY, group_of, is_nothing_idle, require_group
@@ -32,18 +35,23 @@ class Claiming:
     """Collects the claims of one command: its reply, its log records, and deliveries in runs of equal count."""
 
     __slots__ = (
-        "_context", "_log", "_run", "_run_count", "consumer",
-        "dropped_count", "group", "just_ids", "one_by_one", "stream", "taken", "time_ms",
+        "_context", "_key", "_log", "_run", "_run_count", "_run_holder", "consumer",
+        "dropped_count", "group", "just_ids", "one_by_one", "rules", "stream", "taken", "time_ms",
     )  # fmt: skip
 
     def __init__(
         self, context: Context, key: bytes, stream: Stream, group: Group, consumer: Consumer, *, just_ids: bool
     ) -> None:
         self._context = context
+        self._key = key
+        # The rules of the group, None if it has none.
+        self.rules = begin_handing(context, key, group)
         self.consumer = consumer
         self._log = ClaimLog(context, key, group, group.last_id)
         self._run: list[StreamID] = []
         self._run_count = 0
+        # The connection that guards the run, if the group has GUARD.
+        self._run_holder = NO_HOLDER
         self.stream = stream
         self.group = group
         self.just_ids = just_ids
@@ -54,28 +62,50 @@ class Claiming:
         # Entries that were dropped since they are deleted.
         self.dropped_count = 0
 
-    def take(self, entry_id: StreamID, count: int) -> None:
-        """Claims an entry with this delivery count (benchmark row XAUTOCLAIM)."""
+    def take(self, entry_id: StreamID, count: int, delivery: Delivery | None) -> None:
+        """Claims an entry with this delivery count (benchmark row XAUTOCLAIM). `delivery` is the one that it was in."""
         if count != self._run_count:
             self._settle()
             self._run_count = count
+        if self.rules is not None and self.rules.lease is not None:
+            self._choose_holder(self.rules, delivery)
         self._run.append(entry_id)
         self.taken.append(entry_id)
         if self.one_by_one:
             self._settle()
 
-    def drop_dangling(self, key: bytes, entry_id: StreamID, delivery: Delivery) -> None:
-        """Drops a pending entry whose entry is deleted from the stream, so that no consumer can process it.
-
-        The log gets a claim by the old owner, which a replay drops as well; for a released entry it gets XACK.
+    def _choose_holder(self, rules: PendingRules, delivery: Delivery | None) -> None:
+        """Finds which connection guards the entry: this one, or with JUSTID by its owner, which is no delivery, the one
+        that did before.
         """
-        self._settle()
-        if delivery.consumer is None:
+        holder = self._context.client.id
+        if self.just_ids and delivery is not None and delivery.consumer is self.consumer and rules.lease is not None:
+            holder = rules.lease.holder_of(delivery) or NO_HOLDER
+        if holder != self._run_holder:
+            self._settle()
+            self._run_holder = holder
+
+    def may_take(self, entry_id: StreamID, delivery: Delivery, *, passes_over_held: bool, is_delivery: bool) -> bool:
+        """Whether the policies of the group let a pending entry be claimed. One that was delivered too often moves to
+        the dead letters, if there are any.
+        """
+        rules = self.rules
+        if rules is None:
+            return True
+        if passes_over_held and rules.is_held(entry_id, delivery):
+            return False
+        if not is_delivery or not rules.policy.is_spent(delivery.count):
+            return True
+        if rules.policy.dead_letter_key and self._context.now_ms >= rules.retry_ms:
+            self._settle()
             self._log.flush()
-            self._context.log_record(pack_acknowledged(key, self.group.name, format_id(entry_id)))
-        else:
-            self._log.add([entry_id], delivery.consumer.name, delivery.time_ms, delivery.count)
-        self.group.pending.drop(entry_id)
+            bury(self._context, self._key, self.stream, self.group, entry_id)
+        return False
+
+    def drop_dangling(self, key: bytes, entry_id: StreamID, delivery: Delivery) -> None:
+        """Drops a pending entry whose entry is deleted: see `claim_log.drop_dangling`."""
+        self._settle()
+        drop_dangling(self._context, self._log, key, self.group, entry_id, delivery)
         self.dropped_count += 1
 
     def finish(self) -> int:
@@ -83,6 +113,7 @@ class Claiming:
         self._settle()
         self._log.flush()
         self.group.pending.claimed_total += len(self.taken)
+        end_handing(self._context, self._key, self.group)
         return self._log.count
 
     def _settle(self) -> None:
@@ -91,6 +122,8 @@ class Claiming:
             consumer, count = self.consumer, self._run_count
             consumer.active_ms = self._context.now_ms
             self._log.add(run, consumer.name, self.time_ms, count)
+            if self.rules is not None:
+                self.rules.holder = self._run_holder
             self.group.pending.deliver(run, consumer, time_ms=self.time_ms, count=count)
             self._run = []
 
@@ -252,7 +285,12 @@ def _claim_one(
     elif not claiming.stream.log.still_has(entry_id):
         claiming.drop_dangling(key, entry_id, delivery)
         return
-    elif not _is_idle_enough(delivery, min_idle_ms, context.now_ms):
+    elif not _is_idle_enough(delivery, min_idle_ms, context.now_ms) or not claiming.may_take(
+        entry_id,
+        delivery,
+        passes_over_held=min_idle_ms > 0,
+        is_delivery=request.retry_count is None and not request.just_ids,
+    ):
         return
     else:
         count = delivery.count
@@ -260,7 +298,7 @@ def _claim_one(
         count = request.retry_count
     elif not request.just_ids:
         count = min(count + 1, DELIVERY_COUNT_MAX)
-    claiming.take(entry_id, count)
+    claiming.take(entry_id, count, delivery)
 
 
 @command(
@@ -361,9 +399,12 @@ def _autoclaim(
             else:
                 if delivery is not looked:
                     looked, is_idle = delivery, _is_idle_enough(delivery, min_idle_ms, context.now_ms)
-                if not is_idle:
+                if not is_idle or (
+                    claiming.rules is not None
+                    and not claiming.may_take(entry_id, delivery, passes_over_held=True, is_delivery=bool(more))
+                ):
                     continue
-                claiming.take(entry_id, min(delivery.count + more, DELIVERY_COUNT_MAX))
+                claiming.take(entry_id, min(delivery.count + more, DELIVERY_COUNT_MAX), delivery)
             count -= 1
         if not cursor:
             break

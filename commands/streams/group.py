@@ -14,6 +14,7 @@ from ...store.stream import Stream
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
+from ..policies.handing import note_dropped
 from .entries import KEY_ARGUMENT
 
 KEY_REQUIRED = (
@@ -67,14 +68,14 @@ def bad_shape(argv: list[bytes]) -> GenericError:
     )
 
 
-def _require_stream(context: Context, key: bytes) -> Stream:
+def require_stream(context: Context, key: bytes) -> Stream:
     stream = context.db.get_stream(key, context.now_ms)
     if stream is None:
         raise GenericError(KEY_REQUIRED)
     return stream
 
 
-def _require_group(stream: Stream, key: bytes, name: bytes) -> Group:
+def require_group(stream: Stream, key: bytes, name: bytes) -> Group:
     group = stream.find_group(name)
     if group is None:
         raise NoGroup.for_group(key, name)
@@ -155,8 +156,8 @@ def xgroup_setid(context: Context, argv: list[bytes]) -> Reply:
     """
     _, entries_read = _parse_options(argv, is_create=False)
     key, token = argv[2], argv[4]
-    stream = _require_stream(context, key)
-    group = _require_group(stream, key, argv[3])
+    stream = require_stream(context, key)
+    group = require_group(stream, key, argv[3])
     if len(argv) not in SETID_WORDS:
         raise bad_shape(argv)
     last_id: StreamID = stream.last_id if token == b"$" else parse_edge(token)
@@ -184,7 +185,7 @@ def xgroup_destroy(context: Context, argv: list[bytes]) -> Reply:
 
     Clients blocked in a read of the group receive NOGROUP. Raises WrongType, GenericError. Source: Redis 5.0.
     """
-    stream = _require_stream(context, argv[2])
+    stream = require_stream(context, argv[2])
     if not stream.drop_group(argv[3]):
         return 0
     context.db.signal_ready(argv[2])
@@ -210,7 +211,7 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
 
     Source: Redis 6.2.
     """
-    group = _require_group(_require_stream(context, argv[2]), argv[2], argv[3])
+    group = require_group(require_stream(context, argv[2]), argv[2], argv[3])
     if argv[4] in group.consumers:
         return 0
     group.add_consumer(argv[4], context.now_ms)
@@ -245,17 +246,21 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     logged as XNACK and XGROUP DELCONSUMER. Raises WrongType, NoGroup, GenericError. Source: Redis 5.0.
     """
     key = argv[2]
-    group = _require_group(_require_stream(context, key), key, argv[3])
-    released = _release_owned(context, key, group, argv[4]) if len(argv) > DELCONSUMER_WORDS else 0
+    group = require_group(require_stream(context, key), key, argv[3])
+    policy = None if context.replaying else group.policy
+    releases = len(argv) > DELCONSUMER_WORDS or (policy is not None and policy.releases_on_deletion)
+    released = release_owned(context, key, group, argv[4]) if releases else 0
     dropped = group.remove_consumer(argv[4])
     if dropped is None:
         return 0
+    if group.pending.rules is not None:
+        note_dropped(context, key, group)
     context.db.announce(events.XGROUP_DELCONSUMER, key)
     context.log_words(argv[:DELCONSUMER_WORDS])
     return released or dropped
 
 
-def _release_owned(context: Context, key: bytes, group: Group, name: bytes) -> int:
+def release_owned(context: Context, key: bytes, group: Group, name: bytes) -> int:
     """Releases what a consumer owns, in the order of IDs. Returns the number of entries."""
     consumer = group.consumers.get(name)
     if consumer is None or not consumer.pending_count:

@@ -17,7 +17,11 @@ from ...store.stream import Stream
 from ..clients.blocking import Blocked
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
-from .claim_log import ClaimLog, log_consumer, log_position
+from ..policies.claim_log import ClaimLog, log_consumer, log_position
+from ..policies.dead_letters import bury_spent
+from ..policies.handing import begin_handing, end_handing
+from ..policies.redelivery import UNLIMITED, Claim, Room, acknowledge, find_due, note_redelivered
+from ..policies.skipping import Skipping
 from .entries import COUNT_ARGUMENT
 from .group_read_new import read_new
 from .read_request import (
@@ -137,6 +141,8 @@ class _Wait:
                 return False
             if len(stream) and stream.log.last_id > group.last_id:
                 return False
+            if group.pending.rules is not None and not group.pending.rules.is_quiet(now_ms):
+                return False
             idle.append((stream, consumer))
         for stream, consumer in idle:
             stream.used_ms = consumer.seen_ms = now_ms
@@ -173,8 +179,10 @@ def _wake_in_ms(request: ReadRequest, sources: list[GroupSource], now_ms: int) -
         return None
     oldest_ms = now_ms
     for source in sources:
-        for entry_id, delivery in source.group.pending.walk_by_time():
-            if source.stream.log.still_has(entry_id):
+        pending = source.group.pending
+        for entry_id, delivery in pending.walk_claimable():
+            is_spent = pending.rules is not None and pending.rules.policy.is_spent(delivery.count)
+            if not is_spent and source.stream.log.still_has(entry_id):
                 oldest_ms = min(oldest_ms, delivery.time_ms)
                 break
     return oldest_ms - now_ms + request.claim_idle_ms
@@ -196,9 +204,12 @@ class _GroupRead:
         stream, group, now_ms = source.stream, source.group, self.context.now_ms
         records_before = self.context.records_count
         self.context.db.count_read(source.key, True)
-        claims = [] if source.after is not None else self._claimable(source)
-        has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
         consumer = group.consumers.get(self.request.consumer)
+        rules = begin_handing(self.context, source.key, group)
+        room = None if rules is None or source.after is not None else Room(rules, consumer)
+        claims = [] if source.after is not None else self._claimable(source, consumer, room)
+        has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
+        new_max = UNLIMITED if room is None or self.request.no_ack else room.new_max
         is_created = consumer is None
         if consumer is None:
             consumer = group.add_consumer(self.request.consumer, now_ms)
@@ -210,9 +221,10 @@ class _GroupRead:
             # As in Redis, no stream after a history read is claimed from.
             self.claim_idle_ms = None
             self._read_history(source, consumer, source.after, log)
-        elif claims or has_new:
-            self._deliver(source, consumer, claims, log)
+        elif claims or (has_new and new_max):
+            self._deliver(source, consumer, claims, new_max, log)
         log.flush()
+        end_handing(self.context, source.key, group)
         if (group.last_id, group.entries_read) != position:
             log_position(self.context, source.key, group)
         if is_created and (not log.count or self.request.no_ack):
@@ -220,47 +232,61 @@ class _GroupRead:
         has_delivered = source.after is None and (bool(log.count) or (group.last_id, group.entries_read) != position)
         self.context.count_changes(is_created + has_delivered, records_before=records_before)
 
-    def _claimable(self, source: GroupSource) -> list[tuple[StreamID, int, int]]:
-        """Returns ID, delivery time and count of the pending entries that CLAIM takes, oldest first."""
+    def _claimable(self, source: GroupSource, consumer: Consumer | None, room: Room | None) -> list[Claim]:
+        """Returns the pending entries that CLAIM, or without it the policy of the group, takes; oldest first."""
+        context, stream, group = self.context, source.stream, source.group
+        now_ms, count = context.now_ms, self.budget.stream_count()
         if self.claim_idle_ms is None:
-            return []
-        now_ms, count = self.context.now_ms, self.budget.stream_count()
-        claims: list[tuple[StreamID, int, int]] = []
-        for entry_id, delivery in source.group.pending.walk_by_time():
+            if room is None:
+                return []
+            only_fresh = self.request.no_ack
+            return find_due(context, source.key, stream, group, consumer, room, count, only_fresh=only_fresh)
+        claims: list[Claim] = []
+        spent: list[StreamID] = []
+        rules = group.pending.rules
+        for entry_id, delivery in group.pending.walk_claimable():
             if now_ms - delivery.time_ms < self.claim_idle_ms or len(claims) == count:
                 break
-            if source.stream.log.still_has(entry_id):
+            if rules is not None and rules.policy.is_spent(delivery.count):
+                spent.append(entry_id)
+            elif stream.log.still_has(entry_id):
                 claims.append((entry_id, delivery.time_ms, delivery.count))
+        if rules is not None and spent:
+            rules.spent.update(dict.fromkeys(spent))
+            bury_spent(context, source.key, stream, group)
         return claims
 
     def _deliver(
-        self, source: GroupSource, consumer: Consumer, claims: list[tuple[StreamID, int, int]], log: ClaimLog
+        self, source: GroupSource, consumer: Consumer, claims: list[Claim], new_max: int, log: ClaimLog
     ) -> None:
-        """Adds claimed entries to the reply, then new ones, up to the limits of the request."""
+        """Adds claimed entries to the reply, then new ones, up to the limits of the request and to `new_max`."""
+        stream, group = source.stream, source.group
         budget, count = self.budget, self.budget.stream_count()
         budget.open_stream(source.key)
-        claiming = self.claim_idle_ms is not None
-        if not claiming and not budget.is_limited_by_size:
-            ids, pieces = source.stream.log.read_with_ids(id_after(source.group.last_id), ID_MAX, count)
+        claiming, skipping = self.claim_idle_ms is not None, None
+        if not (claims or claiming or budget.is_limited_by_size or stream.later is not None):
+            most = count if new_max == UNLIMITED else new_max if count < 0 else min(count, new_max)
+            ids, pieces = stream.log.read_with_ids(id_after(group.last_id), ID_MAX, most)
         else:
             taken = self._claim(source, consumer, claims, log)
-            left = -1 if count < 0 else count - len(taken)
-            entries = source.stream.log.entries(id_after(source.group.last_id), ID_MAX)
+            left = min(new_max, UNLIMITED if count < 0 else count - len(taken))
+            skipping = Skipping(self.context, source.key, stream, group)
+            entries = skipping.deliverable(stream.log.entries(id_after(group.last_id), ID_MAX))
             if claiming:
                 entries = _first_deliveries(entries)
-            new = list(budget.admit(islice(entries, left) if left >= 0 else entries)) if left else []
+            new = list(budget.admit(islice(entries, left))) if left > 0 else []
             ids = [entry_id for entry_id, _ in new]
             pieces = taken + [entry for _, entry in new]
-        self._deliver_new(source, consumer, ids, log)
-        budget.close_stream(source.key, len(ids) if not claiming else len(pieces), pieces)
+        self._deliver_new(source, consumer, ids, log, skipping)
+        if pieces:
+            budget.close_stream(source.key, len(ids) if not (claims or claiming) else len(pieces), pieces)
 
-    def _claim(
-        self, source: GroupSource, consumer: Consumer, claims: list[tuple[StreamID, int, int]], log: ClaimLog
-    ) -> list[bytes]:
-        """Claims idle entries and returns them with four elements each."""
+    def _claim(self, source: GroupSource, consumer: Consumer, claims: list[Claim], log: ClaimLog) -> list[bytes]:
+        """Claims idle entries and returns them: those of CLAIM with four elements each."""
         now_ms, pending = self.context.now_ms, source.group.pending
         counts = {entry_id: count for entry_id, _, count in claims}
-        entries = _claimed_entries(source.stream, claims, now_ms)
+        by_policy = self.claim_idle_ms is None
+        entries = _claimed_entries(source.stream, claims, now_ms, with_delivery=not by_policy)
         pieces: list[bytes] = []
         run: list[StreamID] = []
         run_count = 0
@@ -277,14 +303,25 @@ class _GroupRead:
             pending.deliver(run, consumer, time_ms=now_ms, count=run_count)
             consumer.active_ms = now_ms
             source.group.pending.claimed_total += len(pieces)
+        if by_policy and pieces:
+            note_redelivered(self.context, source.key, source.group, counts)
+            if self.request.no_ack:
+                log.flush()
+                acknowledge(self.context, source.key, source.group, list(counts)[: len(pieces)])
         return pieces
 
-    def _deliver_new(self, source: GroupSource, consumer: Consumer, ids: list[StreamID], log: ClaimLog) -> None:
+    def _deliver_new(
+        self, source: GroupSource, consumer: Consumer, ids: list[StreamID], log: ClaimLog, skipping: Skipping | None
+    ) -> None:
         """Advances the group past new entries, and makes them pending unless NOACK is given."""
+        if skipping is not None and skipping.due_of:
+            source.stream.advance(source.group, sorted([*ids, *skipping.due_of]))
+            skipping.apply()
+        elif ids:
+            source.stream.advance(source.group, ids)
         if not ids:
             return
         now_ms = self.context.now_ms
-        source.stream.advance(source.group, ids)
         source.group.pending.delivered_total += len(ids)
         if not self.request.no_ack:
             source.group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
@@ -333,13 +370,13 @@ def _first_deliveries(entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tup
 
 
 def _claimed_entries(
-    stream: Stream, claims: list[tuple[StreamID, int, int]], now_ms: int
+    stream: Stream, claims: list[Claim], now_ms: int, *, with_delivery: bool
 ) -> Iterator[tuple[StreamID, bytes]]:
-    """Yields the claimed entries with four elements each, without deleted ones."""
+    """Yields the claimed entries, with four elements each if `with_delivery`, without deleted ones."""
     for entry_id, time_ms, count in claims:
         entry = stream.log.get(entry_id)
         if entry is not None:
-            yield entry_id, _with_delivery(entry, now_ms - time_ms, count)
+            yield entry_id, _with_delivery(entry, now_ms - time_ms, count) if with_delivery else entry
 
 
 def _history_entries(stream: Stream, ids: list[StreamID], protocol: int) -> Iterator[tuple[StreamID, bytes]]:

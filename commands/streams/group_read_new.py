@@ -12,7 +12,8 @@ from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.ids import ID_MAX, id_after
 from ..core.numbers import parse_integer
 from ..execution.context import Context
-from .claim_log import log_delivery, log_position
+from ..policies.claim_log import log_delivery, log_position
+from ..policies.handing import begin_handing, end_handing
 from .pending import is_nothing_idle
 from .read_request import HITS_OF_A_READ
 
@@ -24,7 +25,7 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     """Runs `XREADGROUP GROUP group consumer [COUNT n] [BLOCK ms] [CLAIM ms] STREAMS key >` and returns its reply.
 
     Returns None, and changes nothing, if the request has another form, the group or consumer does not exist, an entry
-    may be claimed, the reply has claimed and new entries to tell apart, or the client must wait.
+    may be claimed, the reply has claimed and new entries to tell apart, policies decide, or the client must wait.
     """
     words_count = len(argv)
     if argv[words_count - 3].upper() != b"STREAMS" or argv[1].upper() != b"GROUP" or not words_count & 1:
@@ -48,6 +49,9 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     consumer = group.consumers.get(argv[3]) if group is not None else None
     if stream is None or group is None or consumer is None or key in db.expires:
         return None
+    rules = group.pending.rules
+    if stream.later is not None or (rules is not None and not rules.is_quiet(now_ms)):
+        return None
     last_id = group.last_id
     has_new = stream.log.last_id > last_id
     if not has_new and not is_blocking and (not claim_idle_ms or is_nothing_idle(group, claim_idle_ms, now_ms)):
@@ -61,10 +65,14 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     stream.used_ms = now_ms
     stream.advance(group, ids)
     group.pending.delivered_total += len(ids)
+    if rules is not None:
+        begin_handing(context, key, group)
     group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
     consumer.seen_ms = consumer.active_ms = now_ms
     log_delivery(context, key, group, consumer.name, ids, time_ms=now_ms, count=1, last_id=last_id)
     log_position(context, key, group)
+    if rules is not None:
+        end_handing(context, key, group)
     context.counted_apart -= 1  # two records, one change
     head = b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n" if context.client.protocol == 2 else b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"
     return (head % (len(key), key, len(ids)), *pieces)

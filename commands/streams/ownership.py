@@ -9,6 +9,7 @@ from ...store.errors import GenericError, syntax_error
 from ...store.ids import StreamID, format_id, parse_ids
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
+from ..policies.handing import note_dropped
 from .entries import IDS_ARGUMENT, KEY_ARGUMENT, NUMIDS_MISMATCH, parse_ids_count
 from .pending import GROUP_ARGUMENT, WRITE_KEY, find_group
 
@@ -72,4 +73,6 @@ def xackif(context: Context, argv: list[bytes]) -> Reply:
     if done:
         pending.acked_total += len(done)
         context.log_words([b"XACK", argv[1], group.name, *map(format_id, done)], len(done))
+        if pending.rules is not None:
+            note_dropped(context, argv[1], group)
     return results

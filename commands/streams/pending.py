@@ -13,6 +13,7 @@ from ...store.value import Value
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..policies.handing import note_dropped
 from .entries import ACKED, DELETE, IDS_ARGUMENT, KEY_ARGUMENT, parse_ids_options
 from .trim import REFERENCE_ARGUMENT
 
@@ -71,6 +72,8 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     if acknowledged:
         group.pending.acked_total += acknowledged
         context.log_words(argv, acknowledged)
+        if group.pending.rules is not None:
+            note_dropped(context, argv[1], group)
     return acknowledged
 
 
@@ -117,6 +120,8 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
     if acknowledged:
         group.pending.acked_total += acknowledged
         context.log_words(argv, acknowledged)
+        if group.pending.rules is not None:
+            note_dropped(context, argv[1], group)
     return results
 
 

@@ -26,6 +26,7 @@ from ...commands.execution.enforcement import log_out
 from ...commands.execution.transactions import discard
 from ...commands.permissions.allowed_rows import NO_ROWS, AllowedRows, allowed_rows, find_allowed
 from ...commands.permissions.user import User
+from ...commands.policies.handing import end_guards
 from ...persistence.grammar.streams import words_of
 from ...protocol.encoder import ENCODERS
 from ...protocol.replies import QUEUED
@@ -413,6 +414,7 @@ class Dispatcher:
             self.waiters.remove(waiter)
             client.blocked = None
         discard(self.context.store, client)
+        end_guards(self.context, client)
         self.context.subscriptions.remove_client(client)
         self.context.tracking.stop(client)
         self.context.monitors.remove(client)

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 from ...commands.policies.retention import Retention
+from ...store.policies.agenda import NEVER_MS
 from .dispatch import Dispatcher
 from .session import Session
+from .upkeep import Upkeep
 
 # Requests of one client that are run before others have their turn: at most some 4 ms of short commands, and far more
 # than a pipeline needs for full speed.
@@ -37,8 +39,10 @@ class Turns:
         clock: Callable[[], int],
         write_log: Callable[[], bool],
         write_log_early: Callable[[], bool],
+        upkeep: Upkeep,
     ) -> None:
         self.dispatcher = dispatcher
+        self._upkeep = upkeep
         dispatcher.serving.send_early = self.send_early
         self._clock = clock
         self.retention = Retention(dispatcher.context)
@@ -53,6 +57,8 @@ class Turns:
         # Set while a wait or a pause has an end.
         self.timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
+        # The time of the next visit of a group, Unix ms, as of the last time the timer was set.
+        self._timer_visit_ms = NEVER_MS
 
     def run(self, session: Session, requests: list[list[bytes]]) -> None:
         """Run the requests of one read. Those that must wait go to the session's backlog."""
@@ -95,11 +101,14 @@ class Turns:
             self._resume_sessions()
         if dispatcher.pause.end_ms is not None:
             self.arm_timer()
-        elif dispatcher.waiters.by_client or self._timer_due_ms is not None:
-            self._follow_waiters()
+        elif dispatcher.waiters.by_client or self._timer_due_ms is not None or self._upkeep.has_visits:
+            self._follow_waits()
 
-    def _follow_waiters(self) -> None:
-        if self.dispatcher.waiters.next_due_ms() != self._timer_due_ms:
+    def _follow_waits(self) -> None:
+        if (
+            self.dispatcher.waiters.next_due_ms() != self._timer_due_ms
+            or self._upkeep.next_due_ms() != self._timer_visit_ms
+        ):
             self.arm_timer()
 
     def send_rest(self, session: Session) -> None:
@@ -164,15 +173,20 @@ class Turns:
     # -- time ------------------------------------------------------------------------------------
 
     def arm_timer(self) -> None:
-        """Set one loop timer for the earliest deadline, wake time or end of a pause."""
+        """Set one loop timer for the earliest deadline, wake time, end of a pause, or visit of a group."""
         due_ms = self.dispatcher.waiters.next_due_ms()
         self._timer_due_ms = due_ms
         pause_end_ms = self.dispatcher.pause.end_ms
         if pause_end_ms is not None:
             due_ms = pause_end_ms if due_ms is None else min(due_ms, pause_end_ms)
         self.stop_timer()
-        if due_ms is not None:
-            delay_s = max(1, due_ms - self.dispatcher.monotonic()) / 1000
+        self._timer_visit_ms = self._upkeep.next_due_ms()
+        delay_ms = None if due_ms is None else due_ms - self.dispatcher.monotonic()
+        if self._timer_visit_ms != NEVER_MS:
+            visit_in_ms = self._timer_visit_ms - self._clock()
+            delay_ms = visit_in_ms if delay_ms is None else min(delay_ms, visit_in_ms)
+        if delay_ms is not None:
+            delay_s = max(1, delay_ms) / 1000
             self.timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
 
     def stop(self) -> None:
@@ -193,6 +207,7 @@ class Turns:
         if dispatcher.runner.is_over:
             return
         dispatcher.serving.run_timers(self._clock())
+        self._upkeep.run(self._clock())
         if dispatcher.pause.is_over:
             dispatcher.end_due_pauses()
         self.finish()

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from ..image import StreamImage
 from ..stream import Stream
+from .group_lines import config_lines, due_lines
 
 # Yields the lines of one kind, of a key with this stream or with the copy of one.
 Source: TypeAlias = Callable[[bytes, Stream | StreamImage], Iterator[list[bytes]]]
@@ -29,7 +30,7 @@ def _settings_of_stream(key: bytes, stream: Stream | StreamImage) -> Iterator[li
 
 
 # One for each kind of line, in the order in which a reader must apply them.
-SOURCES: Final[list[Source]] = [_settings_of_stream]
+SOURCES: Final[tuple[Source, ...]] = (_settings_of_stream, config_lines, due_lines)
 
 
 def lines_of(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:

@@ -114,6 +114,10 @@ REFUSED = {
     "SCRIPT|KILL": {"": "no script is running"},
     "XADD": {r"(MAXLEN|=) 1 LIMIT": "LIMIT needs ~"},
     "XCFGSET": {r"^s$": "one option is needed"},
+    "XGROUP|CONFIG": {
+        r"^s g (LEASE-MAX 1|DEADLETTER-DELETE YES|MAX-PARKED 1)$": "the option needs another",
+        r"GUARD NO.*LEASE-MAX|LEASE-MAX.*GUARD NO": "LEASE-MAX needs GUARD",
+    },
     "XREAD": {r"STREAMS s (s 1-1|1-1 1-1)$": UNBALANCED},
     "XREADGROUP": {r"STREAMS s (s >|> >)$": UNBALANCED},
     "XTRIM": {r"(MAXLEN|=) 1 (\w+REF )?LIMIT": "LIMIT needs ~"},
@@ -133,7 +137,10 @@ ACCEPTED = {
 }
 
 # Docstrings with another grammar, with the reason.
-DESCRIBED = {"CLIENT|KILL": "the options are listed in the text, since the grammar has four lines"}
+DESCRIBED = {
+    "CLIENT|KILL": "the options are listed in the text, since the grammar has four lines",
+    "XGROUP|CONFIG": "the options are those of a table",
+}
 
 
 def key_of(row: Row) -> bytes:

@@ -9,7 +9,8 @@ import pytest
 
 from headrace.store import pending_table_plain
 from headrace.store.id_bits import SEQ_BITS, SEQ_MASK
-from headrace.store.pending import DELIVERY_COUNT_MAX, DELIVERY_SIZE, LATE_COUNT_MAX, Consumer, PendingEntries
+from headrace.store.pending import DELIVERY_COUNT_MAX, DELIVERY_SIZE, Consumer, PendingEntries
+from headrace.store.runs import LATE_COUNT_MAX
 
 try:
     from headrace.store import pending_table

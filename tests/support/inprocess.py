@@ -36,6 +36,11 @@ class Clock:
         self.now_ms += ms
 
 
+def _shown(record: bytes) -> bytes:
+    """A record as its words, and a line that Redis skips as it is."""
+    return record.rstrip() if record.startswith(b"#") else b" ".join(record.split(b"\r\n")[2::2])
+
+
 class RecordingLog:
     """Records every unit that the dispatcher logs."""
 
@@ -49,7 +54,7 @@ class RecordingLog:
         """A group is one unit, the others are one each; records are kept as text, as `words joined by blanks`."""
         self.mark += 1
         self.databases += [index for index, _ in effects]
-        records = [b" ".join(record.split(b"\r\n")[2::2]) for _, record in effects]
+        records = [_shown(record) for _, record in effects]
         self.units += [records] if grouped else [[record] for record in records]
 
 
@@ -154,6 +159,7 @@ class Rig:
         """Let time pass, and run what is due."""
         self.clock.advance(ms)
         self.dispatcher.serving.run_timers(self.clock())
+        self.server.upkeep.run(self.clock())
 
 
 class Peer:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...persistence.grammar.streams import pack_claim, pack_consumer, pack_position
+from ...persistence.grammar.streams import pack_acknowledged, pack_claim, pack_consumer, pack_position
 from ...store.group import Group
 from ...store.ids import StreamID, bulk_ids, format_id
+from ...store.pending import Delivery
 from ..execution.context import Context
 
 
@@ -65,6 +66,21 @@ def log_delivery(
     time_ms = max(time_ms, 0)
     record = pack_claim(key, group.name, consumer_name, bulk_ids(ids), len(ids), time_ms, count, format_id(last_id))
     context.effects.append((context.db.index, record))
+
+
+def drop_dangling(
+    context: Context, log: ClaimLog, key: bytes, group: Group, entry_id: StreamID, delivery: Delivery
+) -> None:
+    """Drops a pending entry whose entry is deleted from the stream, so that no consumer can process it.
+
+    The log gets a claim by the old owner, which a replay drops as well; for a released entry it gets XACK.
+    """
+    if delivery.consumer is None:
+        log.flush()
+        context.log_record(pack_acknowledged(key, group.name, format_id(entry_id)))
+    else:
+        log.add([entry_id], delivery.consumer.name, delivery.time_ms, delivery.count)
+    group.pending.drop(entry_id)
 
 
 def log_position(context: Context, key: bytes, group: Group) -> None:

@@ -1,0 +1,55 @@
+"""Around each command that gives entries of a group to a consumer, takes them from one, or releases them."""
+
+from __future__ import annotations
+
+from ...store.group import Group
+from ...store.policies.rules import NO_HOLDER, PendingRules
+from ..clients.client import Client
+from ..execution.context import Context
+
+
+def begin_handing(context: Context, key: bytes, group: Group) -> PendingRules | None:
+    """Take along what has become due, and let the connection guard what it is given. Returns the rules of the group,
+    None if it has none. While a log is loaded or a primary is followed, nothing becomes due.
+    """
+    rules = group.pending.rules
+    if rules is None or context.replaying:
+        return None
+    rules.settle(context.now_ms)
+    if rules.policy.guards:
+        client = context.client
+        rules.holder = client.id
+        if client.guarded is None:
+            client.guarded = {}
+        client.guarded[rules] = (context.db.index, key, group.name)
+    return rules
+
+
+def end_handing(context: Context, key: bytes, group: Group) -> None:
+    """Note when the group must be looked after. Call it after each change of its pending entries."""
+    rules = group.pending.rules
+    if rules is None:
+        return
+    rules.holder = NO_HOLDER
+    if rules.is_needed:
+        context.visits.note((context.db.index, key, group.name), rules.next_due_ms(context.now_ms))
+    else:
+        group.pending.forget_unneeded_rules()
+
+
+def note_dropped(context: Context, key: bytes, group: Group) -> None:
+    """Entries have left the pending list of a group with rules: consumers may be given others."""
+    rules = group.pending.rules
+    assert rules is not None
+    if rules.policy.is_bounded:
+        context.db.signal_ready(key)
+    end_handing(context, key, group)
+
+
+def end_guards(context: Context, client: Client) -> None:
+    """A connection is closed or reset: what it guarded is idle since its delivery."""
+    guarded = client.guarded
+    client.guarded = None
+    for rules, place in (guarded or {}).items():
+        rules.end_guard(client.id)
+        context.visits.note(place, 0)

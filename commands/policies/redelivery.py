@@ -1,0 +1,139 @@
+"""REDELIVER: which pending entries a plain read of a group is given, and how many entries it may be given at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...store.events import XREDELIVER
+from ...store.group import Group
+from ...store.ids import StreamID, format_id
+from ...store.pending import Consumer, Delivery
+from ...store.policies.rules import PendingRules
+from ...store.stream import Stream
+from ..execution.context import Context
+from .claim_log import ClaimLog, drop_dangling
+
+# More than a read can be given.
+UNLIMITED: Final = 1 << 62
+# Due entries that one look passes over since the consumer has as many as it may.
+PASSED_OVER_MAX: Final = 4096
+
+# ID, delivery time and delivery count of an entry before it is claimed.
+Claim = tuple[StreamID, int, int]
+
+
+class Room:
+    """How many entries a consumer, and the whole group, may still be given (MAX-PENDING, MAX-PENDING-GROUP)."""
+
+    __slots__ = ("group_left", "left")
+
+    def __init__(self, rules: PendingRules, consumer: Consumer | None) -> None:
+        policy, owned = rules.policy, 0 if consumer is None else consumer.pending_count
+        self.left = policy.pending_max - owned if policy.pending_max else UNLIMITED
+        self.group_left = policy.group_pending_max - rules.owned_count if policy.group_pending_max else UNLIMITED
+
+    def take(self, owner: Consumer | None, consumer: Consumer | None) -> bool:
+        """Take room for an entry of `owner`, None for a released one. Returns False if there is none."""
+        if owner is not None and owner is consumer:
+            return True
+        if self.left <= 0 or (owner is None and self.group_left <= 0):
+            return False
+        self.left -= 1
+        if owner is None:
+            self.group_left -= 1
+        return True
+
+    @property
+    def new_max(self) -> int:
+        """How many new entries may be given."""
+        return max(min(self.left, self.group_left), 0)
+
+
+def find_due(
+    context: Context,
+    key: bytes,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer | None,
+    room: Room,
+    count: int,
+    *,
+    only_fresh: bool,
+) -> list[Claim]:
+    """The entries, up to `count` if that is not negative, that a plain read is given before new ones: released ones in
+    release order, then idle ones by due time. `room` is lowered. Those that are deleted leave the pending list.
+
+    `only_fresh`: with NOACK, only entries that no consumer ever had.
+    """
+    rules = group.pending.rules
+    assert rules is not None
+    limit = UNLIMITED if count < 0 else count
+    while True:
+        claims, dangling = _look(stream, group, rules, consumer, room, context.now_ms, limit, only_fresh=only_fresh)
+        if dangling:
+            log = ClaimLog(context, key, group, group.last_id)
+            for entry_id, delivery in dangling:
+                drop_dangling(context, log, key, group, entry_id, delivery)
+            log.flush()
+        if claims or not dangling:
+            return claims
+
+
+def _look(
+    stream: Stream,
+    group: Group,
+    rules: PendingRules,
+    consumer: Consumer | None,
+    room: Room,
+    now_ms: int,
+    limit: int,
+    *,
+    only_fresh: bool,
+) -> tuple[list[Claim], list[tuple[StreamID, Delivery]]]:
+    """What there is to give, and deleted entries that were met."""
+    claims: list[Claim] = []
+    dangling: list[tuple[StreamID, Delivery]] = []
+    log, passed_over = stream.log, 0
+    for entry_id, delivery in _candidates(group, rules, now_ms, only_fresh=only_fresh):
+        if len(claims) == limit or passed_over == PASSED_OVER_MAX:
+            break
+        if not log.still_has(entry_id):
+            dangling.append((entry_id, delivery))
+        elif room.take(delivery.consumer, consumer):
+            claims.append((entry_id, delivery.time_ms, delivery.count))
+        else:
+            passed_over += 1
+    return claims, dangling
+
+
+def _candidates(
+    group: Group, rules: PendingRules, now_ms: int, *, only_fresh: bool
+) -> Iterator[tuple[StreamID, Delivery]]:
+    pending, redelivers = group.pending, bool(rules.policy.redeliver_ms) and not only_fresh
+    released = pending.released
+    if redelivers:
+        for entry_id in rules.ready:
+            yield entry_id, released[entry_id]
+    for entry_id in rules.fresh:
+        yield entry_id, released[entry_id]
+    if redelivers and rules.agenda is not None:
+        for run in rules.agenda.due(now_ms):
+            for entry_id in pending.members(run):
+                yield entry_id, run
+
+
+def note_redelivered(context: Context, key: bytes, group: Group, counts: dict[StreamID, int]) -> None:
+    """Count entries that a plain read was given again, and announce that. `counts` has their delivery counts before."""
+    rules = group.pending.rules
+    assert rules is not None
+    again = sum(count > 0 for count in counts.values())
+    if again:
+        rules.counts.redelivered += again
+        context.db.announce(XREDELIVER, key)
+
+
+def acknowledge(context: Context, key: bytes, group: Group, ids: list[StreamID]) -> None:
+    """Let entries that were given with NOACK leave the pending list, and log that."""
+    group.pending.drop_all(ids)
+    context.log_words([b"XACK", key, group.name, *map(format_id, ids)], 0)

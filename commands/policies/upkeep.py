@@ -1,0 +1,56 @@
+"""What the policies of a group do by themselves, when their time has come: only on a primary that serves clients."""
+
+from __future__ import annotations
+
+from ...store.database import Database
+from ...store.group import Group
+from ...store.stream import Stream
+from ..execution.context import Context
+from ..execution.visits import Place
+from .dead_letters import bury_spent
+
+
+def visit(context: Context, place: Place) -> None:
+    """Look after one group: move its dead letters, wake readers that may be given something, and note the next visit.
+    A place that is gone is forgotten. The database of the context is that of the place afterwards.
+    """
+    index, key, group_name = place
+    context.db = db = context.store.databases[index]
+    stream = db.get(key, context.now_ms)
+    if not isinstance(stream, Stream) or group_name is None:
+        return
+    group = stream.groups.get(group_name)
+    if group is None or group.pending.rules is None:
+        return
+    if context.image is not None:
+        context.image.preserve(stream)
+    _look_after(context, key, stream, group)
+    if context.is_counting:
+        db.recount(stream)
+
+
+def _look_after(context: Context, key: bytes, stream: Stream, group: Group) -> None:
+    rules = group.pending.rules
+    assert rules is not None
+    rules.settle(context.now_ms)
+    bury_spent(context, key, stream, group)
+    context.db.signal_ready(key)
+    group.pending.forget_unneeded_rules()
+    if group.pending.rules is not None:
+        context.visits.note((context.db.index, key, group.name), rules.next_due_ms(context.now_ms))
+
+
+def note_stream(context: Context, db: Database, key: bytes) -> None:
+    """Visit the groups of a stream soon that has come to this key, or whose state is not known here."""
+    stream = db.streams.get(key)
+    if stream is not None:
+        for group in stream.groups.values():
+            if group.pending.rules is not None:
+                context.visits.note((db.index, key, group.name), 0)
+
+
+def note_all(context: Context) -> None:
+    """Visit all groups that have policies soon: the dataset was loaded, or databases were swapped."""
+    for db in context.store.databases:
+        for key in db.streams:
+            note_stream(context, db, key)

@@ -1,0 +1,40 @@
+"""What pending entries are made of: consumers, deliveries and the table of both, in C where that was built."""
+
+from __future__ import annotations
+
+try:
+    from .pending_table import (
+        CONSUMER_SIZE,
+        DELIVERY_SIZE,
+        NEVER,
+        Consumer,
+        Delivery,
+        PendingSlots,
+        PendingTable,
+        idle_states,
+        list_owners,
+    )
+except ImportError:  # there was no C compiler at installation
+    from .pending_table_plain import (  # type: ignore[assignment]
+        CONSUMER_SIZE,
+        DELIVERY_SIZE,
+        NEVER,
+        Consumer,
+        Delivery,
+        PendingSlots,
+        PendingTable,
+        idle_states,
+        list_owners,
+    )
+
+__all__ = [
+    "CONSUMER_SIZE",
+    "DELIVERY_SIZE",
+    "NEVER",
+    "Consumer",
+    "Delivery",
+    "PendingSlots",
+    "PendingTable",
+    "idle_states",
+    "list_owners",
+]

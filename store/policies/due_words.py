@@ -1,0 +1,41 @@
+"""Due times as the words of a policy line: `DUE key group due-ms id [id ...] [due-ms id [id ...]] ...`.
+
+A word without a dash is the due time of the IDs after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from ..ids import StreamID, format_id, parse_id
+
+# Entries of one line.
+PER_LINE: Final = 512
+
+
+def due_words(key: bytes, group_name: bytes, due_times: Iterable[tuple[StreamID, int]]) -> Iterator[list[bytes]]:
+    """Yield the words of each line for these IDs and due times."""
+    iterator = iter(due_times)
+    while part := list(islice(iterator, PER_LINE)):
+        words = [b"DUE", key, group_name]
+        last_ms: int | None = None
+        for entry_id, due_ms in part:
+            if due_ms != last_ms:
+                words.append(b"%d" % due_ms)
+                last_ms = due_ms
+            words.append(format_id(entry_id))
+        yield words
+
+
+def read_due_words(words: list[bytes]) -> Iterator[tuple[StreamID, int]]:
+    """Yield IDs and due times of the words after the group's name. Raises ValueError, GenericError."""
+    due_ms: int | None = None
+    for word in words:
+        if b"-" not in word:
+            due_ms = int(word)
+        elif due_ms is None:
+            raise ValueError("a due time is missing")
+        else:
+            yield parse_id(word), due_ms
