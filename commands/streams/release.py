@@ -202,7 +202,8 @@ def _release_by_policy(
         delay_ms = request.delay_ms
         if policy is not None and is_final and (count == DELIVERY_COUNT_MAX or policy.is_spent(count)):
             group.require_rules().set_aside(ids)
-        elif delay_ms is None and policy is not None and mode == b"FAIL":
+            continue
+        if delay_ms is None and policy is not None and mode == b"FAIL":
             delay_ms = policy.backoff_after(count)
         if delay_ms:
             due_of.update(dict.fromkeys(ids, context.now_ms + delay_ms))
