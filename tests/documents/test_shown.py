@@ -59,6 +59,7 @@ ELSEWHERE = {
     ("docs/workers.md", "sh", "python worker.py"): "tests/clients/test_howtos.py",
     ("docs/workers.md", "sh", "faststream run"): "tests/clients/test_howtos.py",
     ("docs/workers.md", "sh", "taskiq worker"): "tests/clients/test_howtos.py",
+    ("docs/policies.md", "python", "import redis"): "tests/documents/test_policies.py",
     ("docs/systemd.md", "ini", "[Unit]"): "tests/server/test_supervision.py",
 }
 
@@ -298,8 +299,8 @@ def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def without_times(reply: str) -> str:
-    """The third element of an entry is how long ago it was delivered, in ms."""
-    return re.sub(r"(3\) \(integer\)) \d+", r"\1 (a time)", reply)
+    """Replaces idle times (the third element of an entry, in ms), Unix times in ms, and IDs that are made of them."""
+    return re.sub(r"(3\) \(integer\)) \d+", r"\1 (a time)", re.sub(r"\b1\d{12}(-\d+)?\b", "(a time)", reply))
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in (*shown("sh"), *shown("console"))}))
