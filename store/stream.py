@@ -371,6 +371,7 @@ class Stream:
             + self.measure_groups()
             + getsizeof(self.groups)
             + producers_size(self.idempotence)
+            + (0 if self.later is None else self.later.memory_size)
         )
 
     def measure_groups(self) -> int:

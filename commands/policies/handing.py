@@ -31,10 +31,13 @@ def end_handing(context: Context, key: bytes, group: Group) -> None:
     if rules is None:
         return
     rules.holder = NO_HOLDER
-    if rules.is_needed:
-        context.visits.note((context.db.index, key, group.name), rules.next_due_ms(context.now_ms))
-    else:
+    if not rules.is_needed:
         group.pending.forget_unneeded_rules()
+        return
+    due_ms = rules.next_due_ms(context.now_ms)
+    if due_ms < rules.noted_ms:
+        rules.noted_ms = due_ms
+        context.visits.note((context.db.index, key, group.name), due_ms)
 
 
 def note_dropped(context: Context, key: bytes, group: Group) -> None:

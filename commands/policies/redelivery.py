@@ -9,13 +9,11 @@ from ...store.events import XREDELIVER
 from ...store.group import Group
 from ...store.ids import StreamID, format_id
 from ...store.pending import Consumer, Delivery
-from ...store.policies.rules import PendingRules
+from ...store.policies.rules import UNLIMITED, PendingRules
 from ...store.stream import Stream
 from ..execution.context import Context
 from .claim_log import ClaimLog, drop_dangling
 
-# More than a read can be given.
-UNLIMITED: Final = 1 << 62
 # Due entries that one look passes over since the consumer has as many as it may.
 PASSED_OVER_MAX: Final = 4096
 

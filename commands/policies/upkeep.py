@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ...store.database import Database
 from ...store.group import Group
+from ...store.policies.agenda import NEVER_MS
 from ...store.stream import Stream
 from ..execution.context import Context
 from ..execution.visits import Place
 from .dead_letters import bury_spent
+from .handing import end_handing
 
 
 def visit(context: Context, place: Place) -> None:
@@ -35,9 +37,8 @@ def _look_after(context: Context, key: bytes, stream: Stream, group: Group) -> N
     rules.settle(context.now_ms)
     bury_spent(context, key, stream, group)
     context.db.signal_ready(key)
-    group.pending.forget_unneeded_rules()
-    if group.pending.rules is not None:
-        context.visits.note((context.db.index, key, group.name), rules.next_due_ms(context.now_ms))
+    rules.noted_ms = NEVER_MS
+    end_handing(context, key, group)
 
 
 def note_stream(context: Context, db: Database, key: bytes) -> None:

@@ -12,6 +12,7 @@ from ...store.events import XGROUP_CREATECONSUMER
 from ...store.group import Group
 from ...store.ids import ID_MAX, StreamID, format_id, id_after, parse_id
 from ...store.pending import DELIVERY_COUNT_MAX, Consumer, PendingEntries
+from ...store.policies.rules import UNLIMITED
 from ...store.spans import Piece
 from ...store.stream import Stream
 from ..clients.blocking import Blocked
@@ -20,7 +21,7 @@ from ..execution.context import Context
 from ..policies.claim_log import ClaimLog, log_consumer, log_position
 from ..policies.dead_letters import bury_spent
 from ..policies.handing import begin_handing, end_handing
-from ..policies.redelivery import UNLIMITED, Claim, Room, acknowledge, find_due, note_redelivered
+from ..policies.redelivery import Claim, Room, acknowledge, find_due, note_redelivered
 from ..policies.skipping import Skipping
 from .entries import COUNT_ARGUMENT
 from .group_read_new import read_new

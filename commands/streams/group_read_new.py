@@ -50,7 +50,15 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     if stream is None or group is None or consumer is None or key in db.expires:
         return None
     rules = group.pending.rules
-    if stream.later is not None or (rules is not None and not rules.is_quiet(now_ms)):
+    if rules is not None:
+        if not rules.is_quiet(now_ms):
+            return None
+        if rules.policy.is_bounded:
+            room = rules.room_for_new(consumer)
+            count = room if count < 0 else min(count, room)
+            if count < 1:
+                return None
+    if stream.later is not None:
         return None
     last_id = group.last_id
     has_new = stream.log.last_id > last_id
@@ -65,13 +73,13 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     stream.used_ms = now_ms
     stream.advance(group, ids)
     group.pending.delivered_total += len(ids)
-    if rules is not None:
+    if rules is not None and rules.policy.guards:
         begin_handing(context, key, group)
     group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
     consumer.seen_ms = consumer.active_ms = now_ms
     log_delivery(context, key, group, consumer.name, ids, time_ms=now_ms, count=1, last_id=last_id)
     log_position(context, key, group)
-    if rules is not None:
+    if rules is not None and (rules.policy.guards or rules.quiet_until_ms < rules.noted_ms):
         end_handing(context, key, group)
     context.counted_apart -= 1  # two records, one change
     head = b"*1\r\n*2\r\n$%d\r\n%b\r\n*%d\r\n" if context.client.protocol == 2 else b"%%1\r\n$%d\r\n%b\r\n*%d\r\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..ids import StreamID
-from ..pending_parts import Delivery, PendingTable
+from ..pending_parts import Consumer, Delivery, PendingTable
 from .agenda import NEVER_MS, Agenda
 from .group_policy import GroupPolicy
 from .lease import Lease
@@ -20,12 +20,14 @@ try:
 except ImportError:  # there was no C compiler at installation
     from .due_times_plain import DueTimes  # type: ignore[assignment]
 
-__all__ = ["NO_HOLDER", "NO_POLICY", "DueTimes", "PendingRules", "PolicyCounts", "RulesImage"]
+__all__ = ["NO_HOLDER", "NO_POLICY", "UNLIMITED", "DueTimes", "PendingRules", "PolicyCounts", "RulesImage"]
 
 # Entries that one call of `settle` takes along.
 SETTLED_MAX: Final = 4096
 
 NO_POLICY: Final = GroupPolicy()
+# More entries than a read can be given.
+UNLIMITED: Final = 1 << 62
 # No connection.
 NO_HOLDER: Final = 0
 
@@ -70,6 +72,7 @@ class PendingRules:
         "fresh",
         "holder",
         "lease",
+        "noted_ms",
         "policy",
         "quiet_until_ms",
         "ready",
@@ -97,6 +100,8 @@ class PendingRules:
         self.lease: Lease | None = None
         # The connection that is given entries now.
         self.holder = NO_HOLDER
+        # For when the next visit of the group is noted.
+        self.noted_ms = NEVER_MS
         # Nothing becomes due before, so that most reads need no further look.
         self.quiet_until_ms = NEVER_MS
 
@@ -160,9 +165,9 @@ class PendingRules:
     def _forget(self, ids: Iterable[StreamID]) -> None:
         if len(self.delays):
             self.delays.discard_many(ids)
-        for table in (self.ready, self.fresh, self.spent):
-            if table:
-                for entry_id in ids:
+        if self.ready or self.fresh or self.spent:
+            for table in (self.ready, self.fresh, self.spent):
+                for entry_id in ids if table else ():
                     table.pop(entry_id, None)
 
     def _put(self, entry_id: StreamID, count: int) -> None:
@@ -219,14 +224,19 @@ class PendingRules:
     # -- reading -----------------------------------------------------------------------------------
 
     def is_quiet(self, now_ms: int) -> bool:
-        """Whether a plain read is given new entries only, as many as it likes."""
+        """Whether a plain read is given new entries only."""
         return (
             now_ms < self.quiet_until_ms
             and not self.fresh
             and not (self.ready and self.policy.redeliver_ms)
-            and not self.policy.is_bounded
             and (self.lease is None or now_ms < self.lease.next_end_ms())
         )
+
+    def room_for_new(self, consumer: Consumer) -> int:
+        """How many new entries a consumer may be given (MAX-PENDING, MAX-PENDING-GROUP); not positive if none."""
+        policy = self.policy
+        room = policy.pending_max - consumer.pending_count if policy.pending_max else UNLIMITED
+        return min(room, policy.group_pending_max - self.owned_count) if policy.group_pending_max else room
 
     def released_ready(self) -> Iterator[StreamID]:
         """Released entries that any consumer may have. Nothing may change meanwhile."""
