@@ -236,9 +236,11 @@ class RecordReader:
         """Return the records and policy lines of a block, and the place after the last of them, empty if there is none.
         No records if there is another annotation, or a record for the careful parser.
         """
-        records: list[list[bytes]] = []
+        records, at = self._split(block, len(block))
+        if at == len(block):
+            return records, b""
         policies = PolicyLines()
-        place, at, end = b"", 0, len(block)
+        place, end = b"", len(block)
         # Bytes in which a value has what looks like a line: they are not split there.
         passed_size = 0
         while at < end:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.persistence import records
 from headrace.persistence.aof import AppendOnlyLog
 from headrace.persistence.check_aof import main as check_aof
 from headrace.persistence.errors import LoadError
@@ -19,8 +20,10 @@ from headrace.persistence.grammar.kept import POLICY
 from headrace.persistence.policy_lines import LINE_SIZE_MAX, log_lines
 from headrace.persistence.rdb.file import FileKey, FileKeys, FilePolicy, FileReader
 from headrace.persistence.records import Damage, RecordReader, timestamp_line
+from headrace.protocol import frames_plain
 from headrace.protocol.packing import pack_command
 from support.faulty_files import FaultyFiles, HandExecutor
+from support.redis7 import OldRedis, redis7
 from support.servers import Server
 
 FOLDER = "/data/appendonlydir"
@@ -127,6 +130,13 @@ def test_records_and_policy_lines_are_applied_in_the_order_of_the_log(seed: int,
     assert bench.load() == [words for unit in bench.units for words in unit]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_form_without_a_compiler_applies_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = written(seed, has_block_checksums=True, units_count=60)
+    monkeypatch.setattr(records, "record_splitter", frames_plain.splitter)
+    assert bench.load() == [words for unit in bench.units for words in unit]
+
+
 @pytest.mark.parametrize("has_block_checksums", [True, False])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_log_that_is_cut_anywhere_has_whole_units_and_can_be_continued(seed: int, has_block_checksums: bool) -> None:
@@ -156,12 +166,12 @@ def test_a_reader_gives_the_same_for_pieces_of_any_size(has_block_checksums: boo
 
     def read(size: int) -> list[list[bytes]]:
         reader = RecordReader(len(data))
-        records = []
+        found = []
         for start in range(0, len(data), size):
-            records += list(reader.feed(data[start : start + size]))
-        records += list(reader.finish())
+            found += list(reader.feed(data[start : start + size]))
+        found += list(reader.finish())
         assert reader.offset == len(data)
-        return records
+        return found
 
     expected = read(len(data))
     for size in (1, 2, 3, 7, 100, 1000, 1022, 1023, 1024):
@@ -184,8 +194,8 @@ def test_values_full_of_what_looks_like_lines_are_read_in_linear_time() -> None:
         return split(piece, size_max)
 
     reader._split = counted  # type: ignore[assignment]
-    records, _ = reader._split_block(data)
-    assert [record[1:] for record in records] == [[b"k", value], [b"DUE", b"k", b"g", b"1", b"1-1"]]
+    found, _ = reader._split_block(data)
+    assert [record[1:] for record in found] == [[b"k", value], [b"DUE", b"k", b"g", b"1", b"1-1"]]
     assert sum(splits) < 4 * len(data)
 
 
@@ -203,11 +213,11 @@ def test_a_damaged_policy_line_is_damage_at_its_first_part(lines: bytes) -> None
     before = pack_command((b"SET", b"a", b"1"))
     data = before + lines + pack_command((b"SET", b"b", b"2"))
     reader = RecordReader(len(data))
-    records = list(reader.feed(data))
+    found = list(reader.feed(data))
     with pytest.raises(Damage, match="a policy line") as damage:
-        records += list(reader.finish())
+        found += list(reader.finish())
     assert damage.value.offset == len(before)
-    assert all(record[1] != b"b" for record in records)
+    assert all(record[1] != b"b" for record in found)
 
 
 def test_a_start_is_stopped_by_a_damaged_policy_line_and_names_it() -> None:
@@ -273,8 +283,8 @@ def test_check_aof_counts_policy_lines_and_cuts_an_incomplete_one(
         capsys.readouterr()
 
 
-@pytest.mark.oracle
-def test_redis_and_its_tool_skip_policy_lines(tmp_path: Path, oracle_tools: Path) -> None:
+@pytest.mark.parametrize("kind", [pytest.param("oracle", marks=pytest.mark.oracle), "redis 7"])
+def test_redis_and_its_tool_skip_policy_lines(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     settings = LogSettings(str(tmp_path / "appendonlydir"), "appendonly.aof", has_block_checksums=True)
     log = AppendOnlyLog(settings, b"no")
     log.open()
@@ -283,9 +293,10 @@ def test_redis_and_its_tool_skip_policy_lines(tmp_path: Path, oracle_tools: Path
         log.append([(0, each) for each in packed], len(unit) > 1)
     log.close()
     tool = ["redis-check-aof", log.manifest_path]
-    done = subprocess.run(tool, executable=oracle_tools / "redis-server", capture_output=True, text=True, check=True)
+    program = request.getfixturevalue("oracle_tools") / "redis-server" if kind == "oracle" else redis7()
+    done = subprocess.run(tool, executable=program, capture_output=True, text=True, check=True)
     assert "All AOF files and manifest are valid" in done.stdout
-    server = Server("oracle", tmp_path, "--appendonly", "yes")
+    server = (Server if kind == "oracle" else OldRedis)(kind, tmp_path, "--appendonly", "yes")
     server.start()
     try:
         with server.connect() as wire:

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from support.servers import Server
+
 # Debian has one program for both names, and only redis-tools is installed where no server shall be started.
 NAMES = ("redis-server", "redis-check-rdb")
 
@@ -29,3 +31,13 @@ def redis7() -> str:
 def _version(program: str) -> str:
     words = ["redis-server", "--version"]
     return subprocess.run(words, executable=program, capture_output=True, text=True, check=False).stdout
+
+
+class OldRedis(Server):
+    """A server process of Redis 7, whose program may have another name."""
+
+    def program(self) -> list[str]:
+        link = self.folder / "redis-server"
+        if not link.exists():
+            link.symlink_to(redis7())
+        return [str(link)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.persistence.checksum import with_checksums
+from headrace.persistence.policy_lines import log_lines
 from headrace.protocol.packing import pack_command
 from support.servers import Server
 from support.spark_streams import connect
@@ -69,6 +70,8 @@ def random_log(rnd: random.Random, count: int) -> tuple[bytes, list[Row]]:
         elif draw < 0.05:
             ts = 1700000000 + n
             parts.append(b"#TS:%d\r\n" % ts)
+        elif draw < 0.08:
+            parts.append(log_lines([b"DUE", rnd.choice(HOSTILE), b"k" * rnd.choice([1, 2000])]))
         elif draw < 0.5:
             value = rnd.choice(HOSTILE if rnd.random() < hostile else PLAIN)
             parts.append(pack_command((b"XADD", b"s", *rnd.choice(OPTIONS), b"%d-0" % n, b"f", value)))

@@ -9,20 +9,10 @@ import pytest
 
 from headrace.comparison.main import main
 from support.links import field, follow, settle, until
-from support.redis7 import redis7
+from support.redis7 import OldRedis
 from support.servers import Server
 
 REFUSAL = "NOMASTERLINK This replica has not read its last snapshots: RDB version 15 needs Redis 8.10"
-
-
-class OldRedis(Server):
-    """A server process of Redis 7, whose program may have another name."""
-
-    def program(self) -> list[str]:
-        link = self.folder / "redis-server"
-        if not link.exists():
-            link.symlink_to(redis7())
-        return [str(link)]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from support.fake_primary import ID, FakePrimary, listening, payload_of, stream_
 from support.inprocess import Clock, Rig, Running, running_server
 from support.links import await_link, field
 from support.links import until as wait_until
-from support.redis7 import redis7
+from support.redis7 import OldRedis
 from support.servers import Server
 from support.wire import Wire
 
@@ -129,16 +129,6 @@ async def test_a_snapshot_with_lines_of_a_newer_primary_is_taken_without_them(mo
     async with listening(primary), replica_of(primary) as running:
         assert len(running.server.store.databases[0].keys) == 3
     assert caplog.text.count("Policy lines of the primary are left out: Unknown policy line 'NEWER'") == 1
-
-
-class OldRedis(Server):
-    """A server process of Redis 7, whose program may have another name."""
-
-    def program(self) -> list[str]:
-        link = self.folder / "redis-server"
-        if not link.exists():
-            link.symlink_to(redis7())
-        return [str(link)]
 
 
 def follow_port(wire: Wire, port: int) -> None:
