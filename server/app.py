@@ -346,7 +346,6 @@ class Server:
             yield from self.loading.steps(loaded)
             self.memory.count_all()
             keeper.end_load(loaded)
-            self.upkeep.start()
             if self.loading.place is not None:
                 if self.following.address is None:
                     self.primary.resume(self.loading.place, self.loading.keys_left_out)

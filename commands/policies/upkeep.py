@@ -51,7 +51,7 @@ def note_stream(context: Context, db: Database, key: bytes) -> None:
 
 
 def note_all(context: Context) -> None:
-    """Visit all groups that have policies soon: the dataset was loaded, or databases were swapped."""
+    """Visit all groups that have policies soon: databases were swapped."""
     for db in context.store.databases:
         for key in db.streams:
             note_stream(context, db, key)

@@ -92,6 +92,7 @@ def _apply_config(context: Context, words: list[bytes]) -> None:
     group = _group_at(context, words[2], words[3])
     if group is not None:
         group.configure(parse_settings(words[FIRST_OPTION:], words[2], None))
+        context.visits.note((context.db.index, words[2], group.name), 0)
 
 
 def _apply_due(context: Context, words: list[bytes]) -> None:
@@ -102,6 +103,7 @@ def _apply_due(context: Context, words: list[bytes]) -> None:
     for entry_id, due_ms in read_due_words(words[3:]):
         if entry_id in group.pending.released:
             group.require_rules().delay(entry_id, due_ms)
+    context.visits.note((context.db.index, words[1], group.name), 0)
 
 
 APPLIERS[b"XGROUP"] = _apply_config

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 from ...commands.execution.context import Context
-from ...commands.policies.upkeep import note_all
 from ...persistence.placing import StreamPlace
 from ...replication.following import (
     FAILOVER_RETRY_MS,
@@ -225,7 +224,6 @@ class Following:
         self._config.replicaof = b""
         self._primary.promote()
         self._apply_role()
-        note_all(self._context)
         if self._config.maxmemory:
             self._count_all()  # the limit applies at once
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...commands.clients.client import Client
 from ...commands.execution.context import Context
-from ...commands.policies.upkeep import note_all, visit
+from ...commands.policies.upkeep import visit
 from ...store.policies.agenda import NEVER_MS
 from .serving import Serving
 from .units import Units
@@ -29,10 +29,6 @@ class Upkeep:
         self._may_act = may_act
         # On behalf of which changes are made that no client has asked for.
         self._client = Client(0, db=context.store.databases[0])
-
-    def start(self) -> None:
-        """Look after all groups anew: the dataset was loaded, or this server is a primary from now on."""
-        note_all(self._context)
 
     @property
     def has_visits(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from support.inprocess import START_MS, Rig
+from support.inprocess import START_MS, Clock, Rig, running_server
 from support.policy_scene import Scene, ids
 
 
@@ -152,3 +154,25 @@ def test_settings_are_shown_in_the_order_of_the_table() -> None:
     caller.call("XGROUP CREATE s g 0 MKSTREAM", "XGROUP CONFIG s g BACKOFF 5,6 GUARD yes REDELIVER 7", "HELLO 3")
     expected = b"%3\r\n$9\r\nREDELIVER\r\n$1\r\n7\r\n$5\r\nGUARD\r\n$3\r\nyes\r\n$7\r\nBACKOFF\r\n$3\r\n5,6\r\n"
     assert caller.call("XGROUP CONFIG s g") == expected
+
+
+async def test_groups_are_looked_after_from_the_start_on(tmp_path: Path) -> None:
+    clock = Clock()
+    async with running_server(dir=bytes(tmp_path), appendonly=True, clock=clock) as running:
+        peer = await running.connect()
+        for line in (
+            "XADD s 1-0 f v",
+            "XGROUP CREATE s g 0",
+            "XGROUP CONFIG s g REDELIVER 1000 MAX-DELIVERIES 1 DEADLETTER dead",
+            "XREADGROUP GROUP g alice STREAMS s >",
+        ):
+            peer.send(*line.split())
+        peer.send("ECHO", "done")
+        while await peer.line() != b"done\r\n":
+            pass
+    clock.advance(1000)
+    async with running_server(dir=bytes(tmp_path), appendonly=True, clock=clock) as running:
+        running.server.turns.run_timers()
+        peer = await running.connect()
+        peer.send("XLEN", "dead")
+        await peer.expect(b":1\r\n")
