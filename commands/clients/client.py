@@ -98,8 +98,8 @@ class Client:
         self.is_primary = False
         # Whether this is not a connection, but the caller of commands in a script.
         self.is_script = False
-        # Where this connection guards entries (GUARD); None if it never did. The keys may have another name by now.
-        self.guarded: dict[PendingRules, Place] | None = None
+        # Where this connection guards entries (GUARD). The keys may have another name by now.
+        self.guarded: dict[PendingRules, Place] = {}
         self.no_evict = False
         self.no_touch = False
         self.close_after_reply = False

@@ -19,8 +19,6 @@ def begin_handing(context: Context, key: bytes, group: Group) -> PendingRules | 
     if rules.policy.guards:
         client = context.client
         rules.holder = client.id
-        if client.guarded is None:
-            client.guarded = {}
         client.guarded[rules] = (context.db.index, key, group.name)
     return rules
 
@@ -51,8 +49,7 @@ def note_dropped(context: Context, key: bytes, group: Group) -> None:
 
 def end_guards(context: Context, client: Client) -> None:
     """A connection is closed or reset: what it guarded is idle since its delivery."""
-    guarded = client.guarded
-    client.guarded = None
-    for rules, place in (guarded or {}).items():
+    for rules, place in client.guarded.items():
         rules.end_guard(client.id)
         context.visits.note(place, 0)
+    client.guarded.clear()

@@ -97,3 +97,13 @@ def test_idle_time_is_shown_as_always() -> None:
     scene.read(scene.alice, "alice")
     scene.rig.clock.advance(77)
     assert b":77\r\n" in scene.alice.call("XPENDING s g - + 9")
+
+
+def test_connection_that_calls_a_script_guards_what_the_script_is_given() -> None:
+    scene = Scene("GUARD yes REDELIVER 1000", count=1)
+    script = "return redis.call('XREADGROUP', 'GROUP', 'g', 'alice', 'STREAMS', KEYS[1], '>')"
+    assert ids(scene.alice.call(f'EVAL "{script}" 1 s')) == [b"1-0"]
+    scene.rig.pass_time(1000)
+    assert scene.read(scene.bob, "bob") == []
+    leave(scene)
+    assert scene.read(scene.bob, "bob") == [b"1-0"]
