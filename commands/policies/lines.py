@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from ...persistence.errors import BadPolicyLine, UnknownPolicyLine
 from ...persistence.policy_lines import words_of_text
 from ...store.database import Database
+from ...store.errors import GenericError
 from ..execution.context import Context
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,11 @@ def apply_line(context: Context, words: list[bytes]) -> None:
         raise UnknownPolicyLine(words[0])
     if context.image is not None:
         context.preserve_keys(words[KEY_AT.get(name, 1) :][:1])
-    applier(context, words)
+    try:
+        applier(context, words)
+    except (IndexError, ValueError, OverflowError) as error:
+        # Words are missing, or are no numbers: a damaged file must not be taken for a defect of the server.
+        raise GenericError(b"a policy line has other words than it needs") from error
 
 
 def apply_line_in(context: Context, db: Database, words: list[bytes]) -> None:
