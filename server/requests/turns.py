@@ -54,6 +54,7 @@ class Turns:
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
+        self._is_stopped = False
         # Set while a wait or a pause has an end.
         self.timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
@@ -172,6 +173,13 @@ class Turns:
 
     # -- time ------------------------------------------------------------------------------------
 
+    def follow_visits(self) -> None:
+        """Set the timer for the next visit of a group, outside of a turn: a connection has ended, and with it a
+        guard.
+        """
+        if self._upkeep.has_visits and not (self._is_stopped or self.dispatcher.runner.is_over):
+            self._follow_waits()
+
     def arm_timer(self) -> None:
         """Set one loop timer for the earliest deadline, wake time, end of a pause, or visit of a group."""
         due_ms = self.dispatcher.waiters.next_due_ms()
@@ -190,7 +198,8 @@ class Turns:
             self.timer = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
 
     def stop(self) -> None:
-        """Cancel all timers."""
+        """Cancel all timers, for good."""
+        self._is_stopped = True
         self.stop_timer()
         if self.retention_timer is not None:
             self.retention_timer.cancel()

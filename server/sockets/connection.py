@@ -330,6 +330,7 @@ class Connection(Session):
             self.follower.end()
             self.follower = None
         self.shared.dispatcher.detach(self)
+        self.shared.turns.follow_visits()
         # Both refer back to this object. Without them the connection is freed now, not by the garbage collector.
         self.transport = CLOSED_TRANSPORT
         self.client.measure_output = int
