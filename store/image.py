@@ -21,7 +21,7 @@ from .log import EntryLog
 from .nodes import NodeLedger, StreamLimits
 from .pending import NOTHING_PENDING, Consumer
 from .policies.group_policy import GroupPolicy
-from .policies.rules import NO_POLICY
+from .policies.rules import NO_POLICY, DueTimes
 from .policies.stream_policy import StreamPolicy
 from .stream import ShortStream, Stream
 
@@ -91,6 +91,7 @@ class StreamImage:
     idempotence: Idempotence
     limits: StreamLimits
     policy: StreamPolicy | None
+    later: DueTimes | None
 
     def __len__(self) -> int:
         return self.log.length
@@ -108,6 +109,7 @@ def stream_image(stream: Stream) -> StreamImage:
         stream.idempotence.copy(),
         stream.limits,
         stream.policy,
+        None if stream.later is None else stream.later.copy(),
     )
 
 

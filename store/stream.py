@@ -32,6 +32,8 @@ NODE_FRAME_MAX: Final = 64
 # All of a stream that is short: see `Stream.short`. Its entries as `Body.block` returns them, its node if that was
 # settled, last ID, largest deleted ID, entries added, settings and counters of its idempotence.
 ShortStream = tuple[bytes, Node | None, StreamID, StreamID, int, int, int, int, int]
+# Due times of removed entries that a stream may keep besides those of as many as it has.
+REMOVED_LATER_SLACK: Final = 64
 # Pending entries that are checked at a time when references are dropped.
 REFERENCES_AT_ONCE_MAX: Final = 1024
 
@@ -146,6 +148,7 @@ class Stream:
             self.settle_nodes()
             self.nodes.settled_id = min(self.nodes.settled_id, last_id)
             self.log.allow_after(last_id)
+            self._clean_later(0)
         self.last_id = last_id
 
     # -- removing --------------------------------------------------------------------------------
@@ -164,7 +167,42 @@ class Stream:
         if not self.log.delete(entry_id):
             return False
         self.nodes.forget(entry_id, keep_node=keep_node)
+        if self.later is not None:
+            self.later.discard(entry_id)
         return True
+
+    def trim_head(self, count: int) -> None:
+        """Remove the first `count` entries, which the nodes do not have any more."""
+        self.log.trim_head(count)
+        if self.later is not None:
+            self._clean_later(2 * self.log.length + REMOVED_LATER_SLACK)
+
+    # -- due times -------------------------------------------------------------------------------
+
+    def delay(self, entry_id: StreamID, due_ms: int) -> None:
+        """Let groups not hand out an entry before `due_ms`, Unix time."""
+        if self.later is None:
+            self.later = DueTimes()
+        self.later.set(entry_id, due_ms)
+
+    def forget_due(self, now_ms: int, count: int) -> int | None:
+        """Forget up to `count` due times that are over. Returns the first one of the others, None if there is none."""
+        if self.later is None:
+            return None
+        self.later.take_due(now_ms, count)
+        first = self.later.first()
+        if first is None:
+            self.later = None
+            return None
+        return first[1]
+
+    def _clean_later(self, count_max: int) -> None:
+        """Forget the due times of entries that were removed, if there are more due times than that."""
+        later = self.later
+        if later is not None and len(later) > count_max:
+            later.discard_many([entry_id for entry_id, _ in later.walk() if not self.log.still_has(entry_id)])
+            if not len(later):
+                self.later = None
 
     def settle_nodes(self) -> None:
         """Compute the node boundaries of new entries. Must run before entries are removed and before limits change."""

@@ -99,7 +99,7 @@ def _trim_head(stream: Stream, request: Trim, *, drops_references: bool) -> tupl
         last_id = stream.log.id_at(removed - 1)
         stream.drop_references_between(stream.log.first_id, last_id, removed)
     stream.nodes.forget_head(whole_count, partial_count)
-    stream.log.trim_head(removed)
+    stream.trim_head(removed)
     return removed, last_id
 
 
@@ -159,7 +159,7 @@ def _trim_acked_head(stream: Stream, request: Trim, delivered_id: StreamID) -> t
         whole_count += 1
     last_id = stream.log.id_at(removed - 1) if removed else 0
     stream.nodes.forget_head(whole_count, 0)
-    stream.log.trim_head(removed)
+    stream.trim_head(removed)
     return removed, last_id
 
 

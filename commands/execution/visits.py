@@ -19,8 +19,10 @@ class Visits:
 
     def __init__(self) -> None:
         self._due_of: dict[Place, int] = {}
-        # Entries whose time is not that of `_due_of` are void.
-        self._heap: list[tuple[int, Place]] = []
+        # Times, numbers in the order of the calls, and places, which cannot all be compared. Those whose time is not
+        # that of `_due_of` are void.
+        self._heap: list[tuple[int, int, Place]] = []
+        self._noted_count = 0
 
     def __len__(self) -> int:
         return len(self._due_of)
@@ -29,15 +31,16 @@ class Visits:
         """Visit a place at that time, or before if that is due already. NEVER_MS asks for no visit."""
         if due_ms < self._due_of.get(place, NEVER_MS):
             self._due_of[place] = due_ms
-            heappush(self._heap, (due_ms, place))
+            self._noted_count += 1
+            heappush(self._heap, (due_ms, self._noted_count, place))
             if len(self._heap) > VOID_MAX + 4 * len(self._due_of):
-                self._heap = [(each_ms, each) for each_ms, each in self._heap if self._due_of.get(each) == each_ms]
+                self._heap = [item for item in self._heap if self._due_of.get(item[2]) == item[0]]
                 heapify(self._heap)
 
     def next_due_ms(self) -> int:
         """When the first visit is due; NEVER_MS if there is none."""
         heap = self._heap
-        while heap and self._due_of.get(heap[0][1]) != heap[0][0]:
+        while heap and self._due_of.get(heap[0][2]) != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else NEVER_MS
 
@@ -45,7 +48,7 @@ class Visits:
         """Remove and return up to `count` places whose visit is due."""
         taken: list[Place] = []
         while len(taken) < count and self.next_due_ms() <= now_ms:
-            _, place = heappop(self._heap)
+            place = heappop(self._heap)[2]
             del self._due_of[place]
             taken.append(place)
         return taken

@@ -10,16 +10,22 @@ from ..execution.context import Context
 from ..execution.visits import Place
 from .dead_letters import bury_spent
 from .handing import end_handing
+from .later import forget_due
 
 
 def visit(context: Context, place: Place) -> None:
     """Look after one group: move its dead letters, wake readers that may be given something, and note the next visit.
+    Without a group, look after the due times of the stream's entries.
+
     A place that is gone is forgotten. The database of the context is that of the place afterwards.
     """
     index, key, group_name = place
     context.db = db = context.store.databases[index]
     stream = db.get(key, context.now_ms)
-    if not isinstance(stream, Stream) or group_name is None:
+    if not isinstance(stream, Stream):
+        return
+    if group_name is None:
+        forget_due(context, key, stream)
         return
     group = stream.groups.get(group_name)
     if group is None or group.pending.rules is None:
@@ -42,9 +48,11 @@ def _look_after(context: Context, key: bytes, stream: Stream, group: Group) -> N
 
 
 def note_stream(context: Context, db: Database, key: bytes) -> None:
-    """Visit the groups of a stream soon that has come to this key, or whose state is not known here."""
+    """Visit a stream soon, and its groups, that has come to this key, or whose state is not known here."""
     stream = db.streams.get(key)
     if stream is not None:
+        if stream.later is not None:
+            context.visits.note((db.index, key, None), 0)
         for group in stream.groups.values():
             if group.pending.rules is not None:
                 context.visits.note((db.index, key, group.name), 0)

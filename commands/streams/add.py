@@ -24,6 +24,7 @@ from ...store.stream import References, Stream
 from ...store.trimming import Trim, default_limit, trim
 from ..core.table import Argument, Flag, KeySpec, command, run_form, sent_form
 from ..execution.context import Context
+from ..policies.later import delay_added
 from .entries import KEY_ARGUMENT
 from .trim import (
     REFERENCE_ARGUMENT,
@@ -50,6 +51,16 @@ class NoOwnId(GenericError):
         super().__init__(b"The primary sent an XADD without an ID, and its idempotent ID is not known any more")
 
 
+DUE_ARGUMENT = Argument(
+    "due",
+    "oneof",
+    optional=True,
+    since="headrace 0.1",
+    arguments=(
+        Argument("milliseconds", "integer", token="DELAY"),
+        Argument("unix-time-milliseconds", "unix-time", token="AT"),
+    ),
+)
 PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("field"), Argument("value")))
 
 
@@ -80,6 +91,7 @@ PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("f
             ),
         ),
         Argument("trim", "block", optional=True, arguments=TRIM_STRATEGY_ARGUMENTS),
+        DUE_ARGUMENT,
         Argument(
             "id-selector",
             "oneof",
@@ -94,13 +106,15 @@ PAIRS_ARGUMENT = Argument("data", "block", multiple=True, arguments=(Argument("f
     ),
     tips=("nondeterministic_output",),
     differs="An IDMP duplicate is not logged. A pair that is used again after it has expired adds an entry when a log "
-    "is read as well, where Redis takes it for a duplicate and loses the entry.",
+    "is read as well, where Redis takes it for a duplicate and loses the entry. `DELAY` and `AT` are not in Redis: the "
+    "log gets XADD and a line with the due time, which Redis skips.",
 )
 def xadd(context: Context, argv: list[bytes]) -> Reply:
     """XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
-    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
+    [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] [DELAY ms | AT unix-ms] <* | id> field value [field value ...]
 
-    The server completes an ID of the form `ms-*`.
+    The server completes an ID of the form `ms-*`. With DELAY or AT, the entry is in the stream at once, but consumer
+    groups do not hand it out before that time.
 
     Returns the entry's ID; null with NOMKSTREAM when the key is missing. Raises WrongType, GenericError.
     Source: redis.io/commands/xadd, Redis 8.6.
@@ -261,6 +275,8 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         if known_stream is not None:
             return _xadd_idempotent(context, argv, known_stream)
     options = scan_options(argv, is_add=True, context=context)
+    if options.due_ms is not None:
+        argv = _without_due(argv, options)
     id_at = options.id_index
     require_pairs(argv, id_at + 1)
     if options.entry_id == 0:
@@ -302,7 +318,18 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         context.log_record(record)
     else:
         _log_with_trim(context, argv, options, stream, entry_id, iid, trimmed_to)
+    if options.due_ms is not None:
+        delay_added(context, key, stream, entry_id, options.due_ms)
     return (id_bulk,)
+
+
+def _without_due(argv: list[bytes], options: StreamOptions) -> list[bytes]:
+    """The words without DELAY or AT, which is not in Redis, and so in no record. `options` is changed accordingly."""
+    at = options.due_index
+    options.id_index -= 2
+    if options.threshold_index > at:
+        options.threshold_index -= 2
+    return [*argv[:at], *argv[at + 2 :]]
 
 
 def _log_with_trim(

@@ -16,6 +16,8 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 
+# More than a hundred thousand years.
+DUE_MS_MAX: Final = 2**52
 KEEP: Final = References.KEEP
 DIGIT_MIN: Final = ord("0")
 DIGIT_MAX: Final = ord("9")
@@ -60,8 +62,8 @@ class StreamOptions:
     """
 
     __slots__ = (
-        "entry_id", "id_index", "id_ms", "iid", "limit", "no_create", "producer_id", "references", "threshold_index",
-        "trim",
+        "due_index", "due_ms", "entry_id", "id_index", "id_ms", "iid", "limit", "no_create", "producer_id",
+        "references", "threshold_index", "trim",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -71,6 +73,9 @@ class StreamOptions:
         self.no_create = False
         self.references: References | None = None
         self.producer_id: bytes | None = None
+        # Before when groups do not hand out the entry (XADD), Unix ms, and the index of the option. None without one.
+        self.due_ms: int | None = None
+        self.due_index = 0
         # None if there is a producer ID means IDMPAUTO.
         self.iid: bytes | None = None
         # Index of XADD's ID in `argv`; the number of arguments if there is none.
@@ -93,6 +98,8 @@ def scan_options(argv: list[bytes], *, is_add: bool, context: Context) -> Stream
         # Nothing that begins with a digit is an option.
         is_option = not token or not DIGIT_MIN <= token[0] <= DIGIT_MAX
         used = _scan_option(argv, index, options, is_add=is_add) if is_option else 0
+        if not used and is_add and is_option:
+            used = _scan_due(argv, index, options, context.now_ms)
         if not used:
             if not is_add:
                 raise syntax_error()
@@ -164,6 +171,20 @@ def _scan_producer(argv: list[bytes], index: int, options: StreamOptions, word: 
     if not options.iid:
         raise GenericError(b"syntax error, IDMP requires a non-empty idempotent ID")
     return 3
+
+
+def _scan_due(argv: list[bytes], index: int, options: StreamOptions, now_ms: int) -> int:
+    """Parses DELAY ms or AT unix-ms, and returns the number of arguments; 0 if `argv[index]` is neither."""
+    word = argv[index].upper()
+    if word not in (b"DELAY", b"AT") or index + 1 == len(argv):
+        return 0
+    if options.due_ms is not None:
+        raise GenericError(b"syntax error, DELAY and AT can be given only once, and not both")
+    number = integer(argv[index + 1])
+    if not 0 <= number <= DUE_MS_MAX:
+        raise GenericError(b"The %b argument must be >= 0 and at most %d." % (word, DUE_MS_MAX))
+    options.due_index, options.due_ms = index, number if word == b"AT" else now_ms + number
+    return 2
 
 
 def _scan_id(token: bytes, options: StreamOptions) -> None:

@@ -1,4 +1,5 @@
-"""Due times as the words of a policy line: `DUE key group due-ms id [id ...] [due-ms id [id ...]] ...`.
+"""Due times as the words of a policy line: `DUE key group due-ms id [id ...] [due-ms id [id ...]] ...`, and `LATER key`
+with the same words after it.
 
 A word without a dash is the due time of the IDs after it.
 """
@@ -16,10 +17,19 @@ PER_LINE: Final = 512
 
 
 def due_words(key: bytes, group_name: bytes, due_times: Iterable[tuple[StreamID, int]]) -> Iterator[list[bytes]]:
-    """Yield the words of each line for these IDs and due times."""
+    """Yield the words of each line for these IDs and due times, of released entries of a group."""
+    return _lines([b"DUE", key, group_name], due_times)
+
+
+def later_words(key: bytes, due_times: Iterable[tuple[StreamID, int]]) -> Iterator[list[bytes]]:
+    """Yield the words of each line for these IDs and due times, of entries that no group hands out before."""
+    return _lines([b"LATER", key], due_times)
+
+
+def _lines(head: list[bytes], due_times: Iterable[tuple[StreamID, int]]) -> Iterator[list[bytes]]:
     iterator = iter(due_times)
     while part := list(islice(iterator, PER_LINE)):
-        words = [b"DUE", key, group_name]
+        words = list(head)
         last_ms: int | None = None
         for entry_id, due_ms in part:
             if due_ms != last_ms:
@@ -30,7 +40,7 @@ def due_words(key: bytes, group_name: bytes, due_times: Iterable[tuple[StreamID,
 
 
 def read_due_words(words: list[bytes]) -> Iterator[tuple[StreamID, int]]:
-    """Yield IDs and due times of the words after the group's name. Raises ValueError, GenericError."""
+    """Yield IDs and due times of the words after the name of the key or group. Raises ValueError, GenericError."""
     due_ms: int | None = None
     for word in words:
         if b"-" not in word:
