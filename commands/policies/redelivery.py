@@ -14,7 +14,7 @@ from ...store.stream import Stream
 from ..execution.context import Context
 from .claim_log import ClaimLog, drop_dangling
 
-# Due entries that one look passes over since the consumer has as many as it may.
+# Due entries that one look skips since the consumer has as many as it may.
 PASSED_OVER_MAX: Final = 4096
 
 # ID, delivery time and delivery count of an entry before it is claimed.

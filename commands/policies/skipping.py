@@ -1,4 +1,4 @@
-"""New entries that a read of a group passes over, since they may not be had yet.
+"""New entries that a read of a group skips, since they may not be had yet.
 
 They enter the pending list as released entries with delivery count 0 and a due time. So the group's position moves past
 them, and a Redis that reads the log hands them out as released ones.
@@ -15,12 +15,12 @@ from ...store.stream import Stream
 from ..execution.context import Context
 from .release import log_due, log_released
 
-# Entries that one read passes over.
+# Entries that one read skips.
 SKIPPED_MAX: Final = 16_384
 
 
 class Skipping:
-    """The entries that one read passes over, with their due times."""
+    """The entries that one read skips, with their due times."""
 
     def __init__(self, context: Context, key: bytes, stream: Stream, group: Group) -> None:
         self._context = context

@@ -88,7 +88,7 @@ class PendingRules:
         self.delays = DueTimes()
         # Released entries that any consumer may have, in the order in which they became so.
         self.ready: dict[StreamID, None] = dict.fromkeys(table.released)
-        # Such entries that no consumer ever had: a read has passed over them, and a plain read is given them.
+        # Such entries that no consumer ever had: a read has skipped them, and a plain read is given them.
         self.fresh: dict[StreamID, None] = {}
         # Entries, owned or not, that are not delivered again.
         self.spent: dict[StreamID, None] = {}

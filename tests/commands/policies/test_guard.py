@@ -20,7 +20,7 @@ def leave(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("line", READS)
-def test_entry_is_passed_over_while_its_connection_is_open(line: str) -> None:
+def test_entry_is_skipped_while_its_connection_is_open(line: str) -> None:
     scene = Scene("GUARD yes REDELIVER 1000", count=1)
     scene.read(scene.alice, "alice")
     scene.rig.pass_time(10_000)
