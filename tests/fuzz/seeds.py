@@ -6,6 +6,7 @@ from functools import cache
 
 from fuzz.lua_scripts import SEEDS as SCRIPTS
 from headrace.persistence.checksum import with_checksums
+from headrace.persistence.policy_lines import log_lines
 from headrace.persistence.rdb import payload
 from headrace.persistence.rdb.file import write_file
 from headrace.store.image import keys_now
@@ -22,6 +23,11 @@ LINES = [
     "SET k v PX 100 NX", "GET k", "MULTI", "EXEC", "DEL s k", "EXPIRE s 10", "COPY s u", "XTRIM s MAXLEN 1 ACKED",
     "XDELEX s ACKED IDS 1 1-1", "SUBSCRIBE a b", "PUBLISH a x", "HELLO 3", "WATCH s", "RESTORE z 0 x REPLACE",
 ]  # fmt: skip
+POLICIES = [
+    [b"XGROUP", b"CONFIG", b"s", b"g", b"REDELIVER", b"1000,2000"],
+    [b"DUE", b"s", b"g", b"17", *(b"%d-1" % number for number in range(1, 300))],
+    [b"XCFGSET", b"s", b"MAXLEN", b"700", b"FORCE"],
+]
 CONFIGURATION = b"""# a comment
 port 7000
 bind 127.0.0.1 ::1
@@ -75,7 +81,9 @@ def _filled() -> Rig:
 
 
 def _files() -> list[bytes]:
-    store = _filled().server.store
+    rig = _filled()
+    rig.connect().call(*[" ".join(map(bytes.decode, words)) for words in (POLICIES[0], POLICIES[2])])
+    store = rig.server.store
     return [
         b"".join(write_file(keys_now(store), {b"aof-base": b"1"}, now_ms=START_MS, compress=each)) for each in (0, 1)
     ]
@@ -91,7 +99,10 @@ def _logs() -> list[bytes]:
     grouped = [*records, encode(["MULTI"]), *records[1:3], encode(["EXEC"])]
     blocks = [b"".join(records[:3]), b"#TS:1700000000\r\n" + b"".join(records[3:]), b"".join(grouped)]
     checked = b"".join(with_checksums(blocks))
-    return [b"".join(records), b"".join(grouped), records[1], checked, checked + blocks[0], _files()[0] + blocks[0]]
+    policies = [log_lines(words) for words in POLICIES]
+    governed = [*records[:3], *policies, encode(["MULTI"]), policies[0], records[1], policies[1], encode(["EXEC"])]
+    logs = [b"".join(records), b"".join(grouped), records[1], checked, checked + blocks[0], _files()[0] + blocks[0]]
+    return [*logs, b"".join(governed), b"".join(with_checksums([b"".join(governed[:5]), b"".join(governed[5:])]))]
 
 
 _MAKERS = {

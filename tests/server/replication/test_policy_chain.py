@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.persistence.rdb.file import FilePolicy, FileReader
+from headrace.store.nodes import StreamLimits
 from support.links import field, follow, settle, until
 from support.servers import Server
 from support.wire import Wire
@@ -17,6 +19,8 @@ OPTIONS = ("--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes")
 # Keys that look like parts of a log, in two databases.
 KEYS = [(0, b"s"), (0, b'a "b" \r\n*1\r\n\x00\xff'), (3, b"\n#HR DUE x"), (3, b"k" * 2000)]
 SETTINGS = [b"MAXLEN", 50, b"MAXAGE", 10_000_000_000_000, b"FORCE", b"IGNORE-GROUPS-IDLE", 9_000_000]
+GROUP_SETTINGS = [b"REDELIVER", b"100000000,200000000", b"MAX-DELIVERIES", 9, b"DEADLETTER", b"dead \r\n"]
+DELAY_MS = 10**12
 
 State = dict[tuple[int, bytes], bytes]
 
@@ -31,6 +35,9 @@ def fill(wire: Wire) -> None:
             wire.call("MULTI")
         assert wire.call("XCFGSET", key, *SETTINGS) in (b"+OK\r\n", b"+QUEUED\r\n")
         wire.call("XADD", key, "2-1", "f", "v")
+        wire.call("XGROUP", "CONFIG", key, "g", *GROUP_SETTINGS)
+        wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", key, ">")
+        wire.call("XNACK", key, "g", "FAIL", "IDS", 1, "1-1", "DELAY", DELAY_MS)
         if number % 2:
             wire.call("EXEC")
     wire.call("SELECT", 0)
@@ -50,6 +57,13 @@ def state(wire: Wire) -> State:
     return found
 
 
+def lines_of(server: Server, wire: Wire) -> list[tuple[int, list[bytes]]]:
+    """The policy lines of a snapshot that the server writes now, with the databases."""
+    assert wire.call("SAVE") == b"+OK\r\n"
+    reader = FileReader(((server.folder / "dump.rdb").read_bytes(),), StreamLimits(), now_ms=0)
+    return sorted((part.db_index, part.words) for part in reader.parts() if isinstance(part, FilePolicy))
+
+
 def await_rewrite(wire: Wire) -> None:
     until(lambda: field(wire, "aof_rewrite_in_progress", "persistence") == "0", "a rewrite does not end")
 
@@ -63,8 +77,9 @@ def test_settings_survive_a_kill_a_rewrite_and_a_reload(start_server: Callable[.
     server = start_server("headrace", *OPTIONS, "--appendonly", "yes", "--aof-use-rdb-preamble", preamble)
     with server.connect() as wire:
         fill(wire)
-        expected = state(wire)
+        expected, expected_lines = state(wire), lines_of(server, wire)
         assert has_settings(expected)
+        assert [words[0] for _, words in expected_lines].count(b"DUE") == len(KEYS)
         assert wire.call("DEBUG", "LOADAOF") == b"+OK\r\n"
         assert state(wire) == expected
     server.kill()
@@ -80,6 +95,7 @@ def test_settings_survive_a_kill_a_rewrite_and_a_reload(start_server: Callable[.
     server.restart()
     with server.connect() as wire:
         assert state(wire) == expected
+        assert lines_of(server, wire) == expected_lines
 
 
 def test_settings_survive_in_a_snapshot(start_server: Callable[..., Server]) -> None:
@@ -131,6 +147,7 @@ def test_replicas_have_them_from_the_snapshot_and_from_the_stream(start_server: 
     expected = state(above)
     assert has_settings(expected)
     assert state(between) == expected
+    assert lines_of(middle, between) == lines_of(top, above)
     assert b"maxlen" in between.call("XINFO", "STREAM", "first")
     assert len({wire.ask("DEBUG", "DIGEST") for wire in wires}) == 1
     above.call("CLIENT", "KILL", "TYPE", "replica")
@@ -146,4 +163,5 @@ def test_replicas_have_them_from_the_snapshot_and_from_the_stream(start_server: 
     follow(between, top)
     settle(above, between, aside)
     assert state(between) == expected
+    assert lines_of(middle, between) == lines_of(top, above)
     assert len({wire.ask("DEBUG", "DIGEST") for wire in (above, between, aside)}) == 1
