@@ -413,6 +413,7 @@ class Server:
             self._report_sizes()
         self.turns.retention.visit(now_ms, time_limit(RETENTION_SHARE * self.turn_ns()), begins_round=is_new_second)
         self.dispatcher.units.log_own()
+        self.dispatcher.serving.serve_ready()
         self.store.garbage.free(time_limit(FREEING_SHARE * self.turn_ns()))
         self._settling.run(self.stats.commands_processed)
         self.limits.cron(now_ms)

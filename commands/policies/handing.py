@@ -6,6 +6,7 @@ from ...store.group import Group
 from ...store.policies.rules import NO_HOLDER, PendingRules
 from ..clients.client import Client
 from ..execution.context import Context
+from .turns import log_turns, require_order
 
 
 def begin_handing(context: Context, key: bytes, group: Group) -> PendingRules | None:
@@ -15,6 +16,8 @@ def begin_handing(context: Context, key: bytes, group: Group) -> PendingRules | 
     rules = group.pending.rules
     if rules is None or context.replaying:
         return None
+    if rules.policy.order_field:
+        require_order(context, key, group, rules)
     rules.settle(context.now_ms)
     if rules.policy.guards:
         client = context.client
@@ -29,6 +32,8 @@ def end_handing(context: Context, key: bytes, group: Group) -> None:
     if rules is None:
         return
     rules.holder = NO_HOLDER
+    if rules.order is not None:
+        log_turns(context, key, group, rules)
     if not rules.is_needed:
         group.pending.forget_unneeded_rules()
         return

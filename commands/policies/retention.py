@@ -19,6 +19,7 @@ from ...store.policies.stream_policy import MAX_AGE, MAX_LENGTH, MAX_SIZE, Strea
 from ...store.stream import Stream
 from ...store.trimming import Trim, trim
 from ..execution.context import Context
+from .turns import note_deleted
 
 # Entries that are removed at once, from a stream and in a turn, some milliseconds of work. The rest follows at the next
 # look.
@@ -108,6 +109,8 @@ class Retention:
         context.db = db
         context.counted_apart += removed - 1
         context.log_record(pack_command([b"XTRIM", key, b"MINID", b"=", format_id(bound_id)]))
+        if stream.has_orders:
+            note_deleted(context, key, stream)
         return removed
 
     def _bound(self, stream: Stream, now_ms: int) -> StreamID:

@@ -11,6 +11,8 @@ from typing import Final
 
 from ...store.group import Group
 from ...store.ids import StreamID
+from ...store.policies.agenda import NEVER_MS
+from ...store.policies.ordering import WAITING_MAX_DEFAULT
 from ...store.stream import Stream
 from ..execution.context import Context
 from .release import log_due, log_released
@@ -29,15 +31,35 @@ class Skipping:
         self._group = group
         self.due_of: dict[StreamID, int] = {}
 
-    def deliverable(self, entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tuple[StreamID, bytes]]:
-        """Yield the new entries that may be had, and note the others."""
+    def deliverable(
+        self, entries: Iterator[tuple[StreamID, bytes]], *, become_pending: bool
+    ) -> Iterator[tuple[StreamID, bytes]]:
+        """Yield the new entries that may be had, and note the others: those that are delayed, and those that wait for
+        another entry (ORDER-BY). With `become_pending`, later entries wait for those that are yielded.
+        """
         later, now_ms, due_of = self._stream.later, self._context.now_ms, self.due_of
+        rules = self._group.pending.rules
+        order = None if rules is None else rules.order
+        waiting_left = 0
+        if rules is not None and order is not None:
+            order.begin_read()
+            waiting_left = (rules.policy.parked_max or WAITING_MAX_DEFAULT) - order.waiting_count
         for entry_id, entry in entries:
-            due_ms = None if later is None else later.get(entry_id)
-            if due_ms is None or due_ms <= now_ms:
-                yield entry_id, entry
-                continue
-            due_of[entry_id] = due_ms
+            due_ms = 0 if later is None else later.get(entry_id) or 0
+            if order is not None and order.must_wait(entry_id, entry):
+                if order.is_ordered(entry_id):
+                    continue  # it is pending already: FORCE, or the group was set back
+                if waiting_left <= 0:
+                    return
+                waiting_left -= 1
+                due_of[entry_id] = due_ms if due_ms > now_ms else NEVER_MS
+            else:
+                if order is not None and (become_pending or due_ms > now_ms):
+                    order.take_turn(entry_id)
+                if due_ms <= now_ms:
+                    yield entry_id, entry
+                    continue
+                due_of[entry_id] = due_ms
             if len(due_of) == SKIPPED_MAX:
                 return
 

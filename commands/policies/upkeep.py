@@ -11,6 +11,7 @@ from ..execution.visits import Place
 from .dead_letters import bury_spent
 from .handing import end_handing
 from .later import forget_due
+from .turns import require_order
 
 
 def visit(context: Context, place: Place) -> None:
@@ -40,6 +41,8 @@ def visit(context: Context, place: Place) -> None:
 def _look_after(context: Context, key: bytes, stream: Stream, group: Group) -> None:
     rules = group.pending.rules
     assert rules is not None
+    if rules.policy.order_field:
+        require_order(context, key, group, rules)
     rules.settle(context.now_ms)
     bury_spent(context, key, stream, group)
     context.db.signal_ready(key)
@@ -55,6 +58,7 @@ def note_stream(context: Context, db: Database, key: bytes) -> None:
             context.visits.note((db.index, key, None), 0)
         for group in stream.groups.values():
             if group.pending.rules is not None:
+                group.pending.rules.order = None
                 context.visits.note((db.index, key, group.name), 0)
 
 

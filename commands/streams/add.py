@@ -25,6 +25,7 @@ from ...store.trimming import Trim, default_limit, trim
 from ..core.table import Argument, Flag, KeySpec, command, run_form, sent_form
 from ..execution.context import Context
 from ..policies.later import delay_added
+from ..policies.turns import note_deleted
 from .entries import KEY_ARGUMENT
 from .trim import (
     REFERENCE_ARGUMENT,
@@ -162,6 +163,8 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
         removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
         record = record_sent(request, id_bulk, stream.log.length)
     _log_and_notify(context, key, record, removed)
+    if removed and stream.has_orders:
+        note_deleted(context, key, stream)
     return (id_bulk,)
 
 
@@ -318,6 +321,8 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         context.log_record(record)
     else:
         _log_with_trim(context, argv, options, stream, entry_id, iid, trimmed_to)
+        if stream.has_orders:
+            note_deleted(context, key, stream)
     if options.due_ms is not None:
         delay_added(context, key, stream, entry_id, options.due_ms)
     return (id_bulk,)

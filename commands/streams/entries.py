@@ -15,6 +15,7 @@ from ...store.value import Value
 from ..core.numbers import integer, parse_integer
 from ..core.table import FIRST_KEY_READ, Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
+from ..policies.turns import note_deleted
 from .trim import REFERENCE_ARGUMENT, REFERENCE_WORDS
 
 KEY_ARGUMENT = Argument("key", "key", key_spec_index=0)
@@ -147,6 +148,8 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     if deleted:
         context.db.touch(argv[1], events.XDEL)
         context.log_words(argv, deleted)
+        if stream.has_orders:
+            note_deleted(context, argv[1], stream, parse_ids(argv, 2))
     return deleted
 
 
@@ -224,6 +227,8 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
         context.db.touch(argv[1], events.XDEL)
     if deleted or dropped:
         context.log_words(argv, deleted)
+        if stream.has_orders:
+            note_deleted(context, argv[1], stream, parse_ids(tokens))
     return results
 
 

@@ -265,14 +265,16 @@ class _GroupRead:
         budget, count = self.budget, self.budget.stream_count()
         budget.open_stream(source.key)
         claiming, skipping = self.claim_idle_ms is not None, None
-        if not (claims or claiming or budget.is_limited_by_size or stream.later is not None):
+        if not (claims or claiming or budget.is_limited_by_size or _may_skip(stream, group)):
             most = count if new_max == UNLIMITED else new_max if count < 0 else min(count, new_max)
             ids, pieces = stream.log.read_with_ids(id_after(group.last_id), ID_MAX, most)
         else:
             taken = self._claim(source, consumer, claims, log)
             left = min(new_max, UNLIMITED if count < 0 else count - len(taken))
             skipping = Skipping(self.context, source.key, stream, group)
-            entries = skipping.deliverable(stream.log.entries(id_after(group.last_id), ID_MAX))
+            entries = skipping.deliverable(
+                stream.log.entries(id_after(group.last_id), ID_MAX), become_pending=not self.request.no_ack
+            )
             if claiming:
                 entries = _first_deliveries(entries)
             new = list(budget.admit(islice(entries, left))) if left > 0 else []
@@ -362,6 +364,11 @@ class _GroupRead:
             pending.deliver(run, consumer, time_ms=now_ms, count=count)
             log.add(run, consumer.name, now_ms, count)
             start = end
+
+
+def _may_skip(stream: Stream, group: Group) -> bool:
+    """Whether there may be new entries that the group may not have yet."""
+    return stream.later is not None or (group.pending.rules is not None and group.pending.rules.order is not None)
 
 
 def _first_deliveries(entries: Iterator[tuple[StreamID, bytes]]) -> Iterator[tuple[StreamID, bytes]]:

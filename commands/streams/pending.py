@@ -14,6 +14,7 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
 from ..policies.handing import note_dropped
+from ..policies.turns import note_deleted
 from .entries import ACKED, DELETE, IDS_ARGUMENT, KEY_ARGUMENT, parse_ids_options
 from .trim import REFERENCE_ARGUMENT
 
@@ -122,6 +123,8 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         context.log_words(argv, acknowledged)
         if group.pending.rules is not None:
             note_dropped(context, argv[1], group)
+        if stream.has_orders:
+            note_deleted(context, argv[1], stream, parse_ids(tokens))
     return results
 
 

@@ -15,6 +15,7 @@ from ...store.trimming import Trim, default_limit, first_physical_id, trim
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, command
 from ..execution.context import Context
+from ..policies.turns import note_deleted
 
 # More than a hundred thousand years.
 DUE_MS_MAX: Final = 2**52
@@ -285,6 +286,8 @@ def xtrim(context: Context, argv: list[bytes]) -> Reply:
             log_acked_trim(context, key, trimmed_to)
         else:
             context.log_record(pack_command(exact_record(argv, options, stream, trimmed_to)))
+        if stream.has_orders:
+            note_deleted(context, key, stream)
     return removed
 
 

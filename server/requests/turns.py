@@ -130,6 +130,7 @@ class Turns:
         now_ms = self._retained_ms = self._clock()
         self.retention.act(now_ms)
         self.dispatcher.units.log_own()
+        self.dispatcher.serving.serve_ready()
 
     def _retain_or_wait(self) -> None:
         """Apply the policies of the used streams now, or in a moment if they were applied just before."""

@@ -138,6 +138,7 @@ class Units:
         """Log the effects of policies, outside of any command; each is a unit."""
         records = self._context.effects.copy()
         self._context.effects.clear()
+        self._context.has_targeted = False
         self._append_own(records)
 
     def _append_own(self, records: Effects) -> None:
@@ -150,7 +151,7 @@ class Units:
         # On a writable replica they are keys that its own replicas do not have.
         if not self._is_following:
             if self._feed is not None:
-                self._feed.append(records, False)
+                self._feed.append(targets.for_replicas(records), False)
             else:
                 self._history.offset += len(records)
         self.has_unflushed_records = True

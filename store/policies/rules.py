@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..ids import StreamID
+from ..log import EntryLog
 from ..pending_parts import Consumer, Delivery, PendingTable
 from .agenda import NEVER_MS, Agenda
 from .group_policy import GroupPolicy
 from .lease import Lease
+from .ordering import Ordering
 
 try:
     from .due_times import DueTimes
@@ -73,6 +75,7 @@ class PendingRules:
         "holder",
         "lease",
         "noted_ms",
+        "order",
         "policy",
         "quiet_until_ms",
         "ready",
@@ -98,6 +101,8 @@ class PendingRules:
         self.agenda: Agenda | None = None
         # Set with GUARD.
         self.lease: Lease | None = None
+        # Set with ORDER-BY, once a command has asked for it: see `arrange`.
+        self.order: Ordering | None = None
         # The connection that is given entries now.
         self.holder = NO_HOLDER
         # For when the next visit of the group is noted.
@@ -107,7 +112,11 @@ class PendingRules:
 
     def configure(self, policy: GroupPolicy, runs: Iterable[Delivery]) -> None:
         """Put other settings in force. `runs` are the owned deliveries."""
-        self.policy = policy
+        before_field, self.policy = self.policy.order_field, policy
+        if policy.order_field != before_field:
+            self.order = None
+            if not policy.order_field:
+                self._end_order()
         self.agenda = Agenda(policy) if policy.redeliver_ms else None
         before, self.lease = self.lease, Lease(policy.lease_max_ms) if policy.guards else None
         released = [*self.ready, *(entry_id for entry_id in self.spent if entry_id in self._table.released)]
@@ -129,29 +138,124 @@ class PendingRules:
     def note_delivered(self, ids: list[StreamID], deliveries: list[Delivery]) -> None:
         """Entries have an owner now."""
         self._forget(ids)
+        if self.order is not None:
+            for entry_id in ids:
+                self._enter(entry_id)
         if self.agenda is not None or self.lease is not None:
             for delivery in deliveries:
                 self._plan(delivery, self.holder)
 
     def note_released(self, entry_id: StreamID, count: int) -> None:
-        """An entry has no owner now, and may be had at once."""
+        """An entry has no owner now, and may be had at once if it has the turn."""
         self._forget((entry_id,))
-        self._put(entry_id, count)
+        if self.order is not None:
+            self._enter(entry_id)
+            if self.order.has_turn(entry_id):
+                self._put(entry_id, count)
+            else:
+                self._park(entry_id)
+        else:
+            self._put(entry_id, count)
 
     def note_dropped(self, ids: list[StreamID]) -> None:
         """Entries leave the pending list."""
         self._forget(ids)
+        if self.order is not None:
+            self._end_turns(ids)
 
     def delay(self, entry_id: StreamID, due_ms: int) -> None:
         """Let a released entry not be had before `due_ms`, Unix time."""
         self._forget((entry_id,))
         self.delays.set(entry_id, due_ms)
+        if self.order is not None:
+            self.order.changed.pop(entry_id, None)  # the caller logs this time
         self.quiet_until_ms = min(self.quiet_until_ms, due_ms)
 
     def set_aside(self, ids: Iterable[StreamID]) -> None:
         """Let released entries not be delivered again, whatever their delivery count."""
         self._forget(ids)
         self.spent.update(dict.fromkeys(ids))
+
+    # -- turns (ORDER-BY) --------------------------------------------------------------------------
+
+    def arrange(self, log: EntryLog) -> Ordering:
+        """Find out who has the turn, from the entries of the stream. Later changes keep that up to date."""
+        order = self.order = Ordering(self.policy.order_field, log)
+        order.swept_id = log.first_id
+        for entry_id, _ in self._table.walk():
+            order.enter(entry_id)
+        for entry_id, delivery in self._table.released.items():
+            self._check_turn(entry_id)
+            if not delivery.count and entry_id in self.ready and order.is_ordered(entry_id):
+                # It was parked, and the log was cut off before its turn was logged.
+                del self.ready[entry_id]
+                self.fresh[entry_id] = None
+        return order
+
+    def note_deleted(self, ids: Iterable[StreamID], first_id: StreamID) -> None:
+        """Entries have left the stream: those of `ids` that it has no more, and all before `first_id`. They end their
+        turns, but stay pending.
+        """
+        order = self.order
+        assert order is not None
+        gone = [entry_id for entry_id in ids if order.is_deleted(entry_id)]
+        while order.swept_id < first_id:
+            swept = [entry_id for entry_id in self._table.take(order.swept_id, SETTLED_MAX) if entry_id < first_id]
+            gone += swept
+            order.swept_id = swept[-1] + 1 if len(swept) == SETTLED_MAX else first_id
+        self._end_turns(gone)
+        for entry_id in gone:
+            self._check_turn(entry_id)
+
+    def take_changed_turns(self) -> dict[StreamID, bool]:
+        """The released entries that have got the turn since the last call (True) or lost it, so that this is logged."""
+        if self.order is None or not self.order.changed:
+            return {}
+        changed, self.order.changed = self.order.changed, {}
+        released = self._table.released
+        return {entry_id: has_turn for entry_id, has_turn in changed.items() if entry_id in released}
+
+    def _enter(self, entry_id: StreamID) -> None:
+        assert self.order is not None
+        loser_id = self.order.enter(entry_id)
+        if loser_id:
+            self._check_turn(loser_id)
+
+    def _end_turns(self, ids: Iterable[StreamID]) -> None:
+        assert self.order is not None
+        for entry_id in self.order.leave(ids):
+            self._check_turn(entry_id)
+
+    def _check_turn(self, entry_id: StreamID) -> None:
+        """Let an entry be had if it is released and has got the turn, and not be had if it has lost it."""
+        order = self.order
+        delivery = self._table.released.get(entry_id)
+        if order is None or delivery is None:
+            return
+        due_ms = self.delays.get(entry_id)
+        if not order.has_turn(entry_id):
+            if due_ms is None:
+                self._park(entry_id)
+        elif due_ms == NEVER_MS:
+            self.delays.discard(entry_id)
+            self._give(entry_id, delivery.count)
+            order.changed[entry_id] = True
+
+    def _park(self, entry_id: StreamID) -> None:
+        """Let a released entry not be had until it gets the turn."""
+        assert self.order is not None
+        self._forget((entry_id,))
+        self.delays.set(entry_id, NEVER_MS)
+        self.order.changed[entry_id] = False
+
+    def _end_order(self) -> None:
+        """Let everything be had that waits for its turn."""
+        for entry_id, due_ms in self.delays.walk():
+            if due_ms == NEVER_MS:
+                self.delays.discard(entry_id)
+                self._give(entry_id, self._table.released[entry_id].count)
+
+    # -- guards and dead letters -------------------------------------------------------------------
 
     def end_guard(self, holder: int) -> None:
         """A connection is closed: what it guarded is idle since its delivery."""
@@ -173,6 +277,13 @@ class PendingRules:
     def _put(self, entry_id: StreamID, count: int) -> None:
         """Put a released entry where it can be had, or where it is not delivered again."""
         (self.spent if self.policy.is_spent(count) else self.ready)[entry_id] = None
+
+    def _give(self, entry_id: StreamID, count: int) -> None:
+        """Let a released entry be had that is not delayed any more."""
+        if count:
+            self._put(entry_id, count)
+        else:
+            self.fresh[entry_id] = None
 
     def _plan(self, delivery: Delivery, holder: int) -> None:
         """Note when the entries of a delivery are given again."""
@@ -196,11 +307,10 @@ class PendingRules:
             self._unguard(self.lease.expire(now_ms))
         released = self._table.released
         for entry_id in self.delays.take_due(now_ms, SETTLED_MAX) if len(self.delays) else ():
-            count = released[entry_id].count
-            if count:
-                self._put(entry_id, count)
+            if self.order is None or self.order.has_turn(entry_id):
+                self._give(entry_id, released[entry_id].count)
             else:
-                self.fresh[entry_id] = None
+                self._park(entry_id)
         if self.agenda is not None:
             for run in self.agenda.take_spent(now_ms):
                 self.spent.update(dict.fromkeys(self._table.members(run)))
@@ -229,6 +339,7 @@ class PendingRules:
             now_ms < self.quiet_until_ms
             and not self.fresh
             and not (self.ready and self.policy.redeliver_ms)
+            and not self.policy.order_field
             and (self.lease is None or now_ms < self.lease.next_end_ms())
         )
 
@@ -250,8 +361,12 @@ class PendingRules:
 
     @property
     def parked_count(self) -> int:
-        """Number of entries that are not delivered again, and stay pending."""
-        return len(self.spent)
+        """Number of entries that are not delivered again and stay pending, or wait for their turn."""
+        return len(self.spent) + self._waiting_count
+
+    @property
+    def _waiting_count(self) -> int:
+        return 0 if self.order is None else self.order.waiting_count
 
     def is_guarded(self, delivery: Delivery) -> bool:
         """Whether an open connection guards a delivery."""
@@ -265,8 +380,8 @@ class PendingRules:
 
     @property
     def delayed_count(self) -> int:
-        """Number of released entries that may not be had yet."""
-        return len(self.delays)
+        """Number of released entries that may not be had before a time."""
+        return max(len(self.delays) - self._waiting_count, 0)
 
     def due_times(self) -> Iterator[tuple[StreamID, int]]:
         """Yield the delayed entries with their due times, Unix ms, then the fresh ones, with 0."""
@@ -290,8 +405,8 @@ class PendingRules:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the due times."""
-        return self.delays.memory_size
+        """Bytes of the due times and of the order."""
+        return self.delays.memory_size + (0 if self.order is None else self.order.memory_size)
 
     def check(self) -> None:
         """Assert that each released entry is in one table."""
@@ -299,3 +414,8 @@ class PendingRules:
         released += [entry_id for entry_id in self.spent if entry_id in self._table.released]
         assert sorted(released) == sorted(self._table.released)
         assert all(entry_id in self._table for entry_id in self.spent)
+        if self.order is not None:
+            self.order.check()
+            for entry_id in released:
+                due_ms = self.delays.get(entry_id)
+                assert due_ms != NEVER_MS if self.order.has_turn(entry_id) else due_ms is not None

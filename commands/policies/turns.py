@@ -1,0 +1,60 @@
+"""ORDER-BY: which entries of a group wait for others with the same value of a field, and whose turn comes.
+
+An entry that waits is released, and due when NEVER_MS is. So a Redis that reads the log hands it out at once: it loses
+the order, and no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...store.group import Group
+from ...store.ids import StreamID
+from ...store.policies.agenda import NEVER_MS
+from ...store.policies.rules import PendingRules
+from ...store.stream import Stream
+from ..execution.context import Context
+from .release import log_due
+
+
+def require_order(context: Context, key: bytes, group: Group, rules: PendingRules) -> None:
+    """Let a group with ORDER-BY know who has the turn. After a start, a fail-over, a copy or another setting that is
+    found out from the pending entries. Not for a replay.
+    """
+    stream = context.db.streams.get(key)
+    if stream is None:
+        return
+    if rules.order is None:
+        rules.arrange(stream.log)
+        stream.has_orders = True
+    elif rules.order.swept_id < stream.log.first_id:
+        rules.note_deleted((), stream.log.first_id)
+    log_turns(context, key, group, rules)
+
+
+def log_turns(context: Context, key: bytes, group: Group, rules: PendingRules) -> None:
+    """Log which released entries have got or lost the turn, and wake readers for the former. In a replay, what the log
+    or the primary says counts: the order is found out anew when it is needed.
+    """
+    if context.replaying:
+        rules.order = None
+        return
+    changed = rules.take_changed_turns()
+    if changed:
+        now_ms = context.now_ms
+        log_due(
+            context, key, group, {entry_id: now_ms if has_turn else NEVER_MS for entry_id, has_turn in changed.items()}
+        )
+        context.db.signal_ready(key)
+
+
+def note_deleted(context: Context, key: bytes, stream: Stream, ids: Iterable[StreamID] = ()) -> None:
+    """Entries were deleted from a stream with `has_orders`: these, or the first ones. Those after them get the turn."""
+    first_id = stream.log.first_id if len(stream) else stream.last_id + 1
+    stream.has_orders = False
+    for group in stream.groups.values():
+        rules = group.pending.rules
+        if rules is not None and rules.order is not None:
+            stream.has_orders = True
+            rules.note_deleted(ids, first_id)
+            log_turns(context, key, group, rules)
