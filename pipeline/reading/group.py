@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...store.ids import StreamID, parse_id
@@ -63,6 +64,26 @@ class Group:
 
     def _ask(self, *words: Argument) -> Any:
         return self._connection.call(*words, doing=self._doing)
+
+    @cached_property
+    def _settings(self) -> dict[bytes, bytes] | None:
+        """What `XGROUP CONFIG` has set for the group. None on Redis, which has neither that nor XACKIF and IFOWNED."""
+        reply = self._connection.call_all([("XINFO", "POLICY", self._key, self.name)])[0]
+        if isinstance(reply, ReplyError):
+            return None
+        settings = dict(zip(reply[::2], reply[1::2], strict=True))[b"settings"]
+        return dict(zip(settings[::2], settings[1::2], strict=True))
+
+    @property
+    def buries_itself(self) -> bool:
+        """Whether the server moves dead letters of the group, by its own limit (`DEADLETTER`)."""
+        return b"DEADLETTER" in (self._settings or {})
+
+    @property
+    def deliveries_max(self) -> int:
+        """How often the server delivers an entry of the group before it is a dead letter; 0 without a limit."""
+        settings = self._settings or {}
+        return int(settings.get(b"MAX-DELIVERIES", 0)) if self.buries_itself else 0
 
     def consumers(self) -> dict[str, dict[bytes, Any]]:
         """Returns the rows of XINFO CONSUMERS by consumer name."""
@@ -168,21 +189,41 @@ class Group:
             if not first:
                 return join_pages(pages)
 
-    def acknowledge(self, ids: Sequence[bytes], *, delete: bool) -> None:
-        """Acknowledges entries (XACK), or acknowledges and deletes them (XACKDEL)."""
+    def acknowledge(self, ids: Sequence[bytes], *, delete: bool, owner: str | None = None) -> None:
+        """Acknowledges entries (XACK), or acknowledges and deletes them (XACKDEL).
+
+        With an owner, entries that it has lost meanwhile are not acknowledged, if the server can distinguish them.
+        """
         if delete:
             self._ask("XACKDEL", self._key, self.name, "IDS", len(ids), *ids)
-        else:
+        elif owner is None or not self._acknowledge_owned(ids, owner):
             self._ask("XACK", self._key, self.name, *ids)
 
+    def _acknowledge_owned(self, ids: Sequence[bytes], owner: str) -> bool:
+        """Acknowledges what a consumer owns (XACKIF). False if the server lacks it, or the user may not use it."""
+        if self._settings is None:
+            return False
+        reply = self._connection.call_all([("XACKIF", self._key, self.name, owner, "IDS", len(ids), *ids)])[0]
+        if isinstance(reply, ReplyError) and reply.code != "NOPERM":
+            raise self._connection.refused(self._doing, str(reply))
+        return not isinstance(reply, ReplyError)
+
     def release(self, ids: Sequence[bytes]) -> None:
-        """Releases entries (XNACK FAIL): they are claimable at once, and keep their delivery counts."""
+        """Releases entries (XNACK FAIL): they are claimable at once, and keep their delivery counts.
+
+        Where the server moves dead letters of the group, entries that have reached its limit become dead letters.
+        """
         self._ask("XNACK", self._key, self.name, "FAIL", "IDS", len(ids), *ids)
 
     def renew(self, consumer: str, ids: Sequence[bytes], count: int | None = None) -> None:
         """Resets the idle time of a consumer's entries to zero, and sets their delivery count if one is given."""
         words: tuple[Argument, ...] = () if count is None else ("RETRYCOUNT", count)
         self._ask("XCLAIM", self._key, self.name, consumer, 0, *ids, *words, "JUSTID")
+
+    def renew_owned(self, consumer: str, ids: Sequence[bytes]) -> None:
+        """Resets the idle time of the entries that a consumer still owns. On Redis it claims those that it has lost."""
+        if_owned = () if self._settings is None else ("IFOWNED",)
+        self._ask("XCLAIM", self._key, self.name, consumer, 0, *ids, "JUSTID", *if_owned)
 
     def bury(self, ids: Sequence[bytes], counts: Sequence[int], target: str | None) -> None:
         """Copies entries to another stream, with fields for their origin, and acknowledges them.

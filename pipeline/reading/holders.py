@@ -3,7 +3,7 @@
     <consumer>-<token>-<batch>-<part>       the entries taken for a part of the batch
     <consumer>-<token>-<batch>-<part>.<n>   the entries of the part that were read after n tasks of it had failed
 
-A task that fails releases the entries of its part. The lease does not know that yet and may claim some of them back. So
+A task that fails releases the entries of its part. On Redis the lease may claim some of them back, without knowing. So
 the failing task first makes the next consumer. From then on, tasks move the entries that they read to that consumer,
 and only its entries count as read. As long as no task has failed, a part has one consumer and all its entries are read.
 """
@@ -132,11 +132,18 @@ class Part:
             self.group.release(held.ids)
 
     def count_again(self) -> None:
-        """Adds one delivery to the part's entries, because a repeated batch reads them again."""
+        """Adds one delivery to the part's entries, because a repeated batch reads them again.
+
+        Entries that have reached the server's limit are released instead: they become dead letters.
+        """
+        most = self.group.deliveries_max
         for name, held in self.held():
             for count in set(held.counts) - {FATAL}:
                 ids = [one for one, own in zip(held.ids, held.counts, strict=True) if own == count]
-                self.group.renew(name, ids, count + 1)
+                if 0 < most <= count:
+                    self.group.release(ids)
+                else:
+                    self.group.renew(name, ids, count + 1)
 
     def settle(self, acknowledge: bool, *, delete: bool) -> None:
         """Ends the part once its batch is committed: acknowledges entries read, releases others, deletes consumers."""
@@ -149,7 +156,7 @@ class Part:
                     break
         if acknowledge:
             for held in self.group.held(reader):
-                self.group.acknowledge(held.ids, delete=delete)
+                self.group.acknowledge(held.ids, delete=delete, owner=reader)
         self.drop()
 
     def drop(self) -> None:

@@ -36,13 +36,13 @@ class Lease(threading.Thread):
     def renew(self, group: Group) -> None:
         """Renews the batch's entries in one stream.
 
-        It may claim back entries that a failing task has just released. The module `holders` says why these do not
-        count as read.
+        On Redis it may claim back entries that a failing task has just released. The module `holders` says why these do
+        not count as read.
         """
         for part in self._batch.parts(group):
             for name, held in part.held():
                 if not self._ended.is_set():
-                    group.renew(name, held.ids)
+                    group.renew_owned(name, held.ids)
 
     def end(self) -> None:
         """Ends the lease and waits for its thread."""

@@ -7,6 +7,9 @@ the consumers deleted. Delivery is at least once: if another consumer claims an 
 
 Consumer names contain a random token that the checkpoint keeps. So queries do not share consumers, and a restarted
 query finds its own.
+
+Where the group has its own dead-letter stream (`XGROUP CONFIG .. DEADLETTER`), the server limits deliveries and moves
+dead letters, and the options `maxDeliveries` and `deadLetterStream` have no effect.
 """
 
 from __future__ import annotations
@@ -248,7 +251,7 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         counts = even_steps(count, options.min_partitions or cores())
         names = [batch.consumer_of(part) for part in range(len(counts))]
         group.take(list(zip(names, counts, strict=True)), intake.min_idle_ms)
-        if intake.min_idle_ms is not None and options.dead_letter_stream is None:
+        if intake.min_idle_ms is not None and not self._has_dead_letters(group):
             self._take_instead_of_fatal(intake, names)
         taken = group.held_count(batch.prefix) - len(intake.fatal) - held
         if self._goals is not None:
@@ -266,18 +269,22 @@ class HeadraceQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _release_fatal(self, groups: list[Group], batch: Batch) -> None:
         """Releases the FATAL entries of a batch again if there is no dead-letter stream: they must not be read."""
-        if self.options.min_idle is None or self.options.dead_letter_stream is not None:
+        if self.options.min_idle is None:
             return
         for group in groups:
-            for part in batch.parts(group):
+            for part in () if self._has_dead_letters(group) else batch.parts(group):
                 for name in part.holders():
                     if fatal := group.fatal(name):
                         group.release(fatal)
 
+    def _has_dead_letters(self, group: Group) -> bool:
+        """Whether FATAL entries of a group become dead letters, by an option or by the server."""
+        return self.options.dead_letter_stream is not None or group.buries_itself
+
     def _without_dead(self, group: Group, held: Held) -> Held:
         """Moves entries delivered too often to the dead-letter stream, and returns the other entries of a page."""
         most = self.options.max_deliveries
-        if most is None:
+        if most is None or group.buries_itself:
             return held
         dead = [index for index, count in enumerate(held.counts) if count > most]
         if not dead:

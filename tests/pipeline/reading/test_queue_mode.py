@@ -429,18 +429,19 @@ def test_entries_claimed_back_by_the_lease_are_not_acknowledged_unread(
     source = reader(queue, minPartitions=1, pageSize=1000)
     end = source.latestOffset(NOTHING, LIMIT)
     [part] = source.partitions(NOTHING, end)
-    renew = Group.renew
+    renew = Group.renew_owned
 
     def fail_before(group: Group, *words: Any) -> None:
         """Between listing and claiming of the lease, one task fails and the next finds no entries."""
-        monkeypatch.setattr(Group, "renew", renew)
+        monkeypatch.setattr(Group, "renew_owned", renew)
         fail(source, part)
         assert list(source.read(part)) == []
-        group.renew(*words)
+        group.renew_owned(*words)
 
-    monkeypatch.setattr(Group, "renew", fail_before)
+    monkeypatch.setattr(Group, "renew_owned", fail_before)
     Lease(source.options, Batch("spark", "t", 1)).renew(source._groups()[0])
-    assert sum(holding(source).values()) == 100
+    # Redis claims them back; Headrace distinguishes what the consumer has lost.
+    assert sum(holding(source).values()) == (0 if queue.is_headrace else 100)
     following = source.latestOffset(end, LIMIT)
     assert numbers(source, end, following) == list(range(1, 101))
     assert pending(queue) == 100
