@@ -411,6 +411,7 @@ class Server:
             self.idempotence_expiry.run(now_ms)
             self.limits.close_idle(now_ms)
             self._report_sizes()
+        self.turns.retain()
         self.turns.retention.visit(now_ms, time_limit(RETENTION_SHARE * self.turn_ns()), begins_round=is_new_second)
         self.dispatcher.units.log_own()
         self.dispatcher.serving.serve_ready()

@@ -42,13 +42,15 @@ class Retention:
         # When this server began to decide, in Unix ms; None while another one does.
         self._decides_since_ms: int | None = None
 
-    def act(self, now_ms: int) -> None:
-        """Apply the policies of the streams that commands have used since the last time."""
+    def act(self, now_ms: int) -> int:
+        """Apply the policies of the streams that commands have used since the last time. Returns how many entries were
+        removed.
+        """
         used = self._context.store.used_governed
         keys = list(used)
         used.clear()
         if not self._may_decide(now_ms):
-            return
+            return 0
         total = 0
         unfinished: list[tuple[int, bytes]] = []
         for index, key in keys:
@@ -60,6 +62,7 @@ class Retention:
             if removed >= REMOVED_COUNT_MAX:
                 unfinished.append((index, key))
         used.update(dict.fromkeys(unfinished))
+        return total
 
     def visit(self, now_ms: int, is_over: Callable[[], bool], *, begins_round: bool) -> None:
         """Apply the policies of more streams, in rounds through all that have one. A round begins if the last one has

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Final
 
 from ...commands.policies.retention import Retention
@@ -23,9 +24,10 @@ from .upkeep import Upkeep
 # than a pipeline needs for full speed.
 SLICE_COUNT: Final = 256
 
-# The policies of used streams are applied at the end of a turn, and then not for this time: to remove a hundred entries
-# one by one takes many times as long as to remove them at once.
-RETENTION_REST_MS: Final = 10
+# The policies of used streams are applied at the end of a turn, but not again for some time, the shorter one if there
+# was nothing to remove. To remove a hundred entries one by one takes many times as long as to remove them at once.
+RETENTION_REST_NS: Final = 10_000_000
+IDLE_RETENTION_REST_NS: Final = 2_000_000
 
 
 class Turns:
@@ -46,11 +48,10 @@ class Turns:
         dispatcher.serving.send_early = self.send_early
         self._clock = clock
         self.retention = Retention(dispatcher.context)
-        # The streams with a policy that were used since it was last applied, which was at this time, in Unix ms.
+        # The streams with a policy that were used since it was last applied.
         self._used_governed = dispatcher.context.store.used_governed
-        self._retained_ms = 0
-        # Set while streams were used and it is too early to apply their policies.
-        self.retention_timer: asyncio.TimerHandle | None = None
+        # From then on policies may be applied again, by `perf_counter_ns`.
+        self.retention_due_ns = 0
         self._write_log = write_log
         self._write_log_early = write_log_early
         self._is_flush_scheduled = False
@@ -91,8 +92,8 @@ class Turns:
         Clients whose data arrived in one turn share one write to the log, and with `appendfsync always` one fsync.
         """
         dispatcher = self.dispatcher
-        if self._used_governed and self.retention_timer is None:
-            self._retain_or_wait()
+        if self._used_governed and perf_counter_ns() >= self.retention_due_ns:
+            self.retain()
         if not dispatcher.units.has_unflushed_records:
             self.send_outgoing()
         elif not self._is_flush_scheduled:
@@ -127,25 +128,10 @@ class Turns:
     def retain(self) -> None:
         """Remove what the policies of the used streams do not keep, and log that."""
         assert not self.dispatcher.context.effects, "a unit is logged before that of a policy begins"
-        now_ms = self._retained_ms = self._clock()
-        self.retention.act(now_ms)
+        removed = self.retention.act(self._clock())
         self.dispatcher.units.log_own()
         self.dispatcher.serving.serve_ready()
-
-    def _retain_or_wait(self) -> None:
-        """Apply the policies of the used streams now, or in a moment if they were applied just before."""
-        if 0 <= self._clock() - self._retained_ms < RETENTION_REST_MS:
-            loop = asyncio.get_running_loop()
-            self.retention_timer = loop.call_later(RETENTION_REST_MS / 1000, self.retain_late)
-        else:
-            self.retain()
-
-    def retain_late(self) -> None:
-        """Apply the policies of the used streams. The loop timer calls this."""
-        self.retention_timer = None
-        if not self.dispatcher.runner.is_over:
-            self.retain()
-            self.finish()
+        self.retention_due_ns = perf_counter_ns() + (RETENTION_REST_NS if removed else IDLE_RETENTION_REST_NS)
 
     def send_outgoing(self) -> None:
         """Send the output that is ready."""
@@ -202,11 +188,9 @@ class Turns:
         """Cancel all timers, for good."""
         self._is_stopped = True
         self.stop_timer()
-        if self.retention_timer is not None:
-            self.retention_timer.cancel()
 
     def stop_timer(self) -> None:
-        """Cancel the timer of waits."""
+        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
