@@ -194,6 +194,7 @@ FORMS: Final[dict[str, tuple[Form, ...]]] = {
     "XIDMPRECORD": (Form("XIDMPRECORD s p i{n} 1700000000000-0"),),
     "XINFO|STREAM": (Form("XINFO STREAM s"), Form("XINFO STREAM s FULL COUNT 10")),
     "XNACK": (Form("XNACK w g FAIL IDS 1 {id}", fresh=ENTRY, once=DELIVERED),),
+    "XREDRIVE": (Form("XREDRIVE letters COUNT 1"),),
     "XPENDING": (Form("XPENDING s g"), Form("XPENDING s g - + 10")),
     "XRANGE": (Form("XRANGE s - + COUNT 10"),),
     "XREAD": (Form("XREAD COUNT 10 STREAMS s 0"),),

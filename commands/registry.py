@@ -48,6 +48,7 @@ FAMILIES: Final = (
     "streams.group_read",
     "streams.idempotence",
     "streams.release",
+    "streams.redrive",
     "streams.info",
     "streams.policy_info",
     "streams.read",

@@ -34,6 +34,8 @@ def find_keys(row: Row, argv: list[bytes]) -> list[tuple[bytes, KeySpec]]:
 
 def key_positions(spec: KeySpec, argv: list[bytes]) -> range:
     """Where the keys of one spec are in a request; empty if the arguments name none."""
+    if spec.keyword is not None and spec.is_option:
+        return _position_of_value(spec.keyword, spec.start, argv)
     if spec.keyword is not None:
         return _positions_after(spec.keyword, argv)
     if spec.count_at is not None:
@@ -62,6 +64,14 @@ def _positions_after(keyword: bytes, argv: list[bytes]) -> range:
         if word not in READ_OPTIONS:
             break
         index += READ_OPTIONS[word]
+    return range(0)
+
+
+def _position_of_value(name: bytes, start: int, argv: list[bytes]) -> range:
+    """Where the value of an option is, among pairs of names and values; none if it is missing or empty."""
+    for index in range(start, len(argv) - 1, 2):
+        if argv[index].upper() == name and argv[index + 1]:
+            return range(index + 1, index + 2)
     return range(0)
 
 

@@ -115,6 +115,9 @@ class KeySpec:
     start: int = 0
     count_at: int | None = None
     is_loose: bool = False
+    # With `keyword`: the only key is the word after it. It is one of the names in pairs of names and values from
+    # `start` on. An empty word is no key.
+    is_option: bool = False
     # The note of COMMAND INFO on a spec that is not exact, in the words of Redis.
     note: str | None = None
 

@@ -144,6 +144,10 @@ class Selector:
         """Whether the content of this key may be read."""
         return self.all_keys or self._allows_key(key, READ)
 
+    def may_write(self, key: bytes) -> bool:
+        """Whether this key may be written."""
+        return self.all_keys or self._allows_key(key, WRITE)
+
     def allows_channel(self, channel: bytes, *, is_pattern: bool = False) -> bool:
         """Whether subscribing to this channel is allowed; to a pattern only if it is one of the rules, letter by
         letter.

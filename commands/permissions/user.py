@@ -174,6 +174,10 @@ class User:
         """Whether a selector allows reading this key with any command."""
         return self.is_unrestricted or any(selector.may_read(key) for selector in self.selectors)
 
+    def may_write(self, key: bytes) -> bool:
+        """Whether a selector allows writing this key with any command."""
+        return self.is_unrestricted or any(selector.may_write(key) for selector in self.selectors)
+
     def may_monitor(self) -> bool:
         """Whether a selector allows MONITOR."""
         row = DECLARED[b"MONITOR"]

@@ -66,7 +66,9 @@ def bury(context: Context, key: bytes, stream: Stream, group: Group, entry_id: S
         b"_deliveries", b"%d" % delivery.count, b"_reason", reason, b"_time_ms", b"%d" % context.now_ms,
     ]  # fmt: skip
     try:
-        _append(context, key, target_key, words)
+        if target_key == key:
+            raise BuriesItself
+        append_entry(context, target_key, words)
     except ReplyError as error:
         _note_failure(context, key, group, rules, error)
         return False
@@ -82,10 +84,10 @@ def bury(context: Context, key: bytes, stream: Stream, group: Group, entry_id: S
     return True
 
 
-def _append(context: Context, key: bytes, target_key: bytes, words: list[bytes]) -> None:
-    """Add an entry to the dead-letter stream, which is created if there is none. Raises ReplyError."""
-    if target_key == key:
-        raise BuriesItself
+def append_entry(context: Context, target_key: bytes, words: list[bytes]) -> None:
+    """Run `XADD target_key * field value ...` on a stream that the running command may not name; it is created if there
+    is none. Raises ReplyError.
+    """
     refusal = context.server.memory.refusal()
     if refusal is not None:
         raise refusal

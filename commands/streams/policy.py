@@ -40,8 +40,11 @@ OPTION_ARGUMENTS: Final = tuple([_argument(setting) for setting in GROUP_SETTING
 @command(
     "XGROUP|CONFIG",
     arity=-4,
-    flags=Flag.WRITE | Flag.DENYOOM,
-    keys=(KeySpec(2, 2, 1, ("RW", "update")),),
+    flags=Flag.WRITE | Flag.DENYOOM | Flag.MOVABLEKEYS,
+    keys=(
+        KeySpec(2, 2, 1, ("RW", "update")),
+        KeySpec(0, 0, 0, ("RW", "insert"), keyword=b"DEADLETTER", start=FIRST_OPTION, is_option=True),
+    ),
     categories=("stream",),
     group="stream",
     since="headrace 0.1",
