@@ -37,6 +37,14 @@ class Visits:
                 self._heap = [item for item in self._heap if self._due_of.get(item[2]) == item[0]]
                 heapify(self._heap)
 
+    def swap(self, first: int, second: int) -> None:
+        """Two databases have changed places."""
+        other = {first: second, second: first}
+        before, self._due_of = self._due_of, {}
+        self._heap.clear()
+        for (index, key, group_name), due_ms in before.items():
+            self.note((other.get(index, index), key, group_name), due_ms)
+
     def next_due_ms(self) -> int:
         """When the first visit is due; NEVER_MS if there is none."""
         heap = self._heap

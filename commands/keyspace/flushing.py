@@ -10,7 +10,6 @@ from ..core.numbers import integer_between
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
 from ..execution.databases import INT32_MAX, INT32_MIN
-from ..policies.upkeep import note_all
 
 _FLUSH_ARGUMENTS: Final = (
     Argument(
@@ -114,6 +113,6 @@ def swapdb(context: Context, argv: list[bytes]) -> Reply:
     if not (0 <= first < len(databases) and 0 <= second < len(databases)):
         raise GenericError(b"DB index is out of range")
     databases[first].swap_with(databases[second], context.now_ms)
-    note_all(context)
+    context.visits.swap(first, second)
     context.log(*argv)
     return OK

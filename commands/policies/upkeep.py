@@ -60,10 +60,3 @@ def note_stream(context: Context, db: Database, key: bytes) -> None:
             if group.pending.rules is not None:
                 group.pending.rules.order = None
                 context.visits.note((db.index, key, group.name), 0)
-
-
-def note_all(context: Context) -> None:
-    """Visit all groups that have policies soon: databases were swapped."""
-    for db in context.store.databases:
-        for key in db.streams:
-            note_stream(context, db, key)

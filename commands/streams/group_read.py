@@ -281,7 +281,7 @@ class _GroupRead:
             ids = [entry_id for entry_id, _ in new]
             pieces = taken + [entry for _, entry in new]
         self._deliver_new(source, consumer, ids, log, skipping)
-        if pieces:
+        if pieces or skipping is None or not skipping.due_of:
             budget.close_stream(source.key, len(ids) if not (claims or claiming) else len(pieces), pieces)
 
     def _claim(self, source: GroupSource, consumer: Consumer, claims: list[Claim], log: ClaimLog) -> list[bytes]:

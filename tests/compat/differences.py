@@ -181,6 +181,9 @@ DOCUMENTED_OTHERWISE = {
     b"sync": "has a complexity, which Redis leaves out",
     b"xclaim": "has IFOWNED, which Redis does not have",
     b"xgroup|delconsumer": "has RELEASE, which Redis does not have",
+    b"xadd": "has DELAY and AT, which Redis does not have",
+    b"xcfgset": "has the policies of streams, which Redis does not have",
+    b"xnack": "has DELAY, which Redis does not have",
     b"xread": "has a complexity, which Redis leaves out",
 }
 

@@ -247,7 +247,7 @@ def _listed_commands(node: Node, words: list[bytes]) -> Node:
 
 
 def _commands(node: Node, words: list[bytes]) -> Node:
-    """COMMAND INFO: flags, categories, tips and subcommands are sets."""
+    """COMMAND INFO: flags, categories, tips and subcommands are sets. Redis has no subcommands of our own."""
     if node.kind == b"_" or node.value is None:
         return node
     return _each(lambda row: _command(row, words))(node)
@@ -259,7 +259,10 @@ def _command(row: Node, words: list[bytes]) -> Node:
     children = [_any_order(child, words) if index in (2, 6, 7) else child for index, child in enumerate(row.value)]
     # Key specifications: only their flags are a set.
     children[8] = _each(lambda spec: _map_values(spec, {b"flags": lambda value: _any_order(value, words)}))(children[8])
-    children[9] = _any_order(_commands(children[9], words), words)
+    subcommands = _commands(children[9], words)
+    own = {own_row.name_lower for own_row in all_rows() if own_row.is_own}
+    shared = [each for each in subcommands.value or [] if each.value[0].value not in own]
+    children[9] = _any_order(Node(subcommands.kind, shared), words)
     return Node(row.kind, children)
 
 
