@@ -14,6 +14,8 @@ from headrace.commands.policies import retention
 from headrace.commands.streams.retention_options import RETENTION_ARGUMENTS
 from headrace.server.requests.turns import RETENTION_REST_NS
 from headrace.store.ids import make_id, parse_id
+from headrace.store.image import StoreImage, StreamImage
+from headrace.store.policies.lines import lines_of
 from headrace.store.policies.stream_policy import STREAM_SETTINGS, StreamKind
 from headrace.store.stream import Stream
 from support.inprocess import START_MS, Caller, Rig, running_server
@@ -401,9 +403,21 @@ def test_only_a_primary_that_serves_decides(rig: Rig, caller: Caller) -> None:
     assert len(ids(rig)) == 1
 
 
+def test_a_snapshot_that_is_read_has_what_was_removed_meanwhile(rig: Rig, caller: Caller) -> None:
+    call(caller, "XCFGSET s MAXAGE 2000000000000 FORCE")
+    image = rig.server.context.image = StoreImage(rig.server.store)
+    rig.clock.advance(1_000_000_000_000)
+    visit(rig)
+    assert ids(rig) == []
+    (image_of_key,) = image
+    assert isinstance(image_of_key.value, StreamImage)
+    assert len(image_of_key.value) == 6
+    assert list(lines_of(b"s", image_of_key.value)) == [[b"XCFGSET", b"s", b"MAXAGE", b"2000000000000", b"FORCE"]]
+
+
 def test_an_expired_key_is_left_to_expiry(rig: Rig, caller: Caller) -> None:
-    call(caller, "XCFGSET s MAXAGE 1000000000000 FORCE", "PEXPIRE s 100")
-    rig.clock.advance(1_000_000)
+    call(caller, "XCFGSET s MAXAGE 2000000000000 FORCE", "PEXPIRE s 100")
+    rig.clock.advance(1_000_000_000_000)
     rig.log.units.clear()
     visit(rig)
     assert rig.log.units == []
