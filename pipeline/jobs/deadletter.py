@@ -4,6 +4,8 @@ For each page of entries it does three things in order: it claims them, so that 
 them to the stream, where a repeated copy is recognised by its ID, and to a file named after its content; and it
 acknowledges the page in one command. After a crash the entries are still with this job's consumer. The next run begins
 with them, and repeating a step has no effect.
+
+With `--redrive` it does the reverse, if the server has XREDRIVE: dead letters that the server made are given back.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..columns.page import Page
-from ..connection.client import Connection
-from ..errors import PipelineError
+from ..connection.client import Connection, ReplyError
+from ..connection.streams import key_bytes
+from ..errors import PipelineError, Unsupported
 from ..options.values import seconds
 from ..reading.group import FATAL, Group, Held
 from .common import Job, Progress, Summary, add_connection, endpoint
@@ -36,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-idle", default="60s", help="skip entries delivered more recently (default %(default)s)")
     parser.add_argument("--target", help="stream to copy them to")
     parser.add_argument("--path", help="folder for Parquet files with them")
+    parser.add_argument(
+        "--redrive", action="store_true", help="give the dead letters in --target back to the group, on Headrace"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only count them")
     add_connection(parser)
 
@@ -48,6 +55,8 @@ def run(arguments: argparse.Namespace) -> Summary:
         raise PipelineError("--max-deliveries must not be negative")
     if arguments.target == arguments.stream:
         raise PipelineError("--target must be another stream")
+    if arguments.redrive:
+        return redrive(arguments)
     try:
         min_idle_ms = round(seconds(arguments.min_idle) * 1000)
     except ValueError as error:
@@ -69,6 +78,29 @@ def run(arguments: argparse.Namespace) -> Summary:
             group.drop(CONSUMER)
     progress.end()
     return {"entries": moved, "target": arguments.target, "path": arguments.path}
+
+
+def redrive(arguments: argparse.Namespace) -> Summary:
+    """Gives dead letters back to their group, and counts those that stay by the reason. Raises PipelineError."""
+    if not arguments.target or arguments.path or arguments.dry_run:
+        raise PipelineError("--redrive needs --target, and neither --path nor --dry-run")
+    progress, moved = Progress("deadletter"), 0
+    request = ("XREDRIVE", key_bytes(arguments.target), "COUNT", PAGE_SIZE, "GROUP", arguments.group)
+    with Connection(endpoint(arguments)) as connection:
+        while True:
+            reply = connection.call_all([request])[0]
+            if isinstance(reply, ReplyError):
+                if str(reply).startswith("ERR unknown command"):
+                    raise Unsupported("--redrive: this server has no XREDRIVE; Headrace has it")
+                raise connection.refused(f"--redrive {arguments.target}", str(reply))
+            count, kept = reply
+            moved += count
+            progress.show(moved)
+            if not count:
+                break
+    progress.end()
+    reasons = Counter(reason.decode("utf-8", "replace") for _, reason in kept)
+    return {"redriven": moved, "kept": dict(reasons), "target": arguments.target}
 
 
 def _claimed(connection: Connection, group: Group, arguments: argparse.Namespace, min_idle_ms: int) -> Held | None:

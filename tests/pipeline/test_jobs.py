@@ -231,6 +231,33 @@ def test_dead_letters_are_moved_once_and_other_entries_stay(
         assert len(connection.call("XINFO", "CONSUMERS", "s", "g")) == 1
 
 
+def test_dead_letters_of_the_server_are_given_back_to_their_group(
+    headrace: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(headrace, "s", 3)
+    with connect(headrace) as connection:
+        connection.call("XGROUP", "CREATE", "s", "g", "0")
+        connection.call("XGROUP", "CONFIG", "s", "g", "MAX-DELIVERIES", 1, "DEADLETTER", "dead", "REDELIVER", 60_000)
+        connection.call("XREADGROUP", "GROUP", "g", "ann", "STREAMS", "s", ">")
+        connection.call("XNACK", "s", "g", "FAIL", "IDS", 3, "1-0", "2-0", "3-0")
+        connection.call("XADD", "dead", "*", "made", "by hand")
+        words = ["deadletter", "--stream", "s", "--group", "g", "--port", headrace.port, "--target", "dead"]
+        summary = run(capsys, *words, "--redrive")
+        assert (summary["redriven"], sum(summary["kept"].values())) == (3, 1)
+        ((_, again),) = connection.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "s", ">")
+        assert [entry_id for entry_id, _ in again] == [b"1-0", b"2-0", b"3-0"]
+    assert len(entries(headrace, "dead")) == 1
+
+
+@pytest.mark.oracle
+def test_dead_letters_are_not_given_back_by_a_server_that_cannot(
+    oracle: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["deadletter", "--stream", "s", "--group", "g", "--port", str(oracle.port), "--target", "dead", "--redrive"]
+    assert main(words) == 1
+    assert capsys.readouterr().err == "deadletter: --redrive: this server has no XREDRIVE; Headrace has it\n"
+
+
 def test_dead_letters_are_written_to_parquet(
     headrace: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,6 +449,7 @@ def test_every_job_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--max-deliveries", "-5"], "--max-deliveries must not be negative"),
         (["--target", "s"], "--target must be another stream"),
+        (["--redrive", "--target", "dead"], "--redrive needs --target, and neither --path nor --dry-run"),
         (["--min-idle", "inf"], "--min-idle must be a finite time that is not negative"),
         (["--host", "a..b"], "option host: a..b is not a valid host name"),
     ],
