@@ -38,7 +38,8 @@ class Skipping:
         another entry (ORDER-BY). With `become_pending`, later entries wait for those that are yielded.
         """
         later, now_ms, due_of = self._stream.later, self._context.now_ms, self.due_of
-        rules = self._group.pending.rules
+        pending = self._group.pending
+        rules = pending.rules
         order = None if rules is None else rules.order
         waiting_left = 0
         if rules is not None and order is not None:
@@ -46,20 +47,19 @@ class Skipping:
             waiting_left = (rules.policy.parked_max or WAITING_MAX_DEFAULT) - order.waiting_count
         for entry_id, entry in entries:
             due_ms = 0 if later is None else later.get(entry_id) or 0
-            if order is not None and order.must_wait(entry_id, entry):
-                if order.is_ordered(entry_id):
-                    continue  # it is pending already: FORCE, or the group was set back
+            waits = order is not None and order.must_wait(entry_id, entry)
+            if order is not None and not waits and (become_pending or due_ms > now_ms):
+                order.take_turn(entry_id)
+            if not waits and due_ms <= now_ms:
+                yield entry_id, entry
+                continue
+            if entry_id in pending:
+                continue  # FORCE, or the group was set back: it stays as it is
+            if waits:
                 if waiting_left <= 0:
                     return
                 waiting_left -= 1
-                due_of[entry_id] = due_ms if due_ms > now_ms else NEVER_MS
-            else:
-                if order is not None and (become_pending or due_ms > now_ms):
-                    order.take_turn(entry_id)
-                if due_ms <= now_ms:
-                    yield entry_id, entry
-                    continue
-                due_of[entry_id] = due_ms
+            due_of[entry_id] = due_ms if due_ms > now_ms else NEVER_MS
             if len(due_of) == SKIPPED_MAX:
                 return
 

@@ -10,11 +10,13 @@ import hiredis
 import pytest
 
 from headrace.store.stream import Stream
-from support.inprocess import Rig
+from support.inprocess import START_MS, Rig
 
 COMMANDS_COUNT = 400
 CONSUMERS = ("a", "b")
-IDLE_MS = 5
+# Longer than any run, on the clock of the test.
+IDLE_MS = 500_000
+DELAY_MS_MAX = 200
 
 
 class Model:
@@ -23,8 +25,11 @@ class Model:
     def __init__(self) -> None:
         self.values: dict[int, str | None] = {}
         self.live: set[int] = set()
-        # Owner, empty for released entries, and delivery count.
-        self.pending: dict[int, tuple[str, int]] = {}
+        # Owner, empty for released entries, delivery count, and when a released entry may be had again.
+        self.pending: dict[int, tuple[str, int, int]] = {}
+        # When new entries may be had.
+        self.later: dict[int, int] = {}
+        self.now_ms = START_MS
         self.last_id = 0
         self.is_ordered = True
         self.waiting_max = 10_000
@@ -40,12 +45,16 @@ class Model:
         return sum([not self.has_turn(each) for each in self.pending])
 
     def ready(self) -> list[int]:
-        """Released entries that have the turn."""
-        return [each for each, (owner, _) in self.pending.items() if not owner and self.has_turn(each)]
+        """Released entries that have the turn and are not delayed."""
+        return [
+            each
+            for each, (owner, _, due_ms) in self.pending.items()
+            if not owner and due_ms <= self.now_ms and self.has_turn(each)
+        ]
 
     def claim(self, consumer: str, ids: list[int]) -> None:
         for each in ids:
-            self.pending[each] = (consumer, self.pending[each][1] + 1)
+            self.pending[each] = (consumer, self.pending[each][1] + 1, 0)
 
     def read_new(self, consumer: str, count: int) -> list[int]:
         """Deliver new entries, and let those wait that must."""
@@ -54,16 +63,19 @@ class Model:
         for each in sorted(self.live):
             if each <= self.last_id or len(given) == count:
                 continue
-            if self.has_turn(each):
-                self.pending[each] = (consumer, 1)
+            due_ms = self.later.get(each, 0)
+            if self.has_turn(each) and due_ms <= self.now_ms:
+                self.pending[each] = (consumer, 1, 0)
                 given.append(each)
             elif each in self.pending:
                 continue
+            elif self.has_turn(each):
+                self.pending[each] = ("", 0, due_ms)
             elif waiting_count >= self.waiting_max:
                 break
             else:
                 waiting_count += 1
-                self.pending[each] = ("", 0)
+                self.pending[each] = ("", 0, due_ms)
             self.last_id = each
         return given
 
@@ -97,7 +109,7 @@ class Run:
         self.caller = self.rig.connect()
         self.next_id = 1
         self.ask("XGROUP CREATE s g 0 MKSTREAM")
-        self.ask("XGROUP CONFIG s g ORDER-BY k REDELIVER 1000000")
+        self.ask("XGROUP CONFIG s g ORDER-BY k REDELIVER 10000000")
 
     def ask(self, line: str) -> Any:
         """The reply to one command, which is no error."""
@@ -119,7 +131,11 @@ class Run:
     def add(self) -> None:
         for _ in range(self.source.choice((1, 3, 8))):
             value = self.source.choice([None, "x", "y", "z", str(self.source.randrange(9))])
-            self.ask(f"XADD s {self.next_id}-0 " + ("f v" if value is None else f"f v k {value}"))
+            delay_ms = self.source.choice((0, 0, 0, self.source.randrange(1, DELAY_MS_MAX)))
+            delay = f"DELAY {delay_ms}" if delay_ms else ""
+            self.ask(f"XADD s {delay} {self.next_id}-0 " + ("f v" if value is None else f"f v k {value}"))
+            if delay_ms:
+                self.model.later[self.next_id] = self.model.now_ms + delay_ms
             self.model.values[self.next_id] = value
             self.model.live.add(self.next_id)
             self.next_id += 1
@@ -136,17 +152,18 @@ class Run:
             self.model.pending.pop(each, None)
 
     def release(self) -> None:
-        ids = self.some_ids()
-        self.ask(f"XNACK s g FAIL IDS {len(ids)} {self.words(ids)}")
+        ids, delay_ms = self.some_ids(), self.source.choice((0, 0, self.source.randrange(1, DELAY_MS_MAX)))
+        delay = f" DELAY {delay_ms}" if delay_ms else ""
+        self.ask(f"XNACK s g FAIL IDS {len(ids)} {self.words(ids)}{delay}")
         for each in ids:
             if each in self.model.pending:
-                self.model.pending[each] = ("", self.model.pending[each][1])
+                self.model.pending[each] = ("", self.model.pending[each][1], self.model.now_ms + delay_ms)
 
     def force(self) -> None:
         entry_id = self.source.choice(list(self.model.values) or [1])
         self.ask(f"XNACK s g FAIL IDS 1 {entry_id}-0 FORCE")
         if entry_id in self.model.live or entry_id in self.model.pending:
-            self.model.pending[entry_id] = ("", self.model.pending.get(entry_id, ("", 0))[1])
+            self.model.pending[entry_id] = ("", self.model.pending.get(entry_id, ("", 0, 0))[1], 0)
 
     def claim(self) -> None:
         consumer, ids, is_patient = self.source.choice(CONSUMERS), self.some_ids(), self.source.random() < 0.5
@@ -199,7 +216,7 @@ class Run:
         self.ask(f"XGROUP DELCONSUMER s g {consumer}" + (" RELEASE" if releases else ""))
         if releases:
             self.model.pending = {
-                each: ("" if row[0] == consumer else row[0], row[1]) for each, row in self.model.pending.items()
+                each: ("", row[1], 0) if row[0] == consumer else row for each, row in self.model.pending.items()
             }
         else:
             self.model.drop_owned(consumer)
@@ -221,6 +238,11 @@ class Run:
         for line in self.source.choice((["RENAME s t", "RENAME t s"], ["COPY s t", "DEL s", "RENAME t s"])):
             self.ask(line)
 
+    def wait(self) -> None:
+        delay_ms = self.source.randrange(DELAY_MS_MAX)
+        self.rig.pass_time(delay_ms)
+        self.model.now_ms += delay_ms
+
     def restart(self) -> None:
         """Load the log, or an RDB file."""
         self.ask(self.source.choice(("DEBUG LOADAOF", "DEBUG RELOAD")))
@@ -240,7 +262,7 @@ class Run:
         assert not gone & self.model.live
         for each in gone:
             del self.model.pending[each]
-        assert shown == self.model.pending
+        assert shown == {each: row[:2] for each, row in self.model.pending.items()}
         self.group.check()
 
 
@@ -251,7 +273,7 @@ def ids_of(entries: list[Any]) -> list[int]:
 STEPS = {
     Run.add: 8, Run.read: 8, Run.acknowledge: 8, Run.release: 4, Run.force: 1, Run.claim: 3, Run.autoclaim: 1,
     Run.claiming_read: 1, Run.delete: 2, Run.trim: 1, Run.leave: 1, Run.configure: 1, Run.set_back: 1, Run.move: 1,
-    Run.restart: 1,
+    Run.wait: 4, Run.restart: 1,
 }  # fmt: skip
 
 
@@ -265,9 +287,11 @@ def test_the_order_is_that_of_a_simple_model(seed: int, tmp_path: Path) -> None:
         step(run)
         run.compare()
     # All that lives is delivered in the end.
+    run.rig.pass_time(DELAY_MS_MAX)
+    run.model.now_ms += DELAY_MS_MAX
     for _ in range(2 * len(run.model.values)):
         run.read()
-        ids = [each for each, (owner, _) in run.model.pending.items() if owner]
+        ids = [each for each, (owner, _, _) in run.model.pending.items() if owner]
         if ids:
             run.ask(f"XACK s g {run.words(ids)}")
             for each in ids:
