@@ -19,6 +19,7 @@ from typing import Final
 from .ids import StreamID
 from .pending_parts import (
     CONSUMER_SIZE,
+    DELIVERY_COUNT_MAX,
     DELIVERY_SIZE,
     NEVER,
     Consumer,
@@ -47,9 +48,6 @@ __all__ = [
     "idle_states",
     "list_owners",
 ]
-
-# What XNACK FATAL sets; counts saturate here.
-DELIVERY_COUNT_MAX: Final = 2**63 - 1
 
 # How many elements, and the elements as parts of a reply, end to end.
 Listing = tuple[int, bytes]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 try:
     from .pending_table import (
         CONSUMER_SIZE,
@@ -27,8 +29,12 @@ except ImportError:  # there was no C compiler at installation
         list_owners,
     )
 
+# What XNACK FATAL sets; counts saturate here.
+DELIVERY_COUNT_MAX: Final = 2**63 - 1
+
 __all__ = [
     "CONSUMER_SIZE",
+    "DELIVERY_COUNT_MAX",
     "DELIVERY_SIZE",
     "NEVER",
     "Consumer",

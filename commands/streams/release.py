@@ -200,7 +200,7 @@ def _release_by_policy(
         ids = [entry_id for entry_id, _ in run]
         log_released(context, key, group, ids, count)
         delay_ms = request.delay_ms
-        if policy is not None and is_final and (count == DELIVERY_COUNT_MAX or policy.is_spent(count)):
+        if policy is not None and is_final and policy.is_spent(count):
             group.require_rules().set_aside(ids)
             continue
         if delay_ms is None and policy is not None and mode == b"FAIL":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..pending_parts import DELIVERY_COUNT_MAX
 from .settings import GROUP_SETTINGS, Kind
 
 Value = int | bool | bytes | tuple[int, ...]
@@ -29,6 +30,7 @@ class GroupPolicy:
         "pending_max",
         "redeliver_ms",
         "releases_on_deletion",
+        "spent_from",
     )
 
     def __init__(
@@ -55,6 +57,8 @@ class GroupPolicy:
         self.lease_max_ms: Final = lease_max_ms
         # An entry that was delivered so often is not delivered again.
         self.deliveries_max: Final = deliveries_max
+        # From this delivery count on an entry is not delivered again; 0 for never. XNACK FATAL sets the largest one.
+        self.spent_from: Final = deliveries_max or (DELIVERY_COUNT_MAX if dead_letter_key else 0)
         # The stream that takes such entries, and whether they are deleted from their own.
         self.dead_letter_key: Final = dead_letter_key
         self.deletes_dead: Final = deletes_dead
@@ -90,7 +94,7 @@ class GroupPolicy:
 
     def is_spent(self, count: int) -> bool:
         """Whether an entry with this delivery count is not delivered again."""
-        return 0 < self.deliveries_max <= count
+        return 0 < self.spent_from <= count
 
 
 def step_of(steps: tuple[int, ...], count: int) -> int:

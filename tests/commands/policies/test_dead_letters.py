@@ -200,3 +200,10 @@ def test_many_dead_letters_move_in_several_visits() -> None:
     for _ in range(10):
         scene.rig.pass_time(0)
     assert (scene.pending(), scene.alice.call("XLEN dead")) == ([], b":1000\r\n")
+
+
+def test_fatal_release_is_given_again_where_nothing_bounds_the_deliveries() -> None:
+    scene = Scene("REDELIVER 1000", count=1)
+    scene.read(scene.alice, "alice")
+    scene.alice.call("XNACK s g FATAL IDS 1 1-0")
+    assert scene.read(scene.bob, "bob") == [b"1-0"]
