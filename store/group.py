@@ -45,6 +45,9 @@ class Group:
         self._own_tables()
         consumer = self.consumers[name] = Consumer(name, now_ms)
         self._sorted_consumers = None
+        rules = self.pending.rules
+        if rules is not None and rules.absences is not None:
+            rules.absences.expect(name, now_ms)
         return consumer
 
     def release(self, entry_id: StreamID, *, count: int) -> None:
@@ -68,6 +71,14 @@ class Group:
         if policy is not None or self.pending.rules is not None:
             self._own_tables()
             self.pending.configure(policy)
+            self._expect_consumers()
+
+    def _expect_consumers(self) -> None:
+        """Look at each consumer when it may be absent for too long (CONSUMER-TTL)."""
+        rules = self.pending.rules
+        if rules is not None and rules.absences is not None:
+            for consumer in self.consumers.values():
+                rules.absences.expect(consumer.name, consumer.seen_ms)
 
     def require_rules(self) -> PendingRules:
         """The rules of the pending entries, which are made if there are none."""
@@ -87,6 +98,9 @@ class Group:
         count = self.pending.drop_consumer(consumer)
         del self.consumers[name]
         self._sorted_consumers = None
+        rules = self.pending.rules
+        if rules is not None and rules.absences is not None:
+            rules.absences.forget(name)
         return count
 
     def sorted_consumers(self) -> list[Consumer]:
@@ -104,6 +118,7 @@ class Group:
         if self.has_tables:
             twin._own_tables()
             twin.pending = self.pending.copy(twin.consumers)
+            twin._expect_consumers()
         return twin
 
     def check(self) -> None:

@@ -56,5 +56,7 @@ def end_guards(context: Context, client: Client) -> None:
     """A connection is closed or reset: what it guarded is idle since its delivery."""
     for rules, place in client.guarded.items():
         rules.end_guard(client.id)
+        if rules.absences is not None:
+            rules.absences.note_close(client.id, context.clock_us() // 1000)
         context.visits.note(place, 0)
     client.guarded.clear()

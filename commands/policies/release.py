@@ -6,6 +6,9 @@ at once.
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
+
 from ...store.group import Group
 from ...store.ids import StreamID, format_id
 from ...store.policies.due_words import due_words
@@ -31,3 +34,20 @@ def delay_released(context: Context, key: bytes, group: Group, due_of: dict[Stre
         for entry_id, due_ms in due_of.items():
             rules.delay(entry_id, due_ms)
         log_due(context, key, group, due_of)
+
+
+def release_owned(context: Context, key: bytes, group: Group, name: bytes) -> int:
+    """Release what a consumer owns, in the order of IDs. Returns the number of entries."""
+    consumer = group.consumers.get(name)
+    if consumer is None or not consumer.pending_count:
+        return 0
+    owned = [(entry_id, delivery.count) for entry_id, delivery in group.pending.walk_owned(consumer)]
+    for count, run in groupby(owned, key=itemgetter(1)):
+        ids = [entry_id for entry_id, _ in run]
+        for entry_id in ids:
+            group.release(entry_id, count=count)
+        words = [b"XNACK", key, group.name, b"SILENT", b"IDS", b"%d" % len(ids), *map(format_id, ids)]
+        context.log_words([*words, b"RETRYCOUNT", b"%d" % count], len(ids))
+    group.pending.released_total += len(owned)
+    context.db.signal_ready(key)
+    return len(owned)

@@ -8,6 +8,7 @@ from ...store.policies.agenda import NEVER_MS
 from ...store.stream import Stream
 from ..execution.context import Context
 from ..execution.visits import Place
+from .absences import delete_absent
 from .dead_letters import bury_spent
 from .handing import end_handing
 from .later import forget_due
@@ -44,6 +45,7 @@ def _look_after(context: Context, key: bytes, stream: Stream, group: Group) -> N
     if rules.policy.order_field:
         require_order(context, key, group, rules)
     rules.settle(context.now_ms)
+    delete_absent(context, key, group, rules)
     bury_spent(context, key, stream, group)
     context.db.signal_ready(key)
     rules.noted_ms = NEVER_MS

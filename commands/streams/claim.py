@@ -17,6 +17,7 @@ from ...store.spans import Piece
 from ...store.stream import Stream
 from ..core.table import Argument, Flag, KeySpec, command, run_form
 from ..execution.context import Context
+from ..policies.absences import note_use
 from ..policies.claim_log import ClaimLog, drop_dangling, log_consumer, log_position
 from ..policies.dead_letters import bury
 from ..policies.handing import begin_handing, end_handing
@@ -145,8 +146,11 @@ def _seen_consumer(context: Context, key: bytes, group: Group, name: bytes) -> t
     consumer = group.consumers.get(name)
     if consumer is None:
         context.db.announce(XGROUP_CREATECONSUMER, key)
-        return group.add_consumer(name, context.now_ms), True
+        consumer = group.add_consumer(name, context.now_ms)
+        note_use(context, key, group, consumer)
+        return consumer, True
     consumer.seen_ms = context.now_ms
+    note_use(context, key, group, consumer)
     return consumer, False
 
 

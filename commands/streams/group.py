@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
-
 from ...protocol.replies import OK, Reply
 from ...store import events
 from ...store.errors import BusyGroup, GenericError, NoGroup, shown
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
-from ...store.ids import StreamID, format_id, parse_edge, parse_id
+from ...store.ids import StreamID, parse_edge, parse_id
 from ...store.stream import Stream
 from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
-from ..policies.handing import note_dropped
+from ..policies.absences import note_use
+from ..policies.handing import end_handing, note_dropped
+from ..policies.release import release_owned
 from .entries import KEY_ARGUMENT
 
 KEY_REQUIRED = (
@@ -214,7 +213,8 @@ def xgroup_createconsumer(context: Context, argv: list[bytes]) -> Reply:
     group = require_group(require_stream(context, argv[2]), argv[2], argv[3])
     if argv[4] in group.consumers:
         return 0
-    group.add_consumer(argv[4], context.now_ms)
+    note_use(context, argv[2], group, group.add_consumer(argv[4], context.now_ms))
+    end_handing(context, argv[2], group)
     context.db.announce(events.XGROUP_CREATECONSUMER, argv[2])
     context.log_words(argv)
     return 1
@@ -258,23 +258,6 @@ def xgroup_delconsumer(context: Context, argv: list[bytes]) -> Reply:
     context.db.announce(events.XGROUP_DELCONSUMER, key)
     context.log_words(argv[:DELCONSUMER_WORDS])
     return released or dropped
-
-
-def release_owned(context: Context, key: bytes, group: Group, name: bytes) -> int:
-    """Releases what a consumer owns, in the order of IDs. Returns the number of entries."""
-    consumer = group.consumers.get(name)
-    if consumer is None or not consumer.pending_count:
-        return 0
-    owned = [(entry_id, delivery.count) for entry_id, delivery in group.pending.walk_owned(consumer)]
-    for count, run in groupby(owned, key=itemgetter(1)):
-        ids = [entry_id for entry_id, _ in run]
-        for entry_id in ids:
-            group.release(entry_id, count=count)
-        words = [b"XNACK", key, group.name, b"SILENT", b"IDS", b"%d" % len(ids), *map(format_id, ids)]
-        context.log_words([*words, b"RETRYCOUNT", b"%d" % count], len(ids))
-    group.pending.released_total += len(owned)
-    context.db.signal_ready(key)
-    return len(owned)
 
 
 HELP_LINES = (

@@ -18,6 +18,7 @@ from ...store.stream import Stream
 from ..clients.blocking import Blocked
 from ..core.table import Argument, Flag, KeySpec, Trait, command
 from ..execution.context import Context
+from ..policies.absences import note_use
 from ..policies.claim_log import ClaimLog, log_consumer, log_position
 from ..policies.dead_letters import bury_spent
 from ..policies.handing import begin_handing, end_handing
@@ -216,6 +217,8 @@ class _GroupRead:
             consumer = group.add_consumer(self.request.consumer, now_ms)
             self.context.db.announce(XGROUP_CREATECONSUMER, source.key)
         consumer.seen_ms = now_ms
+        if rules is not None:
+            note_use(self.context, source.key, group, consumer)
         log = ClaimLog(self.context, source.key, group, group.last_id)
         position = (group.last_id, group.entries_read)
         if source.after is not None:

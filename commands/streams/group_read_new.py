@@ -12,6 +12,7 @@ from ...protocol.replies import NULL_ARRAY, Reply
 from ...store.ids import ID_MAX, id_after
 from ..core.numbers import parse_integer
 from ..execution.context import Context
+from ..policies.absences import note_use
 from ..policies.claim_log import log_delivery, log_position
 from ..policies.handing import begin_handing, end_handing
 from .pending import is_nothing_idle
@@ -73,6 +74,8 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     stream.used_ms = now_ms
     stream.advance(group, ids)
     group.pending.delivered_total += len(ids)
+    if rules is not None and rules.absences is not None:
+        note_use(context, key, group, consumer)
     if rules is not None and rules.policy.guards:
         begin_handing(context, key, group)
     group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)

@@ -12,6 +12,7 @@ from typing import Final
 from ..ids import StreamID
 from ..log import EntryLog
 from ..pending_parts import Consumer, Delivery, PendingTable
+from .absences import Absences
 from .agenda import NEVER_MS, Agenda
 from .group_policy import GroupPolicy
 from .lease import Lease
@@ -68,6 +69,7 @@ class PendingRules:
 
     __slots__ = (
         "_table",
+        "absences",
         "agenda",
         "counts",
         "delays",
@@ -97,6 +99,8 @@ class PendingRules:
         self.spent: dict[StreamID, None] = {}
         # When a dead letter is tried again that failed; 0 if none did.
         self.retry_ms = 0
+        # Set with CONSUMER-TTL.
+        self.absences: Absences | None = None
         # Set with REDELIVER.
         self.agenda: Agenda | None = None
         # Set with GUARD.
@@ -123,6 +127,12 @@ class PendingRules:
         self.ready, self.spent, self.retry_ms = {}, {}, 0
         for entry_id in released:
             self._put(entry_id, self._table.released[entry_id].count)
+        if not policy.consumer_ttl_ms:
+            self.absences = None
+        elif self.absences is None:
+            self.absences = Absences(policy.consumer_ttl_ms)
+        else:
+            self.absences.ttl_ms = policy.consumer_ttl_ms
         self.quiet_until_ms = 0
         for run in runs:
             holder = None if before is None else before.holder_of(run)
@@ -329,6 +339,8 @@ class PendingRules:
         due_ms = self._due_ms(now_ms) if self.quiet_until_ms <= now_ms else self.quiet_until_ms
         if self.spent and self.policy.dead_letter_key:
             due_ms = min(due_ms, max(self.retry_ms, now_ms))
+        if self.absences is not None:
+            due_ms = min(due_ms, self.absences.next_due_ms())
         return due_ms if self.lease is None else min(due_ms, self.lease.next_end_ms())
 
     # -- reading -----------------------------------------------------------------------------------
