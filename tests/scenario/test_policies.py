@@ -190,6 +190,48 @@ async def test_a_worker_is_given_no_more_than_it_may_have(scene: Scene) -> None:
     await other.aclose()
 
 
+async def test_an_entry_for_later_is_given_to_each_group_when_its_time_has_come(scene: Scene) -> None:
+    await scene.prepare("", count=0)
+    await scene.client.xgroup_create("orders", "auditors", "0")
+    await scene.client.execute_command("XADD", "orders", "DELAY", 5000, "1-0", "item", "tea")
+    await scene.client.xadd("orders", {"item": "rum"}, id="2-0")
+    assert await scene.client.xlen("orders") == 2
+    assert await scene.read(scene.client, "ann") == ["2-0"]
+    waiting = await scene.blocked(scene.read(scene.client, "ann", block=600_000))
+    scene.pass_time(5000)
+    assert await waiting == ["1-0"]
+    assert ids(await scene.client.xreadgroup("auditors", "eve", {"orders": ">"})) == ["1-0", "2-0"]
+
+
+async def test_dead_letters_are_given_back_to_a_plain_loop(scene: Scene) -> None:
+    await scene.prepare("REDELIVER 60000 MAX-DELIVERIES 1 DEADLETTER orders:dead", count=2)
+    assert await scene.read(scene.client, "ann") == ["1-0", "2-0"]
+    assert await scene.client.xnack("orders", "packers", "FAIL", "1-0", "2-0") == 2
+    assert await scene.read(scene.client, "ann") == []
+    waiting = await scene.blocked(scene.read(scene.client, "ann", block=600_000))
+    other = scene.connect()
+    assert await other.execute_command("XREDRIVE", "orders:dead", "COUNT", 1) == [1, []]
+    async with asyncio.timeout(DEADLINE_S):
+        assert await waiting == ["1-0"]
+    assert await scene.client.xlen("orders:dead") == 1
+    await other.aclose()
+
+
+async def test_entries_of_one_customer_are_packed_in_order_by_any_number_of_workers(scene: Scene) -> None:
+    await scene.prepare("ORDER-BY item", count=3)  # all of one item
+    await scene.client.xadd("orders", {"item": "rum"}, id="4-0")
+    other = scene.connect()
+    assert await scene.read(scene.client, "ann") == ["1-0", "4-0"]
+    waiting = await scene.blocked(scene.read(other, "bob", block=600_000))
+    assert await scene.client.xack("orders", "packers", "1-0") == 1
+    async with asyncio.timeout(DEADLINE_S):
+        assert await waiting == ["2-0"]
+    assert await scene.read(scene.client, "ann") == []
+    assert await other.xack("orders", "packers", "2-0") == 1
+    assert await scene.read(scene.client, "ann") == ["3-0"]
+    await other.aclose()
+
+
 # -- requests of other clients -------------------------------------------------------------------------
 
 
