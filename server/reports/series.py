@@ -15,6 +15,7 @@ from ... import REDIS_VERSION, __version__
 from ...commands.core.table import all_rows
 from ...persistence.syncing import FSYNC_EDGES_NS
 from ...store.group import Group
+from ...store.policies.rules import PendingRules
 from ...store.stream import Stream
 from .info_source import Source
 from .process import cpu_seconds, descriptors_count, descriptors_max, resident_size
@@ -359,6 +360,16 @@ def _of_group(name: str, kind: str, text: str, read: Callable[[GroupView], Value
     return Series(name, kind, text, GROUP_LABELS, read)
 
 
+def _of_policies(name: str, kind: str, text: str, read: Callable[[PendingRules], Value]) -> Series:
+    """A series of the groups that have a policy or delayed entries."""
+
+    def of_group(view: GroupView) -> Value | None:
+        rules = view.group.pending.rules
+        return None if rules is None else read(rules)
+
+    return Series(name, kind, text, GROUP_LABELS, of_group)
+
+
 STREAM_SERIES: Final = (
     _of_stream("headrace_stream_entries", "gauge", "Entries.", len),
     _of_stream(
@@ -417,6 +428,48 @@ GROUP_SERIES: Final = (
         "counter",
         "Of these, those given up with XNACK FATAL.",
         lambda view: view.group.pending.fatal_released_total,
+    ),
+    _of_policies(
+        "headrace_group_redeliveries",
+        "counter",
+        "Entries that a plain read was given again (REDELIVER).",
+        lambda rules: rules.counts.redelivered,
+    ),
+    _of_policies(
+        "headrace_group_moved_dead_letters",
+        "counter",
+        "Entries moved to the dead-letter stream (DEADLETTER).",
+        lambda rules: rules.counts.dead_letters,
+    ),
+    _of_policies(
+        "headrace_group_dead_letter_failures",
+        "counter",
+        "Attempts to move an entry there that failed: the server log has the reason.",
+        lambda rules: rules.counts.dead_letter_failures,
+    ),
+    _of_policies(
+        "headrace_group_expired_consumers",
+        "counter",
+        "Consumers deleted because they were absent for too long (CONSUMER-TTL).",
+        lambda rules: rules.counts.consumers_expired,
+    ),
+    _of_policies(
+        "headrace_group_delayed",
+        "gauge",
+        "Released entries that may not be had yet (DELAY, BACKOFF).",
+        lambda rules: rules.delayed_count,
+    ),
+    _of_policies(
+        "headrace_group_parked",
+        "gauge",
+        "Pending entries that are not delivered again (MAX-DELIVERIES).",
+        lambda rules: rules.parked_count,
+    ),
+    _of_policies(
+        "headrace_group_guarded",
+        "gauge",
+        "Entries that are not idle because the connection of their delivery is open (GUARD).",
+        lambda rules: 0 if rules.lease is None else rules.lease.guarded_count,
     ),
 )
 

@@ -82,6 +82,27 @@ def test_group_series_count_the_ends_of_its_entries(rig: Rig) -> None:
     }
 
 
+def test_group_with_a_policy_has_series_of_what_it_does() -> None:
+    rig = Rig()
+    ann, bob = rig.connect(), rig.connect()
+    bob.call(*(f"XADD s {number}-1 f v" for number in range(1, 5)), "XGROUP CREATE s g 0")
+    bob.call("XGROUP CONFIG s g REDELIVER 1000 GUARD yes MAX-DELIVERIES 2 DEADLETTER dead CONSUMER-TTL 5000")
+    bob.call("XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XNACK s g FAIL IDS 1 1-1 DELAY 60000")
+    bob.call("XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XNACK s g FATAL IDS 1 2-1")
+    bob.call("XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XNACK s g FAIL IDS 1 3-1")
+    ann.call("XREADGROUP GROUP g ann COUNT 1 STREAMS s >")
+    bob.session.close()
+    rig.pass_time(5000)
+    ann.call("SET text x", "XGROUP CONFIG s g DEADLETTER text", "XADD s 5-1 f v")
+    ann.call("XREADGROUP GROUP g ann STREAMS s >", "XNACK s g FATAL IDS 1 5-1")
+    found = values(ask(rig)[0])
+    names = ("redeliveries_total", "moved_dead_letters_total", "dead_letter_failures_total", "expired_consumers_total")
+    assert [found[f"headrace_group_{name}", "0", "g", "s"] for name in names] == [1, 1, 1, 1]
+    assert found["headrace_group_delayed", "0", "g", "s"] == 1
+    assert found["headrace_group_parked", "0", "g", "s"] == 1
+    assert found["headrace_group_guarded", "0", "g", "s"] >= 1
+
+
 def test_stream_series_count_entries_and_groups(rig: Rig) -> None:
     found = values(ask(rig)[0])
     assert found["headrace_stream_entries", "0", "s"] == 9
