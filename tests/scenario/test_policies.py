@@ -232,6 +232,21 @@ async def test_entries_of_one_customer_are_packed_in_order_by_any_number_of_work
     await other.aclose()
 
 
+async def test_a_consumer_that_is_gone_is_deleted_and_loses_nothing(scene: Scene) -> None:
+    await scene.prepare("CONSUMER-TTL 3600000 REDELIVER 86400000")
+    dying, alive = scene.connect(), scene.connect()
+    assert await scene.read(dying, "ann") == ["1-0"]
+    assert await scene.read(alive, "bob") == []
+    await dying.aclose()
+    waiting = await scene.blocked(scene.read(scene.client, "cleo", block=7_200_000))
+    scene.pass_time(3_600_000)
+    async with asyncio.timeout(DEADLINE_S):
+        assert await waiting == ["1-0"]
+    names = {row["name"] for row in await alive.xinfo_consumers("orders", "packers")}
+    assert names == {"bob", "cleo"}
+    await alive.aclose()
+
+
 # -- requests of other clients -------------------------------------------------------------------------
 
 
