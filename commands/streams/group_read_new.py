@@ -52,7 +52,7 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
         return None
     rules = group.pending.rules
     if rules is not None:
-        if not rules.is_quiet(now_ms):
+        if rules.policy.order_field or not rules.is_quiet(now_ms):
             return None
         if rules.policy.is_bounded:
             room = rules.room_for_new(consumer)

@@ -346,12 +346,11 @@ class PendingRules:
     # -- reading -----------------------------------------------------------------------------------
 
     def is_quiet(self, now_ms: int) -> bool:
-        """Whether a plain read is given new entries only."""
+        """Whether a plain read is given new entries only. With ORDER-BY, not all of them."""
         return (
             now_ms < self.quiet_until_ms
             and not self.fresh
             and not (self.ready and self.policy.redeliver_ms)
-            and not self.policy.order_field
             and (self.lease is None or now_ms < self.lease.next_end_ms())
         )
 

@@ -143,6 +143,24 @@ def test_a_dead_letter_ends_its_turn(caller: Caller) -> None:
     assert read(caller) == ["2-0"]
 
 
+def test_of_many_readers_that_wait_one_is_given_the_next_entry(rig: Rig, caller: Caller) -> None:
+    read(caller)
+    readers = [rig.connect() for _ in range(5)]
+    for number, reader in enumerate(readers):
+        assert reader.call(f"XREADGROUP GROUP g r{number} COUNT 1 BLOCK 0 STREAMS s >") == b""
+    caller.call("XADD s 7-0 customer b")
+    assert [reader.output() for reader in readers] == [b""] * 5
+    caller.call("XACK s g 3-0")
+    outputs = [reader.output() for reader in readers]
+    assert b"5-0" in outputs[0]
+    assert outputs[1:] == [b""] * 4
+    caller.call("XACK s g 1-0 5-0")
+    outputs = [reader.output() for reader in readers[1:]]
+    assert b"2-0" in outputs[0]
+    assert b"7-0" in outputs[1]
+    assert outputs[2:] == [b""] * 2
+
+
 def test_a_new_entry_waits_for_those_that_wait(caller: Caller) -> None:
     read(caller)
     caller.call("XADD s 7-0 customer b", "XACK s g 3-0")
