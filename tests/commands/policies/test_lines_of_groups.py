@@ -12,6 +12,8 @@ from headrace.commands.policies.lines import APPLIERS, apply_line
 from headrace.persistence.placing import PLACE_PREFIX
 from headrace.persistence.policy_lines import LINE_SIZE_MAX
 from headrace.store.errors import ReplyError
+from headrace.store.ids import format_id
+from headrace.store.policies.due_words import read_due_words
 from headrace.store.policies.lines import lines_of
 from support.logging_server import LoggingServer
 
@@ -31,6 +33,7 @@ def fill(server: LoggingServer) -> None:
             f"XREADGROUP GROUP {group} c COUNT {ENTRIES_COUNT} STREAMS {key} >",
             f"XNACK {key} {group} FAIL IDS {ENTRIES_COUNT} {IDS} DELAY 1000000",
             "MULTI", f"XNACK {key} {group} FAIL IDS 2 1-1 3-1 DELAY 2000000", f"XADD {key} * f v", "EXEC",
+            *[f"XADD {key} AT {4 * 10**12 + number // 100} * f v" for number in range(200)],
             f"XGROUP CREATE {key} other 0", f"XGROUP CONFIG {key} other REDELIVER 5",
             f"XGROUP CONFIG {key} other REDELIVER no",
         ]  # fmt: skip
@@ -41,18 +44,31 @@ Lines = dict[tuple[int, bytes], list[list[bytes]]]
 
 
 def lines_in(server: LoggingServer) -> Lines:
+    """The lines of each stream, with due times in the order of IDs, each with its own."""
     return {
-        (db.index, key): [words if words[0] != b"DUE" else [*words[:3], *sorted(words[3:])] for words in lines]
+        (db.index, key): list(map(in_order, lines))
         for db in server.server.store.databases
         for key, stream in db.streams.items()
         if (lines := list(lines_of(key, stream)))
     }
 
 
+def in_order(words: list[bytes]) -> list[bytes]:
+    names_count = {b"DUE": 3, b"LATER": 2}.get(words[0])
+    if names_count is None:
+        return words
+    pairs = sorted(read_due_words(words[names_count:]))
+    return [
+        *words[:names_count],
+        *(word for entry_id, due_ms in pairs for word in (b"%d" % due_ms, format_id(entry_id))),
+    ]
+
+
 def assert_full(found: Lines) -> None:
     assert len(found) == len(NAMES) * 2
     for words in (words for lines in found.values() for words in lines):
         assert words[0] in APPLIERS
+    assert {words[0] for lines in found.values() for words in lines} == APPLIERS.keys() - {b"XCFGSET"}
     assert sum(words[0] == b"DUE" for lines in found.values() for words in lines) >= len(NAMES) ** 2
 
 
