@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
-from support.documents import ROOT
+from support.documents import ROOT, blocks, commands
 from support.links import until
 from support.servers import Server
+from support.wire import Wire
 
 PAGE = ROOT / "docs" / "policies.md"
 WORKER = ROOT / "examples" / "simple_worker.py"
@@ -86,3 +89,38 @@ def test_the_simple_worker_leaves_retries_and_dead_letters_to_the_server(worker:
     assert worker.process.wait(TIMEOUT_S) == 0, worker.log.read_text()
     assert left.xpending("orders", "packers")["pending"] == 0
     assert [row["name"] for row in left.xinfo_consumers("orders", "packers")] == ["dying"]
+
+
+def state_of(wire: Wire) -> dict[bytes, Any]:
+    """The entries of each stream, and the position and pending entries of each group."""
+    found: dict[bytes, Any] = {}
+    for key in sorted(wire.ask("KEYS", "*")):
+        groups = [dict(zip(row[::2], row[1::2], strict=True)) for row in wire.ask("XINFO", "GROUPS", key)]
+        pending = {
+            group[b"name"]: [
+                (row[0], row[1], row[3]) for row in wire.ask("XPENDING", key, group[b"name"], "-", "+", 100)
+            ]
+            for group in groups
+        }
+        positions = [(group[b"name"], group[b"last-delivered-id"]) for group in groups]
+        found[key] = wire.ask("XRANGE", key, "-", "+"), positions, pending
+    return found
+
+
+@pytest.mark.oracle
+def test_redis_reads_the_log_of_all_that_the_page_shows(start_server: Callable[..., Server]) -> None:
+    ours = start_server("headrace", "--appendonly", "yes")
+    for block in blocks(PAGE):
+        for line, _ in commands(block) if block.language == "console" else ():
+            with ours.connect() as wire:
+                wire.call(*shlex.split(line)[1:])
+    # All settings stay in the log, and CONSUMER-TTL does not act between the two looks.
+    with ours.connect() as wire:
+        wire.call("XGROUP", "CONFIG", "visits", "guides", "CONSUMER-TTL", 0)
+        before = state_of(wire)
+    assert len(before) > 8
+    ours.kill()
+    assert b"#HR" in b"".join(path.read_bytes() for path in ours.folder.rglob("*.aof"))
+    theirs = start_server("oracle", "--appendonly", "yes", "--dir", str(ours.folder))
+    with theirs.connect() as wire:
+        assert state_of(wire) == before
