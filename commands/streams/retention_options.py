@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from ...store.errors import GenericError, not_an_integer, syntax_error
@@ -11,6 +12,8 @@ from ..core.numbers import integer
 from ..core.table import Argument
 from ..execution.context import Context
 from ..policies.lines import APPLIERS
+
+logger = logging.getLogger(__name__)
 
 # What takes a number back, besides 0.
 TAKES_BACK: Final = (b"", b"NO")
@@ -79,6 +82,11 @@ def retain(context: Context, key: bytes, stream: Stream, change: RetentionChange
     if words != ([] if stream.policy is None else stream.policy.words()):
         context.db.govern(key, policy)
         context.log_policy([b"XCFGSET", key, *words])
+        client = context.client
+        logger.info(
+            "policy of stream %r set by user %r from %s: %s", key, client.user.name,
+            client.address.decode() or "a script", b" ".join(words).decode() or "none",
+        )  # fmt: skip
 
 
 def apply_retention(context: Context, words: list[bytes]) -> None:

@@ -4,6 +4,7 @@ or too many. The log gets XTRIM.
 
 from __future__ import annotations
 
+import logging
 import random
 from time import perf_counter_ns
 from typing import Any
@@ -497,6 +498,14 @@ def test_redis_own_options_and_these_go_together(rig: Rig, caller: Caller) -> No
     assert policy_words(rig) == "RETAIN-ACKED no MAXLEN 1000"
     assert (stream_of(rig).idempotence.entries_max, stream_of(rig).idempotence.duration_s) == (7, 9)
     assert rig.log.units[0][0] == b"XCFGSET s IDMP-MAXSIZE 7 IDMP-DURATION 9"
+
+
+def test_the_server_log_says_who_set_what(caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        caller.call("XCFGSET s MAXLEN 1000 FORCE", "XCFGSET s MAXLEN 1000 FORCE", "XCFGSET s MAXLEN 0")
+    lines = [record.message for record in caplog.records if "policy" in record.message]
+    assert [line.rpartition(": ")[2] for line in lines] == ["MAXLEN 1000 FORCE", "none"]
+    assert all("stream b's' set by user b'default' from 127.0.0.1:" in line for line in lines)
 
 
 def test_what_changes_nothing_is_not_logged(rig: Rig, caller: Caller) -> None:
