@@ -35,6 +35,23 @@ def parse_settings(words: list[bytes], key: bytes, before: GroupPolicy | None) -
     return GroupPolicy(**values) if any(values.values()) else None  # type: ignore[arg-type]
 
 
+def default_settings(words: list[bytes], key: bytes) -> GroupPolicy | None:
+    """The settings after `words`, which were checked, for a new group of a stream at this key; None if there are none.
+    A later word counts. What has no meaning is left out: an option without the one that it needs, and a dead-letter
+    stream that is the stream itself.
+    """
+    values: dict[str, Value] = {}
+    for index in range(0, len(words), 2):
+        setting = BY_NAME[words[index].upper()]
+        values[setting.attribute] = _value(setting, words[index + 1])
+    if values.get("dead_letter_key") == key:
+        del values["dead_letter_key"]
+    for setting in GROUP_SETTINGS:
+        if setting.needs is not None and not values.get(BY_NAME[setting.needs].attribute):
+            values.pop(setting.attribute, None)
+    return GroupPolicy(**values) if any(values.values()) else None  # type: ignore[arg-type]
+
+
 def _value(setting: Setting, token: bytes) -> Value:
     """The value that a word spells; a false one takes the option back. Raises GenericError, ReplyError."""
     kind, word = setting.kind, token.lower()

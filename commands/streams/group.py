@@ -12,6 +12,7 @@ from ..core.numbers import integer
 from ..core.table import Argument, Flag, KeySpec, Trait, command, container
 from ..execution.context import Context
 from ..policies.absences import note_use
+from ..policies.defaults import give_defaults
 from ..policies.handing import end_handing, note_dropped
 from ..policies.release import release_owned
 from .entries import KEY_ARGUMENT
@@ -120,11 +121,13 @@ def xgroup_create(context: Context, argv: list[bytes]) -> Reply:
     last_id = stream.last_id if token == b"$" else parse_id(token)
     if name in stream.groups:
         raise BusyGroup
-    stream.add_group(Group(name, last_id, _capped(entries_read, stream)))
+    group = Group(name, last_id, _capped(entries_read, stream))
+    stream.add_group(group)
     if is_new:
         context.db.put(key, stream)
     context.db.announce(events.XGROUP_CREATE, key)
     context.log_words(argv)
+    give_defaults(context, key, group)
     return OK
 
 

@@ -15,7 +15,7 @@ prints (`show`), and into lines of a configuration file (`lines`). It knows no d
     ├── Path          a string without a null character        bytes
     ├── FileName      a path without a slash                   bytes
     ├── EventClasses  letters of notify-keyspace-events        bytes
-    └── (several words) Primary, Words, Percentiles, OomScores, SavePoints, BufferLimits, all kept as bytes
+    └── (several words) Primary, Words, Percentiles, OomScores, SavePoints, BufferLimits, GroupDefaults: all bytes
 
 The error texts are Redis' own: CONFIG SET and the start-up error block both show them.
 Source: Redis 8.10.2, as observed.
@@ -31,6 +31,8 @@ from typing import Any
 
 from ...commands.core import numbers
 from ...commands.core.numbers import INT64_MAX, loose_integer
+from ...commands.policies.defaults import Rule, parse_rules
+from ...store.errors import GenericError
 
 INT32_MAX = 2**31 - 1
 
@@ -373,6 +375,37 @@ class SavePoints(Kind):
         """(seconds, changes) of each save point."""
         numbers = [int(word) for word in value.split()]
         return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+class GroupDefaults(Kind):
+    """`<glob> <option> <value> ...` rules, joined by the word `;`; the lines of a file are added."""
+
+    several_words = True
+
+    def parse(self, words: list[bytes], previous: Any = None, *, adding: bool = False) -> bytes:
+        if words == [b""]:
+            return b""
+        try:
+            rules = parse_rules(words)
+        except GenericError as error:
+            raise BadValue(error.text.decode("utf-8", "surrogateescape")) from None
+        # A rule that is given again takes the later place: it may be in an included file as well.
+        earlier = [rule for rule in self.rules(previous or b"") if rule not in rules] if adding else []
+        return b" ; ".join(b" ".join((glob, *options)) for glob, options in [*earlier, *rules])
+
+    @staticmethod
+    def rules(value: bytes) -> list[Rule]:
+        """The globs, each with its options and their values."""
+        return parse_rules(value.split())
+
+    def lines(self, name: bytes, value: bytes, default: Any) -> list[bytes]:
+        rules = self.rules(value)
+        return [b" ".join((name, *map(_in_file, (glob, *options)))) for glob, options in rules] or [name + b' ""']
+
+
+def _in_file(word: bytes) -> bytes:
+    """A word without blanks, as a configuration file has it."""
+    return word if re.fullmatch(rb"[^\"'\\#\x00-\x20\x7f-\xff]+", word) else quote(word)
 
 
 # Of client-output-buffer-limit: (hard bytes, soft bytes, soft seconds); 0 turns a limit off.

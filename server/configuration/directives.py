@@ -22,6 +22,7 @@ from .directive_kinds import (
     CipherSuites,
     EventClasses,
     FileName,
+    GroupDefaults,
     Integer,
     Kind,
     Memory,
@@ -199,6 +200,7 @@ STREAMS = (
     _row("stream-idmp-maxsize", Integer(1, 10000), 100),
     _row("stream-exact-lag", BOOL, False),
     _row("stream-chunk-compression", Choice((b"zstd", b"no")), b"zstd"),
+    _row("stream-group-defaults", GroupDefaults(), b""),
 )
 
 PERSISTENCE = (

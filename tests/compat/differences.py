@@ -204,6 +204,7 @@ OWN_DIRECTIVES = {
     b"compat-config",
     b"stream-chunk-compression",
     b"stream-exact-lag",
+    b"stream-group-defaults",
 }
 
 # -- INFO ---------------------------------------------------------------------------------------

@@ -519,6 +519,7 @@ SHOWN_BY = {
         "server/requests/test_client_limits.py", "test_the_largest_clients_are_closed_if_all_take_too_much"
     ),
     "stream-exact-lag": ("commands/streams/test_exact_lag.py", "test_lag_is_a_number_as_soon_as_the_directive_says_so"),
+    "stream-group-defaults": ("commands/policies/test_defaults.py", "test_new_group_gets_the_settings_of_its_key"),
     "stream-chunk-compression": (
         "commands/admin/test_memory.py", "test_changed_compression_applies_to_chunks_filled_later",
     ),
