@@ -247,6 +247,14 @@ async def test_a_consumer_that_is_gone_is_deleted_and_loses_nothing(scene: Scene
     await alive.aclose()
 
 
+async def test_a_client_that_sets_nothing_has_what_the_configuration_gives_new_groups(scene: Scene) -> None:
+    await scene.client.config_set("stream-group-defaults", "orders* REDELIVER 60000")
+    await scene.prepare("")
+    assert await scene.read(scene.client, "ann") == ["1-0"]
+    scene.pass_time(60_000)
+    assert await scene.read(scene.client, "bob") == ["1-0"]
+
+
 # -- requests of other clients -------------------------------------------------------------------------
 
 
