@@ -24,12 +24,14 @@ Claim = tuple[StreamID, int, int]
 class Room:
     """How many entries a consumer, and the whole group, may still be given (MAX-PENDING, MAX-PENDING-GROUP)."""
 
-    __slots__ = ("group_left", "left")
+    __slots__ = ("frees_others", "group_left", "left")
 
     def __init__(self, rules: PendingRules, consumer: Consumer | None) -> None:
         policy, owned = rules.policy, 0 if consumer is None else consumer.pending_count
         self.left = policy.pending_max - owned if policy.pending_max else UNLIMITED
         self.group_left = policy.group_pending_max - rules.owned_count if policy.group_pending_max else UNLIMITED
+        # Whether other consumers, or the group, have less than before.
+        self.frees_others = False
 
     def take(self, owner: Consumer | None, consumer: Consumer | None) -> bool:
         """Take room for an entry of `owner`, None for a released one. Returns False if there is none."""
@@ -40,7 +42,16 @@ class Room:
         self.left -= 1
         if owner is None:
             self.group_left -= 1
+        else:
+            self.frees_others = True
         return True
+
+    def note_dropped(self, owner: Consumer | None, consumer: Consumer | None) -> None:
+        """An entry of `owner`, None for a released one, has left the pending list."""
+        if owner is not None:
+            self.group_left += 1
+            self.left += owner is consumer
+            self.frees_others = True
 
     @property
     def new_max(self) -> int:
@@ -73,6 +84,7 @@ def find_due(
             log = ClaimLog(context, key, group, group.last_id)
             for entry_id, delivery in dangling:
                 drop_dangling(context, log, key, group, entry_id, delivery)
+                room.note_dropped(delivery.consumer, consumer)
             log.flush()
         if claims or not dangling:
             return claims

@@ -37,7 +37,7 @@ class Claiming:
 
     __slots__ = (
         "_context", "_key", "_log", "_run", "_run_count", "_run_holder", "consumer",
-        "dropped_count", "group", "just_ids", "one_by_one", "rules", "stream", "taken", "time_ms",
+        "dropped_count", "frees_others", "group", "just_ids", "one_by_one", "rules", "stream", "taken", "time_ms",
     )  # fmt: skip
 
     def __init__(
@@ -62,14 +62,19 @@ class Claiming:
         self.taken: list[StreamID] = []
         # Entries that were dropped since they are deleted.
         self.dropped_count = 0
+        # Whether another consumer has less pending than before, if the group has rules.
+        self.frees_others = False
 
     def take(self, entry_id: StreamID, count: int, delivery: Delivery | None) -> None:
         """Claims an entry with this delivery count (benchmark row XAUTOCLAIM). `delivery` is the one that it was in."""
         if count != self._run_count:
             self._settle()
             self._run_count = count
-        if self.rules is not None and self.rules.lease is not None:
-            self._choose_holder(self.rules, delivery)
+        if self.rules is not None:
+            if delivery is not None and delivery.consumer is not None and delivery.consumer is not self.consumer:
+                self.frees_others = True
+            if self.rules.lease is not None:
+                self._choose_holder(self.rules, delivery)
         self._run.append(entry_id)
         self.taken.append(entry_id)
         if self.one_by_one:
@@ -114,6 +119,8 @@ class Claiming:
         self._settle()
         self._log.flush()
         self.group.pending.claimed_total += len(self.taken)
+        if self.rules is not None and self.rules.policy.is_bounded and (self.frees_others or self.dropped_count):
+            self._context.db.signal_ready(self._key)
         end_handing(self._context, self._key, self.group)
         return self._log.count
 

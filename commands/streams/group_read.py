@@ -228,6 +228,8 @@ class _GroupRead:
         elif claims or (has_new and new_max):
             self._deliver(source, consumer, claims, new_max, log)
         log.flush()
+        if rules is not None and rules.policy.is_bounded and room is not None and room.frees_others:
+            self.context.db.signal_ready(source.key)
         end_handing(self.context, source.key, group)
         if (group.last_id, group.entries_read) != position:
             log_position(self.context, source.key, group)
@@ -255,6 +257,8 @@ class _GroupRead:
                 spent.append(entry_id)
             elif stream.log.still_has(entry_id):
                 claims.append((entry_id, delivery.time_ms, delivery.count))
+                if room is not None and delivery.consumer is not None and delivery.consumer is not consumer:
+                    room.frees_others = True
         if rules is not None and spent:
             rules.spent.update(dict.fromkeys(spent))
             bury_spent(context, source.key, stream, group)

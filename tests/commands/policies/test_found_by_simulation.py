@@ -1,0 +1,51 @@
+"""Defects of policies that the simulation of policies has found, each as a short scene."""
+
+from __future__ import annotations
+
+from support.policy_scene import Scene, ids
+
+
+def test_fatal_entry_stays_parked_when_other_settings_come_into_force() -> None:
+    scene = Scene("REDELIVER 100 MAX-DELIVERIES 5", count=1)
+    scene.read(scene.alice, "alice")
+    scene.alice.call("XNACK s g FATAL IDS 1 1-0")
+    scene.alice.call("XGROUP CONFIG s g REDELIVER 200")
+    scene.rig.pass_time(1000)
+    assert scene.read(scene.bob, "bob") == []
+    scene.check()
+
+
+def test_fatal_entry_becomes_a_dead_letter_when_there_is_a_stream_for_it() -> None:
+    scene = Scene("REDELIVER 100", count=1)
+    scene.read(scene.alice, "alice")
+    scene.alice.call("XNACK s g FATAL IDS 1 1-0", "XGROUP CONFIG s g DEADLETTER dead")
+    assert scene.pending() == []
+    assert scene.alice.call("XLEN dead") == b":1\r\n"
+
+
+def test_claim_by_another_consumer_wakes_a_reader_that_had_as_many_as_it_may() -> None:
+    for claim in ("XCLAIM s g bob 0 1-0", "XAUTOCLAIM s g bob 0 0 COUNT 1"):
+        scene = Scene("MAX-PENDING 1")
+        assert scene.read(scene.alice, "alice") == [b"1-0"]
+        assert scene.alice.call("XREADGROUP GROUP g alice BLOCK 0 STREAMS s >") == b""
+        scene.bob.call(claim)
+        assert ids(scene.alice.output()) == [b"2-0"]
+
+
+def test_redelivery_to_another_consumer_wakes_a_reader_that_had_as_many_as_it_may() -> None:
+    scene = Scene("MAX-PENDING 1 REDELIVER 1000")
+    assert scene.read(scene.alice, "alice") == [b"1-0"]
+    scene.rig.clock.advance(900)
+    assert scene.alice.call("XREADGROUP GROUP g alice BLOCK 0 STREAMS s >") == b""
+    scene.rig.clock.advance(100)
+    assert scene.read(scene.bob, "bob") == [b"1-0"]
+    assert ids(scene.alice.output()) == [b"2-0"]
+
+
+def test_deleted_entries_that_a_read_drops_leave_room_for_new_ones() -> None:
+    scene = Scene("MAX-PENDING 1 REDELIVER 1000")
+    assert scene.read(scene.alice, "alice") == [b"1-0"]
+    scene.bob.call("XDEL s 1-0")
+    scene.rig.clock.advance(1000)
+    assert scene.read(scene.alice, "alice") == [b"2-0"]
+    assert scene.pending() == [(b"2-0", b"alice", 1)]
