@@ -67,7 +67,10 @@ class Model:
     groups: dict[bytes, GroupModel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.groups = {name: GroupModel(self) for name in GROUPS}
+        self.groups = {name: self._new_group() for name in GROUPS}
+
+    def _new_group(self) -> GroupModel:
+        return GroupModel(self)
 
     # -- producers -------------------------------------------------------------------------------
 

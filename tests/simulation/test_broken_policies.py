@@ -1,0 +1,138 @@
+"""Groups whose policies are broken on purpose, each in one way: the simulation must find the defect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headrace import is_compiled
+from headrace.commands.execution.context import Context
+from headrace.commands.policies import dead_letters, redelivery, release, skipping, upkeep
+from headrace.commands.policies.redelivery import Room
+from headrace.commands.streams import release as xnack
+from headrace.persistence.grammar.streams import pack_acknowledged
+from headrace.store.policies.agenda import NEVER_MS, Agenda, Step
+from headrace.store.policies.group_policy import GroupPolicy
+from headrace.store.policies.rules import PendingRules
+from headrace.store.stream import Stream
+from simulation.policies import PolicySimulation
+from simulation.server_run import Violation
+
+pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes cannot be replaced")
+STEPS_MAX = 2500
+CRASH_SHARE = 0.02
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def redeliver_a_millisecond_early(patch: pytest.MonkeyPatch) -> None:
+    init = Step.__init__
+    patch.setattr(Step, "__init__", lambda self, wait_ms, *, is_spent: init(self, wait_ms - 1, is_spent=is_spent))
+
+
+def redeliver_a_millisecond_late(patch: pytest.MonkeyPatch) -> None:
+    due = Step.due
+    patch.setattr(Step, "due", lambda self, now_ms: due(self, now_ms - 1))
+
+
+def wake_no_reader_for_idle_entries(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Agenda, "next_due_ms", lambda self, after_ms=-1: NEVER_MS)
+
+
+def give_idle_entries_before_released_ones(patch: pytest.MonkeyPatch) -> None:
+    candidates = redelivery._candidates
+
+    def reordered(*arguments: object, **options: object) -> Iterator[object]:
+        found = list(candidates(*arguments, **options))  # type: ignore[arg-type]
+        return iter([each for each in found if each[1].consumer] + [each for each in found if not each[1].consumer])
+
+    patch.setattr(redelivery, "_candidates", reordered)
+
+
+def deliver_once_too_often(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupPolicy, "is_spent", lambda self, count: 0 < self.spent_from < count)
+
+
+def end_delays_a_millisecond_early(patch: pytest.MonkeyPatch) -> None:
+    settle = PendingRules.settle
+    patch.setattr(PendingRules, "settle", lambda self, now_ms: settle(self, now_ms + 1))
+
+
+def claim_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingRules, "is_held", lambda self, entry_id, delivery: False)
+
+
+def guard_after_the_connection_is_closed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingRules, "end_guard", lambda self, holder: None)
+
+
+def back_off_by_the_next_step(patch: pytest.MonkeyPatch) -> None:
+    backoff_after = GroupPolicy.backoff_after
+    patch.setattr(GroupPolicy, "backoff_after", lambda self, count: backoff_after(self, count + 1))
+
+
+def ignore_the_bounds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Room, "take", lambda self, owner, consumer: True)
+
+
+def bury_when_a_reader_comes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(upkeep, "bury_spent", lambda context, key, stream, group: 0)
+
+
+def keep_buried_entries_pending_in_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dead_letters, "pack_acknowledged", lambda key, group, _: pack_acknowledged(key, group, b"0-1"))
+
+
+def delete_what_another_group_needs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "is_referenced", lambda self, entry_id: False)
+
+
+def keep_due_times_out_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(release, "log_due", lambda context, key, group, due_of: None)
+
+
+def keep_settings_out_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "log_policy", lambda self, words: None)
+
+
+def count_a_silent_release(patch: pytest.MonkeyPatch) -> None:
+    released_count = xnack._released_count
+
+    def counted(mode: bytes, request: xnack.NackRequest, delivery: object) -> int:
+        return released_count(b"FAIL" if mode == b"SILENT" else mode, request, delivery)  # type: ignore[arg-type]
+
+    patch.setattr(xnack, "_released_count", counted)
+
+
+def hand_out_before_the_delay_of_an_addition(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(skipping.Skipping, "deliverable", lambda self, entries, *, become_pending: entries)
+
+
+BROKEN: tuple[Break, ...] = (
+    redeliver_a_millisecond_early,
+    redeliver_a_millisecond_late,
+    wake_no_reader_for_idle_entries,
+    give_idle_entries_before_released_ones,
+    deliver_once_too_often,
+    end_delays_a_millisecond_early,
+    claim_what_is_held,
+    guard_after_the_connection_is_closed,
+    back_off_by_the_next_step,
+    ignore_the_bounds,
+    bury_when_a_reader_comes,
+    keep_buried_entries_pending_in_the_log,
+    delete_what_another_group_needs,
+    keep_due_times_out_of_the_log,
+    keep_settings_out_of_the_log,
+    count_a_silent_release,
+    hand_out_before_the_delay_of_an_addition,
+)
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_broken_policy_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = PolicySimulation(1, b"no", crash_share=CRASH_SHARE)
+    break_it(monkeypatch)
+    with pytest.raises(Violation):
+        simulation.run_steps(STEPS_MAX)
