@@ -166,6 +166,10 @@ CLIENTS: Final = {
         "the primary that Sentinels name, and a failover while they write and wait",
     ),
     "test_taskiq": ("taskiq-redis", "the stream broker delivers, acknowledges, and claims from dead workers"),
+    "test_policies": (
+        "FastStream, taskiq-redis",
+        "unchanged, in groups with policies: redelivery, guards, dead letters",
+    ),
     "test_walrus": ("walrus", "consumer groups over several streams, time series"),
     "test_redis_cli": (
         "redis-cli",

@@ -120,6 +120,7 @@ REFUSED = {
     },
     "XREAD": {r"STREAMS s (s 1-1|1-1 1-1)$": UNBALANCED},
     "XREADGROUP": {r"STREAMS s (s >|> >)$": UNBALANCED},
+    "XREDRIVE": {r"TO s\b": "the target is another stream"},
     "XTRIM": {r"(MAXLEN|=) 1 (\w+REF )?LIMIT": "LIMIT needs ~"},
 }
 
