@@ -36,7 +36,7 @@ class BuriesItself(GenericError):
 def bury_spent(context: Context, key: bytes, stream: Stream, group: Group) -> int:
     """Move entries of the group that are not delivered again, if it has a dead-letter stream. Returns how many."""
     rules = group.pending.rules
-    if rules is None or not rules.spent or not rules.policy.dead_letter_key or context.now_ms < rules.retry_ms:
+    if rules is None or not rules.spent or not rules.may_bury(context.now_ms):
         return 0
     moved = 0
     while rules.spent and moved < BURIED_MAX and bury(context, key, stream, group, next(iter(rules.spent))):
@@ -44,9 +44,13 @@ def bury_spent(context: Context, key: bytes, stream: Stream, group: Group) -> in
     return moved
 
 
-def bury(context: Context, key: bytes, stream: Stream, group: Group, entry_id: StreamID) -> bool:
+def bury(
+    context: Context, key: bytes, stream: Stream, group: Group, entry_id: StreamID, *, is_fatal: bool = False
+) -> bool:
     """Move one pending entry to the dead-letter stream of the group. Returns False if that failed, which is counted,
     logged, and tried again later. An entry that was deleted only leaves the pending list.
+
+    `is_fatal`: its consumer has said so (XNACK FATAL).
     """
     rules, pending = group.pending.rules, group.pending
     assert rules is not None
@@ -58,7 +62,7 @@ def bury(context: Context, key: bytes, stream: Stream, group: Group, entry_id: S
         context.log_record(pack_acknowledged(key, group.name, id_text))
         return True
     target_key = rules.policy.dead_letter_key
-    reason = b"fatal" if delivery.count == DELIVERY_COUNT_MAX else b"deliveries"
+    reason = b"fatal" if is_fatal or delivery.count == DELIVERY_COUNT_MAX else b"deliveries"
     words = [
         b"XADD", target_key, b"*", *fields_of(entry),
         b"_stream", key, b"_id", id_text, b"_group", group.name,

@@ -102,7 +102,7 @@ class Claiming:
             return False
         if not is_delivery or not rules.policy.is_spent(delivery.count):
             return True
-        if rules.policy.dead_letter_key and self._context.now_ms >= rules.retry_ms:
+        if rules.may_bury(self._context.now_ms):
             self._settle()
             self._log.flush()
             bury(self._context, self._key, self.stream, self.group, entry_id)

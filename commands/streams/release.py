@@ -16,7 +16,7 @@ from ...store.stream import Stream
 from ..core.numbers import integer, parse_integer
 from ..core.table import Argument, Flag, command
 from ..execution.context import Context
-from ..policies.dead_letters import bury_spent
+from ..policies.dead_letters import bury, bury_spent
 from ..policies.handing import begin_handing, end_handing
 from ..policies.release import delay_released, log_released
 from .entries import IDS_ARGUMENT, KEY_ARGUMENT
@@ -183,24 +183,31 @@ def _release_by_policy(
     """Releases entries with DELAY, or in a group with a policy: they may have a due time, or become dead letters."""
     counts: dict[StreamID, int] = {}
     due_of: dict[StreamID, int] = {}
+    buried_count = 0
+    rules = begin_handing(context, key, group)
     for entry_id in request.ids:
         delivery = group.pending.get(entry_id)
         if delivery is None and not (request.force and entry_id in stream.log):
             continue
         count = _released_count(mode, request, delivery)
+        is_last = mode != b"SILENT" and policy is not None and policy.is_spent(count)
+        # A release would lose its consumer, and how often it was delivered.
+        can_be_buried = is_last and delivery is not None and rules is not None and rules.may_bury(context.now_ms)
+        if can_be_buried and bury(context, key, stream, group, entry_id, is_fatal=mode == b"FATAL"):
+            buried_count += 1
+            continue
         group.release(entry_id, count=count)
         counts.pop(entry_id, None)
         counts[entry_id] = count
-    if not counts:
+    released = len(counts) + buried_count
+    if not released:
         return 0
-    begin_handing(context, key, group)
-    _count_released(context, key, group, mode, len(counts))
-    is_final = mode != b"SILENT" and policy is not None
+    _count_released(context, key, group, mode, released)
     for count, run in groupby(counts.items(), key=itemgetter(1)):
         ids = [entry_id for entry_id, _ in run]
         log_released(context, key, group, ids, count)
         delay_ms = request.delay_ms
-        if policy is not None and is_final and policy.is_spent(count):
+        if policy is not None and mode != b"SILENT" and policy.is_spent(count):
             group.require_rules().set_aside(ids)
             continue
         if delay_ms is None and policy is not None and mode == b"FAIL":
@@ -210,4 +217,4 @@ def _release_by_policy(
     delay_released(context, key, group, due_of)
     bury_spent(context, key, stream, group)
     end_handing(context, key, group)
-    return len(counts)
+    return released

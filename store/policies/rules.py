@@ -272,6 +272,10 @@ class PendingRules:
         if self.lease is not None:
             self._unguard(self.lease.end(holder))
 
+    def may_bury(self, now_ms: int) -> bool:
+        """Whether there is a dead-letter stream, and it is not too early to try it after a failure."""
+        return bool(self.policy.dead_letter_key) and now_ms >= self.retry_ms
+
     def postpone_dead_letters(self, retry_ms: int) -> None:
         """Try the dead letters again at that time."""
         self.retry_ms = retry_ms

@@ -135,7 +135,7 @@ async def test_an_entry_that_always_fails_ends_in_the_dead_letter_stream(scene: 
         assert ids(await letters)[1:] == ["1-0"]  # the first one is the ID of the dead letter
     ((_, fields),) = await scene.client.xrange("orders:dead")
     assert fields == {
-        "item": "tea", "_stream": "orders", "_id": "1-0", "_group": "packers", "_consumer": "",
+        "item": "tea", "_stream": "orders", "_id": "1-0", "_group": "packers", "_consumer": "ann",
         "_deliveries": "3", "_reason": "deliveries", "_time_ms": str(scene.clock()),
     }  # fmt: skip
     assert (await scene.client.xpending("orders", "packers"))["pending"] == 0

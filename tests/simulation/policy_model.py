@@ -79,11 +79,8 @@ class DeadLetter:
     consumer: bytes
     deliveries: int
     time_ms: int
-
-    @property
-    def reason(self) -> bytes:
-        """Why the entry is not delivered again."""
-        return b"fatal" if self.deliveries == COUNT_MAX else b"deliveries"
+    # Why the entry is not delivered again.
+    reason: bytes
 
 
 @dataclass
@@ -109,9 +106,12 @@ class PolicyGroup(GroupModel):
 
     def is_spent(self, entry_id: int) -> bool:
         """Whether an entry is not delivered again: it was delivered too often, or XNACK FATAL says so."""
+        return self._is_last(self.pending[entry_id].count)
+
+    def _is_last(self, count: int) -> bool:
+        """Whether an entry with this delivery count is not delivered again."""
         settings = self.settings
-        spent_from = settings.deliveries_max or (COUNT_MAX if settings.has_dead_letters else 0)
-        return 0 < spent_from <= self.pending[entry_id].count
+        return 0 < (settings.deliveries_max or (COUNT_MAX if settings.has_dead_letters else 0)) <= count
 
     def is_guarded(self, entry_id: int) -> bool:
         """Whether the connection of its delivery guards an entry."""
@@ -249,6 +249,9 @@ class PolicyGroup(GroupModel):
         for entry_id in known:
             count = self.pending[entry_id].count
             count = {b"SILENT": max(count - 1, 0), b"FAIL": count, b"FATAL": COUNT_MAX}[mode]
+            if mode != b"SILENT" and self.settings.has_dead_letters and self._is_last(count):
+                self.bury(entry_id, now_ms, is_fatal=mode == b"FATAL")
+                continue
             self._release(entry_id, count, now_ms, 0)
             waits_ms = delay_ms
             if waits_ms is None and mode == b"FAIL" and backoff_ms:
@@ -293,14 +296,22 @@ class PolicyGroup(GroupModel):
         idle_ms = self.idle_again_ms(entry_id)
         return idle_ms is not None and idle_ms <= now_ms
 
-    def bury(self, entry_id: int, now_ms: int) -> None:
+    def bury(self, entry_id: int, now_ms: int, *, is_fatal: bool = False) -> None:
         """Move an entry to the dead letters; one that was deleted only leaves the pending list."""
         delivery, value = self.pending[entry_id], self.stream.entries.get(entry_id)
         if value is None:
             self.drop(entry_id)
             return
         self.stream.dead.append(
-            DeadLetter(value, entry_id, self.name, delivery.consumer or b"", delivery.count, now_ms)
+            DeadLetter(
+                value,
+                entry_id,
+                self.name,
+                delivery.consumer or b"",
+                delivery.count,
+                now_ms,
+                b"fatal" if is_fatal or delivery.count == COUNT_MAX else b"deliveries",
+            )
         )
         self.acknowledge([entry_id])
         if self.settings.deletes_dead and not self.stream.is_referenced(entry_id):
