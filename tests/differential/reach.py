@@ -90,7 +90,10 @@ def _options() -> Iterator[Option]:
 
 
 def _tokens(arguments: Iterable[Argument]) -> Iterator[str]:
+    """The words that Redis has as well."""
     for argument in arguments:
-        if argument.token is not None and not argument.is_own:
+        if argument.is_own:
+            continue
+        if argument.token is not None:
             yield argument.token.upper()
         yield from _tokens(argument.arguments)
