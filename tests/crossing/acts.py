@@ -29,6 +29,7 @@ from headrace.server.configuration.directive_kinds import (
     Choice,
     EventClasses,
     FileName,
+    GroupDefaults,
     Integer,
     Kind,
     Memory,
@@ -318,6 +319,8 @@ def other_values(kind: Kind, value: Any) -> list[bytes]:
             candidates = [b"normal 1048576 0 0", b"pubsub 1048576 0 0"]
         case OomScores():
             candidates = [b"0 100 200"]
+        case GroupDefaults():
+            candidates = [b"jobs:* BACKOFF 1000"]
         case Primary():
             candidates = [b"10.0.0.1 6379"]
         case Words():

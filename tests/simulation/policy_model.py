@@ -416,11 +416,15 @@ class PolicyModel(Model):
             for wait in list(self.waits):
                 group = self.groups[wait.group]
                 group.connection = wait.connection
+                before = group.pending.copy()
                 entries = group.read(wait.consumer, wait.count, now_ms)
                 if entries:
                     self.waits.remove(wait)
                     is_served = True
                     yield wait, entries
+                else:
+                    # The reader may not have been woken, and has not met the deleted ones then: see `forget_dropped`.
+                    group.pending |= {each: before[each] for each in before if each not in group.pending}
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When time changes what may be had next."""
