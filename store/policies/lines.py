@@ -15,7 +15,7 @@ A policy line is a list of words, a command that only Headrace understands:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from ..image import StreamImage
 from ..stream import Stream
@@ -36,8 +36,9 @@ def _later_of_stream(key: bytes, stream: Stream | StreamImage) -> Iterator[list[
         yield from later_words(key, stream.later.walk())
 
 
-# One for each kind of line, in the order in which a reader must apply them.
-SOURCES: Final[tuple[Source, ...]] = (_settings_of_stream, config_lines, due_lines, _later_of_stream)
+# One for each kind of line, in the order in which a reader must apply them. Not final, so that tests can add kinds to
+# the compiled form.
+SOURCES: tuple[Source, ...] = (_settings_of_stream, config_lines, due_lines, _later_of_stream)
 
 
 def lines_of(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:

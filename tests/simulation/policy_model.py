@@ -424,7 +424,9 @@ class PolicyModel(Model):
                     yield wait, entries
                 else:
                     # The reader may not have been woken, and has not met the deleted ones then: see `forget_dropped`.
-                    group.pending |= {each: before[each] for each in before if each not in group.pending}
+                    unmet = {each: before[each] for each in before if each not in group.pending}
+                    group.pending |= unmet
+                    group.dropped -= unmet.keys()
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When time changes what may be had next."""
