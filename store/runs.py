@@ -91,6 +91,8 @@ class RunsByTime:
     def first_after(self, time_ms: int) -> Delivery | None:
         """The oldest one with entries that is younger than this time."""
         runs = self.in_order() if self._late else self._runs
+        while self._head < len(runs) and not runs[self._head].remaining:
+            self._head += 1
         for index in range(bisect_right(runs, time_ms, lo=self._head, key=_time_of), len(runs)):
             if runs[index].remaining:
                 return runs[index]

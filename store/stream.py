@@ -57,7 +57,7 @@ class Stream:
         "entries_added",
         "group_sizes",
         "groups",
-        "has_orders",
+        "heeds_deletions",
         "idempotence",
         "image_number",
         "last_id",
@@ -88,8 +88,8 @@ class Stream:
         self.groups: dict[bytes, Group] = {}
         # Entries that groups do not hand out before a time (XADD DELAY); None if there are none.
         self.later: DueTimes | None = None
-        # Whether a group knows who has the turn (ORDER-BY), so that deletions are reported to it.
-        self.has_orders = False
+        # Whether a group must hear of deletions: it knows who has the turn (ORDER-BY), or its pending entries are bounded.
+        self.heeds_deletions = False
         # Sizes of the groups. None while they are few enough to be measured each time.
         self.group_sizes: GroupSizes | None = None
         self.idempotence = Idempotence(limits.idmp_duration_s, limits.idmp_entries_max)

@@ -18,8 +18,8 @@ from .transaction import Transaction
 # To look a member up in its enumeration takes longer than most checks.
 ANNOUNCED: Final = ReplicaState.ANNOUNCED
 
-# Database index, key and group name.
-Place = tuple[int, bytes, bytes]
+# Groups that a connection may have to do with before those that are gone are looked for.
+GOVERNED_MAX: Final = 64
 
 # How addresses of the loopback interface begin.
 LOOPBACK: Final = (b"127.", b"[::1]:")
@@ -98,8 +98,10 @@ class Client:
         self.is_primary = False
         # Whether this is not a connection, but the caller of commands in a script.
         self.is_script = False
-        # Where this connection guards entries (GUARD). The keys may have another name by now.
-        self.guarded: dict[PendingRules, Place] = {}
+        # The groups to which the end of this connection matters (GUARD, CONSUMER-TTL). Some may be gone: they are
+        # looked for when there are more than `governed_max`.
+        self.governed: dict[PendingRules, None] = {}
+        self.governed_max = GOVERNED_MAX
         self.no_evict = False
         self.no_touch = False
         self.close_after_reply = False

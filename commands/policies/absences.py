@@ -9,6 +9,7 @@ from ...store.group import Group
 from ...store.pending import Consumer
 from ...store.policies.rules import PendingRules
 from ..execution.context import Context
+from .handing import note_connection
 from .release import release_owned
 
 # Consumers that one visit looks at.
@@ -19,9 +20,8 @@ def note_use(context: Context, key: bytes, group: Group, consumer: Consumer) -> 
     """The running command uses a consumer, which is not absent while its connection is open."""
     rules = group.pending.rules
     if rules is not None and rules.absences is not None and not context.replaying:
-        client = context.client
-        rules.absences.note_use(consumer.name, client.id)
-        client.guarded[rules] = (context.db.index, key, group.name)
+        rules.absences.note_use(consumer.name, context.client.id)
+        note_connection(context, key, group, rules)
 
 
 def delete_absent(context: Context, key: bytes, group: Group, rules: PendingRules) -> None:

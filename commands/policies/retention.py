@@ -112,7 +112,7 @@ class Retention:
         context.db = db
         context.counted_apart += removed - 1
         context.log_record(pack_command([b"XTRIM", key, b"MINID", b"=", format_id(bound_id)]))
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, key, stream)
         return removed
 

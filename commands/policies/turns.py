@@ -26,7 +26,7 @@ def require_order(context: Context, key: bytes, group: Group, rules: PendingRule
         return
     if rules.order is None:
         rules.arrange(stream.log)
-        stream.has_orders = True
+        stream.heeds_deletions = True
     elif rules.order.swept_id < stream.log.first_id:
         rules.note_deleted((), stream.log.first_id)
     log_turns(context, key, group, rules)
@@ -49,12 +49,18 @@ def log_turns(context: Context, key: bytes, group: Group, rules: PendingRules) -
 
 
 def note_deleted(context: Context, key: bytes, stream: Stream, ids: Iterable[StreamID] = ()) -> None:
-    """Entries were deleted from a stream with `has_orders`: these, or the first ones. Those after them get the turn."""
+    """Entries were deleted from a stream with `heeds_deletions`: these, or the first ones. Those after them get the
+    turn, and there may be room for others.
+    """
     first_id = stream.log.first_id if len(stream) else stream.last_id + 1
-    stream.has_orders = False
+    stream.heeds_deletions = False
     for group in stream.groups.values():
         rules = group.pending.rules
+        if rules is not None and rules.policy.is_bounded:
+            stream.heeds_deletions = True
+            # With DELREF, a consumer or the group may have less pending now.
+            context.db.signal_ready(key)
         if rules is not None and rules.order is not None:
-            stream.has_orders = True
+            stream.heeds_deletions = True
             rules.note_deleted(ids, first_id)
             log_turns(context, key, group, rules)

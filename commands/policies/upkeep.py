@@ -61,4 +61,5 @@ def note_stream(context: Context, db: Database, key: bytes) -> None:
         for group in stream.groups.values():
             if group.pending.rules is not None:
                 group.pending.rules.order = None
+                group.pending.rules.place = (key, group.name)
                 context.visits.note((db.index, key, group.name), 0)

@@ -56,7 +56,7 @@ class Run:
         self.replication = REPL_ALL
         self.client = client = Client(caller.id, db=context.db)
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
-        client.guarded = caller.guarded
+        client.governed = caller.governed
         client.is_script = True
         if context.server.following.is_stale and b"allow-stale" not in script.flags:
             raise PrimaryDown

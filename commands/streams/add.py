@@ -163,7 +163,7 @@ def xadd_sent(context: Context, request: list[bytes]) -> Reply:
         removed, _ = trim(stream, _cap(cap, default_limit(context.stream_limits.node_entries_max)))
         record = record_sent(request, id_bulk, stream.log.length)
     _log_and_notify(context, key, record, removed)
-    if removed and stream.has_orders:
+    if removed and stream.heeds_deletions:
         note_deleted(context, key, stream)
     return (id_bulk,)
 
@@ -321,7 +321,7 @@ def _xadd_with_options(context: Context, argv: list[bytes]) -> Reply:
         context.log_record(record)
     else:
         _log_with_trim(context, argv, options, stream, entry_id, iid, trimmed_to)
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, key, stream)
     if options.due_ms is not None:
         delay_added(context, key, stream, entry_id, options.due_ms)

@@ -148,7 +148,7 @@ def xdel(context: Context, argv: list[bytes]) -> Reply:
     if deleted:
         context.db.touch(argv[1], events.XDEL)
         context.log_words(argv, deleted)
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, argv[1], stream, parse_ids(argv, 2))
     return deleted
 
@@ -227,7 +227,7 @@ def xdelex(context: Context, argv: list[bytes]) -> Reply:
         context.db.touch(argv[1], events.XDEL)
     if deleted or dropped:
         context.log_words(argv, deleted)
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, argv[1], stream, parse_ids(tokens))
     return results
 

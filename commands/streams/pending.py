@@ -123,7 +123,7 @@ def xackdel(context: Context, argv: list[bytes]) -> Reply:
         context.log_words(argv, acknowledged)
         if group.pending.rules is not None:
             note_dropped(context, argv[1], group)
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, argv[1], stream, parse_ids(tokens))
     return results
 

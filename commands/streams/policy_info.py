@@ -22,7 +22,7 @@ from .group import GROUP_ARGUMENT
     group="stream",
     since="headrace 0.1",
     summary="Shows the settings of a group, and what its policies have done.",
-    complexity="O(1)",
+    complexity="O(N) in the number of deliveries that are guarded.",
     arguments=(KEY_ARGUMENT, GROUP_ARGUMENT),
     differs="Not in Redis.",
 )

@@ -286,7 +286,7 @@ def xtrim(context: Context, argv: list[bytes]) -> Reply:
             log_acked_trim(context, key, trimmed_to)
         else:
             context.log_record(pack_command(exact_record(argv, options, stream, trimmed_to)))
-        if stream.has_orders:
+        if stream.heeds_deletions:
             note_deleted(context, key, stream)
     return removed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from ..pending_parts import Delivery
@@ -10,6 +11,8 @@ from .agenda import NEVER_MS
 
 # Deliveries before those without entries are looked for.
 CLEANING_MIN: Final = 128
+
+_remaining_of = attrgetter("remaining")
 
 
 class Lease:
@@ -60,7 +63,7 @@ class Lease:
     @property
     def guarded_count(self) -> int:
         """Number of entries that are guarded now."""
-        return sum(run.remaining for run in self._holder_of)
+        return sum(map(_remaining_of, self._holder_of))
 
     def _forget(self, run: Delivery) -> bool:
         """Take a delivery out. Returns whether it was guarded."""

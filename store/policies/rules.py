@@ -78,6 +78,7 @@ class PendingRules:
         "lease",
         "noted_ms",
         "order",
+        "place",
         "policy",
         "quiet_until_ms",
         "ready",
@@ -109,6 +110,8 @@ class PendingRules:
         self.order: Ordering | None = None
         # The connection that is given entries now.
         self.holder = NO_HOLDER
+        # Key and name of the group, as of its last use by a connection or a move.
+        self.place = (b"", b"")
         # For when the next visit of the group is noted.
         self.noted_ms = NEVER_MS
         # Nothing becomes due before, so that most reads need no further look.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.commands.clients.client import GOVERNED_MAX
 from support.policy_scene import Scene, ids
 
 READS = [
@@ -107,3 +108,44 @@ def test_connection_that_calls_a_script_guards_what_the_script_is_given() -> Non
     assert scene.read(scene.bob, "bob") == []
     leave(scene)
     assert scene.read(scene.bob, "bob") == [b"1-0"]
+
+
+@pytest.mark.parametrize("act", ["RENAME s t", "MOVE s 1", "SWAPDB 0 1"])
+def test_reader_is_woken_by_the_end_of_a_connection_that_knew_the_stream_by_another_name(act: str) -> None:
+    scene = Scene("GUARD yes REDELIVER 1000", count=1)
+    scene.read(scene.alice, "alice")
+    caller = scene.rig.connect()
+    caller.call(act)
+    scene.rig.pass_time(5000)
+    key, db = ("t", 0) if act.startswith("RENAME") else ("s", 1)
+    scene.bob.call(f"SELECT {db}")
+    assert scene.bob.call(f"XREADGROUP GROUP g bob BLOCK 0 STREAMS {key} >") == b""
+    leave(scene)
+    scene.rig.pass_time(0)
+    assert ids(scene.bob.output()) == [b"1-0"]
+
+
+def test_connection_forgets_groups_that_are_gone() -> None:
+    scene = Scene(count=0)
+    for number in range(1000):
+        scene.alice.call(
+            f"XGROUP CREATE k{number} g 0 MKSTREAM",
+            f"XGROUP CONFIG k{number} g GUARD yes",
+            f"XADD k{number} 1-0 f v",
+            f"XREADGROUP GROUP g c STREAMS k{number} >",
+            f"DEL k{number}",
+        )
+    assert len(scene.alice.session.client.governed) <= GOVERNED_MAX + 1
+
+
+def test_end_of_a_lease_is_found_without_a_look_at_what_was_acknowledged() -> None:
+    scene = Scene("GUARD yes LEASE-MAX 5000 REDELIVER 1000", count=3000)
+    for _ in range(3000):
+        scene.alice.call("XREADGROUP GROUP g alice COUNT 1 STREAMS s >")
+    rules = scene.stream.groups[b"g"].pending.rules
+    assert rules is not None
+    assert rules.lease is not None
+    scene.alice.call(*(f"XACK s g {number}-0" for number in range(1, 1400)))
+    runs = rules.lease._by_time
+    assert runs.first_after(-1) is not None
+    assert runs._head >= 1399

@@ -53,3 +53,23 @@ def test_deletion_of_a_consumer_releases_what_it_has() -> None:
     scene.read(scene.alice, "alice")
     assert scene.alice.call("XGROUP DELCONSUMER s g alice") == b":2\r\n"
     assert scene.pending() == [(b"1-0", b"", 1), (b"2-0", b"", 1)]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "XDELEX s DELREF IDS 1 1-0",
+        "XTRIM s MINID 2-0 DELREF",
+        "XADD s DELREF MAXLEN = 3 9-0 f v",
+        "XACKDEL s other DELREF IDS 1 1-0",
+    ],
+)
+@pytest.mark.parametrize("setting", ["MAX-PENDING 1", "MAX-PENDING-GROUP 1"])
+def test_deletion_with_its_references_makes_room(act: str, setting: str) -> None:
+    scene = Scene(setting, count=3)
+    scene.alice.call("XGROUP CREATE s other 0", "XREADGROUP GROUP other c STREAMS s >")
+    scene.read(scene.alice, "alice")
+    name = "alice" if setting.startswith("MAX-PENDING ") else "bob"
+    assert scene.bob.call(f"XREADGROUP GROUP g {name} BLOCK 0 STREAMS s >") == b""
+    scene.alice.call(act)
+    assert ids(scene.bob.output()) == [b"2-0"]
