@@ -271,8 +271,8 @@ class _GroupRead:
         stream, group = source.stream, source.group
         budget, count = self.budget, self.budget.stream_count()
         budget.open_stream(source.key)
-        claiming, skipping = self.claim_idle_ms is not None, None
-        if not (claims or claiming or budget.is_limited_by_size or _may_skip(stream, group)):
+        claiming, skipping, may_skip = self.claim_idle_ms is not None, None, _may_skip(stream, group)
+        if not (claims or claiming or budget.is_limited_by_size or may_skip):
             most = count if new_max == UNLIMITED else new_max if count < 0 else min(count, new_max)
             ids, pieces = stream.log.read_with_ids(id_after(group.last_id), ID_MAX, most)
         else:
@@ -288,7 +288,7 @@ class _GroupRead:
             ids = [entry_id for entry_id, _ in new]
             pieces = taken + [entry for _, entry in new]
         self._deliver_new(source, consumer, ids, log, skipping)
-        if pieces or skipping is None or not skipping.due_of:
+        if pieces or not may_skip:
             budget.close_stream(source.key, len(ids) if not (claims or claiming) else len(pieces), pieces)
 
     def _claim(self, source: GroupSource, consumer: Consumer, claims: list[Claim], log: ClaimLog) -> list[bytes]:

@@ -208,7 +208,6 @@ def _release_by_policy(
         log_released(context, key, group, ids, count)
         delay_ms = request.delay_ms
         if policy is not None and mode != b"SILENT" and policy.is_spent(count):
-            group.require_rules().set_aside(ids)
             continue
         if delay_ms is None and policy is not None and mode == b"FAIL":
             delay_ms = policy.backoff_after(count)

@@ -184,11 +184,6 @@ class PendingRules:
             self.order.changed.pop(entry_id, None)  # the caller logs this time
         self.quiet_until_ms = min(self.quiet_until_ms, due_ms)
 
-    def set_aside(self, ids: Iterable[StreamID]) -> None:
-        """Let released entries not be delivered again, whatever their delivery count."""
-        self._forget(ids)
-        self.spent.update(dict.fromkeys(ids))
-
     # -- turns (ORDER-BY) --------------------------------------------------------------------------
 
     def arrange(self, log: EntryLog) -> Ordering:

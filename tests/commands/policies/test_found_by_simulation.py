@@ -49,3 +49,25 @@ def test_deleted_entries_that_a_read_drops_leave_room_for_new_ones() -> None:
     scene.rig.clock.advance(1000)
     assert scene.read(scene.alice, "alice") == [b"2-0"]
     assert scene.pending() == [(b"2-0", b"alice", 1)]
+
+
+def test_reader_that_may_park_no_more_waits_instead_of_being_given_an_empty_list() -> None:
+    scene = Scene("ORDER-BY k MAX-PARKED 1", count=0)
+    for number in range(1, 4):
+        scene.alice.call(f"XADD s {number}-0 k x")
+    assert scene.read(scene.alice, "alice") == [b"1-0"]
+    assert scene.bob.call("XREADGROUP GROUP g bob STREAMS s >") == b"*-1\r\n"
+    assert scene.bob.call("XREADGROUP GROUP g bob BLOCK 0 STREAMS s >") == b""
+    scene.alice.call("XACK s g 1-0")
+    assert ids(scene.bob.output()) == [b"2-0"]
+
+
+def test_entry_that_is_not_delivered_again_still_waits_for_its_turn_when_it_is_released() -> None:
+    scene = Scene("ORDER-BY k MAX-DELIVERIES 1", count=0)
+    scene.alice.call("XADD s 1-0 k x", "XADD s 2-0 k x")
+    assert scene.read(scene.alice, "alice") == [b"1-0"]
+    scene.bob.call("XCLAIM s g bob 0 2-0", "XNACK s g FAIL IDS 1 2-0")
+    scene.check()
+    scene.alice.call("XACK s g 1-0", "XGROUP CONFIG s g REDELIVER 1000 MAX-DELIVERIES 2")
+    assert scene.read(scene.bob, "bob") == [b"2-0"]
+    scene.check()
