@@ -236,7 +236,9 @@ class PendingEntries:
                 yield entry_id, run
 
     def walk_claimable(self) -> Iterator[tuple[StreamID, Delivery]]:
-        """Yield in the order of `walk_by_time` what is neither delayed nor guarded. Nothing may change meanwhile."""
+        """Yield in the order of `walk_by_time` what is neither delayed, guarded nor parked for good. Nothing may change
+        meanwhile.
+        """
         rules = self.rules
         if rules is None:
             yield from self.walk_by_time()
@@ -244,8 +246,10 @@ class PendingEntries:
         released = self._table.released
         for entry_id in rules.released_ready():
             yield entry_id, released[entry_id]
+        policy = rules.policy
         for run in self._runs.live():
-            if not rules.is_guarded(run):
+            is_parked = not policy.dead_letter_key and policy.is_spent(run.count)
+            if not is_parked and not rules.is_guarded(run):
                 for entry_id in self._table.members(run):
                     yield entry_id, run
 

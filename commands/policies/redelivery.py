@@ -26,10 +26,14 @@ class Room:
 
     __slots__ = ("frees_others", "group_left", "left")
 
-    def __init__(self, rules: PendingRules, consumer: Consumer | None) -> None:
+    def __init__(self, rules: PendingRules, consumer: Consumer | None, *, is_bounded: bool) -> None:
+        """`is_bounded` is False for a read with NOACK, which makes nothing pending."""
         policy, owned = rules.policy, 0 if consumer is None else consumer.pending_count
-        self.left = policy.pending_max - owned if policy.pending_max else UNLIMITED
-        self.group_left = policy.group_pending_max - rules.owned_count if policy.group_pending_max else UNLIMITED
+        self.left = self.group_left = UNLIMITED
+        if is_bounded and policy.pending_max:
+            self.left = policy.pending_max - owned
+        if is_bounded and policy.group_pending_max:
+            self.group_left = policy.group_pending_max - rules.owned_count
         # Whether other consumers, or the group, have less than before.
         self.frees_others = False
 

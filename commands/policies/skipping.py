@@ -30,6 +30,8 @@ class Skipping:
         self._stream = stream
         self._group = group
         self.due_of: dict[StreamID, int] = {}
+        # Skipped entries that are pending already, by FORCE or since the group was set back: they stay as they are.
+        self.passed: list[StreamID] = []
 
     def deliverable(
         self, entries: Iterator[tuple[StreamID, bytes]], *, become_pending: bool
@@ -54,7 +56,8 @@ class Skipping:
                 yield entry_id, entry
                 continue
             if entry_id in pending:
-                continue  # FORCE, or the group was set back: it stays as it is
+                self.passed.append(entry_id)
+                continue
             if waits:
                 if waiting_left <= 0:
                     return

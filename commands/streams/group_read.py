@@ -208,10 +208,12 @@ class _GroupRead:
         self.context.db.count_read(source.key, True)
         consumer = group.consumers.get(self.request.consumer)
         rules = begin_handing(self.context, source.key, group)
-        room = None if rules is None or source.after is not None else Room(rules, consumer)
+        room = None
+        if rules is not None and source.after is None:
+            room = Room(rules, consumer, is_bounded=not self.request.no_ack)
         claims = [] if source.after is not None else self._claimable(source, consumer, room)
         has_new = source.after is None and len(stream) > 0 and stream.log.last_id > group.last_id
-        new_max = UNLIMITED if room is None or self.request.no_ack else room.new_max
+        new_max = UNLIMITED if room is None else room.new_max
         is_created = consumer is None
         if consumer is None:
             consumer = group.add_consumer(self.request.consumer, now_ms)
@@ -324,8 +326,8 @@ class _GroupRead:
         self, source: GroupSource, consumer: Consumer, ids: list[StreamID], log: ClaimLog, skipping: Skipping | None
     ) -> None:
         """Advances the group past new entries, and makes them pending unless NOACK is given."""
-        if skipping is not None and skipping.due_of:
-            source.stream.advance(source.group, sorted([*ids, *skipping.due_of]))
+        if skipping is not None and (skipping.due_of or skipping.passed):
+            source.stream.advance(source.group, sorted([*ids, *skipping.due_of, *skipping.passed]))
             skipping.apply()
         elif ids:
             source.stream.advance(source.group, ids)

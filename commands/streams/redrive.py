@@ -17,6 +17,7 @@ from ..execution.context import Context
 from ..policies.dead_letters import append_entry
 from ..policies.handing import begin_handing, end_handing
 from ..policies.release import delay_released, log_released
+from ..policies.turns import note_deleted
 from .entries import COUNT_ARGUMENT, KEY_ARGUMENT
 
 # Entries that one call moves without COUNT, and at most.
@@ -126,6 +127,8 @@ def xredrive(context: Context, argv: list[bytes]) -> Reply:
     if moved:
         context.db.touch(key, events.XDEL)
         context.log_words([b"XDEL", key, *map(format_id, moved)], len(moved))
+        if stream.heeds_deletions:
+            note_deleted(context, key, stream, moved)
     return [len(moved), kept]
 
 

@@ -127,3 +127,12 @@ def test_bad_delays_are_refused_and_change_nothing(words: str, error: bytes) -> 
     scene.read(scene.alice, "alice")
     assert scene.alice.call(f"XNACK s g FAIL IDS 1 1-0 {words}") == error
     assert scene.pending() == [(b"1-0", b"alice", 1)]
+
+
+def test_read_moves_past_delayed_entries_that_are_pending_already() -> None:
+    scene = Scene("REDELIVER 60000", count=0)
+    scene.alice.call("XADD s DELAY 500 1-0 f v", "XREADGROUP GROUP g alice STREAMS s >", "XGROUP SETID s g 0")
+    assert scene.alice.call("XREADGROUP GROUP g alice STREAMS s >") == b"*-1\r\n"
+    assert scene.stream.groups[b"g"].last_id == scene.stream.last_id
+    scene.rig.clock.advance(500)
+    assert scene.read(scene.bob, "bob") == [b"1-0"]

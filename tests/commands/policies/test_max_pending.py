@@ -73,3 +73,12 @@ def test_deletion_with_its_references_makes_room(act: str, setting: str) -> None
     assert scene.bob.call(f"XREADGROUP GROUP g {name} BLOCK 0 STREAMS s >") == b""
     scene.alice.call(act)
     assert ids(scene.bob.output()) == [b"2-0"]
+
+
+def test_read_without_acknowledgement_is_given_a_delayed_entry_when_it_is_due() -> None:
+    scene = Scene("MAX-PENDING 1", count=1)
+    scene.read(scene.alice, "alice")
+    scene.alice.call("XADD s DELAY 100 2-0 f v")
+    assert scene.read(scene.alice, "alice", "NOACK") == []
+    scene.rig.clock.advance(100)
+    assert scene.read(scene.alice, "alice", "NOACK") == [b"2-0"]
