@@ -33,8 +33,8 @@ def require_order(context: Context, key: bytes, group: Group, rules: PendingRule
 
 
 def log_turns(context: Context, key: bytes, group: Group, rules: PendingRules) -> None:
-    """Log which released entries have got or lost the turn, and wake readers for the former. In a replay, what the log
-    or the primary says counts: the order is found out anew when it is needed.
+    """Log which released entries have got or lost the turn, and wake readers for the former, and if entries have left.
+    In a replay, what the log or the primary says counts: the order is found out anew when it is needed.
     """
     if context.replaying:
         rules.order = None
@@ -45,6 +45,9 @@ def log_turns(context: Context, key: bytes, group: Group, rules: PendingRules) -
         log_due(
             context, key, group, {entry_id: now_ms if has_turn else NEVER_MS for entry_id, has_turn in changed.items()}
         )
+        context.db.signal_ready(key)
+    if rules.order is not None and rules.order.has_shrunk:
+        rules.order.has_shrunk = False
         context.db.signal_ready(key)
 
 

@@ -36,7 +36,9 @@ class ValueQueue:
 class Ordering:
     """Who has the turn among the pending entries of one group. The caller reports each that comes or leaves."""
 
-    __slots__ = ("_field", "_log", "_queue_of", "_queues", "_read_now", "_value_of", "changed", "swept_id")
+    __slots__ = (
+        "_field", "_log", "_queue_of", "_queues", "_read_now", "_value_of", "changed", "has_shrunk", "swept_id"
+    )  # fmt: skip
 
     def __init__(self, field: bytes, log: EntryLog) -> None:
         # The field as it is written in an entry.
@@ -49,6 +51,9 @@ class Ordering:
         self._read_now: set[bytes] = set()
         # Entries that have got the turn (True) or lost it, and this is not logged yet.
         self.changed: dict[StreamID, bool] = {}
+        # Whether entries have left, and readers that wait have not been woken yet: there may be room for new entries,
+        # and new ones that were not read since there was no room may have the turn.
+        self.has_shrunk = False
         # Entries before this ID that were trimmed have left.
         self.swept_id: StreamID = 0
 
@@ -110,6 +115,7 @@ class Ordering:
             if queue not in turns:
                 turns[queue] = self._first(queue)
             del self._queue_of[entry_id]
+            self.has_shrunk = True
             queue.length -= 1
             if not queue.length:
                 del self._queues[queue.value]

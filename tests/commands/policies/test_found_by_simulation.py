@@ -71,3 +71,13 @@ def test_entry_that_is_not_delivered_again_still_waits_for_its_turn_when_it_is_r
     scene.alice.call("XACK s g 1-0", "XGROUP CONFIG s g REDELIVER 1000 MAX-DELIVERIES 2")
     assert scene.read(scene.bob, "bob") == [b"2-0"]
     scene.check()
+
+
+def test_reader_is_woken_when_the_entry_leaves_for_which_one_would_have_waited_that_could_not_be_parked() -> None:
+    for way in ("XACK s g 2-0", "XDEL s 2-0"):
+        scene = Scene("ORDER-BY k MAX-PARKED 1", count=0)
+        scene.alice.call("XADD s 1-0 k x", "XADD s 2-0 k y", "XADD s 3-0 k x", "XADD s 4-0 k y")
+        assert scene.read(scene.alice, "alice") == [b"1-0", b"2-0"]
+        assert scene.bob.call("XREADGROUP GROUP g bob BLOCK 0 STREAMS s >") == b""
+        scene.alice.call(way)
+        assert ids(scene.bob.output()) == [b"4-0"]
