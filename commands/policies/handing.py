@@ -50,7 +50,7 @@ def note_dropped(context: Context, key: bytes, group: Group) -> None:
     """Entries have left the pending list of a group with rules: consumers may be given others."""
     rules = group.pending.rules
     assert rules is not None
-    if rules.policy.is_bounded:
+    if rules.policy.is_bounded or rules.order is not None:
         context.db.signal_ready(key)
     end_handing(context, key, group)
 

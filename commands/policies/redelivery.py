@@ -14,8 +14,8 @@ from ...store.stream import Stream
 from ..execution.context import Context
 from .claim_log import ClaimLog, drop_dangling
 
-# Due entries that one look skips since the consumer has as many as it may.
-PASSED_OVER_MAX: Final = 4096
+# Deliveries of others that one look skips since the consumer has as many entries as it may.
+SKIPPED_MAX: Final = 4096
 
 # ID, delivery time and delivery count of an entry before it is claimed.
 Claim = tuple[StreamID, int, int]
@@ -108,33 +108,39 @@ def _look(
     """What there is to give, and deleted entries that were met."""
     claims: list[Claim] = []
     dangling: list[tuple[StreamID, Delivery]] = []
-    log, passed_over = stream.log, 0
-    for entry_id, delivery in _candidates(group, rules, now_ms, only_fresh=only_fresh):
-        if len(claims) == limit or passed_over == PASSED_OVER_MAX:
+    log = stream.log
+    for entry_id, delivery in _candidates(group, rules, consumer, room, now_ms, only_fresh=only_fresh):
+        if len(claims) == limit:
             break
         if not log.still_has(entry_id):
             dangling.append((entry_id, delivery))
         elif room.take(delivery.consumer, consumer):
             claims.append((entry_id, delivery.time_ms, delivery.count))
-        else:
-            passed_over += 1
     return claims, dangling
 
 
 def _candidates(
-    group: Group, rules: PendingRules, now_ms: int, *, only_fresh: bool
+    group: Group, rules: PendingRules, consumer: Consumer | None, room: Room, now_ms: int, *, only_fresh: bool
 ) -> Iterator[tuple[StreamID, Delivery]]:
+    """Yield what may be given while there is room. A consumer without room is only given what it has already."""
     pending, redelivers = group.pending, bool(rules.policy.redeliver_ms) and not only_fresh
     released = pending.released
-    if redelivers:
-        for entry_id in rules.ready:
+    for table in (rules.ready, rules.fresh) if redelivers else (rules.fresh,):
+        for entry_id in table:
+            if not room.new_max:
+                break
             yield entry_id, released[entry_id]
-    for entry_id in rules.fresh:
-        yield entry_id, released[entry_id]
-    if redelivers and rules.agenda is not None:
-        for run in rules.agenda.due(now_ms):
-            for entry_id in pending.members(run):
-                yield entry_id, run
+    if not redelivers or rules.agenda is None:
+        return
+    skipped_count = 0
+    for run in rules.agenda.due(now_ms):
+        if run.consumer is not consumer and room.left <= 0:
+            skipped_count += 1
+            if skipped_count == SKIPPED_MAX:
+                return
+            continue
+        for entry_id in pending.members(run):
+            yield entry_id, run
 
 
 def note_redelivered(context: Context, key: bytes, group: Group, counts: dict[StreamID, int]) -> None:

@@ -101,6 +101,8 @@ class PolicyGroup(GroupModel):
     connection: int = 0
     # The last rank that was given.
     rank: int = 0
+    # Deleted entries that a read has met since the last check: a server without room for them need not look at them.
+    met: dict[int, PolicyPending] = field(default_factory=dict)
 
     # -- what is true of an entry ------------------------------------------------------------------
 
@@ -163,6 +165,8 @@ class PolicyGroup(GroupModel):
         left = settings.pending_max or 10**9
         left -= sum(each.consumer == consumer for each in owned) if settings.pending_max else 0
         group_left = settings.group_pending_max - len(owned) if settings.group_pending_max else 10**9
+        if no_ack:
+            left = group_left = 10**9
         given: list[Entry] = []
         is_over = False
         while not is_over:
@@ -172,6 +176,7 @@ class PolicyGroup(GroupModel):
                     break
                 owner = self.pending[entry_id].consumer
                 if entry_id not in self.stream.entries:
+                    self.met[entry_id] = self.pending[entry_id]
                     self.drop(entry_id)
                     freed += [] if owner is None else [owner]
                 elif owner == consumer or (left > 0 and (owner is not None or group_left > 0)):
@@ -416,17 +421,11 @@ class PolicyModel(Model):
             for wait in list(self.waits):
                 group = self.groups[wait.group]
                 group.connection = wait.connection
-                before = group.pending.copy()
                 entries = group.read(wait.consumer, wait.count, now_ms)
                 if entries:
                     self.waits.remove(wait)
                     is_served = True
                     yield wait, entries
-                else:
-                    # The reader may not have been woken, and has not met the deleted ones then: see `forget_dropped`.
-                    unmet = {each: before[each] for each in before if each not in group.pending}
-                    group.pending |= unmet
-                    group.dropped -= unmet.keys()
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When time changes what may be had next."""
@@ -436,6 +435,10 @@ class PolicyModel(Model):
     def forget_dropped(self, pending: dict[bytes, set[int]]) -> None:
         """Deleted entries leave the pending lists when they are met. `pending` has those that are pending still."""
         for name, group in self.groups.items():
+            unmet = {entry_id: each for entry_id, each in group.met.items() if entry_id in pending[name]}
+            group.pending |= unmet
+            group.dropped -= unmet.keys()
+            group.met.clear()
             for entry_id in [each for each in group.pending if each not in self.entries]:
                 if entry_id not in pending[name]:
                     group.drop(entry_id)
