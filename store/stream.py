@@ -88,7 +88,7 @@ class Stream:
         self.groups: dict[bytes, Group] = {}
         # Entries that groups do not hand out before a time (XADD DELAY); None if there are none.
         self.later: DueTimes | None = None
-        # Whether a group must hear of deletions: it has ORDER-BY, or what it has pending is bounded.
+        # Whether a group must know of deletions: it has ORDER-BY, or what it has pending is bounded.
         self.heeds_deletions = False
         # Sizes of the groups. None while they are few enough to be measured each time.
         self.group_sizes: GroupSizes | None = None
