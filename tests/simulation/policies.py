@@ -16,11 +16,20 @@ from typing import Any
 from headrace.store.entry_form import fields_of
 from headrace.store.group import Group
 from headrace.store.ids import format_id
+from headrace.store.policies.agenda import NEVER_MS
 from headrace.store.stream import Stream
 from simulation.invariants import check_stream, differences
 from simulation.model import GROUPS, ClaimOptions, Entry, Wait
-from simulation.policy_model import PolicyGroup, PolicyModel, PolicyState, PolicyWait, Settings
-from simulation.server_run import CRASH_SHARE, ServerRun, Violation, entry_rows, id_words
+from simulation.policy_model import (
+    UNORDERED,
+    PolicyGroup,
+    PolicyModel,
+    PolicyState,
+    PolicyWait,
+    Settings,
+    field_of,
+)
+from simulation.server_run import CRASH_SHARE, ServerRun, Violation, id_words
 from support.crash_world import Peer
 
 KEYS = (b"q0", b"q1")
@@ -42,6 +51,8 @@ DELAYS_MS = (None, None, None, None, 0, 1, 40, 300)
 LATER_MS = (0, 0, 0, 30, 400)
 LEASES_MS = (0, 0, 0, 300)
 IDLE_MS = (0, 0, 40, 200)
+# Values that many entries have. The others have one each.
+SHARED_VALUES = (b"x", b"y", b"z")
 
 
 class PolicySimulation(ServerRun[PolicyState]):
@@ -81,6 +92,8 @@ class PolicySimulation(ServerRun[PolicyState]):
             model.settle(self.clock())
             model.forget_dropped(self._pending_ids(key))
             for group in model.groups.values():
+                if group.settings.is_ordered:
+                    group.arrange(group.by_release())
                 self._adopt_order(key, group)
 
     def _end_step_by_crash(self) -> None:
@@ -98,7 +111,7 @@ class PolicySimulation(ServerRun[PolicyState]):
         ready = [each for each in released if each in pending.released and each in group.pending]
         ready = [each for each in ready if not group.is_waiting(each, now_ms)]
         owned = [entry_id for entry_id, delivery in pending.walk_by_time() if delivery.consumer is not None]
-        group.put_in_order(ready, owned, now_ms)
+        group.put_in_order(ready, owned)
 
     def _group(self, key: bytes, name: bytes) -> Group:
         stream = self._stream(key)
@@ -140,6 +153,9 @@ class PolicySimulation(ServerRun[PolicyState]):
                 self.counts["dead letters by time"] += 1
             for wait, entries in model.serve_waits(self.clock()):
                 assert isinstance(wait, PolicyWait)
+                if not entries:
+                    self._come_about()
+                    continue
                 peer = next(each for each, (_, its) in self.waiting.items() if its is wait)
                 self._promise(peer)
                 self._served.append((peer, key, wait, entries))
@@ -190,19 +206,30 @@ class PolicySimulation(ServerRun[PolicyState]):
         self._promise(peer)
         self._follow()
         self._expect(peer, line, expected)
+        self._run_timers()
         self._check_waits()
+
+    def _run_timers(self) -> None:
+        """Let the server do what has become due by a request. It does so less than a millisecond after it."""
+        self.server.turns.run_timers()
+        self.loop.run()
 
     def _add(self) -> None:
         key = self.rnd.choice(KEYS)
         model = self.models[key]
-        value = b"v%d" % len(model.ever)
+        value = self._some_value(len(model.ever))
         delay_ms = self.rnd.choice(LATER_MS)
         entry_id = model.add(value, self.clock())
         if delay_ms:
             model.later[entry_id] = self.clock() + delay_ms
             self.counts["added with DELAY"] += 1
         option = b"DELAY %d " % delay_ms if delay_ms else b""
-        self._do(self.producer, b"XADD %b %b* v %b" % (key, option, value), format_id(entry_id))
+        self._do(self.producer, b"XADD %b %b* %b %b" % (key, option, field_of(value), value), format_id(entry_id))
+
+    def _some_value(self, number: int) -> bytes:
+        if self.rnd.random() < 0.6:
+            return self.rnd.choice(SHARED_VALUES)
+        return (UNORDERED if self.rnd.random() < 0.3 else b"v") + b"%d" % number
 
     def _delete(self) -> None:
         key = self.rnd.choice(KEYS)
@@ -232,7 +259,7 @@ class PolicySimulation(ServerRun[PolicyState]):
         group = self.models[key].groups[name]
         self._adopt_order(key, group)
         before = len(self.models[key].dead)
-        group.configure(self._some_settings(), self.clock())
+        group.configure(self._some_settings(), self.clock(), list(self._group(key, name).pending.released))
         line = b"XGROUP CONFIG %b %b %b" % (key, name, group.settings.words(DEAD_KEY))
         self.counts["dead letters by settings"] += len(self.models[key].dead) - before
         self._do(self.producer, line, b"OK")
@@ -241,7 +268,7 @@ class PolicySimulation(ServerRun[PolicyState]):
         rnd = self.rnd
         if rnd.random() < 0.1:
             return Settings()
-        has_dead_letters, guards = rnd.random() < 0.7, rnd.random() < 0.5
+        has_dead_letters, guards, is_ordered = rnd.random() < 0.7, rnd.random() < 0.5, rnd.random() < 0.6
         return Settings(
             redeliver_ms=rnd.choice(REDELIVER_MS),
             guards=guards,
@@ -252,6 +279,8 @@ class PolicySimulation(ServerRun[PolicyState]):
             backoff_ms=rnd.choice(BACKOFF_MS),
             pending_max=rnd.choice((0, 0, 1, 3, 6)),
             group_pending_max=rnd.choice((0, 0, 0, 4, 8)),
+            is_ordered=is_ordered,
+            parked_max=rnd.choice((0, 0, 1, 3)) if is_ordered else 0,
         )
 
     def _some_group(self, consumer: bytes, peer: Peer) -> tuple[bytes, bytes, PolicyGroup]:
@@ -292,7 +321,7 @@ class PolicySimulation(ServerRun[PolicyState]):
             return
         key, name, group = self._some_group(consumer, peer)
         owned = group.read_history(consumer, self.clock())
-        rows = [[format_id(entry_id), None if value is None else [b"v", value]] for entry_id, value in owned]
+        rows = [[format_id(entry_id), None if value is None else [field_of(value), value]] for entry_id, value in owned]
         self._do(peer, b"XREADGROUP GROUP %b %b STREAMS %b 0" % (name, consumer, key), [[key, rows]])
 
     def _some_pending(self, group: PolicyGroup, count_max: int = 3) -> list[int]:
@@ -373,8 +402,7 @@ class PolicySimulation(ServerRun[PolicyState]):
             self.models[key].groups[group].end_connection(peer.client.id)
         self._follow()
         peer.abort()
-        self.server.turns.run_timers()
-        self.loop.run()
+        self._run_timers()
         self._check_waits()
         self.peers[name] = self._connect()
         self.counts["disconnects"] += 1
@@ -428,9 +456,9 @@ class PolicySimulation(ServerRun[PolicyState]):
             return []
         wanted = [
             [
-                b"v", letter.value, b"_stream", key, b"_id", format_id(letter.entry_id), b"_group", letter.group,
-                b"_consumer", letter.consumer, b"_deliveries", b"%d" % letter.deliveries, b"_reason", letter.reason,
-                b"_time_ms", b"%d" % letter.time_ms,
+                field_of(letter.value), letter.value, b"_stream", key, b"_id", format_id(letter.entry_id),
+                b"_group", letter.group, b"_consumer", letter.consumer, b"_deliveries", b"%d" % letter.deliveries,
+                b"_reason", letter.reason, b"_time_ms", b"%d" % letter.time_ms,
             ]
             for key, letter in expected
         ]  # fmt: skip
@@ -455,8 +483,17 @@ def _policy_differences(model: PolicyModel, stream: Stream, now_ms: int) -> list
         if words != b" ".join(set_words):
             wrong.append(f"group {name.decode()} has {words!r}, not {set_words}")
         rules = found.pending.rules
-        delays = {} if rules is None else {each: due_ms for each, due_ms in rules.delays.walk() if due_ms > now_ms}
-        waiting = {each: group.pending[each].ready_ms for each in group.pending if group.is_waiting(each, now_ms)}
+        # After a start, the first visit finds out who has the turn.
+        end_ms = NEVER_MS if rules is None or (rules.order is None and group.settings.is_ordered) else NEVER_MS + 1
+        delays = {} if rules is None else {each: due for each, due in rules.delays.walk() if now_ms < due < end_ms}
+        due_of = {each: delivery.ready_ms for each, delivery in group.pending.items() if group.is_waiting(each, now_ms)}
+        due_of = {each: due if due > now_ms else NEVER_MS for each, due in due_of.items()}
+        waiting = {each: due for each, due in due_of.items() if due < end_ms}
         if delays != waiting:
             wrong.append(f"group {name.decode()} delays {delays}, not {waiting}")
     return wrong
+
+
+def entry_rows(entries: list[Entry]) -> list[list[Any]]:
+    """The reply with these entries."""
+    return [[format_id(entry_id), [field_of(value), value]] for entry_id, value in entries]

@@ -10,6 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from simulation.model import COUNT_MAX, ClaimOptions, Entry, GroupModel, Model, Pending, State, Wait
+from support.turns import waiting_entries
+
+# Values that begin so are of another field than that of ORDER-BY.
+UNORDERED = b"-"
+# MAX-PARKED where it is not set.
+PARKED_MAX = 10_000
 
 
 @dataclass
@@ -25,6 +31,8 @@ class Settings:
     backoff_ms: tuple[int, ...] = ()
     pending_max: int = 0
     group_pending_max: int = 0
+    is_ordered: bool = False
+    parked_max: int = 0
 
     def words(self, dead_letter_key: bytes) -> bytes:
         """All options as words of `XGROUP CONFIG`, those that are not set as well."""
@@ -38,8 +46,15 @@ class Settings:
             b"BACKOFF": b",".join(b"%d" % each for each in self.backoff_ms) or b"0",
             b"MAX-PENDING": b"%d" % self.pending_max,
             b"MAX-PENDING-GROUP": b"%d" % self.group_pending_max,
+            b"ORDER-BY": field_of(b"") if self.is_ordered else b"no",
+            b"MAX-PARKED": b"%d" % self.parked_max,
         }
         return b" ".join(b"%b %b" % pair for pair in pairs.items())
+
+
+def field_of(value: bytes) -> bytes:
+    """The field of an entry with this value."""
+    return b"w" if value.startswith(UNORDERED) else b"v"
 
 
 def step_of(steps: tuple[int, ...], count: int) -> int:
@@ -58,6 +73,8 @@ class PolicyPending(Pending):
     is_delayed: bool = False
     # Whether it was delayed before any consumer had it: a plain read is given it like a new one.
     is_new: bool = False
+    # Whether a released entry waits for an earlier one of its value.
+    is_parked: bool = False
     # The connection that guards an owned entry.
     holder: int | None = None
 
@@ -121,7 +138,8 @@ class PolicyGroup(GroupModel):
 
     def is_waiting(self, entry_id: int, now_ms: int) -> bool:
         """Whether a released entry may not be had yet."""
-        return self.pending[entry_id].consumer is None and self.pending[entry_id].ready_ms > now_ms
+        delivery = self.pending[entry_id]
+        return delivery.consumer is None and (delivery.is_parked or delivery.ready_ms > now_ms)
 
     def idle_again_ms(self, entry_id: int) -> int | None:
         """When an owned entry is given to a plain read, or is a dead letter; None if it is not because of its age."""
@@ -129,6 +147,10 @@ class PolicyGroup(GroupModel):
         if not steps or delivery.consumer is None or self.is_guarded(entry_id):
             return None
         return delivery.time_ms + steps[step_of(steps, delivery.count)]
+
+    def waiting(self) -> set[int]:
+        """The pending entries, owned or not, that do not have the turn."""
+        return waiting_entries(self.pending, self.stream.ordered) if self.settings.is_ordered else set()
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -162,11 +184,11 @@ class PolicyGroup(GroupModel):
         self.consumers.add(consumer)
         owned = [each for each in self.pending.values() if each.consumer is not None]
         settings = self.settings
-        left = settings.pending_max or 10**9
-        left -= sum(each.consumer == consumer for each in owned) if settings.pending_max else 0
-        group_left = settings.group_pending_max - len(owned) if settings.group_pending_max else 10**9
-        if no_ack:
-            left = group_left = 10**9
+        left = group_left = 10**9
+        if settings.pending_max and not no_ack:
+            left = settings.pending_max - sum(each.consumer == consumer for each in owned)
+        if settings.group_pending_max and not no_ack:
+            group_left = settings.group_pending_max - len(owned)
         given: list[Entry] = []
         is_over = False
         while not is_over:
@@ -190,29 +212,37 @@ class PolicyGroup(GroupModel):
             self._own(entry_id, consumer, now_ms)
             if no_ack:
                 self.acknowledge([entry_id])
-        room = 10**9 if no_ack else max(min(left, group_left), 0)
+        room = max(min(left, group_left), 0)
         return given + self._read_new(consumer, min(room, count - len(given)), now_ms, no_ack=no_ack)
 
     def _read_new(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool) -> list[Entry]:
         given: list[Entry] = []
+        taken = {self.stream.ordered.get(each) for each in self.pending} - {None} if self.settings.is_ordered else set()
+        parked_left = (self.settings.parked_max or PARKED_MAX) - len(self.waiting())
         for entry_id, value in list(self.stream.entries.items()):
             if entry_id <= self.last_delivered:
                 continue
             if len(given) == count:
                 break
+            later_ms = self.stream.later.get(entry_id, 0)
+            waits = value in taken
+            if waits and parked_left <= 0:
+                break
+            parked_left -= waits
             self.is_read_counted = self._count_read(entry_id)
             self.last_delivered = entry_id
-            later_ms = self.stream.later.get(entry_id, 0)
-            if later_ms > now_ms:
+            if waits or later_ms > now_ms:
                 self._make_pending(entry_id, 0)
-                self._release(entry_id, 0, now_ms, later_ms)
-                continue
-            given.append((entry_id, value))
-            if no_ack:
-                self.acknowledged.add(entry_id)
+                self._release(entry_id, 0, now_ms, later_ms if later_ms > now_ms else 0)
             else:
+                given.append((entry_id, value))
+                if no_ack:
+                    self.acknowledged.add(entry_id)
+                    continue
                 self._make_pending(entry_id, 0)
                 self._own(entry_id, consumer, now_ms)
+            if self.settings.is_ordered and entry_id in self.stream.ordered:
+                taken.add(value)
         return given
 
     # -- claiming ----------------------------------------------------------------------------------
@@ -227,23 +257,28 @@ class PolicyGroup(GroupModel):
     ) -> list[Entry]:
         """XCLAIM. An entry that would be delivered too often is skipped, and becomes a dead letter if it can."""
         options = options or ClaimOptions()
-        if not options.just_ids and options.retry_count is None:
-            for entry_id in wanted:
-                is_live = entry_id in self.pending and entry_id in self.stream.entries
-                if is_live and self.is_idle(entry_id, idle_ms_min, now_ms) and self.is_spent(entry_id):
-                    wanted = [each for each in wanted if each != entry_id]
-                    if self.settings.has_dead_letters:
-                        self.bury(entry_id, now_ms)
-        return super().claim(consumer, idle_ms_min, wanted, now_ms, options)
+        is_delivery = not options.just_ids and options.retry_count is None
+        claimed = super().claim(consumer, idle_ms_min, [], now_ms, options)
+        for entry_id in wanted:
+            is_live = entry_id in self.pending and entry_id in self.stream.entries
+            is_had = is_live and self.is_idle(entry_id, idle_ms_min, now_ms)
+            if is_delivery and is_had and self.is_spent(entry_id):
+                if self.settings.has_dead_letters:
+                    self.bury(entry_id, now_ms)
+                continue
+            claimed += super().claim(consumer, idle_ms_min, [entry_id], now_ms, options)
+        return claimed
 
     def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
         """XAUTOCLAIM from the beginning, without a limit. It skips what waits or is guarded in any case."""
         gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.stream.entries]
         for entry_id in gone:
             self.drop(entry_id)
-        held = [each for each in self.pending if self.is_guarded(each) or self.is_waiting(each, now_ms)]
-        wanted = [each for each in sorted(self.pending) if each not in held]
-        return self.claim(consumer, idle_ms_min, wanted, now_ms), gone
+        claimed = self.claim(consumer, idle_ms_min, [], now_ms)
+        for entry_id in sorted(self.pending):
+            if not self.is_guarded(entry_id) and not self.is_waiting(entry_id, now_ms):
+                claimed += self.claim(consumer, idle_ms_min, [entry_id], now_ms)
+        return claimed, gone
 
     # -- releasing ---------------------------------------------------------------------------------
 
@@ -278,6 +313,53 @@ class PolicyGroup(GroupModel):
             is_delayed=due_ms > 0,
             is_new=due_ms > 0 and not count,
         )
+        self.pending[entry_id].is_parked = entry_id in self.waiting()
+
+    # -- leaving, and turns ------------------------------------------------------------------------
+
+    def acknowledge(self, entry_ids: list[int]) -> int:
+        """XACK."""
+        ordered = [each for each in entry_ids if each in self.pending and each in self.stream.ordered]
+        count = super().acknowledge(entry_ids)
+        self.follow_turns(ordered)
+        return count
+
+    def follow_turns(self, left: list[int]) -> None:
+        """These IDs, which were pending, were acknowledged or deleted. Released entries that get the turn are the last
+        of the released ones: the next ones of the values of `left`, in this order, then those that are deleted.
+        """
+        waiting, values = self.waiting(), [self.stream.values.get(each) for each in left]
+        parked = [entry_id for entry_id, delivery in self.pending.items() if delivery.is_parked]
+        gained = [entry_id for entry_id in parked if entry_id not in waiting]
+        gone = [each for each in left if each in gained and each not in self.stream.entries]
+        for entry_id in sorted(set(gained) - set(gone), key=lambda each: values.index(self.stream.values[each])):
+            self._end_wait(entry_id)
+        for entry_id in gone:
+            self._end_wait(entry_id)
+
+    def _end_wait(self, entry_id: int) -> None:
+        """Let an entry be had that has got the turn, unless it is delayed."""
+        delivery = self.pending[entry_id]
+        delivery.is_parked = False
+        if delivery.ready_ms <= self.stream.now_ms:
+            self._put_last(entry_id)
+            delivery.is_new = not delivery.count
+
+    def _put_last(self, entry_id: int) -> None:
+        delivery = self.pending[entry_id]
+        self.rank += 1
+        delivery.rank, delivery.ready_ms, delivery.is_delayed = self.rank, self.stream.now_ms, False
+
+    def arrange(self, released: list[int]) -> None:
+        """There is an order from now on. `released` are the released entries in the order of their release."""
+        waiting = self.waiting()
+        for entry_id in released:
+            delivery = self.pending[entry_id]
+            delivery.is_parked = entry_id in waiting
+            is_had = not self.is_waiting(entry_id, self.stream.now_ms) and not delivery.is_new
+            if is_had and not delivery.count and entry_id in self.stream.ordered:
+                self._put_last(entry_id)
+                delivery.is_new = True
 
     # -- time, settings and connections ------------------------------------------------------------
 
@@ -287,12 +369,26 @@ class PolicyGroup(GroupModel):
         for delivery in sorted(self.pending.values(), key=lambda each: each.rank):
             if lease_ms and delivery.holder is not None and delivery.time_ms + lease_ms <= now_ms:
                 self._unguard(delivery)
-        if not self.settings.has_dead_letters:
-            return 0
-        spent = [each for each in self.pending if self.is_spent(each) and self._is_out_of_reach(each, now_ms)]
-        for entry_id in spent:
-            self.bury(entry_id, now_ms)
-        return len(spent)
+        moved = 0
+        while self.settings.has_dead_letters:
+            spent = [each for each in self._by_end() if self.is_spent(each) and self._is_out_of_reach(each, now_ms)]
+            for entry_id in spent:
+                self.bury(entry_id, now_ms)
+            moved += len(spent)
+            if not spent:
+                break
+        return moved
+
+    def _by_end(self) -> list[int]:
+        """The pending entries in the order in which they become dead letters."""
+
+        def place(entry_id: int) -> tuple[int, int, int, int]:
+            delivery = self.pending[entry_id]
+            step = step_of(self.settings.redeliver_ms, delivery.count) if self.settings.redeliver_ms else 0
+            return self.idle_again_ms(entry_id) or 0, step, delivery.time_ms, delivery.rank
+
+        released = self.by_release()
+        return released + sorted(self.pending.keys() - released, key=place)
 
     def _is_out_of_reach(self, entry_id: int, now_ms: int) -> bool:
         """Whether a spent entry has no consumer that works on it."""
@@ -322,15 +418,21 @@ class PolicyGroup(GroupModel):
         if self.settings.deletes_dead and not self.stream.is_referenced(entry_id):
             self.stream.delete(entry_id)
 
-    def configure(self, settings: Settings, now_ms: int) -> None:
-        """XGROUP CONFIG. Released entries that may be delivered again now are the last of the released ones."""
-        before = {entry_id: self.is_spent(entry_id) for entry_id in self.pending}
-        self.settings = settings
-        for entry_id in self.by_release():
-            delivery = self.pending[entry_id]
-            if before[entry_id] and not self.is_spent(entry_id) and not self.is_waiting(entry_id, now_ms):
-                self.rank += 1
-                delivery.rank, delivery.ready_ms, delivery.is_delayed = self.rank, now_ms, False
+    def configure(self, settings: Settings, now_ms: int, released: list[int]) -> None:
+        """XGROUP CONFIG. Released entries that may be delivered again now are the last of the released ones.
+
+        `released` are all released entries in the order of their release.
+        """
+        spent = [each for each in self.by_release() if self.is_spent(each) and not self.is_waiting(each, now_ms)]
+        was_ordered, self.settings = self.settings.is_ordered, settings
+        if not settings.is_ordered:
+            for entry_id in sorted(each for each, delivery in self.pending.items() if delivery.is_parked):
+                self._end_wait(entry_id)
+        for entry_id in spent:
+            if not self.is_spent(entry_id):
+                self._put_last(entry_id)
+        if settings.is_ordered and not was_ordered:
+            self.arrange(released)
         if not settings.guards:
             for delivery in self.pending.values():
                 delivery.holder = None
@@ -347,12 +449,10 @@ class PolicyGroup(GroupModel):
             if delivery.holder == connection:
                 self._unguard(delivery)
 
-    def put_in_order(self, released: list[int], owned: list[int], now_ms: int) -> None:
+    def put_in_order(self, released: list[int], owned: list[int]) -> None:
         """Let released entries that may be had, and owned ones of equal times, be in this order from now on."""
         for entry_id in [each for each in released if each in self.pending]:
-            delivery = self.pending[entry_id]
-            self.rank += 1
-            delivery.rank, delivery.ready_ms, delivery.is_delayed = self.rank, now_ms, False
+            self._put_last(entry_id)
         for entry_id in [each for each in owned if each in self.pending]:
             self.rank += 1
             self.pending[entry_id].rank = self.rank
@@ -400,6 +500,10 @@ class PolicyModel(Model):
     # When an entry may be handed out first, for those that were added with DELAY.
     later: dict[int, int] = field(default_factory=dict)
     dead: list[DeadLetter] = field(default_factory=list)
+    # Every value that was ever added, and those of the live entries that have the field of ORDER-BY.
+    values: dict[int, bytes] = field(default_factory=dict)
+    ordered: dict[int, bytes | None] = field(default_factory=dict)
+    now_ms: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -409,23 +513,57 @@ class PolicyModel(Model):
     def _new_group(self) -> PolicyGroup:
         return PolicyGroup(self)
 
+    def add(self, value: bytes, now_ms: int, idempotent_id: bytes | None = None) -> int:
+        """XADD key * field value. Returns the ID."""
+        entry_id = super().add(value, now_ms, idempotent_id)
+        self.values[entry_id] = value
+        if not value.startswith(UNORDERED):
+            self.ordered[entry_id] = value
+        return entry_id
+
+    def delete(self, entry_id: int) -> int:
+        """XDEL."""
+        count = super().delete(entry_id)
+        self._follow_turns([entry_id])
+        return count
+
+    def trim(self, entries_max: int, references: bytes) -> int:
+        """XTRIM MAXLEN."""
+        before = list(self.entries)
+        count = super().trim(entries_max, references)
+        self._follow_turns(before[:count])
+        return count
+
+    def _follow_turns(self, deleted: list[int]) -> None:
+        for entry_id in deleted:
+            self.ordered.pop(entry_id, None)
+        for group in self.groups.values():
+            group.follow_turns([each for each in deleted if each in group.pending])
+
     def settle(self, now_ms: int) -> bool:
         """Do what is due in each group. Returns whether an entry became a dead letter."""
+        self.now_ms = now_ms
         return sum([group.settle(now_ms) for group in self.groups.values()]) > 0
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
-        """Serve each blocked client for which there is an entry, the longest wait first, until none can be served."""
+        """Serve each blocked client for which there is an entry, the longest wait first, until none can be served.
+
+        Yields no entries for one that has only skipped some.
+        """
         is_served = True
         while is_served:
             is_served = False
             for wait in list(self.waits):
                 group = self.groups[wait.group]
                 group.connection = wait.connection
+                position = group.last_delivered
                 entries = group.read(wait.consumer, wait.count, now_ms)
                 if entries:
                     self.waits.remove(wait)
                     is_served = True
                     yield wait, entries
+                elif group.last_delivered != position:
+                    yield wait, []
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When time changes what may be had next."""

@@ -14,6 +14,7 @@ from headrace.commands.streams import release as xnack
 from headrace.persistence.grammar.streams import pack_acknowledged
 from headrace.store.policies.agenda import NEVER_MS, Agenda, Step
 from headrace.store.policies.group_policy import GroupPolicy
+from headrace.store.policies.ordering import Ordering
 from headrace.store.policies.rules import PendingRules
 from headrace.store.stream import Stream
 from simulation.policies import PolicySimulation
@@ -109,6 +110,35 @@ def hand_out_before_the_delay_of_an_addition(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(skipping.Skipping, "deliverable", lambda self, entries, *, become_pending: entries)
 
 
+def hand_out_later_entries_of_a_value(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ordering, "must_wait", lambda self, entry_id, entry: False)
+
+
+def give_no_turn_to_the_next(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ordering, "leave", lambda self, ids, leave=Ordering.leave: leave(self, ids) and [])
+
+
+def give_no_turn_after_a_deletion(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingRules, "note_deleted", lambda self, ids, first_id: None)
+
+
+def claim_what_waits_for_its_turn(patch: pytest.MonkeyPatch) -> None:
+    is_held = PendingRules.is_held
+    patch.setattr(
+        PendingRules,
+        "is_held",
+        lambda self, entry_id, delivery: self.delays.get(entry_id) != NEVER_MS and is_held(self, entry_id, delivery),
+    )
+
+
+def give_the_turn_to_all_entries(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ordering, "has_turn", lambda self, entry_id: True)
+
+
+def park_without_a_bound(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ordering, "waiting_count", 0)
+
+
 BROKEN: tuple[Break, ...] = (
     redeliver_a_millisecond_early,
     redeliver_a_millisecond_late,
@@ -127,6 +157,12 @@ BROKEN: tuple[Break, ...] = (
     keep_settings_out_of_the_log,
     count_a_silent_release,
     hand_out_before_the_delay_of_an_addition,
+    hand_out_later_entries_of_a_value,
+    give_no_turn_to_the_next,
+    give_no_turn_after_a_deletion,
+    claim_what_waits_for_its_turn,
+    give_the_turn_to_all_entries,
+    park_without_a_bound,
 )
 
 

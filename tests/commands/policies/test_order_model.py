@@ -11,6 +11,7 @@ import pytest
 
 from headrace.store.stream import Stream
 from support.inprocess import START_MS, Rig
+from support.turns import waiting_entries
 
 COMMANDS_COUNT = 400
 CONSUMERS = ("a", "b")
@@ -35,14 +36,15 @@ class Model:
         self.waiting_max = 10_000
 
     def has_turn(self, entry_id: int) -> bool:
-        value = self.values[entry_id]
-        if not self.is_ordered or value is None or entry_id not in self.live:
-            return True
-        return not any(each < entry_id and each in self.live and self.values[each] == value for each in self.pending)
+        return not self.is_ordered or entry_id not in waiting_entries({*self.pending, entry_id}, self.live_values)
+
+    @property
+    def live_values(self) -> dict[int, str | None]:
+        return {each: self.values[each] for each in self.live}
 
     @property
     def waiting_count(self) -> int:
-        return sum([not self.has_turn(each) for each in self.pending])
+        return len(waiting_entries(self.pending, self.live_values)) if self.is_ordered else 0
 
     def ready(self) -> list[int]:
         """Released entries that have the turn and are not delayed."""
