@@ -156,15 +156,21 @@ def cycles_of(server: Server, count: int, failing: int = 0) -> Callable[[], floa
     return work
 
 
+def run_all(server: Server, requests: list[Request]) -> None:
+    """Run requests in pipelines."""
+    for start in range(0, len(requests), BATCH):
+        server.run(requests[start : start + BATCH])
+
+
 def measure_delays(count: int) -> None:
     """Print what delayed entries take, released ones and new ones, each with a due time of its own."""
     server, other = Server("REDELIVER 1000000000"), Server("REDELIVER 1000000000")
     for each in (server, other):
         each.fill(count)
     release = [on_ids(b"XNACK s g FAIL IDS 1", iter([number])) for number in range(1, count + 1)]
-    other_us = timed_us(lambda: other.run(release), count)
+    other_us = timed_us(lambda: run_all(other, release), count)
     delayed = [[*request, b"DELAY", b"%d" % (1000 + number)] for number, request in enumerate(release)]
-    server_us = timed_us(lambda: server.run(delayed), count)
+    server_us = timed_us(lambda: run_all(server, delayed), count)
     print(f"XNACK DELAY: {(server.size - other.size) / count:.1f} bytes, {server_us - other_us:.2f} us to delay")
     server.rig.clock.advance(1000 + count)
     reads = [read(FILL_COUNT)] * (count // FILL_COUNT)
@@ -172,11 +178,12 @@ def measure_delays(count: int) -> None:
     due_us = timed_us(lambda: [server.run([each]) for each in reads], count)
     print(f"when it is due: {due_us - plain_us:.2f} us more than a released entry of {plain_us:.2f} us")
     server, other = Server(), Server()
-    size_us = timed_us(lambda: other.run(other.additions(count)), count)
-    server_us = timed_us(
-        lambda: [server.run(server.additions(1, [b"DELAY", b"%d" % (1000 + number)])) for number in range(count)], count
-    )
-    print(f"XADD DELAY: {(server.size - other.size) / count:.1f} bytes, {server_us - size_us:.2f} us")
+    size_us = timed_us(lambda: run_all(other, other.additions(count)), count)
+    requests = [
+        request for number in range(count) for request in server.additions(1, [b"DELAY", b"%d" % (1000 + number)])
+    ]
+    server_us = timed_us(lambda: run_all(server, requests), count)
+    print(f"XADD DELAY: {(server.size - other.size) / count:.1f} bytes, {server_us - size_us:.2f} us to delay")
 
 
 def main() -> None:
