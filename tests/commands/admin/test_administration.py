@@ -19,11 +19,12 @@ def caller() -> Caller:
 
 
 @pytest.mark.parametrize("container", CONTAINERS_WITH_HELP)
-def test_help_names_every_subcommand(container: str, caller: Caller) -> None:
+def test_help_names_every_subcommand_of_redis(container: str, caller: Caller) -> None:
     lines = plain(parse(caller.call(f"{container} HELP")))
     listed = {line.split()[0].upper() for line in lines[1:] if not line.startswith((b" ", b"("))}
     assert lines[0].startswith(f"{container} <subcommand>".encode())
-    assert listed == set(TABLE[container.encode()].subcommands)
+    subcommands = TABLE[container.encode()].subcommands
+    assert listed == {name for name, row in subcommands.items() if not row.is_own}
 
 
 @pytest.mark.parametrize(("bits", "digits_count"), [("", 64), ("1", 1), ("4", 1), ("5", 2), ("12", 3), ("4096", 1024)])

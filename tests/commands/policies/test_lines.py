@@ -257,7 +257,7 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> None:
     def source(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:
         yield [b"NOTE", key, b"%d" % len(stream)]
 
-    monkeypatch.setattr(stored_lines, "SOURCES", [source])
+    monkeypatch.setattr(stored_lines, "SOURCES", (source,))
 
 
 FILL = (
@@ -320,7 +320,7 @@ def test_a_dump_carries_no_lines(server: LoggingServer, notes: Notes) -> None:
 def test_a_line_that_makes_no_sense_is_damage_of_an_rdb_file(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stored_lines, "SOURCES", [lambda key, stream: iter([[b"NOTE", b"bad"]])])
+    monkeypatch.setattr(stored_lines, "SOURCES", (lambda key, stream: iter([[b"NOTE", b"bad"]]),))
     server = LoggingServer(tmp_path, appendonly=False)
     server.call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "SAVE")
     server.stop()
