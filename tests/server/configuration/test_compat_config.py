@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from compat.differences import OWN_DIRECTIVES
 from headrace.server.configuration.config import Config
 from headrace.server.configuration.config_lines import ConfigLineError
 from headrace.server.configuration.configfile import Loader, load_text, options_text
@@ -267,6 +268,7 @@ EXAMPLES = {
     b"replicaof": b"no one",
     b"metrics-bind": b"127.0.0.1 -::1",
     b"save": b"60 1 30 5",
+    b"stream-group-defaults": b"jobs:* BACKOFF 1000",
     b"client-output-buffer-limit": b"pubsub 1048576 0 0 normal 1048576 0 0",
     b"shutdown-on-sigint": b"nosave force",
     b"shutdown-on-sigterm": b"nosave force",
@@ -313,7 +315,8 @@ ODD_OPTIONS = [
     ["--TIMEOUT", "7"], ["--save", "", "--timeout", "6"], ["--save", "60 1", "--save", "30 2"], ["--timeout"],
     ["--masteruser", "--x", "--timeout", "5"], ["--shutdown-on-sigterm", ""], ["--client-output-buffer-limit", ""],
 ]  # fmt: skip
-COMPARED = [*EXAMPLES, b"timeout", b"masteruser", b"proc-title-template", b"tls-protocols"]
+SHARED = [name for name in EXAMPLES if name not in OWN_DIRECTIVES]
+COMPARED = [*SHARED, b"timeout", b"masteruser", b"proc-title-template", b"tls-protocols"]
 
 
 def of_redis(folder: Path, words: list[str]) -> dict[bytes, bytes] | str:
