@@ -33,7 +33,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
         yield [b"XGROUP", b"CONFIG", key, b"g", b"REDELIVER", b"1000"]
         yield [b"DUE", key, b"g", b"17", *(b"%d-1" % each for each in range(1000))]
 
-    monkeypatch.setattr(lines, "SOURCES", [source])
+    monkeypatch.setattr(lines, "SOURCES", (source,))
     store = Store(16)
     for db in (store.databases[0], store.databases[3]):
         for key in KEYS:

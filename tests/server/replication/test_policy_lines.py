@@ -110,7 +110,7 @@ async def test_a_snapshot_of_a_primary_brings_its_lines(applied, monkeypatch):
     def source(key: bytes, stream: Stream | StreamImage) -> Iterator[list[bytes]]:
         yield [b"NOTE", key, b"%d" % len(stream)]
 
-    monkeypatch.setattr(stored_lines, "SOURCES", [source])
+    monkeypatch.setattr(stored_lines, "SOURCES", (source,))
     rig = Rig()
     rig.connect().call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "SELECT 4", "XADD t 1-1 f v", "XGROUP CREATE t g 0")
     primary = FakePrimary(payload_of(rig.server.store), b"", start=START)
@@ -120,7 +120,7 @@ async def test_a_snapshot_of_a_primary_brings_its_lines(applied, monkeypatch):
 
 
 async def test_a_snapshot_with_lines_of_a_newer_primary_is_taken_without_them(monkeypatch, caplog):
-    monkeypatch.setattr(stored_lines, "SOURCES", [lambda key, stream: iter([[b"NEWER", key]])])
+    monkeypatch.setattr(stored_lines, "SOURCES", (lambda key, stream: iter([[b"NEWER", key]]),))
     monkeypatch.setattr(lines, "_unknown_names", set())
     rig = Rig()
     rig.connect().call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XADD t 1-1 f v", "XGROUP CREATE t g 0")
