@@ -257,12 +257,6 @@ class PendingEntries:
         """The entries of a delivery that is owned. Nothing may change meanwhile."""
         return self._table.members(delivery)
 
-    @property
-    def has_released_ready(self) -> bool:
-        """Whether a consumer may have a released entry now."""
-        rules = self.rules
-        return bool(self._table.released) if rules is None else bool(rules.ready or rules.fresh)
-
     def oldest_time_ms(self) -> int | None:
         """Delivery time of the owned entry that has been pending longest, None if there is no owned entry."""
         return next((run.time_ms for run in self._runs.live()), None)
