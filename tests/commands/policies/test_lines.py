@@ -232,10 +232,9 @@ def applied_text(server: LoggingServer) -> Callable[[bytes], None]:
 def test_a_line_that_a_replica_cannot_apply_is_left_out_with_one_warning(
     applied_text: Callable[[bytes], None],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(lines, "_unknown_names", set())
+    lines._unknown_names.clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             applied_text(b"NEWER k")

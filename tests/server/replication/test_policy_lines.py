@@ -121,7 +121,7 @@ async def test_a_snapshot_of_a_primary_brings_its_lines(applied, monkeypatch):
 
 async def test_a_snapshot_with_lines_of_a_newer_primary_is_taken_without_them(monkeypatch, caplog):
     monkeypatch.setattr(stored_lines, "SOURCES", (lambda key, stream: iter([[b"NEWER", key]]),))
-    monkeypatch.setattr(lines, "_unknown_names", set())
+    lines._unknown_names.clear()
     rig = Rig()
     rig.connect().call("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XADD t 1-1 f v", "XGROUP CREATE t g 0")
     stream = stream_of('PING "#HR NEWER s"', "SET k v")
