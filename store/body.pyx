@@ -296,6 +296,20 @@ cdef class Body:
         read_block(body, block)
         return body
 
+    def has_entries(self):
+        """Whether all entries are in the reply form, with ascending IDs. There is at least one."""
+        cdef Py_ssize_t position
+        cdef const Place *before = NULL
+        cdef const Place *here
+        for position in range(self.count):
+            here = &self.rows[position].id
+            if position and (here.ms < before.ms or (here.ms == before.ms and here.seq <= before.seq)):
+                return False
+            if not is_entry(self.data + start_of(self, position), self.data + self.rows[position].end, here):
+                return False
+            before = here
+        return self.count > 0
+
     def read_block(self, bytes block not None):
         """Take the entries of the bytes that `block` returned into this body, which has none and gets no spare room.
         Raises ValueError for other bytes."""

@@ -13,8 +13,9 @@ them. Nothing else in a packed chunk changes, so that an image of the dataset ca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from sys import getsizeof
-from typing import Final
+from typing import Final, NamedTuple
 
 import zstandard
 
@@ -29,6 +30,8 @@ __all__ = [
     "CHUNK_SIZE",
     "Body",
     "Chunk",
+    "ChunkBlocks",
+    "ChunkForm",
     "drop_unpacked",
     "merged",
     "pack_sealed",
@@ -67,6 +70,34 @@ _packs_sealed = True
 # limit.
 _unpacked: dict[Chunk, int] = {}
 _unpacked_size = 0
+
+
+class ChunkForm(IntEnum):
+    """How a chunk has its entries."""
+
+    # A body that grows.
+    OPEN = 0
+    # A body that was sealed and not packed.
+    BODY = 1
+    # Packed IDs, and rows.
+    ROWS = 2
+    # Packed IDs, and a body compressed with zstd.
+    COMPRESSED = 3
+
+
+class ChunkBlocks(NamedTuple):
+    """All of a chunk, with its entries in blocks of bytes as they are held.
+
+    `entries` has a body, rows, or a compressed body; `ids` the packed IDs if `form` says so. `dead`: see `Chunk`.
+    """
+
+    form: ChunkForm
+    first_id: StreamID
+    head: int
+    has_holes: bool
+    dead: bytes
+    ids: bytes
+    entries: bytes
 
 
 class Chunk:
@@ -236,6 +267,60 @@ class Chunk:
         twin._open, twin.index, twin._rows, twin._packed = None, self.index, self._rows, self._packed
         twin._body = None if self._is_packed else self._body
         return twin
+
+    def blocks(self) -> ChunkBlocks:
+        """The chunk as blocks of bytes. Entries are copied, not unpacked. Only in the form with a C compiler."""
+        index = self.index
+        if isinstance(index, Body):
+            form = ChunkForm.OPEN if self.is_open else ChunkForm.BODY
+            ids, entries = b"", index.block()
+        elif self._rows is not None:
+            form, ids, entries = ChunkForm.ROWS, index.block(), self._rows.block()
+        else:
+            form, ids, entries = ChunkForm.COMPRESSED, index.block(), self._packed
+        dead = b"" if self.dead is None else bytes(self.dead)
+        return ChunkBlocks(form, self.first_id, self.head, self.has_holes, dead, ids, entries)
+
+    @staticmethod
+    def of_blocks(blocks: ChunkBlocks) -> Chunk:
+        """The chunk of which these are the blocks. Raises ValueError for other ones, and for a chunk without live
+        entries."""
+        chunk = Chunk(blocks.first_id)
+        body = chunk.body()
+        if blocks.form is ChunkForm.ROWS:
+            ids = PackedIDs.of_block(blocks.ids)
+            chunk._become_packed(ids, PackedRows.of_block(ids, blocks.entries), b"")
+        elif blocks.form is ChunkForm.COMPRESSED:
+            ids = PackedIDs.of_block(blocks.ids)
+            chunk._become_packed(ids, None, blocks.entries)
+            chunk._check_compressed(ids)
+        else:
+            body.read_block(blocks.entries)
+            if not body.has_entries():
+                raise ValueError("a body of something else than entries")
+            if blocks.form is ChunkForm.BODY:
+                chunk._open, chunk._count, chunk._last_id = None, body.count, body.last_id
+        chunk._take_marks(blocks)
+        return chunk
+
+    def _check_compressed(self, ids: PackedIDs) -> None:
+        """Raise ValueError unless the compressed body has these IDs."""
+        try:
+            body = self._unpack()
+        except zstandard.ZstdError as error:
+            raise ValueError("a body that cannot be decompressed") from error
+        if not body.has_entries() or body.count != ids.count or body.ids(0, body.count) != ids.ids(0, ids.count):
+            raise ValueError("a body of other entries")
+
+    def _take_marks(self, blocks: ChunkBlocks) -> None:
+        """Take the marks of the removed entries. Raises ValueError if they do not fit the entries."""
+        head, dead = blocks.head, blocks.dead
+        if len(dead) > self.count or dead.count(LIVE) + dead.count(DEAD) != len(dead) or head >= self.count:
+            raise ValueError("marks of entries that do not exist")
+        if dead[head : head + 1] == DEAD or not blocks.first_id <= self.index.id_at(head):
+            raise ValueError("a chunk that does not begin with its first entry")
+        self.head, self.has_holes, self.dead = head, blocks.has_holes, bytearray(dead) if dead else None
+        self.removed = head + dead.count(DEAD, head)
 
     @property
     def _is_packed(self) -> bool:

@@ -100,6 +100,36 @@ class EntryLog:
         if body.is_full:
             self._seal()
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a chunk other than the first was removed because its last entry was deleted."""
+        return self._has_gaps
+
+    def all_chunks(self) -> list[Chunk]:
+        """All chunks, in order. The caller must not change them."""
+        return self._chunks
+
+    def take_chunk(self, chunk: Chunk) -> None:
+        """Take a chunk whose live entries, at least one, are above all others. Raises ValueError for another one."""
+        first_id = chunk.first_live_id()
+        before = self._chunks[-1] if self._chunks else None
+        if before is not None and (before.is_open or self.last_id >= first_id or before.first_id >= chunk.first_id):
+            raise ValueError("a chunk out of order")
+        if not self.length:
+            self.first_id = first_id
+        self._chunks.append(chunk)
+        self._first_ids.append(chunk.first_id)
+        self.length += chunk.live
+        self.last_id = chunk.last_live_id()
+        if chunk.is_open:
+            self._open = chunk.body()
+        else:
+            self._sealed_size += chunk.memory_size
+
+    def note_gaps(self, *, has_gaps: bool, has_strays: bool) -> None:
+        """Take over from another entry log what its chunks do not show: see `_has_gaps` and `has_strays`."""
+        self._has_gaps, self.has_strays = has_gaps, has_strays
+
     def allow_after(self, last_id: StreamID) -> None:
         """Prepare for a next ID that is above `last_id`, which is lower than the last ID so far.
 

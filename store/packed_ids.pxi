@@ -3,6 +3,12 @@
 cdef enum:
     # Bytes of the object, and of what the allocator adds to its block.
     PACKED_IDS_SIZE = 80
+    # Bytes of a number: of the widest column, and at the beginning of a block.
+    ID_NUMBER_BYTES = 8
+    # Numbers at the beginning of a block: the count, the two bases and the two widths.
+    ID_HEADS = 5
+    # More IDs than a chunk can have.
+    PACKED_COUNT_MAX = 1 << 30
 
 
 cdef class PackedIDs:
@@ -80,6 +86,43 @@ cdef class PackedIDs:
             entry_id = make_id(&place)
             Py_INCREF(entry_id)
             PyList_SET_ITEM(ids, index - low, entry_id)
+        return ids
+
+    def block(self):
+        """The IDs as one block: five numbers, then the columns. Numbers have the byte order of the machine."""
+        cdef Py_ssize_t size = self.count * (self.ms_width + self.seq_width)
+        cdef u64[ID_HEADS] heads = [self.count, self.ms_base, self.seq_base, self.ms_width, self.seq_width]
+        cdef bytes block = PyBytes_FromStringAndSize(NULL, sizeof(heads) + size)
+        memcpy(PyBytes_AS_STRING(block), heads, sizeof(heads))
+        copy_bytes(PyBytes_AS_STRING(block) + sizeof(heads), self.columns, size)
+        return block
+
+    @staticmethod
+    def of_block(bytes block not None):
+        """Return the IDs of the bytes that `block` returned. Raises ValueError for other bytes."""
+        cdef PackedIDs ids = PackedIDs()
+        cdef u64[ID_HEADS] heads
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(block) - <Py_ssize_t>sizeof(heads), index
+        cdef Place before, here
+        if size < 0:
+            raise ValueError("IDs that are cut off")
+        memcpy(heads, PyBytes_AS_STRING(block), sizeof(heads))
+        if heads[3] > ID_NUMBER_BYTES or heads[4] > ID_NUMBER_BYTES or not 0 < heads[0] <= PACKED_COUNT_MAX:
+            raise ValueError("IDs of a size that does not exist")
+        if heads[0] * (heads[3] + heads[4]) != <u64>size:
+            raise ValueError("IDs that are cut off")
+        ids.count, ids.ms_base, ids.seq_base = heads[0], heads[1], heads[2]
+        ids.ms_width, ids.seq_width = <int>heads[3], <int>heads[4]
+        ids.columns = <unsigned char *>PyMem_Malloc(size)
+        if ids.columns == NULL:
+            raise MemoryError
+        copy_bytes(ids.columns, PyBytes_AS_STRING(block) + sizeof(heads), size)
+        read_packed(ids, 0, &before)
+        for index in range(1, ids.count):
+            read_packed(ids, index, &here)
+            if here.ms < before.ms or (here.ms == before.ms and here.seq <= before.seq):
+                raise ValueError("IDs that do not ascend")
+            before = here
         return ids
 
 

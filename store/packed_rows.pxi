@@ -32,6 +32,12 @@ cdef enum:
     # Bytes of the two objects, and of what the allocator adds to their blocks.
     ROWS_SIZE = 120
     LAYOUT_SIZE = 112
+    # Numbers at the beginning of a block.
+    ROWS_HEADS = 6
+    # Bytes of the widest end of a row, and of the widest size of a text.
+    WIDTH_MAX = 4
+    # Bytes after the texts of a layout that was read: a character can have a code that is not in its alphabet.
+    SPARE_TEXTS = 256
 
 cdef struct Text:
     # A text in a block of memory.
@@ -43,7 +49,7 @@ cdef struct Piece:
     Text literal
     # What each text of a sized column begins with.
     Text prefix
-    # Characters of a row in a fixed column; the fewest of them in a sized one.
+    # Characters of a row in a fixed column; the fewest of them in a sized one; the different texts of a numbered one.
     u32 size
     # Where the alphabet is, or the table of ends of the numbered texts.
     u32 table_at
@@ -68,6 +74,17 @@ cdef struct Reading:
     Py_ssize_t shapes_count
     # The packed variable parts, a column at a time. Then `texts` are places in it.
     Block packed
+
+cdef struct Progress:
+    # What was read of the entry that the pieces of a shape make.
+    bint has_header
+    # The texts that are not read yet, with the one that is being read.
+    u64 texts_left
+    # Whether the header of a text was read and the line end after the text was not; and the bytes until that.
+    bint is_in_text
+    u64 size_left
+    # Whether the `$` of a header was read, and not its number.
+    bint is_before_size
 
 cdef struct Column:
     # What the texts of a column have in common.
@@ -181,6 +198,35 @@ cdef class PackedRows:
         rows.replies_size = replies_size(rows, 0, kept)
         return rows
 
+    def block(self):
+        """The rows as one block, without the IDs: six numbers, where each shape begins, the pieces, the texts, the rows.
+        Numbers have the byte order of the machine."""
+        cdef Layout layout = self.layout
+        cdef Py_ssize_t rows_size = self.size + self.end_width * self.ids.count
+        cdef u64[ROWS_HEADS] heads = [
+            layout.shapes_count, layout.pieces_count, layout.texts.size, self.size, self.row_size, self.end_width
+        ]
+        cdef Py_ssize_t pieces_size = layout.pieces_count * sizeof(Piece)
+        cdef Py_ssize_t size = sizeof(heads) + sizeof(layout.firsts) + pieces_size + layout.texts.size + rows_size
+        cdef bytes block = PyBytes_FromStringAndSize(NULL, size)
+        cdef char *at = PyBytes_AS_STRING(block)
+        at = write_text(at, heads, sizeof(heads))
+        at = write_text(at, layout.firsts, sizeof(layout.firsts))
+        at = write_text(at, layout.pieces, pieces_size)
+        at = write_text(at, layout.texts.data, layout.texts.size)
+        write_text(at, self.rows, rows_size)
+        return block
+
+    @staticmethod
+    def of_block(PackedIDs ids not None, bytes block not None):
+        """Return the rows with these IDs of the bytes that `block` returned. Raises ValueError for other bytes."""
+        cdef PackedRows rows = PackedRows()
+        rows.ids, rows.layout = ids, Layout()
+        read_rows(rows, PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block))
+        check_layout(rows.layout)
+        rows.replies_size = checked_size(rows)
+        return rows
+
 
 cdef int take_rows(PackedRows rows, Py_ssize_t size, Py_ssize_t row_size) except -1:
     """Take the memory of rows that have `row_size` bytes each; several sizes if negative."""
@@ -204,6 +250,235 @@ cdef inline Py_ssize_t row_end(PackedRows rows, Py_ssize_t position) noexcept:
 
 cdef inline Py_ssize_t row_start(PackedRows rows, Py_ssize_t position) noexcept:
     return row_end(rows, position - 1) if position else 0
+
+
+# -- from a block to rows ----------------------------------------------------------------------------
+
+
+cdef int read_rows(PackedRows rows, const char *at, Py_ssize_t size) except -1:
+    """Copy the parts of a block. Raises ValueError unless their sizes are those of the block."""
+    cdef Layout layout = rows.layout
+    cdef u64[ROWS_HEADS] heads
+    cdef u64 sizes_max = size, rows_size
+    cdef Py_ssize_t pieces_size
+    size -= sizeof(heads) + sizeof(layout.firsts)
+    if size < 0:
+        raise ValueError("rows that are cut off")
+    memcpy(heads, at, sizeof(heads))
+    at += sizeof(heads)
+    memcpy(layout.firsts, at, sizeof(layout.firsts))
+    at += sizeof(layout.firsts)
+    if max(heads[1], heads[2], heads[3], heads[4]) > min(sizes_max, <u64>PACKED_COUNT_MAX):
+        raise ValueError("rows that are cut off")
+    if not 0 < heads[0] <= SHAPES_MAX or heads[5] > WIDTH_MAX:
+        raise ValueError("rows of a form that does not exist")
+    rows_size = heads[3] + heads[5] * <u64>rows.ids.count
+    if heads[1] * sizeof(Piece) + heads[2] + rows_size != <u64>size:
+        raise ValueError("rows that are cut off")
+    if not heads[5] and heads[4] * <u64>rows.ids.count != heads[3]:
+        raise ValueError("rows of another size")
+    layout.shapes_count, layout.pieces_count, layout.texts.size = heads[0], heads[1], heads[2]
+    rows.size, rows.row_size, rows.end_width = heads[3], heads[4], <int>heads[5]
+    layout.texts.room = layout.texts.size + SPARE_TEXTS
+    pieces_size = layout.pieces_count * sizeof(Piece)
+    layout.pieces = <Piece *>PyMem_Malloc(pieces_size)
+    layout.texts.data = <char *>PyMem_Malloc(layout.texts.room)
+    rows.rows = <unsigned char *>PyMem_Malloc(rows_size)
+    if layout.pieces == NULL or layout.texts.data == NULL or rows.rows == NULL:
+        raise MemoryError
+    memcpy(layout.pieces, at, pieces_size)
+    memcpy(layout.texts.data, at + pieces_size, layout.texts.size)
+    memset(layout.texts.data + layout.texts.size, 0, SPARE_TEXTS)
+    memcpy(rows.rows, at + pieces_size + layout.texts.size, rows_size)
+    return 0
+
+
+cdef int check_layout(Layout layout) except -1:
+    """Raise ValueError unless each piece refers to texts of the layout, and the pieces of each shape make an entry."""
+    cdef u64 texts_size = layout.texts.size
+    cdef Py_ssize_t shape, index
+    cdef Piece *piece
+    if not layout.pieces_count or layout.pieces[layout.pieces_count - 1].coding != CODING_NONE:
+        raise ValueError("a shape without an end")
+    for shape in range(layout.shapes_count):
+        if <Py_ssize_t>layout.firsts[shape] >= layout.pieces_count:
+            raise ValueError("a shape that does not exist")
+    for index in range(layout.pieces_count):
+        piece = &layout.pieces[index]
+        if <u64>piece.literal.at + piece.literal.size > texts_size:
+            raise ValueError("a text that does not exist")
+        if piece.coding == CODING_NUMBERED:
+            check_numbered(layout, piece)
+        elif piece.coding == CODING_FIXED or piece.coding == CODING_SIZED:
+            if <u64>piece.prefix.at + piece.prefix.size > texts_size or piece.table_at > texts_size:
+                raise ValueError("a text that does not exist")
+            if not 0 < piece.bits <= 8 or piece.size_width > WIDTH_MAX:
+                raise ValueError("a column of a form that does not exist")
+        elif piece.coding != CODING_NONE:
+            raise ValueError("a column of a form that does not exist")
+    for shape in range(layout.shapes_count):
+        check_shape(layout, layout.pieces + layout.firsts[shape])
+    return 0
+
+
+cdef int check_shape(Layout layout, const Piece *piece) except -1:
+    """Raise ValueError unless all rows of a shape become entries in the reply form."""
+    cdef Progress progress
+    memset(&progress, 0, sizeof(Progress))
+    while True:
+        pass_literal(&progress, layout.texts.data + piece.literal.at, piece.literal.size)
+        if piece.coding == CODING_NONE:
+            if not progress.has_header or progress.texts_left or progress.is_in_text or progress.is_before_size:
+                raise ValueError("a shape that is no entry")
+            return 0
+        if piece.coding == CODING_FIXED:
+            if not progress.is_in_text or progress.size_left < piece.size:
+                raise ValueError("a shape that is no entry")
+            progress.size_left -= piece.size
+        elif piece.coding == CODING_SIZED:
+            if not progress.is_before_size:
+                raise ValueError("a shape that is no entry")
+            progress.is_before_size, progress.is_in_text, progress.size_left = False, True, 0
+        else:
+            if not progress.texts_left or progress.is_in_text or progress.is_before_size:
+                raise ValueError("a shape that is no entry")
+            progress.texts_left -= 1
+        piece += 1
+
+
+cdef int pass_literal(Progress *progress, const char *at, Py_ssize_t size) except -1:
+    """Read the literal bytes of a piece. Raises ValueError if they do not continue an entry."""
+    cdef const char *end = at + size
+    cdef u32 number
+    if progress.is_before_size:
+        raise ValueError("a shape that is no entry")
+    while at < end:
+        if progress.is_in_text and progress.size_left:
+            size = min(<u64>(end - at), progress.size_left)
+            progress.size_left -= size
+            at += size
+        elif progress.is_in_text or not progress.has_header:
+            if end - at < 2 or at[0] != c'\r' or at[1] != c'\n':
+                raise ValueError("a shape that is no entry")
+            at += 2
+            if progress.is_in_text:
+                progress.is_in_text = False
+                progress.texts_left -= 1
+            elif not read_header(&at, end, c'*', &number) or not number or number % 2:
+                raise ValueError("a shape that is no entry")
+            else:
+                progress.has_header, progress.texts_left = True, number
+        elif not progress.texts_left:
+            raise ValueError("a shape that is no entry")
+        elif at[0] == c'$' and at + 1 == end:
+            progress.is_before_size = True
+            at += 1
+        elif read_header(&at, end, c'$', &number):
+            progress.is_in_text, progress.size_left = True, number
+        else:
+            raise ValueError("a shape that is no entry")
+    return 0
+
+
+cdef bint is_entry(const char *at, const char *end, const Place *place) noexcept:
+    """Whether these bytes are the reply form of an entry with this ID."""
+    cdef char id_text[ID_TEXT_MAX + 16]
+    cdef Py_ssize_t id_size = write_id_of(place, id_text) - id_text
+    cdef u32 count, size
+    if end - at < id_size or memcmp(at, id_text, id_size):
+        return False
+    at += id_size
+    if not read_header(&at, end, c'*', &count) or not count or count % 2:
+        return False
+    while count:
+        if not read_header(&at, end, c'$', &size) or end - at < <Py_ssize_t>size + 2:
+            return False
+        at += size
+        if at[0] != c'\r' or at[1] != c'\n':
+            return False
+        at += 2
+        count -= 1
+    return at == end
+
+
+cdef int check_numbered(Layout layout, const Piece *piece) except -1:
+    """Raise ValueError unless the different texts of a column are in the layout."""
+    cdef u64 texts_size = layout.texts.size
+    cdef u32 before = 0, end
+    cdef Py_ssize_t number
+    if not 0 < piece.size <= NUMBERED_MAX or piece.table_at + (piece.size + 1) * sizeof(u32) > texts_size:
+        raise ValueError("a text that does not exist")
+    for number in range(piece.size + 1):
+        memcpy(&end, layout.texts.data + piece.table_at + number * sizeof(u32), sizeof(u32))
+        if end < before or end > texts_size:
+            raise ValueError("a text that does not exist")
+        if number and not is_bulk(layout.texts.data + before, layout.texts.data + end):
+            raise ValueError("a text that is no bulk string")
+        before = end
+    return 0
+
+
+cdef bint is_bulk(const char *at, const char *end) noexcept:
+    """Whether these bytes are one bulk string of RESP."""
+    cdef u32 size
+    if not read_header(&at, end, c'$', &size) or end - at != <Py_ssize_t>size + 2:
+        return False
+    return at[size] == c'\r' and at[size + 1] == c'\n'
+
+
+cdef Py_ssize_t checked_size(PackedRows rows) except -1:
+    """Return the bytes of all entries. Raises ValueError unless each row has exactly what its shape says."""
+    cdef Py_ssize_t position, start = 0, end
+    cdef u64 size, total = 0
+    cdef Place place
+    for position in range(rows.ids.count):
+        end = row_end(rows, position)
+        if not start <= end <= rows.size:
+            raise ValueError("a row that ends before it begins")
+        total += checked_row(rows, rows.rows + start, rows.rows + end)
+        read_packed(rows.ids, position, &place)
+        size = digits_count(place.ms) + 1 + digits_count(place.seq)
+        total += 5 + digits_count(size) + 2 + size
+        start = end
+    if start != rows.size or total > <u64>PACKED_COUNT_MAX:
+        raise ValueError("rows of another size")
+    return total
+
+
+cdef u64 checked_row(PackedRows rows, const unsigned char *row, const unsigned char *end) except? 0:
+    """Return the bytes of the entry of a row, after its ID. Raises ValueError unless the row ends at `end`."""
+    cdef Layout layout = rows.layout
+    cdef Piece *piece
+    cdef u64 size, total = 0
+    cdef u32 bounds[2]
+    if layout.shapes_count > 1 and (row == end or row[0] >= layout.shapes_count):
+        raise ValueError("a row of a shape that does not exist")
+    piece = first_piece(rows, &row)
+    while piece.coding != CODING_NONE:
+        total += piece.literal.size
+        size = piece.size
+        if piece.coding == CODING_NUMBERED:
+            if row == end or row[0] >= piece.size:
+                raise ValueError("a row with a text that does not exist")
+            memcpy(bounds, layout.texts.data + piece.table_at + row[0] * sizeof(u32), sizeof(bounds))
+            total += bounds[1] - bounds[0]
+            row += 1
+        else:
+            if piece.coding == CODING_SIZED:
+                if end - row < piece.size_width:
+                    raise ValueError("a row that is cut off")
+                size += number_at(row, 0, piece.size_width)
+                row += piece.size_width
+                total += digits_count(piece.prefix.size + size) + 2 + piece.prefix.size
+            total += size
+            size = (size * piece.bits + 7) // 8
+            if <u64>(end - row) < size:
+                raise ValueError("a row that is cut off")
+            row += size
+        piece += 1
+    if row != end:
+        raise ValueError("a row that is too long")
+    return total + piece.literal.size
 
 
 # -- from rows to entries ----------------------------------------------------------------------------
@@ -520,6 +795,7 @@ cdef int lay_out_column(
     if number_texts(column, reading, body, rows, count) and numbered_cost(column, count) < cost:
         piece = add_piece(layout, literal)
         piece.coding = CODING_NUMBERED
+        piece.size = column.numbered_count
         add_numbered(layout, piece, column, body)
         pack_numbers(column, reading, body, rows, count)
         return 0

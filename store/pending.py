@@ -135,6 +135,14 @@ class PendingEntries:
             self.rules.note_delivered(ids, deliveries)
         self._runs.clean(self._table.owned_count)
 
+    def take_columns(self, columns: tuple[array[int], ...], consumers: list[Consumer]) -> None:
+        """Take owned entries, whose IDs are above all others: see `PendingTable.take_columns`. Raises ValueError, after
+        which the list must not be used."""
+        assert self is not NOTHING_PENDING
+        ms, seq, times, counts, owners = columns
+        for delivery in self._table.take_columns(ms, seq, times, counts, owners, consumers):
+            self._runs.add(delivery)
+
     def release(self, entry_id: StreamID, *, count: int) -> None:
         """Take an entry from its owner (XNACK) and append it to the released ones. It need not be pending (FORCE)."""
         assert self is not NOTHING_PENDING

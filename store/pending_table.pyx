@@ -237,6 +237,10 @@ def idle_states(list consumers not None, i64 now_ms):
     return states
 
 
+cdef inline bint is_column(array.array column, char typecode) noexcept:
+    return column.ob_descr.typecode == typecode
+
+
 cdef class Walk
 
 cdef class Members
@@ -830,6 +834,65 @@ cdef class PendingTable(PendingSlots):
                     self.add(view, <u32>index)
                 return deliveries
         return self.deliver_each(ids, consumer, time_ms, count)
+
+    def take_columns(
+        self, array.array ms not None, array.array seq not None, array.array times not None,
+        array.array counts not None, array.array owners not None, list consumers not None,
+    ):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Py_ssize_t count = len(ms), row = 0, end
+        cdef Place place
+        cdef list deliveries = []
+        if len(seq) != count or len(times) != count or len(counts) != count or len(owners) != count:
+            raise ValueError("columns of different entries")
+        if not (is_column(ms, c"Q") and is_column(seq, c"Q") and is_column(times, c"q") and is_column(counts, c"q")):
+            raise ValueError("columns of different entries")
+        if not is_column(owners, c"q"):
+            raise ValueError("columns of different entries")
+        self.reserve(count)
+        while row < count:
+            end = row + 1
+            while end < count and owners.data.as_longlongs[end] == owners.data.as_longlongs[row] and (
+                times.data.as_longlongs[end] == times.data.as_longlongs[row]
+                and counts.data.as_longlongs[end] == counts.data.as_longlongs[row]
+            ):
+                end += 1
+            if not -1 <= owners.data.as_longlongs[row] < len(consumers):
+                raise ValueError("no such consumer")
+            if owners.data.as_longlongs[row] >= 0:
+                deliveries.append(self.take_run(
+                    ms.data.as_ulonglongs + row, seq.data.as_ulonglongs + row, end - row,
+                    consumers[owners.data.as_longlongs[row]],
+                    times.data.as_longlongs[row], counts.data.as_longlongs[row],
+                ))
+            row = end
+        return deliveries
+
+    cdef Delivery take_run(
+        self, const u64 *ms, const u64 *seq, size_t length, Consumer consumer, i64 time_ms, i64 count
+    ):
+        """Give IDs above all others, for which there is room, to a consumer in one delivery."""
+        cdef size_t base = self.total, index
+        cdef Delivery delivery
+        cdef View *view
+        if not self.is_ordered:
+            raise ValueError("pending IDs that do not ascend")
+        for index in range(length):
+            self.ids[base + index].ms, self.ids[base + index].seq = ms[index], seq[index]
+            if base + index and not is_less(&self.ids[base + index - 1], &self.ids[base + index]):
+                raise ValueError("pending IDs that do not ascend")
+        view = self.reserve_owned(consumer, length)
+        delivery = self.open_run(consumer, time_ms, count, base)
+        self.runs[delivery.number].length = <u32>length
+        delivery.remaining = <u32>length
+        for index in range(base, base + length):
+            self.run_of[index] = delivery.number
+            self.enter(<u32>index)
+            self.add(view, <u32>index)
+        self.total = self.tail = base + length
+        self.live += length
+        consumer.owned.pending_count += <u32>length
+        return delivery
 
     cdef list deliver_each(self, list ids, Consumer consumer, i64 time_ms, i64 count):
         """Give IDs, which the caller has put after the last slot, to a consumer. They may be pending, in any order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 from sys import getsizeof
 from typing import Final
 
@@ -245,6 +245,34 @@ class PendingTable:
             self._ids.add(new)
         self._given_count += len(ids)
         return [delivery]
+
+    def take_columns(
+        self,
+        ms: array[int],
+        seq: array[int],
+        times: array[int],
+        counts: array[int],
+        owners: array[int],
+        consumers: list[Consumer],
+    ) -> list[Delivery]:
+        """Give entries that are not pending, above all that are, to the consumers whose numbers `owners` has. Rows with
+        the number -1 are left out: see `PendingSlots.columns`. Returns the deliveries, in the order of the IDs. Raises
+        ValueError, after which the table must not be used.
+        """
+        deliveries: list[Delivery] = []
+        before = max(self._by_id, default=-1)
+        rows = zip(ms, seq, times, counts, owners, strict=True)
+        for (owner, time_ms, count), group in groupby(rows, key=lambda row: (row[4], row[2], row[3])):
+            if not -1 <= owner < len(consumers):
+                raise ValueError("no such consumer")
+            ids = [row[0] << SEQ_BITS | row[1] for row in group] if owner >= 0 else []
+            for entry_id in ids:
+                if entry_id <= before:
+                    raise ValueError("pending IDs that do not ascend")
+                before = entry_id
+            if owner >= 0:
+                deliveries += self.deliver(ids, consumers[owner], time_ms, count)
+        return deliveries
 
     def release(self, entry_id: StreamID, count: int) -> None:
         """Take an entry from its owner and append it to the released ones. It need not be pending."""

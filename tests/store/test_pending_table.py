@@ -6,6 +6,7 @@ import gc
 import random
 import sys
 import tracemalloc
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import ModuleType
@@ -386,3 +387,61 @@ def test_a_stretch_is_what_a_walk_begins_with(form: ModuleType) -> None:
             assert subject.table.take(start, count) == behind[:count]
             found = (behind[0], behind[:count][-1], (behind[count:] or [0])[0]) if behind else None
             assert subject.table.stretch(start, count) == found
+
+
+@needs_both
+@pytest.mark.parametrize("kind", ["edges", "near", "queue"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_table_of_columns_has_the_same_owned_entries(seed: int, kind: str) -> None:
+    """Columns of either form, in pages of any size, are taken by either form, and change alike afterwards."""
+    source = random.Random(seed)
+    one, other = Subject(pending_table_plain), Subject(pending_table)
+    for turn in range(40):
+        ids = sorted({halves(source, kind) for _ in range(30)})
+        for each in (one, other):
+            each.deliver(ids, NAMES[turn % 3], turn, 1)
+            each.table.release(ids[0], 7)
+            each.table.drop_all(ids[-3:])
+    owners = {name: number for number, name in enumerate(NAMES)}
+    copies = []
+    for each, form, count in ((one, pending_table, 7), (other, pending_table_plain, 4096)):
+        copy = Subject(form)
+        for columns in each.table.image([]).columns(owners, count):
+            copy.deliveries += copy.table.take_columns(*columns, list(copy.consumers.values()))
+        assert rows(copy.table.walk()) == [found for found in rows(each.table.walk()) if found[1] is not None]
+        assert [each.remaining for each in copy.deliveries if not each.remaining] == []
+        copies.append(copy)
+    later, earlier = [make_id(2**63 + number, 0) for number in range(9)], rows(one.table.walk())[3][0]
+    for copy in copies:
+        copy.deliver([*later, earlier], b"c", 99, 1)
+        copy.table.drop_all(later[:4])
+        copy.table.release(later[5], 3)
+    assert rows(copies[0].table.walk()) == rows(copies[1].table.walk())
+    for copy in copies:
+        copy.table.check(copy.consumers)
+
+
+@forms
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ms": [1, 1, 2]}, {"ms": [1, 3, 2]}, {"owners": [0, 0, 3]}, {"owners": [0, -2, 0]}, {"times": [1, 1]},
+        {"seq": [0, 0, 0, 0]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_columns_are_refused(form: ModuleType, wrong: dict[str, list[int]]) -> None:
+    subject = Subject(form)
+    columns = {"ms": [1, 2, 3], "seq": [0] * 3, "times": [5] * 3, "counts": [1] * 3, "owners": [0] * 3}
+    arrays = [array(code, (columns | wrong)[name]) for code, name in zip("QQqqq", columns, strict=True)]
+    with pytest.raises(ValueError, match=r"."):
+        subject.table.take_columns(*arrays, list(subject.consumers.values()))
+
+
+@forms
+def test_columns_below_what_is_pending_are_refused(form: ModuleType) -> None:
+    subject = Subject(form)
+    subject.deliver([make_id(5, 0)], b"a", 1, 1)
+    columns = [array(code, [number]) for code, number in zip("QQqqq", (5, 0, 1, 1, 0), strict=True)]
+    with pytest.raises(ValueError, match="do not ascend"):
+        subject.table.take_columns(*columns, list(subject.consumers.values()))
