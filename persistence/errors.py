@@ -8,6 +8,7 @@ LogError
 ├── LogFailure       a write or fsync failed under `appendfsync always`
 └── RdbError         an RDB file or a DUMP payload that cannot be read
     ├── ForeignType       a key of a type that Headrace does not have
+    ├── RowsError         a dataset of a primary that is in the form of rows, and damaged or of an unknown version
     └── TooManyDatabases  a key of a database that this server does not have
 """
 
@@ -114,6 +115,10 @@ class ForeignType(RdbError):
     """A key of a type that Headrace does not have."""
 
     advice = "rdb-skip-foreign-types yes leaves out such keys"
+
+
+class RowsError(RdbError):
+    """A dataset of a primary that is in the form of rows, and damaged or of an unknown version."""
 
 
 class TooManyDatabases(RdbError):

@@ -63,6 +63,7 @@ ORDER = {
         "loading",
         "records",
         "grammar",
+        "rows",
         "rdb",
         "placing",
         "policy_lines",

@@ -106,6 +106,23 @@ class FilePolicy(NamedTuple):
 FilePart: TypeAlias = FileKey | FileKeys | FilePolicy
 
 
+class StreamForm(Protocol):
+    """Another form of streams than Redis', for data that only Headrace reads: a module of `persistence/rows`."""
+
+    @property
+    def kind(self) -> int:
+        """The type byte, which Redis does not have."""
+        ...
+
+    def encode(self, stream: StreamImage, now_ms: int) -> Iterator[bytes]:
+        """Yield a stream without its type, in pieces; see `encode_stream`."""
+        ...
+
+    def read(self, source: Source, limits: StreamLimits, now_ms: int) -> Stream:
+        """The stream. Raises RdbError."""
+        ...
+
+
 class KeysTarget(Protocol):
     """Takes the keys of a file. Its methods for keys raise RdbError for one that exists."""
 
@@ -134,14 +151,15 @@ def write_file(
     has_checksum: bool = True,
     sizes: Mapping[int, tuple[int, int]] | None = None,
     block_size: int = BLOCK_SIZE,
+    form: StreamForm | None = None,
 ) -> Iterator[bytes]:
     """Yield a file with a dataset in parts, ordered by database, in blocks of about `block_size`; some may be empty.
 
     `aux` has the metadata of the file. `sizes` has for each database the number of keys, and of keys with expiry, as a
-    hint for loading. `now_ms` decides which idempotent IDs are still valid.
+    hint for loading. `now_ms` decides which idempotent IDs are still valid. `form`: of the streams, None for Redis'.
     """
     crc = 0
-    for block in _gathered(_records(parts, aux, sizes or {}, now_ms=now_ms, compress=compress), block_size):
+    for block in _gathered(_records(parts, aux, sizes or {}, form, now_ms=now_ms, compress=compress), block_size):
         if has_checksum:
             crc = crc64(block, crc)
         yield block
@@ -194,6 +212,7 @@ def _records(
     parts: Iterable[Part],
     aux: Mapping[bytes, bytes],
     sizes: Mapping[int, tuple[int, int]],
+    form: StreamForm | None,
     *,
     now_ms: int,
     compress: bool,
@@ -213,7 +232,7 @@ def _records(
         elif isinstance(part, ShortStreamsImage):
             yield encode_short(part.streams, part.expires, compress, compress and IS_COMPILED)
         else:
-            yield from _key_records(part, now_ms=now_ms, compress=compress)
+            yield from _key_records(part, form, now_ms=now_ms, compress=compress)
     yield _opcode(END)
 
 
@@ -229,13 +248,18 @@ def _strings_records(part: StringsImage, *, compress: bool) -> Iterator[bytes]:
             index += 1
 
 
-def _key_records(key: KeyImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+def _key_records(key: KeyImage, form: StreamForm | None, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     if key.expires_ms is not None:
         yield _opcode(EXPIRY_MS) + encode_time_ms(key.expires_ms)
-    yield _opcode(type_of(key.value)) + encode_string(key.key, compress=compress)
-    # In the pure form, compressing stream nodes takes longer than the rest of writing them.
-    compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
-    yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
+    name = encode_string(key.key, compress=compress)
+    if form is not None and isinstance(key.value, StreamImage):
+        yield _opcode(form.kind) + name
+        yield from form.encode(key.value, now_ms)
+    else:
+        yield _opcode(type_of(key.value)) + name
+        # In the pure form, compressing stream nodes takes longer than the rest of writing them.
+        compress_value = compress and (IS_COMPILED or isinstance(key.value, bytes))
+        yield from encode_value(key.value, now_ms=now_ms, compress=compress_value)
     if isinstance(key.value, StreamImage):
         for words in lines_of(key.key, key.value):
             yield _aux(AUX_NAME, policy_text(words), compress=compress)
@@ -256,7 +280,8 @@ class FileReader:
     """Reads one file, in blocks of any size. Streams it makes follow `limits`.
 
     `drops_expired`: keys that expired before `now_ms` are left out (dump.rdb; an AOF base keeps them). `skips_foreign`:
-    values of unsupported types are skipped instead of refused. `checks_checksum`: `rdbchecksum`.
+    values of unsupported types are skipped instead of refused. `checks_checksum`: `rdbchecksum`. `form`: another form
+    of streams that is read besides Redis'.
     """
 
     def __init__(
@@ -269,7 +294,9 @@ class FileReader:
         skips_foreign: bool = False,
         checks_checksum: bool = True,
         databases_count: int = 16,
+        form: StreamForm | None = None,
     ) -> None:
+        self._form = form
         self._source = Source(blocks, is_checksummed=checks_checksum)
         self._limits = limits
         self._now_ms = now_ms
@@ -450,14 +477,19 @@ class FileReader:
         key, expires_ms = read_string(source), self._expires_ms
         self._expires_ms = None
         self._is_left_out = True
-        if kind != STRING and kind not in STREAM_TYPES:
+        is_own = self._form is not None and kind == self._form.kind
+        if kind != STRING and kind not in STREAM_TYPES and not is_own:
             if not self._skips_foreign or not skip_value(source, kind):
                 text = key.decode("utf-8", "backslashreplace")
                 why = f"The key '{text}' in database {self._db_index} cannot be loaded: {type_error(kind)}"
                 raise ForeignType(why) if can_skip(kind) else RdbError(why)
             self.foreign_count += 1
             return None
-        value = read_value(source, kind, self._limits, now_ms=self._now_ms)
+        value: Value
+        if self._form is not None and is_own:
+            value = self._form.read(source, self._limits, self._now_ms)
+        else:
+            value = read_value(source, kind, self._limits, now_ms=self._now_ms)
         self._is_left_out = not self._is_kept(key, expires_ms)
         return None if self._is_left_out else FileKey(self._db_index, key, value, expires_ms)
 

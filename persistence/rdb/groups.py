@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -45,16 +45,18 @@ def read_split_id(source: Source) -> StreamID:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def encode_groups(groups: list[GroupImage], *, compress: bool) -> Iterator[bytes]:
+def encode_groups(
+    groups: list[GroupImage], encode_tables: Callable[[GroupImage, bool], Iterator[bytes]], *, compress: bool
+) -> Iterator[bytes]:
     """Encode the groups of a stream, in pieces. A piece has some groups without consumers and pending entries, or a
-    part of another group."""
+    part of another group, whose consumers and pending entries `encode_tables` encodes."""
     pieces: list[bytes] = []
     for group in groups:
         pieces.append(_encode_head(group, compress=compress))
         if group.has_tables:
             yield b"".join(pieces)
             pieces.clear()
-            yield from _encode_tables(group, compress=compress)
+            yield from encode_tables(group, compress)
         elif len(pieces) == PIECES_COUNT:
             yield b"".join(pieces)
             pieces.clear()
@@ -71,8 +73,8 @@ def _encode_head(group: GroupImage, *, compress: bool) -> bytes:
     return name + position + (b"" if group.has_tables else NO_TABLES)
 
 
-def _encode_tables(group: GroupImage, *, compress: bool) -> Iterator[bytes]:
-    """Encode the pending entries and the consumers, in pieces."""
+def encode_tables(group: GroupImage, compress: bool) -> Iterator[bytes]:
+    """Encode the pending entries and the consumers of a group that has tables, in pieces."""
     yield encode_length(len(group.pending))
     encoder = PendingEncoder(len(group.consumers))
     owners = {consumer.name: number for number, consumer in enumerate(group.consumers)}
@@ -104,7 +106,7 @@ class GroupReader:
     has."""
 
     def __init__(self, source: Source, *, has_entries_read: bool, has_active_times: bool, has_released: bool) -> None:
-        self._source = source
+        self.source = source
         self._has_entries_read = has_entries_read
         self._has_active_times = has_active_times
         self._has_released = has_released
@@ -113,18 +115,18 @@ class GroupReader:
 
     def read_into(self, stream: Stream) -> None:
         """Read all groups into `stream`, whose entries were read before. Raises RdbError."""
-        for _ in range_of(read_length(self._source)):
+        for _ in range_of(read_length(self.source)):
             group = self._read_head(stream)
             if group.name in stream.groups:
                 raise RdbError(f"Duplicated consumer group name {group.name!r} in a stream")
             stream.groups[group.name] = group
-            if not self._read_pending(group, stream.log):
+            if not self.read_tables(group, stream.log):
                 stream.log.has_strays = True
 
     def _read_head(self, stream: Stream) -> Group:
-        group = Group(read_string(self._source), read_split_id(self._source))
+        group = Group(read_string(self.source), read_split_id(self.source))
         if self._has_entries_read:
-            entries_read = read_length(self._source)
+            entries_read = read_length(self.source)
             if entries_read != UNKNOWN:
                 if entries_read > stream.entries_added:
                     raise RdbError("Stream consumer group has read more entries than were added")
@@ -134,9 +136,10 @@ class GroupReader:
             group.entries_read = ENTRIES_READ_UNKNOWN if estimated is None else estimated
         return group
 
-    def _read_pending(self, group: Group, log: EntryLog) -> bool:
-        """Read the pending entries and the consumers. Returns whether all pending IDs are those of live entries."""
-        source = self._source
+    def read_tables(self, group: Group, log: EntryLog) -> bool:
+        """Read the pending entries and the consumers. Returns False if pending IDs may be in the range of a chunk, and
+        not those of entries of it."""
+        source = self.source
         if source.skip_bytes(self._no_tables):
             return True
         decoder = PendingDecoder()
@@ -159,17 +162,17 @@ class GroupReader:
         return all(log.has_all(ids) for ids, *_ in runs) and log.has_all([entry_id for entry_id, _ in released])
 
     def _read_consumer(self, group: Group, decoder: PendingDecoder, number: int) -> Consumer:
-        name = read_string(self._source)
+        name = read_string(self.source)
         if name in group.consumers:
             raise RdbError(f"Duplicated stream consumer name {name!r}")
-        consumer = group.add_consumer(name, read_time_ms(self._source))
-        consumer.active_ms = read_time_ms(self._source) if self._has_active_times else consumer.seen_ms
+        consumer = group.add_consumer(name, read_time_ms(self.source))
+        consumer.active_ms = read_time_ms(self.source) if self._has_active_times else consumer.seen_ms
         decoder.own(self._read_ids(), number)
         return consumer
 
     def _read_ids(self) -> bytes:
         """Return IDs, end to end."""
-        return self._source.take(ID_SIZE * read_length(self._source))
+        return self.source.take(ID_SIZE * read_length(self.source))
 
 
 def range_of(count: int) -> Iterator[int]:

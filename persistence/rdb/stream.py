@@ -16,7 +16,7 @@ from ...store.image import StreamImage
 from ...store.nodes import StreamLimits
 from ...store.stream import ENTRIES_ADDED_MAX, Stream
 from ..errors import RdbError
-from .groups import GroupReader, encode_groups, encode_split_id, range_of, read_split_id
+from .groups import GroupReader, encode_groups, encode_split_id, encode_tables, range_of, read_split_id
 from .lengths import encode_length, encode_string, read_length, read_string
 from .nodes import NodeReader, encode_nodes
 from .source import Source
@@ -34,25 +34,31 @@ ENTRIES_MAX: Final = 10000
 def encode_stream(stream: StreamImage, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     """The value of type WITH_RELEASED, in pieces; some are empty, to let the event loop run other work."""
     nodes, log = stream.nodes, stream.log
-    while nodes.settled_id < log.last_id:
-        nodes.settle(log, stream.limits, _after_each_run)
-        # Not after the last run, which may be the only one: a pause for each short stream would take most of the time.
-        if nodes.settled_id < log.last_id:
-            yield b""
+    yield from settled(stream)
     yield encode_length(sum(node.live > 0 for node in nodes.nodes))
     yield from encode_nodes(nodes.nodes, log, compress=compress)
     counters = (stream.last_id, stream.log.first_id, stream.max_deleted_id)
     yield encode_length(len(stream)) + b"".join(map(encode_split_id, counters)) + encode_length(stream.entries_added)
     yield encode_length(len(stream.groups))
-    yield from encode_groups(stream.groups, compress=compress)
-    yield from _encode_idempotence(stream.idempotence, now_ms=now_ms, compress=compress)
+    yield from encode_groups(stream.groups, encode_tables, compress=compress)
+    yield from encode_idempotence(stream.idempotence, now_ms=now_ms, compress=compress)
+
+
+def settled(stream: StreamImage) -> Iterator[bytes]:
+    """Count the entries that the nodes lack. Yields empty pieces, to let the event loop run other work."""
+    nodes, log = stream.nodes, stream.log
+    while nodes.settled_id < log.last_id:
+        nodes.settle(log, stream.limits, _after_each_run)
+        # Not after the last run, which may be the only one: a pause for each short stream would take most of the time.
+        if nodes.settled_id < log.last_id:
+            yield b""
 
 
 def _after_each_run() -> bool:
     return True
 
 
-def _encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool) -> Iterator[bytes]:
+def encode_idempotence(idempotence: Idempotence, *, now_ms: int, compress: bool) -> Iterator[bytes]:
     """Settings, producers with the pairs that have not expired, and counters."""
     yield encode_length(idempotence.duration_s) + encode_length(idempotence.entries_max)
     yield encode_length(len(idempotence.producers))
@@ -94,7 +100,7 @@ def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int)
     )
     groups.read_into(stream)
     if kind >= WITH_PRODUCERS:
-        stream.idempotence = _read_idempotence(source, now_ms=now_ms)
+        stream.idempotence = read_idempotence(source, now_ms=now_ms)
     return stream
 
 
@@ -106,7 +112,7 @@ def _read_counters(source: Source, stream: Stream) -> None:
         raise RdbError("Stream has more entries than were ever added")
 
 
-def _read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
+def read_idempotence(source: Source, *, now_ms: int) -> Idempotence:
     """Settings, producers and counters; pairs that have expired are left out, and producers without pairs."""
     duration_s = read_length(source)
     idempotence = Idempotence(duration_s, read_length(source))
