@@ -40,6 +40,8 @@ class Introduction(NamedTuple):
     password: bytes = b""
     port: int = 0
     announced_ip: bytes = b""
+    # The form of a dataset that it reads besides RDB. A Redis ignores words that it does not know.
+    form: bytes = b""
 
 
 class Position(NamedTuple):
@@ -127,7 +129,8 @@ def _ip(introduction: Introduction) -> tuple[bytes, ...]:
 
 def _capabilities(introduction: Introduction) -> tuple[bytes, ...]:
     # Without `eof`, every primary sends a payload with its size, and the stream right after it.
-    return (b"REPLCONF", b"capa", b"psync2")
+    forms = (b"capa", introduction.form) if introduction.form else ()
+    return (b"REPLCONF", b"capa", b"psync2", *forms)
 
 
 class _Rule(NamedTuple):

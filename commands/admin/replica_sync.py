@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ...persistence.rows.streams import CAN_USE, CAPABILITY
 from ...protocol.replies import OK, Reply
 from ...store.errors import GenericError, shown, syntax_error
 from ..clients.replica import Replica
@@ -121,6 +122,7 @@ def _add_capability(replica: Replica, value: bytes) -> None:
     capability = value.lower()
     replica.accepts_eof = replica.accepts_eof or capability == b"eof"
     replica.accepts_new_id = replica.accepts_new_id or capability == b"psync2"
+    replica.takes_rows = replica.takes_rows or (CAN_USE and capability == CAPABILITY)
 
 
 def _set_only_snapshot(replica: Replica, value: bytes) -> None:

@@ -38,6 +38,8 @@ class Replica:
         self.accepts_eof = False
         # Whether it accepts another ID with +CONTINUE (`capa psync2`).
         self.accepts_new_id = False
+        # Whether it reads the form of rows (`capa headrace-rows-1`), and this server can write it.
+        self.takes_rows = False
         # Whether it wants a snapshot, and nothing after it (`rdb-only`).
         self.wants_only_snapshot = False
         # Whether it wants a snapshot without keys (`rdb-filter-only`).

@@ -15,6 +15,8 @@ from typing import Final
 
 from ...commands.execution.context import Context
 from ...persistence.rdb.file import FileReader, in_steps
+from ...persistence.rows.blocks import BlockReader
+from ...persistence.rows.streams import ROWS
 from ...store.database import Store
 from ..configuration.config import Config
 from ..storage.filling import Filling
@@ -51,15 +53,11 @@ class Arrival:
         self._is_starved = False
         self._end_ns = 0
         self.store = Store(len(context.store.databases))
-        # Keys that have expired are kept: the primary says when they are removed.
-        self._reader = FileReader(
-            self._taken_blocks(),
-            context.stream_limits,
-            now_ms=now_ms,
-            drops_expired=False,
-            checks_checksum=config.rdbchecksum,
-            databases_count=len(context.store.databases),
-        )
+        self._now_ms = now_ms
+        self._checks_checksum: bool = config.rdbchecksum
+        self._blocks_reader = BlockReader(self._taken_blocks())
+        # What reads the dataset, from its first bytes on.
+        self._reader: FileReader | None = None
         # Values are read by plain calls, in the middle of which bytes may be missing.
         self._work = Lockstep(self._load)
 
@@ -88,12 +86,17 @@ class Arrival:
     @property
     def keys_count(self) -> int:
         """Keys loaded so far."""
-        return self._reader.keys_count
+        return 0 if self._reader is None else self._reader.keys_count
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the dataset is in the form of rows."""
+        return self._blocks_reader.has_rows
 
     @property
     def stream_db_index(self) -> int:
         """The database of the first command after the dataset."""
-        text = self._reader.aux.get(b"repl-stream-db", b"0")
+        text = b"0" if self._reader is None else self._reader.aux.get(b"repl-stream-db", b"0")
         index = int(text) if text.isdigit() else 0
         return index if index < len(self.store.databases) else 0
 
@@ -110,7 +113,19 @@ class Arrival:
 
     def _load(self) -> None:
         filling = Filling(self.store.databases, self._context, is_of_primary=True)
-        for _ in in_steps(self._reader.parts(), filling):
+        blocks = self._blocks_reader
+        blocks.begin()
+        # Keys that have expired are kept: the primary says when they are removed.
+        self._reader = reader = FileReader(
+            blocks.content(),
+            self._context.stream_limits,
+            now_ms=self._now_ms,
+            drops_expired=False,
+            checks_checksum=self._checks_checksum and not blocks.has_rows,
+            databases_count=len(self.store.databases),
+            form=ROWS if blocks.has_rows else None,
+        )
+        for _ in in_steps(reader.parts(), filling):
             self._pause_if_over()
         for db in self.store.databases:
             for stream in db.streams.values():

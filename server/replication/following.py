@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast
 
 from ...commands.execution.context import Context
 from ...persistence.placing import StreamPlace
+from ...persistence.rows.streams import CAN_USE, CAPABILITY
 from ...replication.following import (
     FAILOVER_RETRY_MS,
     RETRY_MS,
@@ -128,6 +129,8 @@ class Following:
         self.failed_ms: int | None = None
         # Whether the primary has something that cannot be taken.
         self.is_refusing = False
+        # Whether the primary is asked for rows. After a dataset in that form that could not be taken, for an RDB.
+        self._asks_for_rows = CAN_USE
         # Whether the server that is followed is a replica of this one and shall take over, and what is called with its
         # answer: whether it does.
         self.is_failing_over = False
@@ -205,6 +208,7 @@ class Following:
                 )
         self.address = host, port
         self.attempts = Attempts()
+        self._asks_for_rows = CAN_USE
         self._down_since_ms = None if was_primary else self._down_since_ms
         self._config.replicaof = b"%b %d" % self.address
         self._apply_role()
@@ -279,7 +283,8 @@ class Following:
     def _new_link(self) -> PrimaryLink:
         config, history = self._config, self._primary.history
         port = config.replica_announce_port or (config.tls_port if config.tls_replication else config.port)
-        introduction = Introduction(config.masteruser, config.masterauth, port, config.replica_announce_ip)
+        form = CAPABILITY if self._asks_for_rows else b""
+        introduction = Introduction(config.masteruser, config.masterauth, port, config.replica_announce_ip, form)
         # What was missed has the command that could not be taken: only a snapshot can be without it.
         can_continue = self._has_history and not self.is_refusing
         position = Position(history.replid.encode(), history.offset) if can_continue else None
@@ -331,6 +336,9 @@ class Following:
             self.is_refusing = True
             pause_ms = self.attempts.refuse(now_ms)
             reason += f". Next attempt in {pause_ms // 1000} seconds"
+            if link.has_refused_rows:
+                self._asks_for_rows = False
+                reason += ", for an RDB"
         logger.warning("%s", reason)
         if end is End.LOST:
             logger.info("Caching the disconnected master state.")

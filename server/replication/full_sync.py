@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 MARK_SIZE: Final = 40
 # Bytes of a file that are read at once.
 PIECE_SIZE: Final = 64 * 1024
+# Unsent bytes for a replica that takes rows, up to which blocks are made: as many as it reads in some milliseconds.
+ROWS_UNSENT_SIZE_MAX: Final = 1 << 20
 
 
 class SnapshotMaker(Protocol):
@@ -51,14 +53,22 @@ class SnapshotMaker(Protocol):
         """The blocks of an RDB file. `place`: its place in the replication stream."""
         ...
 
+    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace) -> Iterator[bytes]:
+        """The blocks of a dataset in the form of rows, with its place in the replication stream."""
+        ...
+
 
 class DirectTransfer:
-    """A snapshot on its way to replicas, without a file. It takes the place of a `BackgroundFile` in a job."""
+    """A snapshot on its way to replicas, without a file. It takes the place of a `BackgroundFile` in a job.
 
-    def __init__(self, blocks: Iterator[bytes], links: list[Link], mark: bytes) -> None:
+    It waits for a replica that has more than `unsent_size_max` bytes to read.
+    """
+
+    def __init__(self, blocks: Iterator[bytes], links: list[Link], mark: bytes, unsent_size_max: int) -> None:
         self._blocks = blocks
         self._links = links
         self._mark = mark
+        self._unsent_size_max = unsent_size_max
         self.size = 0
         self._send(b"$EOF:" + mark + b"\r\n")
 
@@ -78,7 +88,7 @@ class DirectTransfer:
         links = self.open_links
         if not links:
             raise OSError("all replicas have left")
-        if any(link.peer.unsent_size() >= UNSENT_SIZE_MAX for link in links):
+        if any(link.peer.unsent_size() >= self._unsent_size_max for link in links):
             return False
         made: list[bytes] = []
         is_complete = True
@@ -130,6 +140,11 @@ class FullSync:
         """Begin a snapshot for these links if no other job runs and it is due."""
         if not waiting or not self._maker.may_begin:
             return
+        if waiting[0].replica.takes_rows:
+            # A snapshot in this form costs little: there is no delay in which more replicas may come to share it.
+            begin = self._begin_direct if self._config.repl_diskless_sync else self._begin_file
+            begin(self._alike(waiting))
+            return
         is_direct = self._config.repl_diskless_sync and all(link.replica.accepts_eof for link in waiting)
         if not is_direct:
             self._begin_file(self._alike(waiting))
@@ -147,7 +162,11 @@ class FullSync:
     def _alike(waiting: list[Link]) -> list[Link]:
         """Those of the links that want the same snapshot as the first."""
         first = waiting[0].replica
-        return [link for link in waiting if link.replica.wants_no_keys is first.wants_no_keys]
+        return [
+            link
+            for link in waiting
+            if (link.replica.wants_no_keys, link.replica.takes_rows) == (first.wants_no_keys, first.takes_rows)
+        ]
 
     def _take(self, links: list[Link]) -> tuple[StoreImage, Iterator[bytes]]:
         """Take the image, tell the replicas at which offset, and return it with the blocks of its file."""
@@ -160,12 +179,14 @@ class FullSync:
                 link.write(b"+FULLRESYNC %b %d\r\n" % (place.replid.encode(), place.offset))
         self._served = links
         parts: Iterable[Part] = () if links[0].replica.wants_no_keys else image.parts()
-        return image, self._maker.rdb_blocks(parts, place=place)
+        make = self._maker.rows_blocks if links[0].replica.takes_rows else self._maker.rdb_blocks
+        return image, make(parts, place=place)
 
     def _begin_direct(self, links: list[Link]) -> None:
         logger.info("Starting BGSAVE for SYNC with target: replicas sockets")
+        has_rows = links[0].replica.takes_rows
         image, blocks = self._take(links)
-        transfer = DirectTransfer(blocks, links, self._mark)
+        transfer = DirectTransfer(blocks, links, self._mark, ROWS_UNSENT_SIZE_MAX if has_rows else UNSENT_SIZE_MAX)
 
         def finish(size: int) -> None:
             logger.info("Background RDB transfer terminated with success")
@@ -178,7 +199,7 @@ class FullSync:
             transfer.abandon()
             self._served = []
 
-        self._maker.runner.begin(Job(image, transfer, finish, fail, is_for_replicas=True))
+        self._maker.runner.begin(Job(image, transfer, finish, fail, is_for_replicas=True, is_brisk=has_rows))
 
     def _begin_file(self, links: list[Link]) -> None:
         logger.info("Starting BGSAVE for SYNC with target: disk")
@@ -204,7 +225,8 @@ class FullSync:
                     link.peer.close()
             self._served = []
 
-        self._maker.runner.begin(Job(image, file, finish, fail, is_for_replicas=True))
+        is_brisk = links[0].replica.takes_rows
+        self._maker.runner.begin(Job(image, file, finish, fail, is_for_replicas=True, is_brisk=is_brisk))
 
     def _path(self) -> str:
         """A file named by the port: it replaces what a crash has left, and servers may share a folder."""

@@ -133,6 +133,8 @@ class PrimaryLink(Session):
         self.last_read_ms = monotonic()
         self.payload = Payload()
         self._transfer: Transfer | None = None
+        # Whether the dataset could not be taken, and was in the form of rows.
+        self.has_refused_rows = False
         # The position of the dataset that arrives.
         self._position = Position(b"", 0)
         self._applier: Applier | None = None
@@ -218,7 +220,7 @@ class PrimaryLink(Session):
                 self.payload,
                 Arrival(self._config, self._context, self._clock()),
                 on_loaded=self._end_transfer,
-                on_refused=lambda reason: self.end(End.REFUSED, reason),
+                on_refused=self._refuse_dataset,
                 hold=self._hold_reading,
                 release=self._resume_reading,
                 key_delay_s=lambda: key_delay_s(self._config.key_load_delay),
@@ -227,6 +229,10 @@ class PrimaryLink(Session):
             self._begin_stream(outcome)
         if handshake.rest:
             self._take(handshake.rest)
+
+    def _refuse_dataset(self, reason: str) -> None:
+        self.has_refused_rows = self._transfer is not None and self._transfer.arrival.has_rows
+        self.end(End.REFUSED, reason)
 
     def _take_payload(self, data: bytes) -> None:
         transfer = self._transfer

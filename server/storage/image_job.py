@@ -65,6 +65,9 @@ class Job:
     fail: Callable[[str], None]
     # Whether it is a snapshot for replicas, which cannot be completed while all clients wait.
     is_for_replicas: bool = False
+    # Whether a slice that was full is followed by the next one in the next turn of the loop. For work that costs little
+    # altogether, and that a replica waits for.
+    is_brisk: bool = False
 
 
 def _new_thread() -> Executor:
@@ -142,7 +145,9 @@ class JobRunner:
         if delay_s and owed_count:
             owed_count -= self._prepaid_count
             self._prepaid_count = 0
-        rest_s = max(REST_S_MIN, REST_RATIO * (self.read_clock_s() - started_s))
+        spent_s = self.read_clock_s() - started_s
+        # A slice that ended early had nothing to do: the target was full.
+        rest_s = 0.0 if job.is_brisk and not delay_s and spent_s >= slice_s else max(REST_S_MIN, REST_RATIO * spent_s)
         self._schedule(rest_s + owed_count * delay_s)
 
     def _end(self) -> None:

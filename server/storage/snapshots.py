@@ -16,7 +16,9 @@ from ...persistence.aof import AppendOnlyLog
 from ...persistence.background import BackgroundFile
 from ...persistence.errors import LogError, LogFailure, explain
 from ...persistence.placing import StreamPlace
-from ...persistence.rdb.file import own_aux, write_file
+from ...persistence.rdb.file import BLOCK_SIZE, own_aux, write_file
+from ...persistence.rows.blocks import framed
+from ...persistence.rows.streams import ROWS
 from ...persistence.snapshot import snapshot
 from ...store.errors import GenericError
 from ...store.image import Part, StoreImage, parts_now
@@ -476,6 +478,22 @@ class Snapshots:
             compress=config.rdbcompression,
             has_checksum=config.rdbchecksum,
             block_size=RDB_BLOCK_SIZE,
+        )
+
+    def rows_blocks(self, parts: Iterable[Part], *, place: StreamPlace) -> Iterator[bytes]:
+        """The blocks of a dataset for a replica that reads the form of rows."""
+        config, now_ms = self._config, self._clock()
+        aux = own_aux(now_ms=now_ms, used_memory=self._resident_size(), is_aof_base=False, place=place)
+        return framed(
+            write_file(
+                parts,
+                aux,
+                now_ms=now_ms,
+                compress=config.rdbcompression,
+                has_checksum=False,
+                block_size=BLOCK_SIZE,
+                form=ROWS,
+            )
         )
 
     # -- the end ---------------------------------------------------------------------------------

@@ -70,6 +70,15 @@ DIALOGUES: list[tuple[Introduction, Position | None, list[tuple[bytes, bytes]], 
         ],
         FullSync(Position(ID, 0)),
     ),
+    (
+        Introduction(port=8303, form=b"rows"), None,
+        [
+            (b"+PONG|", PORT + b"*5|$8|REPLCONF|$4|capa|$6|psync2|$4|capa|$4|rows|"),
+            (b"+OK|+OK|", ASK_ALL),
+            (b"+FULLRESYNC " + ID + b" 859|", b""),
+        ],
+        FullSync(HAVE),
+    ),
 ]  # fmt: skip
 
 

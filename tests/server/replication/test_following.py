@@ -12,6 +12,7 @@ from time import monotonic
 
 import pytest
 
+from headrace.persistence.rows.streams import CAN_USE, CAPABILITY
 from headrace.replication.following import RETRY_MS
 from headrace.server.reports.series import SERVER_SERIES
 from support.certificates import Authority
@@ -135,7 +136,7 @@ async def test_a_replica_has_what_the_primary_has(reference, step, mark):
         assert primary.requests == [
             [b"PING"],
             [b"REPLCONF", b"listening-port", b"%d" % replica.server.config.port],
-            [b"REPLCONF", b"capa", b"psync2"],
+            [b"REPLCONF", b"capa", b"psync2", *([b"capa", CAPABILITY] if CAN_USE else [])],
             [b"PSYNC", b"?", b"-1"],
         ]
 
