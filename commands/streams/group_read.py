@@ -115,7 +115,7 @@ def xreadgroup(context: Context, argv: list[bytes]) -> Reply:
         list(argv),
         request.block_ms or None,
         _wake_in_ms(request, sources, context.now_ms),
-        blocks_again=_Wait(request).blocks_again if request.claim_idle_ms is None else None,
+        blocks_again=_Wait(request, context.client.id).blocks_again if request.claim_idle_ms is None else None,
     )
 
 
@@ -126,10 +126,11 @@ class _Wait:
     the time of a whole run.
     """
 
-    __slots__ = ("consumer", "group", "keys")
+    __slots__ = ("connection", "consumer", "group", "keys")
 
-    def __init__(self, request: ReadRequest) -> None:
+    def __init__(self, request: ReadRequest, connection: int) -> None:
         assert request.group is not None
+        self.connection = connection
         self.keys, self.group, self.consumer = request.keys, request.group, request.consumer
 
     def blocks_again(self, db: Database, now_ms: int) -> bool:
@@ -143,7 +144,11 @@ class _Wait:
                 return False
             if len(stream) and stream.log.last_id > group.last_id:
                 return False
-            if group.pending.rules is not None and not group.pending.rules.is_quiet(now_ms):
+            rules = group.pending.rules
+            if rules is not None and not rules.is_quiet(now_ms):
+                return False
+            absences = None if rules is None else rules.absences
+            if absences is not None and not absences.is_used_by(consumer.name, self.connection):
                 return False
             idle.append((stream, consumer))
         for stream, consumer in idle:

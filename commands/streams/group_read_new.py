@@ -66,6 +66,8 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     if not has_new and not is_blocking and (not claim_idle_ms or is_nothing_idle(group, claim_idle_ms, now_ms)):
         db.hits += HITS_OF_A_READ
         stream.used_ms = consumer.seen_ms = now_ms
+        if rules is not None:
+            note_use(context, key, group, consumer)
         return NULL_ARRAY
     if not has_new or claim_idle_ms:
         return None

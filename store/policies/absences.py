@@ -13,13 +13,13 @@ VOID_MAX: Final = 256
 
 
 class Absences:
-    """The next look at each consumer of a group, and the connection that used it last. Times are Unix ms.
+    """The next look at each consumer of a group, and the open connections that used it. Times are Unix ms.
 
     A use of a consumer changes only its seen time. A look that comes too early is made again later, so that a consumer
     is looked at once in its longest time of absence.
     """
 
-    __slots__ = ("_connection_of", "_due_of", "_heap", "_left_ms", "_names_of", "ttl_ms")
+    __slots__ = ("_connections_of", "_due_of", "_heap", "_left_ms", "_names_of", "ttl_ms")
 
     def __init__(self, ttl_ms: int) -> None:
         # How long a consumer may be absent.
@@ -27,9 +27,9 @@ class Absences:
         # By name. Items of the heap whose time is not that of `_due_of` are void.
         self._due_of: dict[bytes, int] = {}
         self._heap: list[tuple[int, bytes]] = []
-        self._connection_of: dict[bytes, int] = {}
+        self._connections_of: dict[bytes, set[int]] = {}
         self._names_of: dict[int, dict[bytes, None]] = {}
-        # When the connection that used a consumer last was closed.
+        # When the last open connection of a consumer was closed.
         self._left_ms: dict[bytes, int] = {}
 
     def expect(self, name: bytes, since_ms: int) -> None:
@@ -43,22 +43,26 @@ class Absences:
 
     def note_use(self, name: bytes, connection: int) -> None:
         """A connection uses a consumer."""
-        before = self._connection_of.get(name)
-        if before != connection:
-            if before is not None:
-                del self._names_of[before][name]
-            self._connection_of[name] = connection
+        if not self.is_used_by(name, connection):
+            self._connections_of.setdefault(name, set()).add(connection)
             self._names_of.setdefault(connection, {})[name] = None
 
     def note_close(self, connection: int, now_ms: int) -> None:
-        """A connection is closed: the consumers that it used last are absent from now on."""
+        """A connection is closed: the consumers that no other one has used are absent from now on."""
         for name in self._names_of.pop(connection, {}):
-            del self._connection_of[name]
-            self._left_ms[name] = now_ms
+            connections = self._connections_of[name]
+            connections.remove(connection)
+            if not connections:
+                del self._connections_of[name]
+                self._left_ms[name] = now_ms
 
     def is_connected(self, name: bytes) -> bool:
-        """Whether the connection that used the consumer last is open."""
-        return name in self._connection_of
+        """Whether a connection that used the consumer is open."""
+        return name in self._connections_of
+
+    def is_used_by(self, name: bytes, connection: int) -> bool:
+        """Whether an open connection has used the consumer."""
+        return connection in self._connections_of.get(name, ())
 
     def absent_since_ms(self, consumer: Consumer) -> int:
         """Since when a consumer is absent that has no connection."""
@@ -68,8 +72,7 @@ class Absences:
         """A consumer does not exist any more."""
         self._due_of.pop(name, None)
         self._left_ms.pop(name, None)
-        connection = self._connection_of.pop(name, None)
-        if connection is not None:
+        for connection in self._connections_of.pop(name, ()):
             del self._names_of[connection][name]
 
     def next_due_ms(self) -> int:

@@ -69,17 +69,42 @@ def test_absence_begins_when_the_connection_is_closed() -> None:
     assert names(scene) == []
 
 
-def test_connection_that_used_the_consumer_last_counts() -> None:
+@pytest.mark.parametrize("is_first_user_first", [True, False])
+def test_all_connections_that_used_the_consumer_must_be_closed(*, is_first_user_first: bool) -> None:
     scene = Scene(TTL)
-    scene.read(scene.bob, "worker", "COUNT 1")
-    scene.read(scene.alice, "worker")
-    scene.bob.session.close()
+    users = [scene.bob, scene.rig.connect()]
+    for user in users:
+        scene.read(user, "worker", "COUNT 1")
+    if not is_first_user_first:
+        users.reverse()
+    users[0].session.close()
     scene.rig.pass_time(5000)
     assert names(scene) == [b"worker"]
-    scene.alice.session.close()
-    scene.alice = scene.rig.connect()
-    scene.rig.pass_time(1000)
+    users[1].session.close()
+    scene.rig.pass_time(999)
+    assert names(scene) == [b"worker"]
+    scene.rig.pass_time(1)
     assert names(scene) == []
+
+
+def test_connection_counts_that_was_given_nothing() -> None:
+    scene = Scene(TTL)
+    reader = scene.rig.connect()
+    scene.read(reader, "bob")
+    assert scene.read(scene.bob, "bob") == []
+    reader.session.close()
+    scene.rig.pass_time(5000)
+    assert names(scene) == [b"bob"]
+
+
+def test_consumer_stays_that_waits_when_the_setting_comes() -> None:
+    scene = Scene(count=0)
+    scene.bob.call("XREADGROUP GROUP g bob BLOCK 0 STREAMS s >")
+    scene.rig.pass_time(500)
+    scene.alice.call(f"XGROUP CONFIG s g {TTL}")
+    for _ in range(5):
+        scene.rig.pass_time(1000)
+    assert names(scene) == [b"bob"]
 
 
 def test_consumer_that_comes_back_in_time_stays() -> None:
