@@ -67,3 +67,6 @@ def note_deleted(context: Context, key: bytes, stream: Stream, ids: Iterable[Str
             stream.heeds_deletions = True
             rules.note_deleted(ids, first_id)
             log_turns(context, key, group, rules)
+            if rules.spent and rules.may_bury(context.now_ms) and not context.replaying:
+                # What has got the turn may be a dead letter.
+                context.visits.note((context.db.index, key, group.name), context.now_ms)

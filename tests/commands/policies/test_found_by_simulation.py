@@ -81,3 +81,16 @@ def test_reader_is_woken_when_the_entry_leaves_for_which_one_would_have_waited_t
         assert scene.bob.call("XREADGROUP GROUP g bob BLOCK 0 STREAMS s >") == b""
         scene.alice.call(way)
         assert ids(scene.bob.output()) == [b"4-0"]
+
+
+def test_entry_becomes_a_dead_letter_when_the_one_is_deleted_for_which_it_has_waited() -> None:
+    for way in ("XDEL s 1-0", "XTRIM s MINID 2-0"):
+        scene = Scene("ORDER-BY k MAX-DELIVERIES 1", count=0)
+        scene.alice.call("XADD s 1-0 k x", "XADD s 2-0 k x")
+        assert scene.read(scene.alice, "alice") == [b"1-0"]
+        scene.bob.call("XCLAIM s g bob 0 2-0", "XNACK s g FAIL IDS 1 2-0", "XGROUP CONFIG s g DEADLETTER dead")
+        assert scene.alice.call("XLEN dead") == b":0\r\n"
+        scene.alice.call(way)
+        scene.rig.pass_time(1)
+        assert scene.alice.call("XLEN dead") == b":1\r\n"
+        scene.check()
