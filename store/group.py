@@ -78,7 +78,7 @@ class Group:
         rules = self.pending.rules
         if rules is not None and rules.absences is not None:
             for consumer in self.consumers.values():
-                rules.absences.expect(consumer.name, consumer.seen_ms)
+                rules.absences.expect(consumer.name, rules.absences.absent_since_ms(consumer))
 
     def require_rules(self) -> PendingRules:
         """The rules of the pending entries, which are made if there are none."""

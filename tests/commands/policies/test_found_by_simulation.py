@@ -94,3 +94,18 @@ def test_entry_becomes_a_dead_letter_when_the_one_is_deleted_for_which_it_has_wa
         scene.rig.pass_time(1)
         assert scene.alice.call("XLEN dead") == b":1\r\n"
         scene.check()
+
+
+def test_consumers_are_deleted_in_the_order_in_which_their_time_ends() -> None:
+    scene = Scene("CONSUMER-TTL 2000 REDELIVER 60000")
+    scene.read(scene.bob, "bob", "COUNT 1")
+    scene.rig.pass_time(100)
+    scene.read(scene.alice, "alice")
+    scene.alice.session.close()
+    scene.rig.pass_time(100)
+    scene.bob.session.close()
+    scene.rig.pass_time(500)
+    scene.alice = scene.rig.connect()
+    scene.alice.call("XGROUP CONFIG s g CONSUMER-TTL 300")
+    scene.rig.pass_time(1)
+    assert scene.read(scene.alice, "carol", "COUNT 1") == [b"2-0"]
