@@ -13,27 +13,24 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from headrace.store.entry_form import fields_of
 from headrace.store.group import Group
 from headrace.store.ids import format_id
-from headrace.store.policies.agenda import NEVER_MS
-from headrace.store.stream import Stream
 from simulation.invariants import check_stream, differences
 from simulation.model import GROUPS, ClaimOptions, Entry, Wait
-from simulation.policy_model import (
-    UNORDERED,
-    PolicyGroup,
-    PolicyModel,
-    PolicyState,
-    PolicyWait,
-    Settings,
-    field_of,
+from simulation.policy_group_model import PolicyGroup
+from simulation.policy_invariants import (
+    DEAD_KEY,
+    dead_differences,
+    policy_differences,
+    words_of,
+    words_of_dead_letters,
 )
+from simulation.policy_model import PolicyModel, PolicyState
+from simulation.policy_parts import UNORDERED, PolicyWait, Settings, field_of
 from simulation.server_run import CRASH_SHARE, ServerRun, Violation, id_words
 from support.crash_world import Peer
 
 KEYS = (b"q0", b"q1")
-DEAD_KEY = b"dead"
 GROUP_BY_CONSUMER = {b"c0": b"g", b"c1": b"g", b"c2": b"g", b"c3": b"g", b"d0": b"h", b"d1": b"h"}
 # This consumer has no connection of its own.
 GUEST = b"c3"
@@ -50,6 +47,7 @@ BACKOFF_MS = ((), (60,), (20, 250), (40, 100, 300))
 DELAYS_MS = (None, None, None, None, 0, 1, 40, 300)
 LATER_MS = (0, 0, 0, 30, 400)
 LEASES_MS = (0, 0, 0, 300)
+TTL_MS = (0, 0, 0, 150, 400, 900)
 IDLE_MS = (0, 0, 40, 200)
 # Values that many entries have. The others have one each.
 SHARED_VALUES = (b"x", b"y", b"z")
@@ -82,10 +80,9 @@ class PolicySimulation(ServerRun[PolicyState]):
         self._served.clear()
 
     def _note_restart(self) -> None:
-        for model in self.models.values():
+        for key, model in self.models.items():
             model.waits.clear()
-            for group in model.groups.values():
-                group.end_connections()
+            self._end_connections(key, model)
         self.server.periodic.run()
         self.loop.run()
         for key, model in self.models.items():
@@ -100,6 +97,14 @@ class PolicySimulation(ServerRun[PolicyState]):
         """See `ServerRun`. What groups did by themselves no reply has confirmed."""
         self._come_about()
         self.crash()
+
+    def _end_connections(self, key: bytes, model: PolicyModel) -> None:
+        for name, group in model.groups.items():
+            group.end_connections(self._seen_ms(key, name))
+
+    def _seen_ms(self, key: bytes, name: bytes) -> dict[bytes, int]:
+        """When the server has seen the consumers of a group: a log does not have this, nor does a reply."""
+        return {consumer.name: consumer.seen_ms for consumer in self._group(key, name).consumers.values()}
 
     def _adopt_order(self, key: bytes, group: PolicyGroup) -> None:
         """Let the model have the order of the server where none is promised: after a start, and among entries that
@@ -148,17 +153,22 @@ class PolicySimulation(ServerRun[PolicyState]):
     def _follow(self) -> None:
         """Let the model do what is due, and serve readers that wait. The server must do so when it runs next."""
         for key, model in self.models.items():
+            dead_count, consumers_count = len(model.dead), model.consumers_count
             if model.settle(self.clock()):
                 self._come_about()
-                self.counts["dead letters by time"] += 1
-            for wait, entries in model.serve_waits(self.clock()):
-                assert isinstance(wait, PolicyWait)
-                if not entries:
-                    self._come_about()
-                    continue
-                peer = next(each for each, (_, its) in self.waiting.items() if its is wait)
-                self._promise(peer)
-                self._served.append((peer, key, wait, entries))
+                self.counts["dead letters by time"] += len(model.dead) - dead_count
+                self.counts["consumers deleted by time"] += consumers_count - model.consumers_count
+            self._serve_waits(key, model)
+
+    def _serve_waits(self, key: bytes, model: PolicyModel) -> None:
+        for wait, entries in model.serve_waits(self.clock()):
+            assert isinstance(wait, PolicyWait)
+            if not entries:
+                self._come_about()
+                continue
+            peer = next(each for each, (_, its) in self.waiting.items() if its is wait)
+            self._promise(peer)
+            self._served.append((peer, key, wait, entries))
 
     def _check_waits(self) -> None:
         """A wait ends when there is an entry for its reader or after its deadline, and no earlier."""
@@ -181,14 +191,15 @@ class PolicySimulation(ServerRun[PolicyState]):
 
     def _actions(self) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = [self._add] * 4
-        actions += [self._delete, self._trim, self._configure, self._rewrite, self._disconnect, self._empty_dead]
+        actions += [self._delete, self._trim, self._configure, self._rewrite, self._disconnect]
+        actions += [self._empty_dead, self._redrive]
         consumer = self.rnd.choice(list(GROUP_BY_CONSUMER))
         peer = self._peer(consumer)
         if peer is not None:
             of_consumers: list[Callable[[bytes, Peer], None]] = [
                 self._read, self._read, self._read, self._wait, self._wait, self._wait, self._acknowledge,
                 self._release, self._release, self._claim, self._claim_with_options, self._claim_all,
-                self._read_history,
+                self._read_history, self._delete_consumer,
             ]  # fmt: skip
             if consumer != SLOW:
                 of_consumers += [self._acknowledge] * 3
@@ -204,6 +215,8 @@ class PolicySimulation(ServerRun[PolicyState]):
     def _do(self, peer: Peer, line: bytes, expected: Any) -> None:
         """Send a request, and check its reply and those to blocked readers. The model must have the state after it."""
         self._promise(peer)
+        for key, model in self.models.items():
+            self._serve_waits(key, model)
         self._follow()
         self._expect(peer, line, expected)
         self._run_timers()
@@ -249,17 +262,36 @@ class PolicySimulation(ServerRun[PolicyState]):
 
     def _empty_dead(self) -> None:
         """Now and then, the dead letters are thrown away."""
-        if sum(len(model.dead) for model in self.models.values()) > DEAD_MAX:
+        if len(self.state.dead_letters) > DEAD_MAX:
             for model in self.models.values():
                 model.dead.clear()
             self._do(self.producer, b"DEL %b" % DEAD_KEY, 1)
+
+    def _redrive(self) -> None:
+        """Some dead letters go back, oldest first. Of those of the same millisecond, any may be the oldest."""
+        rnd = self.rnd
+        if rnd.random() < 0.4:
+            return
+        count, group = rnd.randrange(1, 8), rnd.choice((None, None, *GROUPS))
+        target_key = rnd.choice(KEYS) if rnd.random() < 0.15 else None
+        expected = {tuple(words_of(*each)): each for each in self.state.dead_letters}
+        letters = [expected[tuple(words)] for words in words_of_dead_letters(self._stream(DEAD_KEY))]
+        letters = [each for each in letters if group in (None, each[1].group)][:count]
+        new_count = self.state.redrive(letters, target_key, self.clock())
+        self.counts["redriven as new entries"] += new_count
+        self.counts["redriven to their groups"] += len(letters) - new_count
+        line = b"XREDRIVE %b COUNT %d" % (DEAD_KEY, count)
+        line += b"" if group is None else b" GROUP %b" % group
+        line += b"" if target_key is None else b" TO %b" % target_key
+        self._do(self.producer, line, [len(letters), []])
 
     def _configure(self) -> None:
         key, name = self.rnd.choice(KEYS), self.rnd.choice(GROUPS)
         group = self.models[key].groups[name]
         self._adopt_order(key, group)
         before = len(self.models[key].dead)
-        group.configure(self._some_settings(), self.clock(), list(self._group(key, name).pending.released))
+        released = list(self._group(key, name).pending.released)
+        group.configure(self._some_settings(), self.clock(), released, self._seen_ms(key, name))
         line = b"XGROUP CONFIG %b %b %b" % (key, name, group.settings.words(DEAD_KEY))
         self.counts["dead letters by settings"] += len(self.models[key].dead) - before
         self._do(self.producer, line, b"OK")
@@ -279,6 +311,8 @@ class PolicySimulation(ServerRun[PolicyState]):
             backoff_ms=rnd.choice(BACKOFF_MS),
             pending_max=rnd.choice((0, 0, 1, 3, 6)),
             group_pending_max=rnd.choice((0, 0, 0, 4, 8)),
+            releases_on_deletion=rnd.random() < 0.3,
+            consumer_ttl_ms=rnd.choice(TTL_MS),
             is_ordered=is_ordered,
             parked_max=rnd.choice((0, 0, 1, 3)) if is_ordered else 0,
         )
@@ -350,6 +384,17 @@ class PolicySimulation(ServerRun[PolicyState]):
             self.counts["dead letters by release"] += len(group.stream.dead) - before
             self._do(peer, line, count)
 
+    def _delete_consumer(self, consumer: bytes, peer: Peer) -> None:
+        """A consumer is deleted that does not wait: one that does may be created again by its wait."""
+        key, name, group = self._some_group(consumer, peer)
+        is_waiting = any((each.group, each.consumer) == (name, consumer) for each in self.models[key].waits)
+        if is_waiting or self.rnd.random() < 0.5:
+            return
+        releases = self.rnd.random() < 0.5
+        line = b"XGROUP DELCONSUMER %b %b %b%b" % (key, name, consumer, b" RELEASE" * releases)
+        self.counts["consumers deleted"] += consumer in group.consumers
+        self._do(peer, line, group.delete_consumer(consumer, self.clock(), releases=releases))
+
     def _idle_ms(self, group: PolicyGroup, wanted: list[int]) -> int:
         """The minimum idle time of a claim: often the idle time of one of these IDs, or 1 ms more."""
         owned = [
@@ -399,7 +444,7 @@ class PolicySimulation(ServerRun[PolicyState]):
             key, wait = self.waiting.pop(peer)
             self.models[key].waits.remove(wait)
         for key, group in product(KEYS, GROUPS):
-            self.models[key].groups[group].end_connection(peer.client.id)
+            self.models[key].groups[group].end_connection(peer.client.id, self.clock())
         self._follow()
         peer.abort()
         self._run_timers()
@@ -415,10 +460,10 @@ class PolicySimulation(ServerRun[PolicyState]):
             model.forget_dropped(self._pending_ids(key))
             stream = self._stream(key)
             assert stream is not None
-            wrong = check_stream(model, stream, is_whole=is_whole) + _policy_differences(model, stream, self.clock())
+            wrong = check_stream(model, stream, is_whole=is_whole) + policy_differences(model, stream, self.clock())
             if wrong:
                 raise Violation(f"{key.decode()} at {self.clock()}, {self._where()}: {wrong}")
-        wrong = self._dead_differences(self.state)
+        wrong = dead_differences(self.state, self._stream(DEAD_KEY))
         if wrong:
             raise Violation(f"{self._where()}: {wrong}")
         if len(self.server.dispatcher.waiters) != len(self.waiting):
@@ -428,70 +473,21 @@ class PolicySimulation(ServerRun[PolicyState]):
         """See `ServerRun`. After its start, the server may have done what was due."""
         wrong = self._differences_as_it_is(state)
         if wrong:
-            for model in state.models.values():
-                for group in model.groups.values():
-                    group.end_connections()
+            for key, model in state.models.items():
+                self._end_connections(key, model)
                 model.settle(self.clock())
             wrong = self._differences_as_it_is(state)
         return wrong
 
     def _differences_as_it_is(self, state: PolicyState) -> list[str]:
-        wrong = self._dead_differences(state)
+        wrong = dead_differences(state, self._stream(DEAD_KEY))
         for key, model in state.models.items():
             stream = self._stream(key)
             if stream is None:
                 return ["the stream is gone"]
             model.forget_dropped(self._pending_ids(key))
-            wrong += differences(model, stream) + _policy_differences(model, stream, self.clock())
+            wrong += differences(model, stream) + policy_differences(model, stream, self.clock())
         return wrong
-
-    def _dead_differences(self, state: PolicyState) -> list[str]:
-        """Each dead letter is in the dead-letter stream, once. Those of the same time may be in any order."""
-        expected = [(key, letter) for key, model in state.models.items() for letter in model.dead]
-        stream = self._stream(DEAD_KEY)
-        count = 0 if stream is None else len(stream)
-        if count != len(expected):
-            return [f"{count} dead letters, not {len(expected)}"]
-        if stream is None:
-            return []
-        wanted = [
-            [
-                field_of(letter.value), letter.value, b"_stream", key, b"_id", format_id(letter.entry_id),
-                b"_group", letter.group, b"_consumer", letter.consumer, b"_deliveries", b"%d" % letter.deliveries,
-                b"_reason", letter.reason, b"_time_ms", b"%d" % letter.time_ms,
-            ]
-            for key, letter in expected
-        ]  # fmt: skip
-        if len({tuple(words[2:8]) for words in wanted}) < len(wanted):
-            return ["an entry is in the dead-letter stream twice"]
-        entries = [entry for pairs in stream.log.copy().all_entries() for _, entry in pairs]
-        found = [list(map(bytes, fields_of(entry))) for entry in entries]
-        different = [each for each in found if each not in wanted], [each for each in wanted if each not in found]
-        return [f"dead letters {different[0]}, not {different[1]}"] if any(different) else []
-
-
-def _policy_differences(model: PolicyModel, stream: Stream, now_ms: int) -> list[str]:
-    """Settings and due times that are not those of the model."""
-    wrong = []
-    for name, group in model.groups.items():
-        found = stream.groups[name]
-        words = b"" if found.policy is None else b" ".join(found.policy.words())
-        pairs = group.settings.words(DEAD_KEY).split()
-        set_words = [
-            word for at in range(0, len(pairs), 2) for word in pairs[at : at + 2] if pairs[at + 1] not in (b"0", b"no")
-        ]
-        if words != b" ".join(set_words):
-            wrong.append(f"group {name.decode()} has {words!r}, not {set_words}")
-        rules = found.pending.rules
-        # After a start, the first visit finds out who has the turn.
-        end_ms = NEVER_MS if rules is None or (rules.order is None and group.settings.is_ordered) else NEVER_MS + 1
-        delays = {} if rules is None else {each: due for each, due in rules.delays.walk() if now_ms < due < end_ms}
-        due_of = {each: delivery.ready_ms for each, delivery in group.pending.items() if group.is_waiting(each, now_ms)}
-        due_of = {each: due if due > now_ms else NEVER_MS for each, due in due_of.items()}
-        waiting = {each: due for each, due in due_of.items() if due < end_ms}
-        if delays != waiting:
-            wrong.append(f"group {name.decode()} delays {delays}, not {waiting}")
-    return wrong
 
 
 def entry_rows(entries: list[Entry]) -> list[list[Any]]:

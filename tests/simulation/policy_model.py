@@ -1,7 +1,6 @@
-"""A model of what groups with policies do by themselves, next to `model`: rules for each entry, and no index.
+"""A model of streams whose groups have policies: see `policy_group_model` for the rules of a group.
 
-Whether an entry may be had, is idle, or is a dead letter follows from what is known of this entry and from the
-settings. `PolicyModel.settle` does what has become due, `serve_waits` gives blocked readers what they may have.
+`PolicyModel.settle` does what has become due, `serve_waits` gives blocked readers what they may have.
 """
 
 from __future__ import annotations
@@ -9,486 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from simulation.model import COUNT_MAX, ClaimOptions, Entry, GroupModel, Model, Pending, State, Wait
-from support.turns import waiting_entries
-
-# Values that begin so are of another field than that of ORDER-BY.
-UNORDERED = b"-"
-# MAX-PARKED where it is not set.
-PARKED_MAX = 10_000
-
-
-@dataclass
-class Settings:
-    """What `XGROUP CONFIG` has set, times in ms. Empty, 0 and False mean that an option is not set."""
-
-    redeliver_ms: tuple[int, ...] = ()
-    guards: bool = False
-    lease_max_ms: int = 0
-    deliveries_max: int = 0
-    has_dead_letters: bool = False
-    deletes_dead: bool = False
-    backoff_ms: tuple[int, ...] = ()
-    pending_max: int = 0
-    group_pending_max: int = 0
-    is_ordered: bool = False
-    parked_max: int = 0
-
-    def words(self, dead_letter_key: bytes) -> bytes:
-        """All options as words of `XGROUP CONFIG`, those that are not set as well."""
-        pairs = {
-            b"REDELIVER": b",".join(b"%d" % each for each in self.redeliver_ms) or b"0",
-            b"GUARD": b"yes" if self.guards else b"no",
-            b"LEASE-MAX": b"%d" % self.lease_max_ms,
-            b"MAX-DELIVERIES": b"%d" % self.deliveries_max,
-            b"DEADLETTER": dead_letter_key if self.has_dead_letters else b"no",
-            b"DEADLETTER-DELETE": b"yes" if self.deletes_dead else b"no",
-            b"BACKOFF": b",".join(b"%d" % each for each in self.backoff_ms) or b"0",
-            b"MAX-PENDING": b"%d" % self.pending_max,
-            b"MAX-PENDING-GROUP": b"%d" % self.group_pending_max,
-            b"ORDER-BY": field_of(b"") if self.is_ordered else b"no",
-            b"MAX-PARKED": b"%d" % self.parked_max,
-        }
-        return b" ".join(b"%b %b" % pair for pair in pairs.items())
-
-
-def field_of(value: bytes) -> bytes:
-    """The field of an entry with this value."""
-    return b"w" if value.startswith(UNORDERED) else b"v"
-
-
-def step_of(steps: tuple[int, ...], count: int) -> int:
-    """The place of the step after the `count`-th delivery; the last one repeats."""
-    return min(max(count, 1), len(steps)) - 1
-
-
-@dataclass(eq=False)
-class PolicyPending(Pending):
-    """A pending entry, and what policies know of it. It equals a `Pending` with the same owner, time and count."""
-
-    # Order of releases and deliveries.
-    rank: int = 0
-    # When a released entry became, or becomes, one that may be had. `is_delayed`: it waits, or has waited, for that.
-    ready_ms: int = 0
-    is_delayed: bool = False
-    # Whether it was delayed before any consumer had it: a plain read is given it like a new one.
-    is_new: bool = False
-    # Whether a released entry waits for an earlier one of its value.
-    is_parked: bool = False
-    # The connection that guards an owned entry.
-    holder: int | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pending) and (
-            (self.consumer, self.time_ms, self.count) == (other.consumer, other.time_ms, other.count)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass
-class DeadLetter:
-    """An entry of the dead-letter stream."""
-
-    value: bytes
-    entry_id: int
-    group: bytes
-    consumer: bytes
-    deliveries: int
-    time_ms: int
-    # Why the entry is not delivered again.
-    reason: bytes
-
-
-@dataclass
-class PolicyWait(Wait):
-    """A blocked XREADGROUP, and its connection."""
-
-    connection: int
-
-
-@dataclass
-class PolicyGroup(GroupModel):
-    """One group of a stream, which has settings. Set `connection` before each command that delivers."""
-
-    stream: PolicyModel = field(repr=False)
-    name: bytes = b""
-    pending: dict[int, PolicyPending] = field(default_factory=dict)  # type: ignore[assignment]
-    settings: Settings = field(default_factory=Settings)
-    connection: int = 0
-    # The last rank that was given.
-    rank: int = 0
-    # Deleted entries that a read has met since the last check: a server without room for them need not look at them.
-    met: dict[int, PolicyPending] = field(default_factory=dict)
-
-    # -- what is true of an entry ------------------------------------------------------------------
-
-    def is_spent(self, entry_id: int) -> bool:
-        """Whether an entry is not delivered again: it was delivered too often, or XNACK FATAL says so."""
-        return self._is_last(self.pending[entry_id].count)
-
-    def _is_last(self, count: int) -> bool:
-        """Whether an entry with this delivery count is not delivered again."""
-        settings = self.settings
-        return 0 < (settings.deliveries_max or (COUNT_MAX if settings.has_dead_letters else 0)) <= count
-
-    def is_guarded(self, entry_id: int) -> bool:
-        """Whether the connection of its delivery guards an entry."""
-        return self.settings.guards and self.pending[entry_id].holder is not None
-
-    def is_waiting(self, entry_id: int, now_ms: int) -> bool:
-        """Whether a released entry may not be had yet."""
-        delivery = self.pending[entry_id]
-        return delivery.consumer is None and (delivery.is_parked or delivery.ready_ms > now_ms)
-
-    def idle_again_ms(self, entry_id: int) -> int | None:
-        """When an owned entry is given to a plain read, or is a dead letter; None if it is not because of its age."""
-        delivery, steps = self.pending[entry_id], self.settings.redeliver_ms
-        if not steps or delivery.consumer is None or self.is_guarded(entry_id):
-            return None
-        return delivery.time_ms + steps[step_of(steps, delivery.count)]
-
-    def waiting(self) -> set[int]:
-        """The pending entries, owned or not, that do not have the turn."""
-        return waiting_entries(self.pending, self.stream.ordered) if self.settings.is_ordered else set()
-
-    # -- reading -----------------------------------------------------------------------------------
-
-    def due(self, now_ms: int, *, no_ack: bool = False) -> list[int]:
-        """Pending IDs that a plain read is given before new ones, in this order."""
-        released = [each for each in self.by_release() if not self.is_waiting(each, now_ms)]
-        new = [each for each in released if self.pending[each].is_new]
-        if no_ack or not self.settings.redeliver_ms:
-            return new
-        again = [each for each in released if not self.pending[each].is_new and not self.is_spent(each)]
-        idle: list[tuple[int, int, int, int, int]] = []
-        for entry_id, delivery in self.pending.items():
-            idle_ms = self.idle_again_ms(entry_id)
-            if idle_ms is not None and idle_ms <= now_ms and not self.is_spent(entry_id):
-                step = step_of(self.settings.redeliver_ms, delivery.count)
-                idle.append((idle_ms, step, delivery.time_ms, delivery.rank, entry_id))
-        return again + new + [each[-1] for each in sorted(idle)]
-
-    def by_release(self) -> list[int]:
-        """Released IDs, first released first. An entry that was delayed counts as released when the delay ended."""
-
-        def place(entry_id: int) -> tuple[int, bool, int]:
-            delivery = self.pending[entry_id]
-            order = entry_id if delivery.is_delayed else delivery.rank
-            return delivery.ready_ms, not delivery.is_delayed, order
-
-        return sorted((each for each, delivery in self.pending.items() if delivery.consumer is None), key=place)
-
-    def read(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool = False) -> list[Entry]:
-        """XREADGROUP ... STREAMS key >."""
-        self.consumers.add(consumer)
-        owned = [each for each in self.pending.values() if each.consumer is not None]
-        settings = self.settings
-        left = group_left = 10**9
-        if settings.pending_max and not no_ack:
-            left = settings.pending_max - sum(each.consumer == consumer for each in owned)
-        if settings.group_pending_max and not no_ack:
-            group_left = settings.group_pending_max - len(owned)
-        given: list[Entry] = []
-        is_over = False
-        while not is_over:
-            freed: list[bytes] = []
-            for entry_id in self.due(now_ms, no_ack=no_ack):
-                if len(given) == count:
-                    break
-                owner = self.pending[entry_id].consumer
-                if entry_id not in self.stream.entries:
-                    self.met[entry_id] = self.pending[entry_id]
-                    self.drop(entry_id)
-                    freed += [] if owner is None else [owner]
-                elif owner == consumer or (left > 0 and (owner is not None or group_left > 0)):
-                    left -= owner != consumer
-                    group_left -= owner is None
-                    given.append((entry_id, self.stream.entries[entry_id]))
-            left += freed.count(consumer)
-            group_left += len(freed)
-            is_over = bool(given) or not freed
-        for entry_id, _ in given:
-            self._own(entry_id, consumer, now_ms)
-            if no_ack:
-                self.acknowledge([entry_id])
-        room = max(min(left, group_left), 0)
-        return given + self._read_new(consumer, min(room, count - len(given)), now_ms, no_ack=no_ack)
-
-    def _read_new(self, consumer: bytes, count: int, now_ms: int, *, no_ack: bool) -> list[Entry]:
-        given: list[Entry] = []
-        taken = {self.stream.ordered.get(each) for each in self.pending} - {None} if self.settings.is_ordered else set()
-        parked_left = (self.settings.parked_max or PARKED_MAX) - len(self.waiting())
-        for entry_id, value in list(self.stream.entries.items()):
-            if entry_id <= self.last_delivered:
-                continue
-            if len(given) == count:
-                break
-            later_ms = self.stream.later.get(entry_id, 0)
-            waits = value in taken
-            if waits and parked_left <= 0:
-                break
-            parked_left -= waits
-            self.is_read_counted = self._count_read(entry_id)
-            self.last_delivered = entry_id
-            if waits or later_ms > now_ms:
-                self._make_pending(entry_id, 0)
-                self._release(entry_id, 0, now_ms, later_ms if later_ms > now_ms else 0)
-            else:
-                given.append((entry_id, value))
-                if no_ack:
-                    self.acknowledged.add(entry_id)
-                    continue
-                self._make_pending(entry_id, 0)
-                self._own(entry_id, consumer, now_ms)
-            if self.settings.is_ordered and entry_id in self.stream.ordered:
-                taken.add(value)
-        return given
-
-    # -- claiming ----------------------------------------------------------------------------------
-
-    def is_idle(self, entry_id: int, idle_ms_min: int, now_ms: int) -> bool:
-        """Whether XCLAIM with this idle time may claim an entry."""
-        is_held = self.is_guarded(entry_id) or self.is_waiting(entry_id, now_ms)
-        return super().is_idle(entry_id, idle_ms_min, now_ms) and not (is_held and idle_ms_min)
-
-    def claim(
-        self, consumer: bytes, idle_ms_min: int, wanted: list[int], now_ms: int, options: ClaimOptions | None = None
-    ) -> list[Entry]:
-        """XCLAIM. An entry that would be delivered too often is skipped, and becomes a dead letter if it can."""
-        options = options or ClaimOptions()
-        is_delivery = not options.just_ids and options.retry_count is None
-        claimed = super().claim(consumer, idle_ms_min, [], now_ms, options)
-        for entry_id in wanted:
-            is_live = entry_id in self.pending and entry_id in self.stream.entries
-            is_had = is_live and self.is_idle(entry_id, idle_ms_min, now_ms)
-            if is_delivery and is_had and self.is_spent(entry_id):
-                if self.settings.has_dead_letters:
-                    self.bury(entry_id, now_ms)
-                continue
-            claimed += super().claim(consumer, idle_ms_min, [entry_id], now_ms, options)
-        return claimed
-
-    def claim_all(self, consumer: bytes, idle_ms_min: int, now_ms: int) -> tuple[list[Entry], list[int]]:
-        """XAUTOCLAIM from the beginning, without a limit. It skips what waits or is guarded in any case."""
-        gone = [entry_id for entry_id in sorted(self.pending) if entry_id not in self.stream.entries]
-        for entry_id in gone:
-            self.drop(entry_id)
-        claimed = self.claim(consumer, idle_ms_min, [], now_ms)
-        for entry_id in sorted(self.pending):
-            if not self.is_guarded(entry_id) and not self.is_waiting(entry_id, now_ms):
-                claimed += self.claim(consumer, idle_ms_min, [entry_id], now_ms)
-        return claimed, gone
-
-    # -- releasing ---------------------------------------------------------------------------------
-
-    def release_later(self, entry_ids: list[int], mode: bytes, now_ms: int, *, delay_ms: int | None) -> int:
-        """XNACK, with DELAY if that is not None."""
-        known = [entry_id for entry_id in entry_ids if entry_id in self.pending]
-        backoff_ms = self.settings.backoff_ms
-        for entry_id in known:
-            count = self.pending[entry_id].count
-            count = {b"SILENT": max(count - 1, 0), b"FAIL": count, b"FATAL": COUNT_MAX}[mode]
-            if mode != b"SILENT" and self.settings.has_dead_letters and self._is_last(count):
-                self.bury(entry_id, now_ms, is_fatal=mode == b"FATAL")
-                continue
-            self._release(entry_id, count, now_ms, 0)
-            waits_ms = delay_ms
-            if waits_ms is None and mode == b"FAIL" and backoff_ms:
-                waits_ms = backoff_ms[step_of(backoff_ms, count)]
-            is_final = mode != b"SILENT" and self.is_spent(entry_id)
-            if waits_ms and not is_final:
-                self._release(entry_id, count, now_ms, now_ms + waits_ms)
-        self.settle(now_ms)
-        return len(known)
-
-    def _release(self, entry_id: int, count: int, now_ms: int, due_ms: int) -> None:
-        self.rank += 1
-        self.pending[entry_id] = PolicyPending(
-            None,
-            0,
-            count,
-            rank=self.rank,
-            ready_ms=due_ms or now_ms,
-            is_delayed=due_ms > 0,
-            is_new=due_ms > 0 and not count,
-        )
-        self.pending[entry_id].is_parked = entry_id in self.waiting()
-
-    # -- leaving, and turns ------------------------------------------------------------------------
-
-    def acknowledge(self, entry_ids: list[int]) -> int:
-        """XACK."""
-        ordered = [each for each in entry_ids if each in self.pending and each in self.stream.ordered]
-        count = super().acknowledge(entry_ids)
-        self.follow_turns(ordered)
-        return count
-
-    def follow_turns(self, left: list[int]) -> None:
-        """These IDs, which were pending, were acknowledged or deleted. Released entries that get the turn are the last
-        of the released ones: the next ones of the values of `left`, in this order, then those that are deleted.
-        """
-        waiting, values = self.waiting(), [self.stream.values.get(each) for each in left]
-        parked = [entry_id for entry_id, delivery in self.pending.items() if delivery.is_parked]
-        gained = [entry_id for entry_id in parked if entry_id not in waiting]
-        gone = [each for each in left if each in gained and each not in self.stream.entries]
-        for entry_id in sorted(set(gained) - set(gone), key=lambda each: values.index(self.stream.values[each])):
-            self._end_wait(entry_id)
-        for entry_id in gone:
-            self._end_wait(entry_id)
-
-    def _end_wait(self, entry_id: int) -> None:
-        """Let an entry be had that has got the turn, unless it is delayed."""
-        delivery = self.pending[entry_id]
-        delivery.is_parked = False
-        if delivery.ready_ms <= self.stream.now_ms:
-            self._put_last(entry_id)
-            delivery.is_new = not delivery.count
-
-    def _put_last(self, entry_id: int) -> None:
-        delivery = self.pending[entry_id]
-        self.rank += 1
-        delivery.rank, delivery.ready_ms, delivery.is_delayed = self.rank, self.stream.now_ms, False
-
-    def arrange(self, released: list[int]) -> None:
-        """There is an order from now on. `released` are the released entries in the order of their release."""
-        waiting = self.waiting()
-        for entry_id in released:
-            delivery = self.pending[entry_id]
-            delivery.is_parked = entry_id in waiting
-            is_had = not self.is_waiting(entry_id, self.stream.now_ms) and not delivery.is_new
-            if is_had and not delivery.count and entry_id in self.stream.ordered:
-                self._put_last(entry_id)
-                delivery.is_new = True
-
-    # -- time, settings and connections ------------------------------------------------------------
-
-    def settle(self, now_ms: int) -> int:
-        """Do what is due: guards end, and spent entries become dead letters. Returns how many do."""
-        lease_ms = self.settings.lease_max_ms
-        for delivery in sorted(self.pending.values(), key=lambda each: each.rank):
-            if lease_ms and delivery.holder is not None and delivery.time_ms + lease_ms <= now_ms:
-                self._unguard(delivery)
-        moved = 0
-        while self.settings.has_dead_letters:
-            spent = [each for each in self._by_end() if self.is_spent(each) and self._is_out_of_reach(each, now_ms)]
-            for entry_id in spent:
-                self.bury(entry_id, now_ms)
-            moved += len(spent)
-            if not spent:
-                break
-        return moved
-
-    def _by_end(self) -> list[int]:
-        """The pending entries in the order in which they become dead letters."""
-
-        def place(entry_id: int) -> tuple[int, int, int, int]:
-            delivery = self.pending[entry_id]
-            step = step_of(self.settings.redeliver_ms, delivery.count) if self.settings.redeliver_ms else 0
-            return self.idle_again_ms(entry_id) or 0, step, delivery.time_ms, delivery.rank
-
-        released = self.by_release()
-        return released + sorted(self.pending.keys() - released, key=place)
-
-    def _is_out_of_reach(self, entry_id: int, now_ms: int) -> bool:
-        """Whether a spent entry has no consumer that works on it."""
-        if self.pending[entry_id].consumer is None:
-            return not self.is_waiting(entry_id, now_ms)
-        idle_ms = self.idle_again_ms(entry_id)
-        return idle_ms is not None and idle_ms <= now_ms
-
-    def bury(self, entry_id: int, now_ms: int, *, is_fatal: bool = False) -> None:
-        """Move an entry to the dead letters; one that was deleted only leaves the pending list."""
-        delivery, value = self.pending[entry_id], self.stream.entries.get(entry_id)
-        if value is None:
-            self.drop(entry_id)
-            return
-        self.stream.dead.append(
-            DeadLetter(
-                value,
-                entry_id,
-                self.name,
-                delivery.consumer or b"",
-                delivery.count,
-                now_ms,
-                b"fatal" if is_fatal or delivery.count == COUNT_MAX else b"deliveries",
-            )
-        )
-        self.acknowledge([entry_id])
-        if self.settings.deletes_dead and not self.stream.is_referenced(entry_id):
-            self.stream.delete(entry_id)
-
-    def configure(self, settings: Settings, now_ms: int, released: list[int]) -> None:
-        """XGROUP CONFIG. Released entries that may be delivered again now are the last of the released ones.
-
-        `released` are all released entries in the order of their release.
-        """
-        spent = [each for each in self.by_release() if self.is_spent(each) and not self.is_waiting(each, now_ms)]
-        was_ordered, self.settings = self.settings.is_ordered, settings
-        if not settings.is_ordered:
-            for entry_id in sorted(each for each, delivery in self.pending.items() if delivery.is_parked):
-                self._end_wait(entry_id)
-        for entry_id in spent:
-            if not self.is_spent(entry_id):
-                self._put_last(entry_id)
-        if settings.is_ordered and not was_ordered:
-            self.arrange(released)
-        if not settings.guards:
-            for delivery in self.pending.values():
-                delivery.holder = None
-        self.settle(now_ms)
-
-    def end_connections(self) -> None:
-        """The server was started again."""
-        for delivery in self.pending.values():
-            delivery.holder = None
-
-    def end_connection(self, connection: int) -> None:
-        """A connection is closed: what it guarded is idle since its delivery."""
-        for delivery in sorted(self.pending.values(), key=lambda each: each.rank):
-            if delivery.holder == connection:
-                self._unguard(delivery)
-
-    def put_in_order(self, released: list[int], owned: list[int]) -> None:
-        """Let released entries that may be had, and owned ones of equal times, be in this order from now on."""
-        for entry_id in [each for each in released if each in self.pending]:
-            self._put_last(entry_id)
-        for entry_id in [each for each in owned if each in self.pending]:
-            self.rank += 1
-            self.pending[entry_id].rank = self.rank
-
-    def next_due_ms(self, now_ms: int) -> int | None:
-        """When time changes what may be had next."""
-        lease_ms = self.settings.lease_max_ms
-        times: list[int | None] = []
-        for entry_id, delivery in self.pending.items():
-            times += [self.idle_again_ms(entry_id), delivery.ready_ms if delivery.consumer is None else None]
-            if lease_ms and self.is_guarded(entry_id):
-                times.append(delivery.time_ms + lease_ms)
-        return min((each for each in times if each is not None and each > now_ms), default=None)
-
-    def _unguard(self, delivery: PolicyPending) -> None:
-        delivery.holder = None
-        self.rank += 1
-        delivery.rank = self.rank
-
-    # --------------------------------------------------------------------------------------------
-
-    def _own(
-        self, entry_id: int, consumer: bytes, time_ms: int, *, more: bool = True, count: int | None = None
-    ) -> None:
-        before = self.pending[entry_id]
-        holder = self.connection if self.settings.guards else None
-        if not more and before.consumer == consumer:
-            holder = before.holder
-        counted = min(before.count + more, COUNT_MAX) if count is None else count
-        self.rank += 1
-        self.pending[entry_id] = PolicyPending(consumer, time_ms, counted, rank=self.rank, holder=holder)
-
-    def _make_pending(self, entry_id: int, count: int) -> None:
-        super()._make_pending(entry_id, count)
-        self.rank += 1
-        self.pending[entry_id] = PolicyPending(None, 0, count, rank=self.rank)
+from simulation.model import Entry, Model, State, Wait
+from simulation.policy_group_model import PolicyGroup
+from simulation.policy_parts import UNORDERED, DeadLetter, PolicyWait
 
 
 @dataclass
@@ -541,9 +63,14 @@ class PolicyModel(Model):
             group.follow_turns([each for each in deleted if each in group.pending])
 
     def settle(self, now_ms: int) -> bool:
-        """Do what is due in each group. Returns whether an entry became a dead letter."""
+        """Do what is due in each group. Returns whether a consumer was deleted, or an entry became a dead letter."""
         self.now_ms = now_ms
         return sum([group.settle(now_ms) for group in self.groups.values()]) > 0
+
+    @property
+    def consumers_count(self) -> int:
+        """Number of consumers of all groups."""
+        return sum(len(group.consumers) for group in self.groups.values())
 
     def serve_waits(self, now_ms: int) -> Iterator[tuple[Wait, list[Entry]]]:
         """Serve each blocked client for which there is an entry, the longest wait first, until none can be served.
@@ -573,10 +100,7 @@ class PolicyModel(Model):
     def forget_dropped(self, pending: dict[bytes, set[int]]) -> None:
         """Deleted entries leave the pending lists when they are met. `pending` has those that are pending still."""
         for name, group in self.groups.items():
-            unmet = {entry_id: each for entry_id, each in group.met.items() if entry_id in pending[name]}
-            group.pending |= unmet
-            group.dropped -= unmet.keys()
-            group.met.clear()
+            group.recall_met()
             for entry_id in [each for each in group.pending if each not in self.entries]:
                 if entry_id not in pending[name]:
                     group.drop(entry_id)
@@ -587,3 +111,21 @@ class PolicyState(State):
     """The whole dataset of the server."""
 
     models: dict[bytes, PolicyModel]  # type: ignore[assignment]
+
+    @property
+    def dead_letters(self) -> list[tuple[bytes, DeadLetter]]:
+        """All dead letters, each with the key of its stream."""
+        return [(key, letter) for key, model in self.models.items() for letter in model.dead]
+
+    def redrive(self, letters: list[tuple[bytes, DeadLetter]], target_key: bytes | None, now_ms: int) -> int:
+        """XREDRIVE of these dead letters, with TO if that is not None. Returns how many become new entries."""
+        new_count = 0
+        for key, letter in letters:
+            model = self.models[key]
+            model.dead.remove(letter)
+            if target_key is None and letter.entry_id in model.entries:
+                model.groups[letter.group].give_back(letter.entry_id, now_ms)
+            else:
+                self.models[target_key or key].add(letter.value, now_ms)
+                new_count += 1
+        return new_count

@@ -8,16 +8,21 @@ import pytest
 
 from headrace import is_compiled
 from headrace.commands.execution.context import Context
-from headrace.commands.policies import dead_letters, redelivery, release, skipping, upkeep
+from headrace.commands.policies import absences, dead_letters, redelivery, release, skipping, upkeep
 from headrace.commands.policies.redelivery import Room
+from headrace.commands.streams import group as xgroup
+from headrace.commands.streams import redrive
 from headrace.commands.streams import release as xnack
 from headrace.persistence.grammar.streams import pack_acknowledged
+from headrace.store.ids import parse_id
+from headrace.store.policies.absences import Absences
 from headrace.store.policies.agenda import NEVER_MS, Agenda, Step
 from headrace.store.policies.group_policy import GroupPolicy
 from headrace.store.policies.ordering import Ordering
 from headrace.store.policies.rules import PendingRules
 from headrace.store.stream import Stream
 from simulation.policies import PolicySimulation
+from simulation.policy_invariants import DEAD_KEY
 from simulation.server_run import Violation
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="methods of compiled classes cannot be replaced")
@@ -139,6 +144,81 @@ def park_without_a_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ordering, "waiting_count", 0)
 
 
+def delete_consumers_a_millisecond_early(patch: pytest.MonkeyPatch) -> None:
+    expect, since_ms = Absences.expect, Absences.absent_since_ms
+    patch.setattr(Absences, "expect", lambda self, name, since_ms: expect(self, name, since_ms - 1))
+    patch.setattr(Absences, "absent_since_ms", lambda self, consumer: since_ms(self, consumer) - 1)
+
+
+def delete_consumers_a_millisecond_late(patch: pytest.MonkeyPatch) -> None:
+    expect = Absences.expect
+    patch.setattr(Absences, "expect", lambda self, name, since_ms: expect(self, name, since_ms + 1))
+
+
+def delete_consumers_that_are_connected(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Absences, "is_connected", lambda self, name: False)
+
+
+def keep_consumers_whose_connection_is_closed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Absences, "note_close", lambda self, connection, now_ms: None)
+
+
+def drop_what_absent_consumers_have(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(absences, "release_owned", lambda context, key, group, name: 0)
+
+
+def keep_deletions_by_time_out_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    log = Context.log
+    patch.setattr(Context, "log", lambda self, *words: words[1] != b"DELCONSUMER" and log(self, *words))
+
+
+def drop_what_a_deleted_consumer_has(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(xgroup, "release_owned", lambda context, key, group, name: 0)
+
+
+def keep_released_entries_of_a_consumer_out_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    log_words = Context.log_words
+
+    def without_releases(self: Context, words: list[bytes], count: int = 1) -> None:
+        if not {b"XNACK", b"SILENT", b"RETRYCOUNT"} <= set(words):
+            log_words(self, words, count)
+
+    patch.setattr(Context, "log_words", without_releases)
+
+
+def keep_redriven_dead_letters_in_the_log(patch: pytest.MonkeyPatch) -> None:
+    log_words = Context.log_words
+
+    def without_deletions(self: Context, words: list[bytes], count: int = 1) -> None:
+        if words[:2] != [b"XDEL", DEAD_KEY]:
+            log_words(self, words, count)
+
+    patch.setattr(Context, "log_words", without_deletions)
+
+
+def keep_redriven_entries_out_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(redrive, "log_released", lambda context, key, group, ids, count: None)
+
+
+def redrive_with_the_old_count(patch: pytest.MonkeyPatch) -> None:
+    give_back = redrive._give_back
+
+    def counted(context: Context, key: bytes, group_name: bytes, id_text: bytes) -> bool:
+        is_given_back = give_back(context, key, group_name, id_text)
+        if is_given_back:
+            context.db.streams[key].groups[group_name].release(parse_id(id_text), count=1)
+        return is_given_back
+
+    patch.setattr(redrive, "_give_back", counted)
+
+
+def redrive_those_of_other_groups(patch: pytest.MonkeyPatch) -> None:
+    parse = redrive._parse
+    patch.setattr(
+        redrive, "_parse", lambda argv: redrive.RedriveRequest(parse(argv).count, None, parse(argv).target_key)
+    )
+
+
 BROKEN: tuple[Break, ...] = (
     redeliver_a_millisecond_early,
     redeliver_a_millisecond_late,
@@ -163,6 +243,18 @@ BROKEN: tuple[Break, ...] = (
     claim_what_waits_for_its_turn,
     give_the_turn_to_all_entries,
     park_without_a_bound,
+    delete_consumers_a_millisecond_early,
+    delete_consumers_a_millisecond_late,
+    delete_consumers_that_are_connected,
+    keep_consumers_whose_connection_is_closed,
+    drop_what_absent_consumers_have,
+    keep_deletions_by_time_out_of_the_log,
+    drop_what_a_deleted_consumer_has,
+    keep_released_entries_of_a_consumer_out_of_the_log,
+    keep_redriven_dead_letters_in_the_log,
+    keep_redriven_entries_out_of_the_log,
+    redrive_with_the_old_count,
+    redrive_those_of_other_groups,
 )
 
 

@@ -24,6 +24,7 @@ SEEDS = [int(SEED)] if SEED else range(RUNS_COUNT)
 WANTED = [
     "crashes", "crashes inside a step", "disconnects", "claims", "read", "added with DELAY", "waits served",
     "waits timed out", "dead letters by time", "dead letters by release", "dead letters by settings",
+    "consumers deleted", "consumers deleted by time", "redriven to their groups", "redriven as new entries",
 ]  # fmt: skip
 
 
