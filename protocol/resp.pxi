@@ -92,10 +92,13 @@ cdef list read_request(const char **place, const char *end, Py_ssize_t size_max)
 
 cdef inline Py_ssize_t count_digits(u64 number) noexcept:
     cdef Py_ssize_t digits = 1
-    while number >= 10:
-        number //= 10
-        digits += 1
-    return digits
+    if number >= 1000000000000ULL:  # a time, as most long numbers
+        number //= 1000000000000ULL
+        digits += 12
+    while number >= 10000:
+        number //= 10000
+        digits += 4
+    return digits + (number >= 10) + (number >= 100) + (number >= 1000)
 
 
 cdef inline char *write_number(char *at, u64 number) noexcept:

@@ -74,6 +74,17 @@ cdef class Body:
         copy_bytes(body.data, PyBytes_AS_STRING(data), body.size)
         return body
 
+    @staticmethod
+    def of_values(
+        array.array ms not None, array.array seq not None, list names not None, bytes texts not None,
+        array.array ends not None,
+    ):
+        """Return a full body of entries that have the same fields: see `chunk.EntryValues`. Raises ValueError if the
+        columns do not fit together."""
+        cdef Values values
+        read_values(&values, ms, seq, names, texts, ends)
+        return body_of_values(&values, names)
+
     def copy(self):
         """An independent body that may grow."""
         cdef Body twin = new_body(self.count, self.size)
@@ -445,3 +456,4 @@ cdef inline u64 get(const char *column, Py_ssize_t index) noexcept:
 
 
 include "packed_rows.pxi"
+include "entry_values.pxi"

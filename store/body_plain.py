@@ -57,6 +57,12 @@ class Body:
             raise ValueError("an entry that ends before it begins")
         return body
 
+    @staticmethod
+    def of_values(ms: array[int], seq: array[int], names: list[bytes], texts: bytes, ends: array[int]) -> Body:
+        """Return a full body of entries that have the same fields: see `chunk.EntryValues`. Raises ValueError if the
+        columns do not fit together."""
+        return _rows_of(ms, seq, names, texts, ends).unpack()
+
     def copy(self) -> Body:
         """An independent body that may grow."""
         twin = Body(self._size_max, self._entries_max)
@@ -317,6 +323,30 @@ class PackedRows:
         self._counts = counts
         self._columns = columns
 
+    @staticmethod
+    def of_values(
+        ms: array[int], seq: array[int], names: list[bytes], texts: bytes, ends: array[int]
+    ) -> PackedRows | None:
+        """Pack entries that have the same fields: see `chunk.EntryValues`. None for long entries, and for many fields.
+        Raises ValueError if the columns do not fit together."""
+        rows = _rows_of(ms, seq, names, texts, ends)
+        return rows if rows.replies_size <= ENTRY_BYTES_MAX * len(ms) and 2 * len(names) <= TEXTS_MAX else None
+
+    def values(self) -> tuple[array[int], array[int], list[bytes], bytes, array[int]] | None:
+        """The entries as `chunk.EntryValues`. None if they do not all have the same fields."""
+        width = self._counts[0]
+        names = [text for column in self._columns[::2] if (text := column.sole_text()) is not None]
+        if not width or width & 1 or set(self._counts) != {width} or 2 * len(names) != width:
+            return None
+        texts = [text for row in zip(*(column.texts() for column in self._columns[1::2]), strict=True) for text in row]
+        ms, seq = self.ids.columns(list(range(self.ids.count)))
+        return ms, seq, names, b"".join(texts), array("Q", accumulate(map(len, texts)))
+
+    @property
+    def replies_size(self) -> int:
+        """Bytes of all entries in the reply form."""
+        return sum(map(len, self._entries(0, self.ids.count)))
+
     @property
     def memory_size(self) -> int:
         """Bytes held, without the IDs."""
@@ -378,6 +408,16 @@ class Column:
         parts = (self._prefix, self._data, self._ends, self._numbered, *self._numbered)
         return PACKED_SIZE + sum(map(getsizeof, parts))
 
+    def sole_text(self) -> bytes | None:
+        """The text that all entries have; None if there are several."""
+        return self._numbered[0] if len(self._numbered) == 1 else None
+
+    def texts(self) -> list[bytes]:
+        """The texts of all entries."""
+        if self._numbered:
+            return [self._numbered[number] for number in self._data]
+        return [self._prefix + rest for rest in self._rests(0, len(self._ends))]
+
     def bulks(self, low: int, high: int) -> list[bytes]:
         """The texts of the entries `low` to `high` (excluded), as bulk strings of RESP."""
         if self._numbered:
@@ -398,6 +438,20 @@ class Column:
         all_rests = self._rests(0, len(self._ends))
         rests = [all_rests[at] for at in positions]
         return Column(self._prefix, b"".join(rests), _pack_numbers(list(accumulate(map(len, rests)))), [])
+
+
+def _rows_of(ms: array[int], seq: array[int], names: list[bytes], texts: bytes, ends: array[int]) -> PackedRows:
+    """Pack entries that have the same fields."""
+    width = len(names)
+    if not ms or not width or len(seq) != len(ms) or len(ends) != width * len(ms) or ends[-1] != len(texts):
+        raise ValueError("columns of different entries")
+    if any(map(int.__lt__, ends[1:], ends)):
+        raise ValueError("a value that ends before it begins")
+    values = [texts[start:end] for start, end in zip((0, *ends), ends, strict=False)]
+    columns: list[Column] = []
+    for number, name in enumerate(names):
+        columns += _pack_column([name] * len(ms)), _pack_column(values[number::width])
+    return PackedRows(PackedIDs(ms, seq), _pack_numbers([2 * width] * len(ms)), columns)
 
 
 def _pack_column(texts: list[bytes]) -> Column:

@@ -12,10 +12,11 @@ them. Nothing else in a packed chunk changes, so that an image of the dataset ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from sys import getsizeof
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import zstandard
 
@@ -32,6 +33,7 @@ __all__ = [
     "Chunk",
     "ChunkBlocks",
     "ChunkForm",
+    "EntryValues",
     "drop_unpacked",
     "merged",
     "pack_sealed",
@@ -58,6 +60,10 @@ OPEN_REMOVED_MIN: Final = 64
 CHUNK_SIZE: Final = 280
 # Bytes of the marks of deleted entries, without a byte for each entry.
 DEAD_SIZE: Final = 72
+
+# Entries that have the same fields, as columns: the halves of their IDs, the names of the fields, all values end to
+# end, entry by entry, and the end of each value.
+EntryValues: TypeAlias = "tuple[array[int], array[int], list[bytes], bytes, array[int]]"
 
 LIVE: Final = b"\0"
 DEAD: Final = b"\1"
@@ -187,10 +193,26 @@ class Chunk:
             self._count, self._last_id = body.count, body.last_id
             return
         ids = body.pack_ids()
-        rows = body.pack_rows(ids)
+        self._become_smaller(ids, body.pack_rows(ids), lambda: body)
+
+    @staticmethod
+    def of_values(values: EntryValues) -> Chunk | None:
+        """A sealed chunk of these entries, as if they had been added one by one. None if they would not fill it, and if
+        they are not packed as rows."""
+        rows = PackedRows.of_values(*values) if _packs_sealed else None
+        if rows is None or rows.ids.count > CHUNK_ENTRIES_MAX:
+            return None
+        if rows.ids.count < CHUNK_ENTRIES_MAX and rows.replies_size < CHUNK_SIZE_MAX:
+            return None
+        chunk = Chunk(rows.ids.id_at(0))
+        chunk._become_smaller(rows.ids, rows, lambda: Body.of_values(*values))
+        return chunk
+
+    def _become_smaller(self, ids: PackedIDs, rows: PackedRows | None, body: Callable[[], Body]) -> None:
+        """Become packed, in the form that takes less memory. `body` returns the entries."""
         packed = b""
-        if rows is None or rows.memory_size > ROW_SIZE_MAX * body.count:
-            packed = _pack(body)
+        if rows is None or rows.memory_size > ROW_SIZE_MAX * ids.count:
+            packed = _pack(body())
             if rows is None or len(packed) < ZSTD_SHARE * rows.memory_size:
                 rows = None
             else:
@@ -213,6 +235,10 @@ class Chunk:
     def read_once(self) -> Body:
         """The body, for reading a whole stream: the unpacked form is not cached."""
         return self._body if self._body is not None else self._unpack()
+
+    def values(self) -> EntryValues | None:
+        """The entries as columns, if they are packed as rows and have the same fields; otherwise None."""
+        return None if self._rows is None else self._rows.values()
 
     def _unpack(self) -> Body:
         return Body.of_block(_DECOMPRESSOR.decompress(self._packed)) if self._rows is None else self._rows.unpack()

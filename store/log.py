@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from .chunk import CHUNK_SIZE, Body, Chunk, merged
+from .chunk import CHUNK_SIZE, Body, Chunk, EntryValues, merged
 from .ids import ID_MAX, ID_MIN, StreamID, id_after
 from .spans import Piece, Span, bodies, positions, read_pieces, read_pieces_back, spans_back_from, spans_from
 
@@ -86,6 +86,21 @@ class EntryLog:
         self.length += count
         self.last_id = run.last_id
         return has_filled
+
+    def append_values(self, values: EntryValues) -> None:
+        """Add entries above all others that have the same fields, at least one. If they fill a chunk, they become one
+        without a body."""
+        chunk = Chunk.of_values(values) if self._open is None else None
+        if chunk is None:
+            self.append_run(Body.of_values(*values))
+            return
+        if not self.length:
+            self.first_id = chunk.first_id
+        self._chunks.append(chunk)
+        self._first_ids.append(chunk.first_id)
+        self._sealed_size += chunk.memory_size
+        self.length += chunk.count
+        self.last_id = chunk.last_id
 
     def take_block(self, block: bytes) -> None:
         """Take the entries that `Body.block` returned, at least one, as the first ones of this entry log. Raises
@@ -284,6 +299,11 @@ class EntryLog:
         """Yield each chunk's body with its runs of live entries: first position, and position after the last."""
         for chunk in self._chunks:
             yield chunk.read_once(), list(chunk.spans(0, chunk.count))
+
+    def all_contents(self) -> Iterator[tuple[EntryValues | Body, list[tuple[int, int]]]]:
+        """Yield what `all_bodies` yields, with columns in place of a body if the chunk has them."""
+        for chunk in self._chunks:
+            yield chunk.values() or chunk.read_once(), list(chunk.spans(0, chunk.count))
 
     def ids(self, start: StreamID, end: StreamID) -> list[StreamID]:
         """The live IDs from `start` to `end`, both included."""

@@ -147,6 +147,20 @@ cdef PackedIDs pack_places(const Place *places, Py_ssize_t count):
     return ids
 
 
+cdef PackedIDs pack_halves(const u64 *ms, const u64 *seq, Py_ssize_t count):
+    """Pack ascending IDs, which are in two columns."""
+    cdef Place *places = <Place *>PyMem_Malloc(count * sizeof(Place))
+    cdef Py_ssize_t index
+    if places == NULL:
+        raise MemoryError
+    try:
+        for index in range(count):
+            places[index] = Place(ms[index], seq[index])
+        return pack_places(places, count)
+    finally:
+        PyMem_Free(places)
+
+
 cdef inline int width_of(u64 number) noexcept:
     """The number of bytes that a number takes."""
     cdef int width = 0

@@ -64,7 +64,9 @@ cdef struct Block:
     Py_ssize_t size, room
 
 cdef struct Reading:
-    # The entries of a body taken apart: their texts, the index of the first one of each row, and the row's shape.
+    # Entries taken apart: the bytes with their texts, the texts, the index of the first one of each row, and the row's
+    # shape.
+    const char *data
     Text *texts
     u32 *firsts
     unsigned char *shapes
@@ -124,7 +126,7 @@ cdef class PackedRows:
     cdef Py_ssize_t size, row_size
     cdef int end_width
     # Bytes of all entries in the reply form.
-    cdef Py_ssize_t replies_size
+    cdef readonly Py_ssize_t replies_size
 
     def __dealloc__(self):
         PyMem_Free(self.rows)
@@ -136,6 +138,21 @@ cdef class PackedRows:
             ROWS_SIZE + self.size + self.end_width * self.ids.count
             + LAYOUT_SIZE + self.layout.pieces_count * <Py_ssize_t>sizeof(Piece) + self.layout.texts.size
         )
+
+    @staticmethod
+    def of_values(
+        array.array ms not None, array.array seq not None, list names not None, bytes texts not None,
+        array.array ends not None,
+    ):
+        """Pack entries that have the same fields: see `chunk.EntryValues`. None for long entries, and for many fields.
+        Raises ValueError if the columns do not fit together."""
+        cdef Values values
+        read_values(&values, ms, seq, names, texts, ends)
+        return rows_of_values(&values, names)
+
+    def values(self):
+        """The entries as `chunk.EntryValues`. None if they do not all have the same fields."""
+        return values_of(self)
 
     def slice(self, Py_ssize_t low, Py_ssize_t high):
         """The bytes of the entries `low` to `high` (excluded). Raises IndexError."""
@@ -486,6 +503,9 @@ cdef u64 checked_row(PackedRows rows, const unsigned char *row, const unsigned c
 
 cdef inline Py_ssize_t digits_count(u64 number) noexcept:
     cdef Py_ssize_t count = 1
+    if number >= 1000000000000ULL:  # a time, as most long numbers
+        number //= 1000000000000ULL
+        count += 12
     while number >= 10000:
         number //= 10000
         count += 4
@@ -639,28 +659,34 @@ cdef PackedRows rows_of(Body body, PackedIDs ids):
     if not 0 < body.size <= min(BODY_BYTES_MAX, ENTRY_BYTES_MAX * body.count):
         return None
     try:
-        take_reading(&reading, body)
+        # A text takes five bytes at least.
+        take_reading(&reading, body.data, body.count, body.size // 5)
         if not read_entries(&reading, body):
             return None
         layout.shapes_count = reading.shapes_count
         for shape in range(reading.shapes_count):
-            lay_out(layout, &reading, body, shape)
+            lay_out(layout, &reading, body.count, shape, None)
         rows.ids, rows.layout, rows.replies_size = ids, layout, body.size
         join_rows(rows, &reading)
         fit_layout(layout)
         return rows
     finally:
-        PyMem_Free(reading.texts)
-        PyMem_Free(reading.firsts)
-        PyMem_Free(reading.shapes)
-        PyMem_Free(reading.packed.data)
+        free_reading(&reading)
 
 
-cdef int take_reading(Reading *reading, Body body) except -1:
-    """Take the memory for all texts that the body can have: one takes five bytes at least."""
-    reading.texts = <Text *>PyMem_Malloc((body.size // 5 + 1) * sizeof(Text))
-    reading.firsts = <u32 *>PyMem_Malloc(body.count * sizeof(u32))
-    reading.shapes = <unsigned char *>PyMem_Malloc(body.count)
+cdef void free_reading(Reading *reading) noexcept:
+    PyMem_Free(reading.texts)
+    PyMem_Free(reading.firsts)
+    PyMem_Free(reading.shapes)
+    PyMem_Free(reading.packed.data)
+
+
+cdef int take_reading(Reading *reading, const char *data, Py_ssize_t count, Py_ssize_t texts_max) except -1:
+    """Take the memory for `count` entries that have so many texts, at most."""
+    reading.data = data
+    reading.texts = <Text *>PyMem_Malloc((texts_max + 1) * sizeof(Text))
+    reading.firsts = <u32 *>PyMem_Malloc(count * sizeof(u32))
+    reading.shapes = <unsigned char *>PyMem_Malloc(count)
     if reading.texts == NULL or reading.firsts == NULL or reading.shapes == NULL:
         raise MemoryError
     return 0
@@ -732,25 +758,30 @@ cdef inline bint read_header(const char **place, const char *end, char kind, u32
     return True
 
 
-cdef int lay_out(Layout layout, Reading *reading, Body body, Py_ssize_t shape) except -1:
-    """Find what the entries of a shape have in common, and pack the rest of each column."""
+cdef int lay_out(Layout layout, Reading *reading, Py_ssize_t count, Py_ssize_t shape, list names) except -1:
+    """Find what the entries of a shape have in common, and pack the rest of each column. With `names`, the texts are
+    only values, and these are the names before them."""
     cdef Column column
     cdef Block literal
     cdef Py_ssize_t rows_count = 0, row, index
-    cdef u32 *rows = <u32 *>PyMem_Malloc(body.count * sizeof(u32))
+    cdef u32 *rows = <u32 *>PyMem_Malloc(count * sizeof(u32))
+    cdef bytes name
     memset(&literal, 0, sizeof(Block))
     if rows == NULL:
         raise MemoryError
     try:
-        for row in range(body.count):
+        for row in range(count):
             if reading.shapes[row] == shape:
                 rows[rows_count] = reading.firsts[row]
                 rows_count += 1
         layout.firsts[shape] = layout.pieces_count
-        add_header(&literal, c'*', reading.texts_counts[shape], b"\r\n")
+        add_header(&literal, c'*', reading.texts_counts[shape] * (1 if names is None else 2), b"\r\n")
         for index in range(reading.texts_counts[shape]):
-            compare(&column, reading, body, rows, rows_count)
-            lay_out_column(layout, reading, body, &column, &literal, rows, rows_count)
+            if names is not None:
+                name = names[index]
+                add_bulk(&literal, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+            compare(&column, reading, rows, rows_count)
+            lay_out_column(layout, reading, &column, &literal, rows, rows_count)
             for row in range(rows_count):
                 rows[row] += 1
         add_piece(layout, &literal)
@@ -760,10 +791,10 @@ cdef int lay_out(Layout layout, Reading *reading, Body body, Py_ssize_t shape) e
     return 0
 
 
-cdef int compare(Column *column, Reading *reading, Body body, const u32 *rows, Py_ssize_t count) except -1:
+cdef int compare(Column *column, Reading *reading, const u32 *rows, Py_ssize_t count) except -1:
     """Find the common prefix and the sizes of the texts of a column."""
     cdef Text first = reading.texts[rows[0]], text
-    cdef const char *data = body.data
+    cdef const char *data = reading.data
     cdef Py_ssize_t index, prefix_size = first.size
     column.size_min = column.size_max = first.size
     for index in range(1, count):
@@ -780,44 +811,44 @@ cdef int compare(Column *column, Reading *reading, Body body, const u32 *rows, P
 
 
 cdef int lay_out_column(
-    Layout layout, Reading *reading, Body body, Column *column, Block *literal, const u32 *rows, Py_ssize_t count
+    Layout layout, Reading *reading, Column *column, Block *literal, const u32 *rows, Py_ssize_t count
 ) except -1:
     """Add a column to the literal bytes if it is always the same. Otherwise add a piece for it, and pack its texts."""
     cdef Text first = reading.texts[rows[0]]
     cdef Piece *piece
     cdef Py_ssize_t index, cost
     if column.prefix_size == column.size_max == column.size_min:
-        add_bulk(literal, body.data + first.at, first.size)
+        add_bulk(literal, reading.data + first.at, first.size)
         for index in range(count):
             reading.texts[rows[index]].size = 0
         return 0
-    cost = choose_alphabet(column, reading, body, rows, count)
-    if number_texts(column, reading, body, rows, count) and numbered_cost(column, count) < cost:
+    cost = choose_alphabet(column, reading, rows, count)
+    if number_texts(column, reading, rows, count) and numbered_cost(column, count) < cost:
         piece = add_piece(layout, literal)
         piece.coding = CODING_NUMBERED
         piece.size = column.numbered_count
-        add_numbered(layout, piece, column, body)
-        pack_numbers(column, reading, body, rows, count)
+        add_numbered(layout, piece, column, reading)
+        pack_numbers(column, reading, rows, count)
         return 0
     add_text(literal, b"$", 1)
     if column.size_min == column.size_max:
         add_number(literal, column.size_min)
         add_text(literal, b"\r\n", 2)
-        add_text(literal, body.data + first.at, column.prefix_size)
+        add_text(literal, reading.data + first.at, column.prefix_size)
     piece = add_piece(layout, literal)
     piece.coding = CODING_FIXED if column.size_min == column.size_max else CODING_SIZED
     piece.size = column.size_min - column.prefix_size
     piece.bits, piece.size_width = column.bits, column.size_width
     if piece.coding == CODING_SIZED:
-        piece.prefix = Text(add_text(&layout.texts, body.data + first.at, column.prefix_size), column.prefix_size)
+        piece.prefix = Text(add_text(&layout.texts, reading.data + first.at, column.prefix_size), column.prefix_size)
     piece.table_at = add_text(&layout.texts, <char *>column.alphabet, column.characters if column.bits < 8 else 0)
-    pack_texts(column, reading, body, rows, count)
+    pack_texts(column, reading, rows, count)
     add_text(literal, b"\r\n", 2)
     return 0
 
 
 cdef Py_ssize_t choose_alphabet(
-    Column *column, Reading *reading, Body body, const u32 *rows, Py_ssize_t count
+    Column *column, Reading *reading, const u32 *rows, Py_ssize_t count
 ) noexcept:
     """Choose how many bits a character takes. Returns the bytes of all rests of the texts."""
     cdef bint seen[256]
@@ -829,7 +860,7 @@ cdef Py_ssize_t choose_alphabet(
     memset(seen, 0, sizeof(seen))
     for index in range(count):
         text = reading.texts[rows[index]]
-        at, end = <unsigned char *>body.data + text.at + column.prefix_size, <unsigned char *>body.data + text.at + text.size
+        at, end = <unsigned char *>reading.data + text.at + column.prefix_size, <unsigned char *>reading.data + text.at + text.size
         total += end - at
         while at < end:
             seen[at[0]] = True
@@ -861,9 +892,8 @@ cdef inline unsigned int hash_of(const char *text, Py_ssize_t size) noexcept:
     return hashed ^ hashed >> 15
 
 
-cdef int number_of(Column *column, Body body, Text text) noexcept:
+cdef int number_of(Column *column, const char *data, Text text) noexcept:
     """The number of a text, or the first free number for a text that has none yet; -1 if there are too many."""
-    cdef const char *data = body.data
     cdef unsigned int slot = hash_of(data + text.at, text.size) % SLOTS
     cdef Text other
     while column.slots[slot]:
@@ -879,13 +909,13 @@ cdef int number_of(Column *column, Body body, Text text) noexcept:
     return column.numbered_count - 1
 
 
-cdef bint number_texts(Column *column, Reading *reading, Body body, const u32 *rows, Py_ssize_t count) noexcept:
+cdef bint number_texts(Column *column, Reading *reading, const u32 *rows, Py_ssize_t count) noexcept:
     """Number the texts of a column. Returns whether there are few different ones."""
     cdef Py_ssize_t index
     column.numbered_count = 0
     memset(column.slots, 0, sizeof(column.slots))
     for index in range(count):
-        if number_of(column, body, reading.texts[rows[index]]) < 0:
+        if number_of(column, reading.data, reading.texts[rows[index]]) < 0:
             return False
         if column.numbered_count * ROWS_PER_NUMBERED > index + 4 * ROWS_PER_NUMBERED:
             return False
@@ -901,29 +931,29 @@ cdef Py_ssize_t numbered_cost(Column *column, Py_ssize_t count) noexcept:
     return cost
 
 
-cdef int add_numbered(Layout layout, Piece *piece, Column *column, Body body) except -1:
+cdef int add_numbered(Layout layout, Piece *piece, Column *column, const Reading *reading) except -1:
     """Add the different texts of a column to the layout, and the table of where they begin and end."""
     cdef u32 ends[NUMBERED_MAX + 1]
     cdef int number
     ends[0] = layout.texts.size
     for number in range(column.numbered_count):
-        add_bulk(&layout.texts, body.data + column.numbered[number].at, column.numbered[number].size)
+        add_bulk(&layout.texts, reading.data + column.numbered[number].at, column.numbered[number].size)
         ends[number + 1] = layout.texts.size
     piece.table_at = add_text(&layout.texts, <char *>ends, (column.numbered_count + 1) * sizeof(u32))
     return 0
 
 
-cdef int pack_numbers(Column *column, Reading *reading, Body body, const u32 *rows, Py_ssize_t count) except -1:
+cdef int pack_numbers(Column *column, Reading *reading, const u32 *rows, Py_ssize_t count) except -1:
     """Pack the texts of a column as their numbers."""
     cdef Py_ssize_t index
     cdef char number
     for index in range(count):
-        number = number_of(column, body, reading.texts[rows[index]])
+        number = number_of(column, reading.data, reading.texts[rows[index]])
         reading.texts[rows[index]] = Text(add_text(&reading.packed, &number, 1), 1)
     return 0
 
 
-cdef int pack_texts(Column *column, Reading *reading, Body body, const u32 *rows, Py_ssize_t count) except -1:
+cdef int pack_texts(Column *column, Reading *reading, const u32 *rows, Py_ssize_t count) except -1:
     """Pack the rests of the texts of a column."""
     cdef Py_ssize_t index, start, size
     cdef Text text
@@ -935,7 +965,7 @@ cdef int pack_texts(Column *column, Reading *reading, Body body, const u32 *rows
         make_block_room(&reading.packed, column.size_width + packed_size(size, column.bits))
         to = <unsigned char *>reading.packed.data + start
         write_number_at(to, 0, column.size_width, text.size - column.size_min)
-        pack_text(to + column.size_width, <unsigned char *>body.data + text.at + column.prefix_size, size, column)
+        pack_text(to + column.size_width, <unsigned char *>reading.data + text.at + column.prefix_size, size, column)
         reading.packed.size += column.size_width + packed_size(size, column.bits)
         reading.texts[rows[index]] = Text(start, reading.packed.size - start)
     return 0
@@ -947,6 +977,12 @@ cdef inline void pack_text(unsigned char *to, const unsigned char *text, Py_ssiz
     cdef int held_bits = 0
     if column.bits == 8:
         copy_bytes(to, text, size)
+        return
+    if column.bits == 4:
+        for index in range(size // 2):
+            to[index] = column.codes[text[2 * index]] | column.codes[text[2 * index + 1]] << 4
+        if size & 1:
+            to[size // 2] = column.codes[text[size - 1]]
         return
     for index in range(size):
         held |= <unsigned int>column.codes[text[index]] << held_bits

@@ -9,17 +9,19 @@ from array import array as new_array
 
 from cpython cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memmove
 
 from headrace.persistence.errors import RdbError
-from headrace.persistence.rdb.lzf import compress as compress_lzf
 from headrace.store.nodes import Node
+
+ctypedef unsigned int u32
 
 include "../../store/packed_id.pxi"
 include "../../protocol/resp.pxi"
 include "numbers.pxi"
 include "strings.pxi"
 include "listpack.pxi"
+include "lzf.pxi"
 
 cdef enum:
     DELETED = 1
@@ -27,12 +29,14 @@ cdef enum:
     ID_SIZE = 16
     # Bytes of an entry's numbers in a node. Its texts take no more there than in the reply form: see `write_text`.
     NUMBERS_SIZE_MAX = 48
-    # Bytes around a text in the reply form: `$`, the digits of its size, two line ends.
+    # Bytes around a text in the reply form: `$`, the digits of its size, two line ends. Then without the digits.
     FRAME_SIZE_MAX = 24
+    BULK_FRAME_SIZE = 5
     # Bytes of an entry in the reply form without its texts: `*2`, the ID, and the number of texts.
     ENTRY_HEAD_MAX = 96
-    # Bytes of entries in the reply form that are collected before they are handed on.
+    # Bytes of entries in the reply form, and entries, that are collected before they are handed on. So many fill a chunk.
     RUN_SIZE = 64 * 1024
+    RUN_COUNT = 1024
     # A larger buffer is freed when it was used.
     KEPT_SIZE = 1 << 20
     COMPRESSED_SIZE_MIN = 21
@@ -40,6 +44,8 @@ cdef enum:
     # Characters of the longest integer of 32 bits.
     SHORT_INTEGER_SIZE_MAX = 11
     LISTPACK_SIZE_MAX = 0xFFFFFFFF
+    # Bytes that hold every text whose size takes six bits.
+    SHORT_TEXT_SIZE = 64
     # Bytes of a number in a block of entries.
     NUMBER_SIZE = 8
 
@@ -125,6 +131,69 @@ cdef class NodeEncoder:
             if not self.missing_count:
                 self.complete()
         return self.done.take()
+
+    def add_values(
+        self, array.array ms not None, array.array seq not None, list names not None, bytes texts not None,
+        array.array ends not None, Py_ssize_t low, Py_ssize_t high,
+    ):
+        """See `node_codec_plain.NodeEncoder`."""
+        cdef Py_ssize_t width = len(names), count, row
+        cdef u64 start
+        cdef bint has_same
+        cdef const unsigned char *first = <const unsigned char *>PyBytes_AS_STRING(texts)
+        check_values(ms, seq, names, texts, ends)
+        if not 0 <= low <= high <= len(ms):
+            raise IndexError("no such entries")
+        while low < high:
+            if not self.missing_count:
+                self.begin()
+            has_same = names == self.names
+            count = min(high - low, self.missing_count)
+            start = ends.data.as_ulonglongs[low * width - 1] if low else 0
+            self.reserve_values(names, count, ends.data.as_ulonglongs[(low + count) * width - 1] - start, has_same)
+            for row in range(low, low + count):
+                self.write_values(
+                    ms.data.as_ulonglongs[row], seq.data.as_ulonglongs[row], None if has_same else names, width,
+                    first, first + PyBytes_GET_SIZE(texts), &start, ends.data.as_ulonglongs + row * width
+                )
+            low += count
+            self.missing_count -= count
+            if not self.missing_count:
+                self.complete()
+        return self.done.take()
+
+    cdef int reserve_values(self, list names, Py_ssize_t count, Py_ssize_t texts_size, bint has_same) except -1:
+        """Make room for so many entries, with values of so many bytes in total."""
+        cdef Py_ssize_t size = NUMBERS_SIZE_MAX + len(names) * ELEMENT_FRAME_MAX
+        cdef bytes name
+        for name in () if has_same else names:
+            size += PyBytes_GET_SIZE(name) + ELEMENT_FRAME_MAX
+        return self.packed.reserve(count * size + texts_size + SHORT_TEXT_SIZE)
+
+    cdef int write_values(
+        self, u64 ms, u64 seq, list names, Py_ssize_t width, const unsigned char *texts, const unsigned char *texts_end,
+        u64 *start, const u64 *ends,
+    ) except -1:
+        """Write an entry, for which there is room, whose first value begins at `start`; its names if they are given."""
+        cdef unsigned char *to
+        cdef Py_ssize_t column, elements_count = 3 + width
+        cdef u64 at = start[0]
+        cdef bytes name
+        if names is None:
+            to = self.write_head(SAME_FIELDS, ms, seq)
+        else:
+            to = write_integer(self.write_head(0, ms, seq), width)
+            elements_count = 4 + 2 * width
+        for column in range(width):
+            if names is not None:
+                name = names[column]
+                to = write_element(to, <const unsigned char *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+            to = write_value(to, texts + at, ends[column] - at, texts_end)
+            at = ends[column]
+        start[0] = at
+        self.packed.at = write_integer(to, elements_count)
+        self.elements_count += elements_count + 1
+        return 0
 
     def finish(self):
         """See `node_codec_plain.NodeEncoder`."""
@@ -214,8 +283,43 @@ cdef class NodeEncoder:
         write_big(done.at + 1, self.first.ms, 8)
         write_big(done.at + 9, self.first.seq, 8)
         done.at += 1 + ID_SIZE
-        append_text(done, packed.take(), self.compress)
+        # Compressing reads one byte more.
+        packed.reserve(1)
+        append_text(done, packed.start, size, self.compress)
+        packed.clear()
         return 0
+
+
+cdef inline unsigned char *write_value(
+    unsigned char *at, const unsigned char *text, Py_ssize_t size, const unsigned char *end
+) noexcept:
+    """Write a text, which is before `end`, as an element. Returns where it ends."""
+    if 0 < size < SHORT_TEXT_SIZE and end - text >= SHORT_TEXT_SIZE and (
+        text[0] > c'9' or text[0] < c'-' or (text[0] == c'0' and size > 1)
+    ):
+        # A short text that is no canonical number, copied without regard to its size.
+        at[0] = 0x80 | <unsigned char>size
+        memcpy(at + 1, text, SHORT_TEXT_SIZE)
+        at[size + 1] = <unsigned char>(size + 1)
+        return at + size + 2
+    return write_element(at, text, size)
+
+
+cdef int check_values(array.array ms, array.array seq, list names, bytes texts, array.array ends) except -1:
+    """Raise ValueError unless the columns fit together."""
+    cdef Py_ssize_t index
+    cdef u64 end = 0
+    if ms.ob_descr.typecode != c'Q' or seq.ob_descr.typecode != c'Q' or ends.ob_descr.typecode != c'Q':
+        raise ValueError("columns of different entries")
+    if len(ms) != len(seq) or len(ends) != len(ms) * len(names):
+        raise ValueError("columns of different entries")
+    for index in range(len(ends)):
+        if ends.data.as_ulonglongs[index] < end:
+            raise ValueError("columns of different entries")
+        end = ends.data.as_ulonglongs[index]
+    if not len(names) or end != <u64>PyBytes_GET_SIZE(texts):
+        raise ValueError("columns of different entries")
+    return 0
 
 
 cdef inline Py_ssize_t read_entry_head(const char **place, const char *end) except -1:
@@ -257,26 +361,28 @@ cdef int append_string(Buffer to, bytes text, bint compress) except -1:
             write_little(to.at + 1, <u64>number, number_size)
             to.at += 1 + number_size
             return 0
-    return append_text(to, text, compress)
+    return append_text(to, <const unsigned char *>PyBytes_AS_STRING(text), size, compress)
 
 
-cdef int append_text(Buffer to, bytes text, bint compress) except -1:
-    """Append a string of an RDB file, compressed if that is wanted and makes it shorter."""
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
-    cdef object compressed = None
+cdef int append_text(Buffer to, const unsigned char *text, Py_ssize_t size, bint compress) except -1:
+    """Append a string of an RDB file, compressed if that is wanted and makes it shorter. After the text, one more byte
+    can be read."""
+    cdef Py_ssize_t compressed_size = -1
+    cdef unsigned char *compressed
+    to.reserve(1 + 2 * LENGTH_SIZE_MAX + size + COMPRESSED_SPARE)
+    # Where the compressed bytes begin depends on their number.
+    compressed = to.at + 1 + 2 * LENGTH_SIZE_MAX
     if compress and size >= COMPRESSED_SIZE_MIN:
-        compressed = compress_lzf(text, size - COMPRESSION_GAIN_MIN)
-    to.reserve(1 + 2 * LENGTH_SIZE_MAX)
-    if compressed is None:
-        to.at = write_length(to.at, size)
-    else:
+        compressed_size = compress_into(compressed, size - COMPRESSION_GAIN_MIN, text, size)
+    if compressed_size > 0:
         to.at[0] = LZF
-        to.at = write_length(write_length(to.at + 1, PyBytes_GET_SIZE(compressed)), size)
-        text = compressed
-    size = PyBytes_GET_SIZE(text)
-    to.reserve(size)
-    memcpy(to.at, PyBytes_AS_STRING(text), size)
-    to.at += size
+        to.at = write_length(write_length(to.at + 1, compressed_size), size)
+        memmove(to.at, compressed, compressed_size)
+        to.at += compressed_size
+    else:
+        to.at = write_length(to.at, size)
+        memcpy(to.at, text, size)
+        to.at += size
     return 0
 
 
@@ -288,37 +394,92 @@ cdef class NodeDecoder:
     """See `node_codec_plain.NodeDecoder`."""
 
     cdef object append
+    cdef object append_values
     cdef Place last
     cdef bint has_entries
-    # Entries that were read and not handed on: in the reply form, and for each its ID and where it ends.
+    # Entries that were read and not handed on, and for each its ID and where it ends in the reply form. As long as all
+    # have the same fields, `entries` has their values end to end, `ends` the end of each, and `run_names` the names.
+    # Otherwise `entries` has the reply forms.
     cdef Buffer entries
     cdef Buffer rows
+    cdef Buffer ends
+    cdef list run_names
+    cdef bint has_values
+    cdef Py_ssize_t replies_size
     # Field names of the last node: one list for all nodes with the same ones, and each name as a bulk string.
     cdef list names
     cdef Buffer bulks
+    # The ID of the last node, and a listpack that was compressed.
+    cdef Place last_first
+    cdef bint has_nodes
+    cdef Buffer unpacked
 
-    def __init__(self, append):
-        self.append = append
-        self.entries, self.rows, self.bulks = Buffer(), Buffer(), Buffer()
+    def __init__(self, append, append_values):
+        self.append, self.append_values = append, append_values
+        self.entries, self.rows, self.ends, self.bulks = Buffer(), Buffer(), Buffer(), Buffer()
+        self.unpacked = Buffer()
         self.names = []
 
     def add(self, bytes key not None, bytes packed not None):
         """See `node_codec_plain.NodeDecoder`."""
-        return self.add_node(key, packed)
+        if PyBytes_GET_SIZE(key) != ID_SIZE:
+            raise wrong_key()
+        return self.add_node(
+            <const unsigned char *>PyBytes_AS_STRING(key), <const unsigned char *>PyBytes_AS_STRING(packed),
+            PyBytes_GET_SIZE(packed)
+        )
 
-    cdef object add_node(self, bytes key, bytes packed):
-        cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(packed)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(packed)
+    def add_ahead(self, bytes block not None, Py_ssize_t position, Py_ssize_t count):
+        """See `node_codec_plain.NodeDecoder`."""
+        cdef const unsigned char *start = <const unsigned char *>PyBytes_AS_STRING(block)
+        cdef const unsigned char *at = start + position
+        cdef const unsigned char *end = start + PyBytes_GET_SIZE(block)
+        cdef list nodes = []
+        if not 0 <= position <= PyBytes_GET_SIZE(block):
+            raise IndexError("no such position")
+        while len(nodes) < count:
+            node = self.read_node(&at, end)
+            if node is None:
+                break
+            nodes.append(node)
+        return nodes, at - start
+
+    cdef object read_node(self, const unsigned char **place, const unsigned char *end):
+        """Read the node at `place`, and move `place` past it. Returns None if it is incomplete, or its strings are not in
+        their usual form. Raises RdbError."""
+        cdef const unsigned char *key = place[0] + 1
+        cdef const unsigned char *at = key + ID_SIZE
+        cdef u64 size = 0, full_size = 0
+        cdef object node
+        if end - place[0] < 2 + ID_SIZE or place[0][0] != ID_SIZE:
+            return None
+        if at[0] < INT8:
+            if not read_length(&at, end, &size) or size > <u64>(end - at):
+                return None
+            node = self.add_node(key, at, size)
+        else:
+            if at[0] != LZF:
+                return None
+            at += 1
+            if not read_length(&at, end, &size) or not read_length(&at, end, &full_size) or size > <u64>(end - at):
+                return None
+            require_possible(size, full_size)
+            self.unpacked.clear()
+            self.unpacked.reserve(full_size)
+            decompress_into(self.unpacked.start, full_size, at, at + size)
+            node = self.add_node(key, self.unpacked.start, full_size)
+        place[0] = at + size
+        return node
+
+    cdef object add_node(self, const unsigned char *key, const unsigned char *packed, Py_ssize_t size):
+        cdef const unsigned char *at = packed
         cdef const unsigned char *end = at + size - 1
         cdef Place first, last
         cdef i64 live, deleted, names_count
         cdef u64 index, live_found = 0, elements_count
-        if PyBytes_GET_SIZE(key) != ID_SIZE:
-            raise RdbError("Stream node key entry is not the size of a stream ID")
         if size <= LISTPACK_HEADER_SIZE or read_little(at, 4) != <u64>size or end[0] != LISTPACK_END:
             raise damaged()
-        first.ms = read_big(<const unsigned char *>PyBytes_AS_STRING(key), 8)
-        first.seq = read_big(<const unsigned char *>PyBytes_AS_STRING(key) + 8, 8)
+        first.ms, first.seq = read_big(key, 8), read_big(key + 8, 8)
         last = first
         at += LISTPACK_HEADER_SIZE
         live, deleted, names_count = require_integer(&at, end), require_integer(&at, end), require_integer(&at, end)
@@ -330,12 +491,15 @@ cdef class NodeDecoder:
         elements_count = 4 + names_count
         for index in range(<u64>live + <u64>deleted):
             live_found += self.read_entry(&at, end, &first, &last, &elements_count)
-            if self.entries.at - self.entries.start >= RUN_SIZE:
+            if self.replies_size >= RUN_SIZE or self.count() >= RUN_COUNT:
                 self.flush()
         if at != end or live_found != <u64>live:
             raise damaged()
-        if read_little(<const unsigned char *>PyBytes_AS_STRING(packed) + 4, 2) not in (elements_count, LISTPACK_COUNT_UNKNOWN):
+        if read_little(packed + 4, 2) not in (elements_count, LISTPACK_COUNT_UNKNOWN):
             raise damaged()
+        if self.has_nodes and not is_less(&self.last_first, &first):
+            raise RdbError("Stream listpack re-added with existing key, or out of order")
+        self.last_first, self.has_nodes = first, True
         return Node(make_id(&first), make_id(&last), live, live + deleted, size, self.names)
 
     def flush(self):
@@ -352,7 +516,15 @@ cdef class NodeDecoder:
             seq.data.as_ulonglongs[index] = rows[index].id.seq
             ends.data.as_ulonglongs[index] = rows[index].end
         self.rows.clear()
-        self.append(self.entries.take(), ms, seq, ends)
+        self.replies_size = 0
+        if not self.has_values:
+            self.append(self.entries.take(), ms, seq, ends)
+            return
+        count = (self.ends.at - self.ends.start) // NUMBER_SIZE
+        ends = array.clone(COLUMN, count, False)
+        memcpy(ends.data.as_ulonglongs, self.ends.start, count * NUMBER_SIZE)
+        self.ends.clear()
+        self.append_values(ms, seq, self.run_names, self.entries.take(), ends)
 
     cdef inline u64 count(self) noexcept:
         """Return the number of entries that were read and not handed on."""
@@ -375,6 +547,7 @@ cdef class NodeDecoder:
         memcpy(at + NUMBER_SIZE * 3 * count, self.entries.start, size)
         self.rows.clear()
         self.entries.clear()
+        self.replies_size = 0
         return block
 
     cdef int read_names(self, const unsigned char **place, const unsigned char *end, i64 count) except -1:
@@ -430,28 +603,92 @@ cdef class NodeDecoder:
                 require_element(place, end, &element)
         else:
             self.require_order(first, last)
-            entries.reserve(ENTRY_HEAD_MAX)
-            entries.at = write_entry_head(entries.at, last, 2 * count)
-            for index in range(count):
-                if has_same:
-                    name_size = bulk_size(self.names[index])
-                    entries.reserve(name_size)
-                    memcpy(entries.at, bulk, name_size)
-                    entries.at += name_size
-                    bulk += name_size
-                else:
+            if self.rows.at == self.rows.start:
+                self.has_values, self.run_names = has_same and self.append_values is not None, self.names
+            elif self.has_values and not (has_same and self.run_names is self.names):
+                self.spill()
+                entries = self.entries
+            if self.has_values:
+                self.read_values(place, end, last)
+            else:
+                entries.reserve(ENTRY_HEAD_MAX)
+                entries.at = write_entry_head(entries.at, last, 2 * count)
+                for index in range(count):
+                    if has_same:
+                        name_size = bulk_size(self.names[index])
+                        entries.reserve(name_size)
+                        memcpy(entries.at, bulk, name_size)
+                        entries.at += name_size
+                        bulk += name_size
+                    else:
+                        require_element(place, end, &element)
+                        append_bulk(entries, &element)
                     require_element(place, end, &element)
                     append_bulk(entries, &element)
-                require_element(place, end, &element)
-                append_bulk(entries, &element)
+                self.replies_size = entries.at - entries.start
             self.rows.reserve(sizeof(Row))
             row = <Row *>self.rows.at
-            row.id, row.end = last[0], entries.at - entries.start
+            row.id, row.end = last[0], self.replies_size
             self.rows.at += sizeof(Row)
         if require_integer(place, end) != <i64>size:
             raise damaged()
         elements_count[0] += size + 1
         return not flags & DELETED
+
+    cdef int read_values(self, const unsigned char **place, const unsigned char *end, const Place *entry_id) except -1:
+        """Read the values of an entry that has the names of the node."""
+        cdef Py_ssize_t width = len(self.names), index
+        cdef Py_ssize_t size = self.bulks.at - self.bulks.start + entry_head_size(entry_id, 2 * width)
+        cdef Buffer texts = self.entries
+        cdef u64 *ends
+        cdef const unsigned char *at
+        cdef Element element
+        cdef char digits[DIGITS_SIZE_MAX]
+        self.ends.reserve(width * NUMBER_SIZE)
+        ends = <u64 *>self.ends.at
+        for index in range(width):
+            texts.reserve(SHORT_TEXT_SIZE)
+            at = place[0]
+            if end - at > SHORT_TEXT_SIZE + 2 and at[0] >> 6 == 2 and at[(at[0] & 0x3F) + 1] == (at[0] & 0x3F) + 1:
+                # A short text, as most are: copied without regard to its size.
+                element.size = at[0] & 0x3F
+                memcpy(texts.at, at + 1, SHORT_TEXT_SIZE)
+                place[0] = at + element.size + 2
+            else:
+                require_element(place, end, &element)
+                as_text(&element, digits)
+                texts.reserve(element.size)
+                memcpy(texts.at, element.text, element.size)
+            texts.at += element.size
+            size += element.size + count_digits(element.size) + BULK_FRAME_SIZE
+            ends[index] = texts.at - texts.start
+        self.ends.at += width * NUMBER_SIZE
+        self.replies_size += size
+        return 0
+
+    cdef int spill(self) except -1:
+        """Put the entries that were read as values, of which there are some, into the reply form."""
+        cdef Buffer texts = self.entries, entries = Buffer()
+        cdef const Row *rows = <const Row *>self.rows.start
+        cdef const u64 *ends = <const u64 *>self.ends.start
+        cdef Py_ssize_t row
+        cdef u64 start = 0
+        cdef Element element
+        cdef bytes name
+        entries.reserve(self.replies_size)
+        for row in range(self.count()):
+            entries.reserve(ENTRY_HEAD_MAX)
+            entries.at = write_entry_head(entries.at, &rows[row].id, 2 * len(self.run_names))
+            for name in self.run_names:
+                entries.reserve(PyBytes_GET_SIZE(name) + FRAME_SIZE_MAX)
+                entries.at = <unsigned char *>write_bulk(<char *>entries.at, name)
+                element.text, element.size = texts.start + start, ends[0] - start
+                append_bulk(entries, &element)
+                start = ends[0]
+                ends += 1
+        self.ends.clear()
+        self.entries, self.has_values = entries, False
+        return 0
 
     cdef inline int require_order(self, const Place *first, const Place *place) except -1:
         """Raise RdbError unless an ID is above all others and not below the first one of its node."""
@@ -473,6 +710,12 @@ cdef inline u64 get(const char *column, Py_ssize_t index) noexcept:
 
 cdef inline bint is_less(const Place *one, const Place *other) noexcept:
     return one.ms < other.ms or (one.ms == other.ms and one.seq < other.seq)
+
+
+cdef inline Py_ssize_t entry_head_size(const Place *entry_id, u64 texts_count) noexcept:
+    """Return the bytes of an entry up to its texts."""
+    cdef Py_ssize_t size = count_digits(entry_id.ms) + 1 + count_digits(entry_id.seq)
+    return 4 + BULK_FRAME_SIZE + count_digits(size) + size + 3 + count_digits(texts_count)
 
 
 cdef inline unsigned char *write_entry_head(unsigned char *at, const Place *entry_id, u64 texts_count) noexcept:
@@ -518,10 +761,19 @@ cdef inline int require_element(const unsigned char **place, const unsigned char
 
 
 cdef inline i64 require_integer(const unsigned char **place, const unsigned char *end) except? -1:
+    """Read the integer at `place`, and move `place` past it. Raises RdbError. Most are small."""
+    cdef const unsigned char *at = place[0]
     cdef Element element
+    if end - at >= 2 and at[0] < 0x80 and at[1] == 1:
+        place[0] = at + 2
+        return at[0]
     if not read_element(place, end, &element) or element.text != NULL:
         raise damaged()
     return element.number
+
+
+cdef object wrong_key():
+    return RdbError("Stream node key entry is not the size of a stream ID")
 
 
 cdef object damaged():

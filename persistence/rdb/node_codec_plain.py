@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Final
 
 from hiredis import Reader
@@ -40,8 +41,11 @@ PAIRS_COUNT_MAX: Final = 10000
 NUMBERS_COUNT: Final = 14
 # Bytes of a file from which on a call of `read_short` returns, so that each call is short.
 READ_SIZE: Final = 16 * 1024
-# Bytes of entries in the reply form that are collected before they are handed on.
+# Bytes of a larger node are not read ahead.
+AHEAD_SIZE: Final = 64 * 1024
+# Bytes of entries in the reply form, and entries, that are collected before they are handed on. So many fill a chunk.
 RUN_SIZE: Final = 64 * 1024
+RUN_COUNT: Final = 1024
 
 
 class NodeEncoder:
@@ -73,6 +77,31 @@ class NodeEncoder:
             if not entry:
                 raise ValueError("an entry that is not in the reply form")
             self._add_entry(make_id(ms[row], seq[row]), entry[1])
+            self._missing_count -= 1
+            if not self._missing_count:
+                done.append(self._completed())
+        return b"".join(done)
+
+    def add_values(
+        self, ms: array[int], seq: array[int], names: list[bytes], texts: bytes, ends: array[int], low: int, high: int
+    ) -> bytes:
+        """Take the entries `low` to `high` (excluded) of those that have the same fields: see `chunk.EntryValues`.
+        Returns what `add` returns. Raises ValueError as it does, and IndexError if there are not so many."""
+        width = len(names)
+        if not width or len(seq) != len(ms) or len(ends) != width * len(ms) or (ends[-1] if ends else 0) != len(texts):
+            raise ValueError("columns of different entries")
+        if any(map(int.__lt__, ends[1:], ends)):
+            raise ValueError("columns of different entries")
+        if not 0 <= low <= high <= len(ms):
+            raise IndexError("no such entries")
+        done: list[bytes] = []
+        for row in range(low, high):
+            if not self._missing_count:
+                self._begin()
+            bounds = (ends[row * width - 1] if row else 0, *ends[row * width : (row + 1) * width])
+            pairs = [b""] * (2 * width)
+            pairs[::2], pairs[1::2] = names, [texts[start:end] for start, end in pairwise(bounds)]
+            self._add_entry(make_id(ms[row], seq[row]), pairs)
             self._missing_count -= 1
             if not self._missing_count:
                 done.append(self._completed())
@@ -156,17 +185,30 @@ def encode_short_value(short: ShortStream, compress: bool) -> bytes:
 
 
 class NodeDecoder:
-    """Decodes nodes, in order. `append` takes their live entries, in runs: the reply forms end to end, two columns with
-    the halves of the IDs, and a column with the end of each."""
+    """Decodes nodes, in order. Their live entries are handed on in runs.
 
-    def __init__(self, append: Callable[[bytes, array[int], array[int], array[int]], None]) -> None:
+    `append_values` takes a run of entries that all have the fields of their nodes, and the same ones: see
+    `chunk.EntryValues`. `append` takes any other run, and all if `append_values` is None: the reply forms end to end,
+    two columns with the halves of the IDs, and a column with the end of each.
+    """
+
+    def __init__(
+        self,
+        append: Callable[[bytes, array[int], array[int], array[int]], None],
+        append_values: Callable[[array[int], array[int], list[bytes], bytes, array[int]], None] | None,
+    ) -> None:
         self._append = append
-        # The ID of the last entry, None if there was none.
+        self._append_values = append_values
+        # The IDs of the last entry and of the last node, None if there was none.
         self._last_id: StreamID | None = None
+        self._last_first_id: StreamID | None = None
         # Entries that were read and not handed on.
         self._entries: list[bytes] = []
         self._size = 0
         self._ms, self._seq, self._ends = array("Q"), array("Q"), array("Q")
+        # As long as they all have the same fields: the names, and the values of each. Otherwise None and none.
+        self._names: list[bytes] | None = None
+        self._values: list[bytes] = []
 
     def add(self, key: bytes, packed: bytes) -> Node:
         """Decode a node: its ID and its listpack. Every byte is checked. Raises RdbError."""
@@ -178,32 +220,67 @@ class NodeDecoder:
         live_found, last_id = 0, first_id
         position = 4 + len(names)
         for _ in range(total):
-            position, last_id, pairs = _read_entry(first_id, names, elements, position)
-            if pairs is not None:
+            position, last_id, flags, shown = _read_entry(first_id, names, elements, position)
+            if not flags & DELETED:
                 live_found += 1
-                self._take_entry(first_id, last_id, pairs)
+                self._require_order(first_id, last_id)
+                self._take_entry(last_id, names if flags & SAME_FIELDS else None, list(map(_text, shown)))
         if position != len(elements) or live_found != live:
             raise _damaged()
+        if self._last_first_id is not None and first_id <= self._last_first_id:
+            raise RdbError("Stream listpack re-added with existing key, or out of order")
+        self._last_first_id = first_id
         return Node(first_id, last_id, live, total, len(packed), names)
+
+    def add_ahead(self, block: bytes, position: int, count: int) -> tuple[list[Node], int]:
+        """Decode up to `count` nodes that are complete in `block` from `position` on, as in a file.
+
+        Returns them, and the position after them. The code that calls this must read a node at which it stops. Raises
+        RdbError.
+        """
+        nodes: list[Node] = []
+        while len(nodes) < count:
+            source = Source((block[position : position + AHEAD_SIZE],))
+            try:
+                key, packed = read_string(source), read_string(source)
+            except RdbError:
+                break
+            nodes.append(self.add(key, packed))
+            position += source.offset
+        return nodes, position
 
     def flush(self) -> None:
         """Hand on the entries that were collected."""
-        if self._entries:
+        if self._append_values is not None and self._names is not None:
+            ends = array("Q", accumulate(map(len, self._values)))
+            self._append_values(self._ms, self._seq, self._names, b"".join(self._values), ends)
+        elif self._entries:
             self._append(b"".join(self._entries), self._ms, self._seq, self._ends)
         self._entries, self._size = [], 0
         self._ms, self._seq, self._ends = array("Q"), array("Q"), array("Q")
+        self._names, self._values = None, []
 
-    def _take_entry(self, first_id: StreamID, entry_id: StreamID, pairs: list[Element]) -> None:
+    def _require_order(self, first_id: StreamID, entry_id: StreamID) -> None:
         if entry_id < first_id or (self._last_id is not None and entry_id <= self._last_id) or not entry_id:
             raise RdbError("Stream entries are out of order")
         self._last_id = entry_id
+
+    def _take_entry(self, entry_id: StreamID, names: list[bytes] | None, texts: list[bytes]) -> None:
+        """Take an entry: the names of its node and its values, or None, and names and values in turn."""
+        if not self._entries:
+            self._names = names
+        elif names != self._names:
+            self._names, self._values = None, []
+        if self._names is not None:
+            self._values += texts
+        pairs = texts if names is None else [text for pair in zip(names, texts, strict=True) for text in pair]
         entry = _reply_form(entry_id, pairs)
         self._entries.append(entry)
         self._size += len(entry)
         self._ms.append(entry_id >> SEQ_BITS)
         self._seq.append(entry_id & SEQ_MASK)
         self._ends.append(self._size)
-        if self._size >= RUN_SIZE:
+        if self._size >= RUN_SIZE or len(self._ms) >= RUN_COUNT:
             self.flush()
 
 
@@ -256,7 +333,7 @@ def _read_short_value(source: Source) -> ShortStream | None:
     if not 1 <= duration_s <= DURATION_S_MAX or not 1 <= entries_max <= PAIRS_COUNT_MAX:
         return None
     bodies: list[Body] = []
-    decoder = NodeDecoder(lambda *columns: bodies.append(Body.of_columns(*columns)))
+    decoder = NodeDecoder(lambda *columns: bodies.append(Body.of_columns(*columns)), None)
     node = decoder.add(key, packed)
     has_many = bool(bodies)
     decoder.flush()
@@ -282,10 +359,10 @@ def _read_master(elements: list[Element]) -> tuple[int, int, list[bytes]]:
 
 def _read_entry(
     first_id: StreamID, names: list[bytes], elements: list[Element], start: int
-) -> tuple[int, StreamID, list[Element] | None]:
+) -> tuple[int, StreamID, int, list[Element]]:
     """Read the entry at `start` of a node with this ID and these names.
 
-    Returns where the next entry begins, the ID, and names and values, None if the entry is deleted.
+    Returns where the next entry begins, the ID, the flags, and the values, or names and values without SAME_FIELDS.
     """
     if start + 4 > len(elements):
         raise _damaged()
@@ -293,9 +370,9 @@ def _read_entry(
     if type(flags) is not int or type(difference_ms) is not int or type(difference_seq) is not int:
         raise _damaged()
     if flags & SAME_FIELDS:
-        end = start + 3 + len(names)
+        shown, end = start + 3, start + 3 + len(names)
     elif type(pairs_count) is int and pairs_count > 0:
-        end = start + 4 + 2 * pairs_count
+        shown, end = start + 4, start + 4 + 2 * pairs_count
     else:
         raise _damaged()
     # The entry ends with the number of its elements.
@@ -304,25 +381,17 @@ def _read_entry(
     entry_id = make_id(
         (first_id >> SEQ_BITS) + difference_ms & U64_MAX, (first_id & SEQ_MASK) + difference_seq & U64_MAX
     )
-    if flags & DELETED:
-        return end + 1, entry_id, None
-    if not flags & SAME_FIELDS:
-        return end + 1, entry_id, elements[start + 4 : end]
-    pairs: list[Element] = [b""] * (2 * len(names))
-    pairs[::2] = names
-    pairs[1::2] = elements[start + 3 : end]
-    return end + 1, entry_id, pairs
+    return end + 1, entry_id, flags, elements[shown:end]
 
 
 def _text(element: Element) -> bytes:
     return element if isinstance(element, bytes) else b"%d" % element
 
 
-def _reply_form(entry_id: StreamID, pairs: list[Element]) -> bytes:
+def _reply_form(entry_id: StreamID, pairs: list[bytes]) -> bytes:
     """Return an entry in its reply form, as streams store it."""
     text = format_id(entry_id)
-    texts = tuple([each if isinstance(each, bytes) else b"%d" % each for each in pairs])
-    return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, pack_command(texts))
+    return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, pack_command(tuple(pairs)))
 
 
 def _damaged() -> RdbError:

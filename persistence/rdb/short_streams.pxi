@@ -144,7 +144,7 @@ def read_short(bytes block not None, Py_ssize_t position):
             break
         at += 1
         if decoder is None:
-            decoder = NodeDecoder(refuse)
+            decoder = NodeDecoder(refuse, None)
         try:
             key = read_string(&at, end)
             short = None if key is None else take_short(decoder, &at, end)
@@ -164,7 +164,7 @@ def read_short_value(bytes block not None, Py_ssize_t position):
     if not 0 <= position <= PyBytes_GET_SIZE(block):
         raise IndexError("no such position")
     try:
-        return take_short(NodeDecoder(refuse), &at, start + PyBytes_GET_SIZE(block))
+        return take_short(NodeDecoder(refuse, None), &at, start + PyBytes_GET_SIZE(block))
     except RdbError:
         return None
 
@@ -178,14 +178,17 @@ cdef tuple take_short(NodeDecoder decoder, const unsigned char **place, const un
     cdef u64 numbers[NUMBERS_COUNT]
     cdef u64 nodes_count = 0
     cdef Place last_id, max_deleted_id
-    cdef object node
+    cdef object key, packed, node
     if not read_length(&at, end, &nodes_count) or nodes_count != 1:
         return None
     node_at = at
     if not skip_string(&at, end) or not skip_string(&at, end) or not take_numbers(&at, end, numbers):
         return None
-    decoder.has_entries = False
-    node = decoder.add_node(read_string(&node_at, end), read_string(&node_at, end))
+    decoder.has_entries = decoder.has_nodes = False
+    node = decoder.read_node(&node_at, end)
+    if node is None:
+        key, packed = read_string(&node_at, end), read_string(&node_at, end)
+        node = decoder.add(key, packed)
     last_id.ms, last_id.seq = numbers[LAST_MS], numbers[LAST_SEQ]
     max_deleted_id.ms, max_deleted_id.seq = numbers[MAX_DELETED_MS], numbers[MAX_DELETED_SEQ]
     if decoder.count() != numbers[LENGTH] or is_less(&last_id, &decoder.last):

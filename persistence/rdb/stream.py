@@ -79,9 +79,7 @@ def read_stream(source: Source, kind: int, limits: StreamLimits, *, now_ms: int)
     """A stream of one of STREAM_TYPES, which will follow `limits`. Raises RdbError."""
     stream = Stream(limits)
     nodes = NodeReader(stream.log, stream.nodes)
-    for _ in range_of(read_length(source)):
-        key = read_string(source)
-        nodes.add(key, read_string(source))
+    nodes.read(source, read_length(source))
     nodes.finish()
     if read_length(source) != len(stream):
         raise RdbError("Stream length is not that of its nodes")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from array import array
 from copy import deepcopy
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 import pytest
 from hiredis import pack_command
@@ -345,6 +346,40 @@ def test_a_run_goes_in_as_its_entries_would_one_by_one(packs: bool) -> None:
     assert by_runs.length == one_by_one.length
     assert (by_runs.first_id, by_runs.last_id) == (one_by_one.first_id, one_by_one.last_id)
     assert list(by_runs.all_entries()) == list(one_by_one.all_entries())
+
+
+@pytest.mark.parametrize("packs", [True, False])
+@pytest.mark.parametrize("size", [1, 100, 700, 5_000])
+def test_columns_go_in_as_their_entries_would_one_by_one(packs: bool, size: int) -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    one_by_one, by_columns = EntryLog(), EntryLog()
+    chunk_module.pack_sealed(packs)
+    try:
+        last_id = 0
+        for number in range(30):
+            ids, values, run_size = [], [], 0
+            run_count = 1024 if number < 20 else rng.choice((1, 7, 1024))
+            while len(ids) < run_count and run_size < chunk_module.CHUNK_SIZE_MAX:
+                last_id += make_id(0, 1) if rng.random() < 0.5 else make_id(rng.randrange(1, 9), 0)
+                pair = [b"%06d" % rng.randrange(10**6), rng.randbytes(rng.randrange(size))]
+                text, fields = format_id(last_id), pack_command((b"n", pair[0], b"data", pair[1]))
+                entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, fields)
+                one_by_one.append(last_id, entry)
+                ids.append(last_id)
+                values += pair
+                run_size += len(entry)
+            ms, seq = array("Q", [each >> SEQ_BITS for each in ids]), array("Q", [each & SEQ_MASK for each in ids])
+            ends = array("Q", accumulate(map(len, values)))
+            by_columns.append_values((ms, seq, [b"n", b"data"], b"".join(values), ends))
+            by_columns.check()
+    finally:
+        chunk_module.pack_sealed(True)
+    assert list(by_columns._first_ids) == list(one_by_one._first_ids), f"seed {seed}"
+    assert by_columns.length == one_by_one.length
+    assert by_columns._sealed_size == one_by_one._sealed_size
+    assert (by_columns.first_id, by_columns.last_id) == (one_by_one.first_id, one_by_one.last_id)
+    assert list(by_columns.all_entries()) == list(one_by_one.all_entries())
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Callable
 from itertools import accumulate
 from types import ModuleType
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.store import body_plain
-from headrace.store.ids import ID_MAX, U64_MAX, format_id, id_after, make_id
+from headrace.store.ids import ID_MAX, SEQ_BITS, SEQ_MASK, U64_MAX, format_id, id_after, make_id
 
 try:
     from headrace.store import body as compiled_body
@@ -109,6 +110,7 @@ def check_rows(form: ModuleType, entries_texts: list[Texts], rng: random.Random)
     if rows is None:
         return None
     low, high = sorted(rng.choices(range(count + 1), k=2))
+    check_values(form, ids, entries, entries_texts, rows)
     assert rows.slice(0, count) == b"".join(entries)
     assert rows.slice(low, high) == b"".join(entries[low:high])
     assert rows.slice_back(low, high) == b"".join(entries[low:high][::-1])
@@ -124,6 +126,24 @@ def check_rows(form: ModuleType, entries_texts: list[Texts], rng: random.Random)
     kept = rows.without(dead, head).ids
     assert kept.ids(0, kept.count) == [ids[position] for position in live]
     return rows
+
+
+def check_values(form: ModuleType, ids: list[int], entries: list[bytes], entries_texts: list[Texts], rows: Any) -> None:
+    """Compare rows with the columns of their entries, and with what is made of these."""
+    names = entries_texts[0][::2]
+    values = rows.values()
+    if not names or any(texts[::2] != names or len(texts) != 2 * len(names) for texts in entries_texts):
+        assert values is None
+        return
+    texts = [text for each in entries_texts for text in each[1::2]]
+    ms, seq = array("Q", [each >> SEQ_BITS for each in ids]), array("Q", [each & SEQ_MASK for each in ids])
+    assert values == (ms, seq, names, b"".join(texts), array("Q", accumulate(map(len, texts))))
+    made, body = form.PackedRows.of_values(*values), form.Body.of_values(*values)
+    assert made.ids.ids(0, len(ids)) == body.ids(0, len(ids)) == ids
+    assert made.slice(0, len(ids)) == body.slice(0, len(ids)) == b"".join(entries)
+    assert list(body.ends(0, len(ids))) == list(accumulate(map(len, entries)))
+    assert made.memory_size == rows.memory_size
+    assert made.replies_size == rows.replies_size == len(b"".join(entries))
 
 
 def words(rng: random.Random, size_max: int, letters: bytes = b"abcdefgh") -> bytes:
@@ -227,6 +247,32 @@ def test_long_entries_and_very_different_ones_are_not_packed(form: ModuleType) -
         ([[b"x"] * number for number in range(9)], False),
     ):
         assert (check_rows(form, texts, random.Random(1)) is not None) == is_packed, (len(texts), len(texts[0]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_long_entries_and_those_with_many_fields_are_not_packed_from_columns(form: ModuleType) -> None:
+    for size, width, is_packed in ((400, 1, True), (600, 1, False), (1, 30, True), (0, 65, False)):
+        texts, ends = b"v" * size * width, array("Q", range(size, size * width + 1, size) if size else [0] * width)
+        one, names = array("Q", [1]), [b"f"] * width
+        rows = form.PackedRows.of_values(one, one, names, texts, ends)
+        assert (rows is not None) == is_packed, (size, width)
+        assert form.Body.of_values(one, one, names, texts, ends).count == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_of_different_entries_are_refused(form: ModuleType) -> None:
+    none, one, two = array("Q"), array("Q", [1]), array("Q", [1, 2])
+    for columns in (
+        (none, none, [b"f"], b"", none),
+        (one, two, [b"f"], b"v", one),
+        (one, one, [b"f", b"g"], b"v", one),
+        (one, one, [b"f"], b"vv", one),
+        (one, one, [], b"", none),
+        (two, two, [b"f"], b"vv", array("Q", [3, 2])),
+    ):
+        for make in (form.PackedRows.of_values, form.Body.of_values):
+            with pytest.raises(ValueError, match=r"value|columns"):
+                make(*columns)
 
 
 @pytest.mark.parametrize("form", FORMS)

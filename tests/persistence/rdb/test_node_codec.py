@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from types import ModuleType
 
 import pytest
@@ -62,6 +62,22 @@ def encoded(form: ModuleType, nodes: list[Node], runs: list[list[Entry]], *, com
     return b"".join(pieces)
 
 
+def encoded_values(
+    form: ModuleType, nodes: list[Node], entries: list[Entry], cut: int, *, compress: bool = False
+) -> bytes:
+    """Nodes of entries that have the same fields, given as columns in two parts."""
+    ms, seq, _ = columns(entries)
+    values = [text for _, texts in entries for text in texts[1::2]]
+    ends = array("Q", accumulate(map(len, values)))
+    encoder = form.NodeEncoder(nodes, compress)
+    pieces = [
+        encoder.add_values(ms, seq, entries[0][1][::2], b"".join(values), ends, low, high)
+        for low, high in ((0, cut), (cut, len(entries)))
+    ]
+    encoder.finish()
+    return b"".join(pieces)
+
+
 def strings(data: bytes) -> list[tuple[bytes, bytes]]:
     """The keys and listpacks of encoded nodes."""
     source = Source((data,))
@@ -72,7 +88,7 @@ def strings(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def decoded(form: ModuleType, nodes: list[tuple[bytes, bytes]]) -> tuple[list[Node], list[tuple[StreamID, bytes]]]:
-    """The nodes, and the entries in the reply form."""
+    """The nodes, and the entries in the reply form, however they are handed on."""
     entries: list[tuple[StreamID, bytes]] = []
 
     def append(data: bytes, ms: array[int], seq: array[int], ends: array[int]) -> None:
@@ -82,10 +98,24 @@ def decoded(form: ModuleType, nodes: list[tuple[bytes, bytes]]) -> tuple[list[No
         pieces = [data[start:end] for start, end in zip(starts, ends, strict=True)]
         entries.extend((make_id(*halves), piece) for *halves, piece in zip(ms, seq, pieces, strict=True))
 
-    decoder = form.NodeDecoder(append)
-    read = [decoder.add(key, packed) for key, packed in nodes]
-    decoder.flush()
-    return read, entries
+    def append_values(ms: array[int], seq: array[int], names: list[bytes], texts: bytes, ends: array[int]) -> None:
+        assert len(ends) == len(ms) * len(names) > 0
+        assert ends[-1] == len(texts)
+        values = [texts[start:end] for start, end in pairwise((0, *ends))]
+        for row, halves in enumerate(zip(ms, seq, strict=True)):
+            shown = values[row * len(names) : (row + 1) * len(names)]
+            pairs = [text for pair in zip(names, shown, strict=True) for text in pair]
+            entries.append((make_id(*halves), reply_form((make_id(*halves), pairs))))
+
+    results = []
+    for takes_values in (append_values, None):
+        entries.clear()
+        decoder = form.NodeDecoder(append, takes_values)
+        read = [decoder.add(key, packed) for key, packed in nodes]
+        decoder.flush()
+        results.append((read, entries.copy()))
+    assert results[0] == results[1]
+    return results[0]
 
 
 def outcome(form: ModuleType, nodes: list[tuple[bytes, bytes]]) -> object:
@@ -137,7 +167,7 @@ def test_entries_are_handed_on_in_runs(form: ModuleType) -> None:
     names = [b"n" * 30_000]
     entries = [(make_id(number, 0), [*names, b"v"]) for number in range(1, 31)]
     sizes: list[int] = []
-    decoder = form.NodeDecoder(lambda data, ms, seq, ends: sizes.append(len(data)))
+    decoder = form.NodeDecoder(lambda data, ms, seq, ends: sizes.append(len(data)), None)
     ((key, packed),) = strings(encoded(form, [node_of(entries, names)], [entries]))
     decoder.add(key, packed)
     assert len(sizes) == 10
@@ -145,6 +175,95 @@ def test_entries_are_handed_on_in_runs(form: ModuleType) -> None:
     decoder.flush()
     assert sum(sizes) == len(b"".join(map(reply_form, entries)))
     assert len(sizes) == 10
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_runs_of_the_same_fields_are_handed_on_as_columns_that_fill_a_chunk(form: ModuleType) -> None:
+    names, others = [b"f", b"g"], [b"f", b"h"]
+    entries = [(make_id(number, 0), [b"f", b"v" * (number % 9), b"g", b"1"]) for number in range(1, 1500)]
+    long = [(make_id(2_000 + number, 0), [b"f", b"v" * 3_000, b"g", b"1"]) for number in range(30)]
+    mixed = [(make_id(3_000 + number, 0), [b"f", b"1", (b"g", b"h")[number % 2], b"1"]) for number in range(9)]
+    parts = [(entries, names), (long, names), (mixed, others)]
+    nodes = strings(
+        encoded(form, [node_of(part, part_names) for part, part_names in parts], [part for part, _ in parts])
+    )
+    runs: list[tuple[str, int]] = []
+    decoder = form.NodeDecoder(
+        lambda data, ms, seq, ends: runs.append(("replies", len(ms))),
+        lambda ms, seq, names, texts, ends: runs.append(("values", len(ms))),
+    )
+    for key, packed in nodes:
+        decoder.add(key, packed)
+    decoder.flush()
+    filled = next(
+        count for count in range(30) if sum(len(reply_form(each)) for each in [*entries[1024:], *long[:count]]) >= 65536
+    )
+    rest = 30 - filled
+    assert runs[:2] == [("values", 1024), ("values", 1499 - 1024 + filled)]
+    assert [kind for kind, _ in runs[2:]] == ["values"] * (len(runs) - 3) + ["replies"]
+    assert sum(count for _, count in runs[2:]) == rest + 9
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("compress", [False, True])
+def test_nodes_that_are_complete_in_a_block_are_read_ahead(form: ModuleType, compress: bool) -> None:
+    names = [b"temp", b"hum"]
+    parts = [
+        [(make_id(number, 1), [b"temp", b"20", b"hum", b"7"]) for number in range(start, start + 9)]
+        for start in (10, 20, 30)
+    ]
+    data = encoded(form, [node_of(part, names) for part in parts], parts, compress=compress)
+    one_by_one, entries = decoded(form, strings(data))
+    ends = list(accumulate(len(encoded(form, [node_of(part, names)], [part], compress=compress)) for part in parts))
+    assert ends[-1] == len(data)
+    found: list[StreamID] = []
+    for size in range(len(data) + 1):
+        decoder = form.NodeDecoder(None, lambda ms, seq, names, texts, ends: found.extend(map(make_id, ms, seq)))
+        nodes, position = decoder.add_ahead(b"before" + data[:size], 6, 9)
+        count = sum(end <= size for end in ends)
+        assert (nodes, position) == (one_by_one[:count], 6 + (0, *ends)[count])
+        found.clear()
+        decoder.flush()
+        assert found == [entry_id for entry_id, _ in entries[: 9 * count]]
+    assert form.NodeDecoder(None, None).add_ahead(data, ends[0], 0) == ([], ends[0])
+    again = [node_of(parts[0], names), node_of(parts[1], names, parts[0][0][0])]
+    with pytest.raises(RdbError, match="re-added"):
+        form.NodeDecoder(None, None).add_ahead(encoded(form, again, parts[:2]), 0, 2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(some.data(), some.lists(IDS, min_size=1, max_size=12, unique=True), some.booleans())
+def test_columns_make_the_nodes_of_their_reply_forms(
+    data: some.DataObject, ids: list[StreamID], compress: bool
+) -> None:
+    names = data.draw(some.lists(some.sampled_from(TEXTS[:60]), min_size=1, max_size=4))
+    entries = [
+        (entry_id, [text for name in names for text in (name, data.draw(some.sampled_from(TEXTS)))])
+        for entry_id in sorted(ids)
+    ]
+    cut, node_cut = data.draw(some.integers(0, len(ids))), data.draw(some.integers(0, len(ids)))
+    parts = [part for part in (entries[:node_cut], entries[node_cut:]) if part]
+    nodes = [node_of(part, data.draw(some.sampled_from([names, [b"other"]]))) for part in parts]
+    made = [encoded_values(form, nodes, entries, cut, compress=compress) for form in FORMS]
+    assert {*made} == {encoded(form, nodes, [entries], compress=compress) for form in FORMS}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_that_do_not_fit_together_are_refused(form: ModuleType) -> None:
+    one, two = array("Q", [1]), array("Q", [1, 2])
+    node = [node_of(ENTRIES[:1], [b"f"])]
+    for ms, seq, names, texts, ends in (
+        (one, two, [b"f"], b"v", one),
+        (one, one, [b"f", b"g"], b"v", one),
+        (one, one, [b"f"], b"vv", one),
+        (one, one, [], b"", array("Q")),
+        (two, two, [b"f"], b"vv", array("Q", [3, 2])),
+    ):
+        with pytest.raises(ValueError, match="columns"):
+            form.NodeEncoder(node, False).add_values(ms, seq, names, texts, ends, 0, 1)
+    for low, high in ((-1, 1), (0, 2), (1, 0)):
+        with pytest.raises(IndexError):
+            form.NodeEncoder(node, False).add_values(one, one, [b"f"], b"v", one, low, high)
 
 
 @pytest.mark.parametrize("form", FORMS)
