@@ -68,30 +68,40 @@ def split_shebang(text: bytes) -> tuple[bytes, bool, frozenset[bytes]]:
 class Cache:
     """Scripts by digest. Those that only EVAL added are in the order of their last use."""
 
-    def __init__(self) -> None:
+    def __init__(self, evicted_count: int = 0) -> None:
         self.by_sha: dict[bytes, Script] = {}
+        # A digest takes longer to compute than a script of one line takes to run (benchmark row command-eval).
+        self._by_text: dict[bytes, Script] = {}
         self._evaluated: OrderedDict[bytes, None] = OrderedDict()
-        self.evicted_count = 0
+        self.evicted_count = evicted_count
         # Total size in bytes of the scripts.
         self.size = 0
 
     def find(self, sha: bytes) -> Script | None:
         """Returns the script of a digest in upper or lower case, and marks it as used; None if it is not cached."""
-        script = self.by_sha.get(sha) or self.by_sha.get(sha.lower())
+        return self._used(self.by_sha.get(sha) or self.by_sha.get(sha.lower()))
+
+    def find_text(self, text: bytes) -> Script | None:
+        """Returns the script of a text, and marks it as used; None if it is not cached."""
+        return self._used(self._by_text.get(text))
+
+    def _used(self, script: Script | None) -> Script | None:
         if script is not None and not script.is_loaded:
             self._evaluated.move_to_end(script.sha)
         return script
 
     def add(self, script: Script) -> None:
         """Adds a script of EVAL or SCRIPT LOAD, and may evict another one."""
-        self.by_sha[script.sha] = script
+        self.by_sha[script.sha] = self._by_text[script.text] = script
         self.size += len(script.text) + SCRIPT_SIZE
         if script.is_loaded:
             return
         self._evaluated[script.sha] = None
         while len(self._evaluated) > EVALUATED_COUNT_MAX:
             sha, _ = self._evaluated.popitem(last=False)
-            self.size -= len(self.by_sha.pop(sha).text) + SCRIPT_SIZE
+            evicted = self.by_sha.pop(sha)
+            del self._by_text[evicted.text]
+            self.size -= len(evicted.text) + SCRIPT_SIZE
             self.evicted_count += 1
 
     def keep(self, script: Script) -> None:

@@ -83,7 +83,7 @@ def evaluate(context: Context, argv: list[bytes]) -> Reply:
     Runs a Lua script with KEYS and ARGV, and returns its result, converted as in Redis. Raises CompileError if it is
     not valid Lua, GenericError if numkeys is wrong or lupa is missing. Source: redis.io/commands/eval, Redis 2.6.0.
     """
-    return _run_text(context, argv, "EVAL", read_only=False)
+    return _run_text(context, argv, b"EVAL", read_only=False)
 
 
 @command(
@@ -100,7 +100,7 @@ def evaluate(context: Context, argv: list[bytes]) -> Reply:
 )
 def evaluate_read_only(context: Context, argv: list[bytes]) -> Reply:
     """EVAL_RO script numkeys [key ...] [arg ...]. Runs a script; a write in it is an error. Source: Redis 7.0.0."""
-    return _run_text(context, argv, "EVAL_RO", read_only=True)
+    return _run_text(context, argv, b"EVAL_RO", read_only=True)
 
 
 @command(
@@ -118,7 +118,7 @@ def evaluate_read_only(context: Context, argv: list[bytes]) -> Reply:
 )
 def evaluate_known(context: Context, argv: list[bytes]) -> Reply:
     """EVALSHA sha1 numkeys [key ...] [arg ...]. Runs a cached script. Raises NoScript if it is not cached."""
-    return _run_known(context, argv, "EVALSHA", read_only=False)
+    return _run_known(context, argv, b"EVALSHA", read_only=False)
 
 
 @command(
@@ -135,18 +135,18 @@ def evaluate_known(context: Context, argv: list[bytes]) -> Reply:
 )
 def evaluate_known_read_only(context: Context, argv: list[bytes]) -> Reply:
     """EVALSHA_RO sha1 numkeys [key ...] [arg ...]. Runs a cached script; a write is an error. Source: Redis 7.0.0."""
-    return _run_known(context, argv, "EVALSHA_RO", read_only=True)
+    return _run_known(context, argv, b"EVALSHA_RO", read_only=True)
 
 
-def _run_text(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
+def _run_text(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -> Reply:
+    context.monitors.show_now(context.client, DECLARED[name], argv)
     keys_end = _keys_end(argv)
     digest = context.scripts.load(argv[1], is_loaded=False)
     return _run(context, digest, argv, keys_end, name, read_only=read_only)
 
 
-def _run_known(context: Context, argv: list[bytes], name: str, *, read_only: bool) -> Reply:
-    context.monitors.show_now(context.client, DECLARED[name.encode()], argv)
+def _run_known(context: Context, argv: list[bytes], name: bytes, *, read_only: bool) -> Reply:
+    context.monitors.show_now(context.client, DECLARED[name], argv)
     if len(argv[1]) != DIGEST_SIZE:
         raise NoScript
     keys_end = _keys_end(argv)
@@ -165,13 +165,13 @@ def _keys_end(argv: list[bytes]) -> int:
     return 3 + count
 
 
-def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name: str, *, read_only: bool) -> Reply:
+def _run(context: Context, digest: bytes, argv: list[bytes], keys_end: int, name: bytes, *, read_only: bool) -> Reply:
     """Runs a script, and counts the errors in its reply that were not counted when they were raised."""
     outcome = context.scripts.run(digest, argv[3:keys_end], argv[keys_end:], read_only=read_only)
     for error, is_counted in outcome.errors:
         if not is_counted:
             context.server.stats.count_error(error.wire_text)
-    DECLARED[name.encode()].failed_calls += bool(outcome.errors)
+    DECLARED[name].failed_calls += bool(outcome.errors)
     return outcome.reply
 
 

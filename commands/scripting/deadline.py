@@ -23,6 +23,8 @@ class Deadline:
     def __init__(self) -> None:
         self._limit_ms = 0
         self._end_ns = 0
+        # The texts of the errors that end a script, in the order of the results of `over`.
+        self.reasons = _reasons(0)
         self._is_reported = False
         # Whether the script has written; then it is not ended, because half of its writes would stay.
         self.has_written = False
@@ -31,7 +33,8 @@ class Deadline:
 
     def begin(self, limit_ms: int) -> None:
         """Starts the time of a script; a limit of 0 means no limit."""
-        self._limit_ms = limit_ms
+        if limit_ms != self._limit_ms:
+            self._limit_ms, self.reasons = limit_ms, _reasons(limit_ms)
         self._end_ns = monotonic_ns() + limit_ms * 1_000_000
         self._is_reported = self.has_written = False
 
@@ -54,19 +57,17 @@ class Deadline:
             return 0
         return STOPPING if self.is_stopping else OUT_OF_TIME
 
-    @property
-    def reasons(self) -> tuple[bytes, bytes]:
-        """The texts of the errors that end a script, in the order of the results of `over`."""
-        limit_ms = self._limit_ms
-        return (
-            ScriptError(
-                b"Script ended: it ran for more than %d ms (busy-reply-threshold) and had written nothing" % limit_ms
-            ).text,
-            ScriptError(b"Script ended: the server was asked to stop, and it had written nothing").text,
-        )
-
     def require(self) -> None:
         """Raises ScriptError if the script must end now."""
         reason = self.over()
         if reason:
             raise ScriptError(self.reasons[reason - 1], prefix=b"")
+
+
+def _reasons(limit_ms: int) -> tuple[bytes, bytes]:
+    return (
+        ScriptError(
+            b"Script ended: it ran for more than %d ms (busy-reply-threshold) and had written nothing" % limit_ms
+        ).text,
+        ScriptError(b"Script ended: the server was asked to stop, and it had written nothing").text,
+    )

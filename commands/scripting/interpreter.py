@@ -20,6 +20,14 @@ PARTS: Final = ("patterns", "library", "cjson", "cmsgpack")
 # Maximum size in bytes of each: memory that a script adds to Lua, arguments of one `redis.call`, its reply.
 MEMORY_SIZE_MAX: Final = 256 << 20
 
+# Memory in KiB that a script may add before the limit is lifted for each call of Python. What Python allocates in Lua
+# without lifting it (DIRECT_SIZE_MAX, `values.UNLIFTED_SIZE_MAX`) is much less than the memory that is left then.
+ROOMY_KIB: Final = MEMORY_SIZE_MAX >> 11
+
+# Up to this number and total size in bytes, keys and arguments are passed to a script one by one, else in tables.
+DIRECT_COUNT_MAX: Final = 100
+DIRECT_SIZE_MAX: Final = 1 << 20
+
 # Maximum size in bytes of a text to compile: the parser takes quadratic time, and nothing can interrupt it.
 SOURCE_SIZE_MAX: Final = 1 << 20
 SOURCE_TOO_LARGE: Final = b"the source is larger than %d bytes" % SOURCE_SIZE_MAX
@@ -52,6 +60,7 @@ class Interpreter:
     """
 
     def __init__(self, functions: dict[bytes, Callable[..., Any]], over: Callable[[], int]) -> None:
+        self._reasons: Sequence[bytes] = ()
         try:
             lua51 = import_module("lupa.lua51")
         except ImportError:
@@ -74,6 +83,7 @@ class Interpreter:
                 b"limit_memory": self._limit_memory,
                 b"lift_memory": self._lift_memory,
                 b"memory_size_max": MEMORY_SIZE_MAX,
+                b"roomy_kib": ROOMY_KIB,
                 b"source_size_max": SOURCE_SIZE_MAX,
                 b"source_too_large": SOURCE_TOO_LARGE,
                 b"is_overdue": over,
@@ -85,10 +95,12 @@ class Interpreter:
             }
         )
         border = self._lua.execute(_source(SANDBOX), host, name=b"=sandbox")
-        self._compile, self._prepare, self._finish = border[b"compile"], border[b"prepare"], border[b"finish"]
-        self._run = border[b"run"]
+        self._compile, self._finish = border[b"compile"], border[b"finish"]
+        self._set_reasons, self._set_words, self._run = border[b"set_reasons"], border[b"set_words"], border[b"run"]
         # Memory in bytes of Lua at the end of the last script.
         self.memory_size = int(self._finish()) << 10
+        # Lifts the memory limit until the running call from Lua returns.
+        self.lift: Callable[[], None] = border[b"lift"]
         self.kind_of: Callable[[Any], Any] = border[b"kind"]
         self.items_of: Callable[[Any, int], Any] = border[b"items"]
         self.pairs_of: Callable[[Any], Any] = border[b"pairs"]
@@ -121,15 +133,24 @@ class Interpreter:
 
     def run(self, action: Any, keys: list[bytes], arguments: list[bytes], reasons: Sequence[bytes] = ()) -> Any:
         """Runs a script and returns its first result, as lupa converts it. Raises Failure."""
-        self._prepare(self.table(*keys), self.table(*arguments), self.table(*reasons))
+        if reasons is not self._reasons:
+            self._set_reasons(*reasons)
+            self._reasons = reasons
+        key_count: int | None = len(keys)
+        words = keys + arguments
+        if len(words) > DIRECT_COUNT_MAX or sum(map(len, words)) > DIRECT_SIZE_MAX:
+            self._set_words(self.table(*keys), self.table(*arguments))
+            key_count, words = None, []
         self._grant_memory()
+        self._limit_memory()
+        memory_kib: Any = None
         try:
-            ok, value = self._run(action)
+            ok, value, memory_kib = self._run(action, key_count, *words)
         except self._lua_error as error:
             raise Failure(b"ERR " + str(error).encode()) from error
         finally:
             self._lift_memory()
-            self.memory_size = int(self._finish()) << 10
+            self.memory_size = int(self._finish() if memory_kib is None else memory_kib) << 10
         if ok:
             return value
         raise self._failure(value)

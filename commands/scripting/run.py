@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import GenericError, ReplyError, UnknownCommand
-from ..clients.client import Client
 from ..core.lookup import find_row, named_row
 from ..core.table import Flag, Row, Trait
 from ..execution.calls import call
@@ -16,6 +15,7 @@ from .number_text import number_text
 
 if TYPE_CHECKING:
     from ...protocol.replies import Reply
+    from ..clients.client import Client
     from ..execution.context import Context
     from .cache import Script
     from .deadline import Deadline
@@ -25,6 +25,9 @@ REPL_AOF: Final = 1
 REPL_REPLICA: Final = 2
 REPL_ALL: Final = 3
 
+NOSCRIPT: Final = Flag.NOSCRIPT.value
+STALE: Final = Flag.STALE.value
+DENYOOM: Final = Flag.DENYOOM.value
 MAY_REPLICATE: Final = Trait.MAY_REPLICATE.value
 
 NO_ARGUMENT: Final = b"Please specify at least one argument for this redis lib call"
@@ -46,7 +49,10 @@ def words_of(arguments: tuple[Any, ...]) -> list[bytes]:
 class Run:
     """One run of a script: what it may do, and the client that its commands see. It selects its own database."""
 
-    def __init__(self, context: Context, script: Script, deadline: Deadline, *, read_only: bool) -> None:
+    def __init__(
+        self, context: Context, client: Client, script: Script, deadline: Deadline, *, read_only: bool
+    ) -> None:
+        """`client` is for commands of scripts only: each run gives it what its caller has."""
         caller = self._caller = context.client
         self._context = context
         self._deadline = deadline
@@ -54,10 +60,10 @@ class Run:
         self._may_need_memory = b"allow-oom" in script.flags or not _is_out_of_memory(context)
         # The flags of redis.set_repl for the next writes.
         self.replication = REPL_ALL
-        self.client = client = Client(caller.id, db=context.db)
+        self.client = client
+        client.id, client.db, client.protocol = caller.id, context.db, 2
         client.user, client.tracking, client.no_touch = caller.user, caller.tracking, caller.no_touch
-        client.governed = caller.governed
-        client.is_script = True
+        client.governed, client.governed_max = caller.governed, caller.governed_max
         if context.server.following.is_stale and b"allow-stale" not in script.flags:
             raise PrimaryDown
         if script.has_shebang and b"no-writes" not in script.flags:
@@ -92,7 +98,8 @@ class Run:
         reply = call(context, row, row.handler, words)
         if self.replication != REPL_ALL:
             self._target(effects_before)
-        effects[effects_before:effects_before] = context.take_expired()
+        if context.store.expired_keys:
+            effects[effects_before:effects_before] = context.take_expired()
         context.db = self.client.db
         return reply
 
@@ -110,18 +117,18 @@ class Run:
 
     def _admitted(self, words: list[bytes]) -> Row:
         row = self._found(words)
-        if row.flags & Flag.NOSCRIPT:
+        if row.flag_bits & NOSCRIPT:
             raise GenericError(b"This Redis command is not allowed from script")
         context = self._context
         if not self.client.user.is_unrestricted:
             refusal = refusal_in_script(context, self._caller, row, words)
             if refusal is not None:
                 raise refusal
-        if context.server.following.is_stale and not row.flags & Flag.STALE:
+        if context.server.following.is_stale and not row.flag_bits & STALE:
             raise GenericError(b"Can not execute the command on a stale replica")
         if row.is_write or row.trait_bits & MAY_REPLICATE:
             self._admit_write(row)
-        if row.flags & Flag.DENYOOM and not self._may_need_memory and not self._deadline.has_written:
+        if row.flag_bits & DENYOOM and not self._may_need_memory and not self._deadline.has_written:
             out_of_memory = context.server.memory.refusal()
             if out_of_memory is not None:
                 raise out_of_memory

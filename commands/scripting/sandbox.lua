@@ -2,8 +2,8 @@
 -- front table for each real one. Functions that can catch errors are wrapped: a script must not get an exception object
 -- of Python, and must not continue after its time limit.
 --
--- While a script runs, the memory of Lua is limited (`limit_memory`). Python must not run under the limit, because a
--- failed allocation would skip Python's frames. So each call of Python that allocates in Lua lifts the limit.
+-- While a script runs, the memory of Lua is limited. An allocation that fails must not skip frames of Python. So Python
+-- allocates in Lua only while the limit is far away, or lifted (`lift`).
 local host = ...
 local raw_pcall, raw_xpcall, raw_pairs, raw_rawset, raw_unpack = pcall, xpcall, pairs, rawset, unpack
 local raw_getmetatable, raw_setmetatable, raw_loadstring, raw_collectgarbage = getmetatable, setmetatable, loadstring,
@@ -39,6 +39,10 @@ end
 
 local describe, is_overdue = as_function(host.describe), as_function(host.is_overdue)
 local limit_memory, lift_memory = as_function(host.limit_memory), as_function(host.lift_memory)
+-- Whether the limit is lifted while a script runs.
+local is_lifted = false
+-- Up to this memory, Python may allocate in Lua without lifting the limit.
+local roomy_kib
 -- The reasons to end a script, by the result of `is_overdue`.
 local overdue_texts
 -- The reason, while a script over its time limit is being ended.
@@ -49,6 +53,23 @@ local running
 local null = newproxy()
 
 local border = {}
+
+-- Lifts the limit until the call of Python that is about to begin, or is running, returns.
+local function lift()
+    is_lifted = true
+    lift_memory()
+end
+
+border.lift = lift
+
+-- Returns the results of a call of Python.
+local function returned(...)
+    if is_lifted then
+        is_lifted = false
+        limit_memory()
+    end
+    return ...
+end
 
 local function watch()
     if not overdue_text then
@@ -69,10 +90,9 @@ end
 local function as_seen(problem)
     if type(problem) == "userdata" and problem ~= null then
         overdue_text = overdue_text or overdue_texts[is_overdue()]
-        lift_memory()
-        local text, is_counted = describe(problem)
+        lift()
+        local text, is_counted = returned(describe(problem))
         problem = { err = text, ignore_error_stats_update = is_counted or nil }
-        limit_memory()
     end
     return problem
 end
@@ -416,11 +436,6 @@ local redis = {
 
 libraries.redis = redis
 
-local function returned(...)
-    limit_memory()
-    return ...
-end
-
 -- Wraps a function of Python. It gets strings and numbers of limited total size; any other value becomes false. The
 -- first `number_count` arguments are numbers: a string that is one is converted, as in C.
 local function hosted(action, number_count)
@@ -440,7 +455,9 @@ local function hosted(action, number_count)
         if size > host.memory_size_max then
             error(OUT_OF_MEMORY, 0)
         end
-        lift_memory()
+        if gcinfo() > roomy_kib then
+            lift()
+        end
         if is_changed then
             return returned(action(raw_unpack(words, 1, count)))
         end
@@ -524,29 +541,63 @@ raw_getmetatable("").__index = seen.string
 -- makes large strings cannot allocate faster than it collects.
 raw_collectgarbage("setstepmul", 0)
 
--- Replaces values that a reply cannot have; only simple values and tables are converted.
+-- The types of values that a reply can have.
+local PLAIN = { string = true, number = true, boolean = true, table = true }
+-- Replaces values within a table that a reply cannot have.
 local NOTHING = {}
 
 local function plain(value)
-    local kind = type(value)
-    if kind == "string" or kind == "number" or kind == "boolean" or kind == "table" then
+    if PLAIN[type(value)] then
         return value
     end
     return NOTHING
 end
 
--- Runs a script. Returns whether it succeeded, and its result or error.
-function border.run(action)
-    running = action
+-- Removes the state of the last script. Returns the memory of Lua in KiB.
+function border.finish()
+    overdue_text, running, is_lifted, seen.KEYS, seen.ARGV = nil, nil, false, nil, nil
+    for index = 1, #exposed do
+        local made = exposed[index]
+        if next(made) ~= nil then
+            for key in raw_pairs(made) do
+                raw_rawset(made, key, nil)
+            end
+        end
+    end
+    if gcinfo() > LARGE_MEMORY_KIB then
+        raw_collectgarbage()
+    end
+    return gcinfo()
+end
+
+-- Sets KEYS and ARGV of the next script, as tables.
+function border.set_words(keys, arguments)
+    seen.KEYS, seen.ARGV = keys, arguments
+end
+
+-- Runs a script with the words `...`, of which the first `key_count` are keys; without a count, the tables are set
+-- already. Python has set the limit of memory. Returns whether the script succeeded, its result or error, and the memory
+-- of Lua in KiB.
+function border.run(action, key_count, ...)
+    if key_count == 0 then
+        seen.KEYS, seen.ARGV = {}, { ... }
+    elseif key_count then
+        seen.KEYS, seen.ARGV = { raw_unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) }
+    end
+    running, roomy_kib = action, gcinfo() + host.roomy_kib
     sethook(watch, "", OVERDUE_CHECK_INSTRUCTIONS)
-    limit_memory()
     local ok, value = raw_xpcall(action, handle)
     sethook()
-    lift_memory()
+    if type(value) == "table" or overdue_text then
+        lift_memory() -- Lua needs memory to hand out a table
+    end
     if ok and overdue_text then
         ok, value = false, { err = overdue_text }
     end
-    return ok, plain(value)
+    if not PLAIN[type(value)] then
+        value = nil
+    end
+    return ok, value, border.finish()
 end
 
 function border.compile(text)
@@ -559,23 +610,9 @@ function border.compile(text)
     return nil, problem or action
 end
 
-function border.prepare(keys, arguments, texts)
-    seen.KEYS, seen.ARGV, overdue_texts = keys, arguments, texts
-end
-
--- Removes the state of the last script. Returns the memory of Lua in KiB.
-function border.finish()
-    overdue_text, running, seen.KEYS, seen.ARGV = nil, nil, nil, nil
-    for index = 1, #exposed do
-        local made = exposed[index]
-        for key in raw_pairs(made) do
-            raw_rawset(made, key, nil)
-        end
-    end
-    if gcinfo() > LARGE_MEMORY_KIB then
-        raw_collectgarbage()
-    end
-    return gcinfo()
+-- Sets the reasons to end a script.
+function border.set_reasons(...)
+    overdue_texts = { ... }
 end
 
 local function text_field(values, name)

@@ -8,6 +8,7 @@ from math import copysign, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from ...store.errors import ReplyError
+from ..clients.client import Client
 from ..execution.script_engine import Outcome
 from .cache import Cache, Script, digest_of, split_shebang
 from .deadline import Deadline
@@ -36,6 +37,9 @@ class Scripts:
         self._cache = Cache()
         self._lua: Interpreter | None = None
         self._deadline = Deadline()
+        # What the commands of scripts see as their client.
+        self._client = Client(0)
+        self._client.is_script = True
         # The current or last run of a script.
         self._run: Run
 
@@ -74,9 +78,7 @@ class Scripts:
 
     def flush(self) -> None:
         """Removes all scripts, and the Lua state."""
-        evicted_count = self._cache.evicted_count
-        self._cache = Cache()
-        self._cache.evicted_count = evicted_count
+        self._cache = Cache(self._cache.evicted_count)
         self._lua = None
 
     def load(self, text: bytes, *, is_loaded: bool) -> bytes:
@@ -84,15 +86,15 @@ class Scripts:
 
         With `is_loaded` it stays cached until `flush`.
         """
-        sha = digest_of(text)
-        script = self._cache.find(sha)
+        script = self._cache.find_text(text)
         if script is None:
             body, has_shebang, flags = split_shebang(text)
-            script = Script(sha, text, self._started().compile(body), has_shebang, flags, is_loaded)
+            action = self._started().compile(body)
+            script = Script(digest_of(text), text, action, has_shebang, flags, is_loaded)
             self._cache.add(script)
         elif is_loaded:
             self._cache.keep(script)
-        return sha
+        return script.sha
 
     def has(self, digest: bytes) -> bool:
         """Returns whether the script of a digest is cached, and marks it as used."""
@@ -103,7 +105,7 @@ class Scripts:
         script = self._cache.find(digest)
         assert script is not None, "a script is loaded before it is run"
         context, lua = self._context, self._started()
-        run = self._run = Run(context, script, self._deadline, read_only=read_only)
+        run = self._run = Run(context, self._client, script, self._deadline, read_only=read_only)
         caller, db, may_block = context.client, context.db, context.may_block
         context.client, context.may_block, context.tracking.is_in_script = run.client, False, True
         # A script in a log has no limit: it ended when the log was written.

@@ -18,6 +18,9 @@ from .number_text import number_text
 
 # Maximum size in bytes of a script's reply.
 REPLY_SIZE_MAX: Final = 512 << 20
+# Size in bytes of an encoded reply up to which it becomes a value in Lua without lifting the memory limit. That value
+# may take some thirty times as much.
+UNLIFTED_SIZE_MAX: Final = 1 << 20
 # Bytes counted for each element of a reply in addition to its text; an upper bound.
 ELEMENT_SIZE: Final = 64
 
@@ -140,10 +143,15 @@ class Replies:
 
     def value(self, reply: Reply, protocol: int) -> Any:
         """Returns a reply as a Lua value; an error becomes a table, as `redis.pcall` returns it."""
+        kind = type(reply)
+        if kind is int or (kind is bytes and len(reply) <= UNLIFTED_SIZE_MAX):
+            return reply
         pieces: list[Any] = []
         ENCODERS[protocol](reply, pieces)
         self._data = b"".join(piece if type(piece) is bytes else b"".join(piece) for piece in pieces)
         self._position = 0
+        if len(self._data) > UNLIFTED_SIZE_MAX:
+            self._lua.lift()
         return self._next()
 
     def error(self, text: bytes) -> Any:

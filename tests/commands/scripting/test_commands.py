@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from headrace.commands.scripting.cache import EVALUATED_COUNT_MAX, digest_of
-from headrace.commands.scripting.interpreter import SOURCE_SIZE_MAX
+from headrace.commands.scripting.interpreter import DIRECT_SIZE_MAX, SOURCE_SIZE_MAX
 from support.inprocess import Caller, Rig
 from support.replies import parse, plain
 
@@ -301,6 +301,19 @@ def test_the_name_of_a_chunk_outlives_the_collector(rig: Rig) -> None:
 def test_a_table_within_itself_is_cut(rig: Rig) -> None:
     reply = evaluate(rig.connect(), "local t = {} t[1] = t return t")
     assert reply.endswith(b"-ERR reached lua stack limit\r\n")
+
+
+@pytest.mark.parametrize("arguments_count", [0, 1, 60, 9000])
+@pytest.mark.parametrize("keys_count", [0, 1, 60])
+def test_a_script_gets_its_keys_and_arguments_whatever_their_number(
+    keys_count: int, arguments_count: int, rig: Rig
+) -> None:
+    keys = [f"k{number}" for number in range(keys_count)]
+    passed = [f"a{number}" for number in range(arguments_count)]
+    script = "return {table.concat(KEYS, ' '), table.concat(ARGV, ' '), #KEYS, #ARGV}"
+    for arguments in (passed, [*passed, "x" * DIRECT_SIZE_MAX]):
+        reply = plain(parse(evaluate(rig.connect(), script, str(keys_count), *keys, *arguments)))
+        assert reply == [" ".join(keys).encode(), " ".join(arguments).encode(), keys_count, len(arguments)]
 
 
 def test_long_and_large_values_are_converted(rig: Rig) -> None:

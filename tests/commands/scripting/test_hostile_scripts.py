@@ -222,6 +222,9 @@ LARGE = (
     "local s, t = string.rep('x', 2e7), {} for i = 1, 7000 do t[i] = s end return redis.call('DEL', unpack(t))",
     "local s, t = string.rep('x', 2e7), {} for i = 1, 7000 do t[i] = s end return redis.log(3, unpack(t))",
     "local s, t = string.rep('x', 2e7), {} for i = 1, 7000 do t[i] = s end return bit.bor(unpack(t))",
+    # The limit was lifted for a call: because the reply is large, or much memory was used before.
+    "local s, t = redis.call('ECHO', string.rep('x', 2e7)), {} for i = 1, 100 do t[i] = s .. i end return #t",
+    "local t = {} for i = 1, 100 do t[i] = string.rep(i, 2e7) redis.call('PING') end return #t",
     "collectgarbage('stop') local t = {} while true do t = {t, string.rep('x', 1000)} end",
     "return loadstring('return {' .. string.rep('{},', 5e7) .. '}')",
 )
