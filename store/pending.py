@@ -27,7 +27,6 @@ from .pending_parts import (
     PendingSlots,
     PendingTable,
     idle_states,
-    list_owners,
 )
 from .policies.group_policy import GroupPolicy
 from .policies.rules import NO_POLICY, PendingRules, RulesImage
@@ -40,17 +39,20 @@ __all__ = [
     "NEVER",
     "NOTHING_PENDING",
     "Consumer",
+    "ConsumerRow",
     "Delivery",
     "Listing",
     "PendingEntries",
     "PendingImage",
     "PendingTable",
     "idle_states",
-    "list_owners",
 ]
 
 # How many elements, and the elements as parts of a reply, end to end.
 Listing = tuple[int, bytes]
+
+# Name of a consumer, when it was last seen and last active, its number of entries, and its entries as parts of a reply.
+ConsumerRow = tuple[bytes, int, int, int, tuple[bytes, ...]]
 
 Part = dict[int, Delivery] | list[Delivery] | PendingTable
 
@@ -129,11 +131,9 @@ class PendingEntries:
         """
         assert self is not NOTHING_PENDING
         deliveries = self._table.deliver(ids, consumer, time_ms, count)
-        for delivery in deliveries:
-            self._runs.add(delivery)
         if self.rules is not None:
             self.rules.note_delivered(ids, deliveries)
-        self._runs.clean(self._table.owned_count)
+        self._runs.add_all(deliveries, self._table.owned_count)
 
     def take_columns(self, columns: tuple[array[int], ...], consumers: list[Consumer]) -> None:
         """Take owned entries, whose IDs are above all others: see `PendingTable.take_columns`. Raises ValueError, after
@@ -221,6 +221,15 @@ class PendingEntries:
         """The first `count` entries, all if negative, as parts of a reply: ID, owner, delivery time, delivery count.
         Of a consumer's entries without the owner."""
         return self._table.list_times(len(self._table) if count < 0 else count, consumer)
+
+    def list_consumers(self, consumers: list[Consumer], count: int) -> list[ConsumerRow]:
+        """Describe consumers, each with the first `count` of its entries, all if negative."""
+        return self._table.list_consumers(consumers, len(self._table) if count < 0 else count)
+
+    def summary(self, consumers: list[Consumer]) -> bytes:
+        """A reply: the number of entries, the smallest and the largest ID, and name and number of entries of each of
+        these consumers that has any. There are entries."""
+        return self._table.summary(consumers)
 
     def list_idle(
         self,

@@ -14,7 +14,6 @@ try:
         PendingSlots,
         PendingTable,
         idle_states,
-        list_owners,
     )
 except ImportError:  # there was no C compiler at installation
     from .pending_table_plain import (  # type: ignore[assignment]
@@ -26,7 +25,6 @@ except ImportError:  # there was no C compiler at installation
         PendingSlots,
         PendingTable,
         idle_states,
-        list_owners,
     )
 
 # What XNACK FATAL sets; counts saturate here.
@@ -42,5 +40,4 @@ __all__ = [
     "PendingSlots",
     "PendingTable",
     "idle_states",
-    "list_owners",
 ]

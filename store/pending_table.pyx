@@ -50,6 +50,8 @@ cdef enum:
     COUNT_SIZE = 32
     # Bytes of an entry in a listing, without the name of its owner.
     LISTED_SIZE_MAX = 4 + BULK_ID_SIZE_MAX + BULK_FRAME_SIZE_MAX + 2 * INTEGER_SIZE_MAX
+    # Bytes of a summary, without its consumers.
+    SUMMARY_SIZE_MAX = 4 + 2 * INTEGER_SIZE_MAX + 2 * BULK_ID_SIZE_MAX
 
 cdef enum:
     # `active_ms` of a consumer without deliveries.
@@ -139,6 +141,8 @@ cdef inline size_t roomier(size_t count) noexcept:
 
 # What all consumers without entries have: zeros.
 cdef Owned NOTHING_OWNED
+# The listing of a consumer without entries.
+cdef tuple NOTHING_LISTED = (b"*0\r\n",)
 
 
 @cython.final
@@ -203,27 +207,6 @@ cdef class Delivery:
 DELIVERY_SIZE = getsizeof(Delivery.__new__(Delivery)) + 15 & -16
 CONSUMER_SIZE = getsizeof(Consumer(b"", 0)) + 15 & -16
 # Bytes, rounded as the allocator does, without names and entries.
-
-
-def list_owners(list consumers not None):
-    """See `pending_table_plain.list_owners`."""
-    cdef Consumer consumer
-    cdef Py_ssize_t size = 0, count = 0
-    for consumer in consumers:
-        size += LISTED_SIZE_MAX + PyBytes_GET_SIZE(consumer.name)
-    cdef bytes packed = PyBytes_FromStringAndSize(NULL, size)
-    cdef char *out = PyBytes_AS_STRING(packed)
-    cdef char *at = out
-    cdef char text[INTEGER_SIZE_MAX]
-    cdef char *end = text + INTEGER_SIZE_MAX
-    cdef char *start
-    for consumer in consumers:
-        if consumer.owned.pending_count:
-            start = write_number_before(end, consumer.owned.pending_count)
-            at = write_bulk_bytes(write_line(at, c'*', 2), consumer.name)
-            at = write_bulk_text(at, start, end - start)
-            count += 1
-    return count, packed[: at - out]
 
 
 def idle_states(list consumers not None, i64 now_ms):
@@ -1203,6 +1186,49 @@ cdef class PendingTable(PendingSlots):
         last.ms = last.seq = <u64>-1
         return self.listing(&first, &last, count, consumer, False, 0, 0)
 
+    def list_consumers(self, list consumers not None, size_t count):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Consumer consumer
+        cdef list rows = []
+        cdef Place first, last
+        cdef char header[INTEGER_SIZE_MAX]
+        cdef bytes text
+        cdef tuple listed
+        first.ms = first.seq = 0
+        last.ms = last.seq = <u64>-1
+        for consumer in consumers:
+            listed = NOTHING_LISTED
+            if consumer.owned.pending_count:
+                taken, text = self.listing(&first, &last, count, consumer, False, 0, 0)
+                listed = (PyBytes_FromStringAndSize(header, write_line(header, c'*', taken) - header), text)
+            rows.append(
+                (consumer.name, consumer.seen_ms, consumer.active_ms, consumer.owned.pending_count, listed)
+            )
+        return rows
+
+    def summary(self, list consumers not None):
+        """See `pending_table_plain.PendingTable`."""
+        cdef Consumer consumer
+        cdef Py_ssize_t size = SUMMARY_SIZE_MAX, count = 0
+        cdef char digits[INTEGER_SIZE_MAX]
+        cdef char *end = digits + INTEGER_SIZE_MAX
+        cdef char *start
+        for consumer in consumers:
+            size += LISTED_SIZE_MAX + PyBytes_GET_SIZE(consumer.name)
+            count += consumer.owned.pending_count != 0
+        cdef bytes text = PyBytes_FromStringAndSize(NULL, size)
+        cdef char *out = PyBytes_AS_STRING(text)
+        cdef char *at = write_line(write_line(out, c'*', 4), c':', self.live)
+        at = write_bulk_id(at, &self.ids[self.first_slot()])
+        at = write_bulk_id(at, &self.ids[self.last_slot()])
+        at = write_line(at, c'*', count)
+        for consumer in consumers:
+            if consumer.owned.pending_count:
+                start = write_number_before(end, consumer.owned.pending_count)
+                at = write_bulk_bytes(write_line(at, c'*', 2), consumer.name)
+                at = write_bulk_text(at, start, end - start)
+        return text[: at - out]
+
     def list_idle(self, start, end, size_t count, i64 now_ms, i64 idle_ms_min, Consumer consumer=None):
         """See `pending_table_plain.PendingTable`."""
         cdef Place first, last
@@ -1262,19 +1288,34 @@ cdef class PendingTable(PendingSlots):
         finally:
             PyMem_Free(text)
 
-    def last_id(self):
-        """See `pending_table_plain.PendingTable`."""
+    cdef u32 first_slot(self) except? NONE:
+        """Return the slot of the smallest ID. Raises IndexError if there is none."""
+        cdef View *view = self.readable(None)
+        cdef Place least
+        cdef size_t index
+        if not self.live:
+            raise IndexError("nothing is pending")
+        least.ms = least.seq = 0
+        index = self.seek(view, NULL, &least)
+        return <u32>index if view == NULL else view.slots[index]
+
+    cdef u32 last_slot(self) except? NONE:
+        """Return the slot of the largest ID. Raises IndexError if there is none."""
         cdef View *view = self.readable(None)
         if not self.live:
             raise IndexError("nothing is pending")
         if view == NULL:
             while self.run_of[self.tail - 1] == NONE:
                 self.tail -= 1
-            return make_id(&self.ids[self.tail - 1])
+            return <u32>(self.tail - 1)
         while self.run_of[view.slots[view.length - 1]] == NONE:
             view.length -= 1
         view.sorted_length = view.length
-        return make_id(&self.ids[view.slots[view.length - 1]])
+        return view.slots[view.length - 1]
+
+    def last_id(self):
+        """See `pending_table_plain.PendingTable`."""
+        return make_id(&self.ids[self.last_slot()])
 
     def members(self, Delivery delivery not None):
         """See `pending_table_plain.PendingTable`."""

@@ -73,13 +73,6 @@ class Delivery:
         self.claimed_count = 0
 
 
-def list_owners(consumers: list[Consumer]) -> tuple[int, bytes]:
-    """How many consumers have pending entries, and as parts of a reply, end to end, an array of name and number for
-    each."""
-    owners = [_array(_bulk(each.name), _bulk(b"%d" % each.pending_count)) for each in consumers if each.pending_count]
-    return len(owners), b"".join(owners)
-
-
 def idle_states(consumers: list[Consumer], now_ms: int) -> list[tuple[bytes, int, int, int]]:
     """For each consumer, its name, its number of pending entries, and the ms since it was last seen and last active
     (-1: never).
@@ -384,6 +377,25 @@ class PendingTable:
             owner = () if consumer is not None else (_bulk(_owner(delivery)),)
             rows.append(_array(bulk_ids([entry_id]), *owner, _integer(delivery.time_ms), _integer(delivery.count)))
         return len(rows), b"".join(rows)
+
+    def list_consumers(
+        self, consumers: list[Consumer], count: int
+    ) -> list[tuple[bytes, int, int, int, tuple[bytes, ...]]]:
+        """For each consumer, its name, when it was last seen and last active (-1: never), its number of entries, and as
+        parts of a reply an array of its first `count` entries."""
+        rows: list[tuple[bytes, int, int, int, tuple[bytes, ...]]] = []
+        for each in consumers:
+            taken, text = self.list_times(count, each)
+            rows.append((each.name, each.seen_ms, each.active_ms, each.pending_count, (b"*%d\r\n" % taken, text)))
+        return rows
+
+    def summary(self, consumers: list[Consumer]) -> bytes:
+        """A reply: the number of entries, the smallest and the largest ID, and name and number of entries of each of
+        these consumers that has any. Raises IndexError if there are no entries."""
+        owning = [each for each in consumers if each.pending_count]
+        owners = [_array(_bulk(each.name), _bulk(b"%d" % each.pending_count)) for each in owning]
+        ends = bulk_ids([*self.take(0, 1), self.last_id()])
+        return b"*4\r\n:%d\r\n%b*%d\r\n%b" % (len(self), ends, len(owners), b"".join(owners))
 
     def list_idle(
         self,

@@ -76,10 +76,11 @@ def read_new(context: Context, argv: list[bytes]) -> Reply:
     stream.used_ms = now_ms
     stream.advance(group, ids)
     group.pending.delivered_total += len(ids)
-    if rules is not None and rules.absences is not None:
-        note_use(context, key, group, consumer)
-    if rules is not None and rules.policy.guards:
-        begin_handing(context, key, group)
+    if rules is not None:
+        if rules.absences is not None:
+            note_use(context, key, group, consumer)
+        if rules.policy.guards:
+            begin_handing(context, key, group)
     group.pending.deliver(ids, consumer, time_ms=now_ms, count=1)
     consumer.seen_ms = consumer.active_ms = now_ms
     log_delivery(context, key, group, consumer.name, ids, time_ms=now_ms, count=1, last_id=last_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ...protocol.maps import map_forms
@@ -10,7 +9,7 @@ from ...protocol.replies import Reply
 from ...store.errors import NoGroup, no_such_key
 from ...store.group import ENTRIES_READ_UNKNOWN, Group
 from ...store.ids import ID_MAX, ID_MIN, StreamID, format_id
-from ...store.pending import Consumer, Listing, idle_states
+from ...store.pending import ConsumerRow, Listing, idle_states
 from ...store.stream import Stream
 from ..core.long_replies import array_of, maps_of
 from ..core.numbers import integer
@@ -179,11 +178,9 @@ def _field(field: tuple[bytes, bytes | int]) -> bytes:
     return head + (b":%d\r\n" % value if isinstance(value, int) else b"$%d\r\n%b\r\n" % (len(value), value))
 
 
-# Name, seen time, active time, number of pending entries, pending entries to show.
-ConsumerState = tuple[bytes, int, int, int, Listing]
 # Name, last-delivered ID, entries read, lag, number of pending entries, number of released entries, pending entries to
-# show, consumers. A tuple, because the garbage collector stops tracking tuples of numbers and names.
-GroupState = tuple[bytes, StreamID, int | None, int | None, int, int, Listing, Sequence[ConsumerState]]
+# show, consumers if there are any. A tuple, because the garbage collector stops tracking tuples of numbers and names.
+GroupState = tuple[bytes, StreamID, int | None, int | None, int, int, Listing, list[ConsumerRow] | None]
 NOTHING: Final[Listing] = (0, b"")
 
 
@@ -198,19 +195,12 @@ def _state_of(stream: Stream, group: Group, count: int) -> GroupState:
         pending_count,
         len(pending.released) if pending_count else 0,
         pending.list_times(count) if pending_count else NOTHING,
-        [_state_of_consumer(group, each, count) for each in group.sorted_consumers()] if group.consumers else (),
+        pending.list_consumers(group.sorted_consumers(), count) if group.consumers else None,
     )
-
-
-def _state_of_consumer(group: Group, consumer: Consumer, count: int) -> ConsumerState:
-    pending_count = consumer.pending_count
-    owned = group.pending.list_times(count, consumer) if pending_count else NOTHING
-    return consumer.name, consumer.seen_ms, consumer.active_ms, pending_count, owned
 
 
 def _group_row(state: GroupState, protocol: int) -> tuple[bytes | int | tuple[bytes, ...] | None, ...]:
     name, last_id, entries_read, lag, pending_count, released_count, pending, consumers = state
-    encoded = FULL_CONSUMER_FORMS[protocol].encode([(*each[:4], _listed(each[4])) for each in consumers])
     return (
         name,
         format_id(last_id),
@@ -219,7 +209,7 @@ def _group_row(state: GroupState, protocol: int) -> tuple[bytes | int | tuple[by
         pending_count,
         released_count,
         _listed(pending),
-        (b"*%d\r\n" % len(consumers), encoded),
+        (FULL_CONSUMER_FORMS[protocol].encode_array(consumers or []),),
     )
 
 

@@ -6,8 +6,8 @@ from ...protocol.replies import NULL_ARRAY, Reply
 from ...store import events
 from ...store.errors import NoGroup, WrongType, syntax_error
 from ...store.group import Group
-from ...store.ids import bulk_ids, parse_ids, parse_range_end, parse_range_start
-from ...store.pending import Consumer, list_owners
+from ...store.ids import parse_ids, parse_range_end, parse_range_start
+from ...store.pending import Consumer
 from ...store.stream import Stream
 from ...store.value import Value
 from ..core.numbers import integer
@@ -67,14 +67,13 @@ def xack(context: Context, argv: list[bytes]) -> Reply:
     found = find_group(context, argv[1], argv[2])
     if found is None:
         return 0
-    group = found[1]
-    ids = parse_ids(argv, 3)
-    acknowledged = group.pending.drop_all(ids)
+    pending = found[1].pending
+    acknowledged = pending.drop_all(parse_ids(argv, 3))
     if acknowledged:
-        group.pending.acked_total += acknowledged
+        pending.acked_total += acknowledged
         context.log_words(argv, acknowledged)
-        if group.pending.rules is not None:
-            note_dropped(context, argv[1], group)
+        if pending.rules is not None:
+            note_dropped(context, argv[1], found[1])
     return acknowledged
 
 
@@ -194,12 +193,9 @@ def xpending(context: Context, argv: list[bytes]) -> Reply:
 
 
 def _pending_summary(group: Group) -> Reply:
-    pending = group.pending
-    if not len(pending):
+    if not len(group.pending):
         return [0, None, None, NULL_ARRAY]
-    count, owners = list_owners(group.sorted_consumers())
-    ends = bulk_ids([pending.first_id(), pending.last_id()])
-    return (b"*4\r\n:%d\r\n%b*%d\r\n%b" % (len(pending), ends, count, owners),)
+    return (group.pending.summary(group.sorted_consumers()),)
 
 
 def is_nothing_idle(group: Group, min_idle_ms: int, now_ms: int) -> bool:

@@ -90,7 +90,12 @@ def assert_alike(one: Subject, other: Subject, source: random.Random, kind: str)
                     for owner in owners
                     for idle in (0, 9)
                 ],
-                each.form.list_owners(list(each.consumers.values())),
+                [
+                    (*described[:4], b"".join(described[4]))
+                    for count in (0, 2)
+                    for described in table.list_consumers(list(each.consumers.values()), count)
+                ],
+                table.summary(list(each.consumers.values())) if len(table) else None,
                 each.form.idle_states(list(each.consumers.values()), now_ms),
                 [row(*pair) for pair in table.released.items()],
                 each.by_delivery(),
@@ -176,10 +181,15 @@ def test_a_listing_is_that_of_the_walk(form: ModuleType) -> None:
         (b"b", 0, 0, 10),
         (b"c", 1, 100, -1),
     ]
-    assert form.list_owners(list(subject.consumers.values())) == (
-        2,
-        b"*2\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n",
+    assert subject.table.summary(list(subject.consumers.values())) == (
+        b"*4\r\n:3\r\n$3\r\n5-0\r\n$3\r\n7-0\r\n*2\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n"
     )
+    described = subject.table.list_consumers(list(subject.consumers.values()), 1)
+    assert [(*row[:4], b"".join(row[4])) for row in described] == [
+        (b"a", 0, -1, 1, b"*1\r\n*3\r\n$3\r\n5-1\r\n:100\r\n:1\r\n"),
+        (b"b", 110, 90, 0, b"*0\r\n"),
+        (b"c", 0, -1, 1, b"*1\r\n*3\r\n$3\r\n5-0\r\n:130\r\n:2\r\n"),
+    ]
 
 
 @forms
