@@ -66,7 +66,7 @@ ifneq ($(filter compiled pure,$(FORM)),)
 # The compilers are installed once, not for each build.
 INSTALL := $(PIP) --no-build-isolation
 BUILDER := $(VENV)/.compilers
-SOURCES := setup.py $(wildcard compiling/*.py *.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
+SOURCES := setup.py $(wildcard compiling/*.py compiling/*.h *.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi $(PACKAGES:%=%/*.py) $(PACKAGES:%=%/*/*.py))
 else
 INSTALL := $(PIP) --editable
 SOURCES := setup.py $(wildcard compiling/*.py */*.pyx */*/*.pyx */*.pxi */*/*.pxi)

@@ -65,6 +65,9 @@ TYPED: Final = BUILD / "typed"
 # The C files of mypyc.
 GENERATED: Final = Path("build", "mypyc")
 
+# What is included in the C files of modules: their code does not collect the tracebacks of error replies.
+ERROR_REPLIES: Final = Path("compiling", "error_replies.h")
+
 # The name of the library that contains all modules compiled by mypyc.
 LIBRARY: Final = "headrace"
 
@@ -173,8 +176,17 @@ def python_modules() -> list[Any]:
             words, opt_level="2", debug_level="0", group_name=LIBRARY, multi_file=True, target_dir=str(GENERATED)
         )
     for extension in made:
-        extension.options_by_source = {source: ("-O1",) for source in extension.sources if is_rare(Path(source).stem)}
+        extension.depends = [*extension.depends, str(ERROR_REPLIES)]
+        extension.options_by_source = {source: options_of(Path(source).stem) for source in extension.sources}
     return made
+
+
+def options_of(stem: str) -> tuple[str, ...]:
+    """The options of the C compiler for a file of mypyc, whose name without its suffix is `stem`."""
+    if not stem.startswith(f"__native_{LIBRARY}___"):
+        return ()
+    included = ("-include", str(ERROR_REPLIES))
+    return (*included, "-O1") if is_rare(stem) else included
 
 
 def is_rare(stem: str) -> bool:
